@@ -1,6 +1,7 @@
-"""Benches: overtrick beside its peers on the machine at hand. `python -m tests.bench [NAME]`.
+"""Benches: measure overtrick and other libraries side by side on this machine.
 
-A bench is a module here with `run() -> Result`, named in `NAMES`; pytest collects none of it.
+Run them with `python -m tests.bench [NAME]`. A bench is a module here with `run() -> Result`, named
+in `NAMES`; pytest collects none of them.
 """
 
 NAMES = (

@@ -1,4 +1,4 @@
-"""Run the benches: `python -m tests.bench [NAME]`; a table, and build/bench.json."""
+"""Run the benches, print a table, and write build/bench.json: `python -m tests.bench [NAME]`."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ Entry = dict[str, Any]
 
 
 def main(arguments: list[str]) -> int:
-    """Every bench, or the one that is named; 2 if the name is unknown."""
+    """Run every bench, or the named one. Return 2 if the name is unknown."""
     if len(arguments) > 1:
         return _refuse("name one bench, or none to run them all")
     if arguments and arguments[0] not in NAMES:
         near = difflib.get_close_matches(arguments[0], NAMES, n=1, cutoff=0.0)[0]
         return _refuse(f"unknown bench '{arguments[0]}': did you mean '{near}'?")
-    startup.prepare()  # before numpy and Ray come in with a bench
+    startup.prepare()  # before a bench imports numpy and Ray
     console = Console(stderr=True)
     entries = _read() if arguments else {}
     ran = arguments or list(NAMES)
     for name in ran:
         console.print(f"{name} ...", highlight=False)
         entries[name] = dataclasses.asdict(import_module(f"tests.bench.{name}").run())
-        _write(entries)  # after each, so that a failure loses nothing
+        _write(entries)  # after each bench, so that a failure loses no result
     _show([entries[name] for name in ran])
     return 0
 
@@ -52,7 +52,7 @@ def _read() -> dict[str, Entry]:
 
 
 def _write(entries: dict[str, Entry]) -> None:
-    """All entries in the order of NAMES, whole or not at all."""
+    """Write all entries in the order of NAMES, atomically."""
     ordered = sorted(entries.values(), key=lambda e: [*NAMES, e["name"]].index(e["name"]))
     FILE.parent.mkdir(parents=True, exist_ok=True)
     beside = FILE.with_suffix(".json.new")
@@ -61,7 +61,7 @@ def _write(entries: dict[str, Entry]) -> None:
 
 
 def _show(entries: list[Entry]) -> None:
-    """The table, and below it what each bench measured."""
+    """Print the table, and below it the work of each bench."""
     console, table = Console(), Table("bench")
     for column in ("ours", "peer", "unit", "ratio", "goal"):
         table.add_column(column, justify="left" if column == "unit" else "right")
@@ -76,7 +76,7 @@ def _show(entries: list[Entry]) -> None:
 
 
 def _short(number: float | None) -> str:
-    """Whole above 100, else three digits; empty for none."""
+    """Format a number: whole above 100, else with three digits; empty for None."""
     if number is None:
         return ""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"

@@ -1,4 +1,4 @@
-"""Random auctions of bridge beside pyspiel's, called by its own Python loop."""
+"""Measure random auctions per second beside pyspiel's bridge in a Python loop."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformPolicy
 
 GAMES, PEER_GAMES, ROUNDS = 10_000, 100, 9
-PASS = 52  # as pyspiel numbers calls
+PASS = 52  # pyspiel's index of the first call
 
 
 def run() -> Result:
-    """Auctions a second: ours by `play` with IMPs against par, theirs up to the opening lead. The
-    double-dummy tricks are made up, for both would wait for the same solver."""
+    """Compare auctions per second: ours by `play`, scored in IMPs against par; pyspiel's up to the
+    opening lead. Double-dummy tricks are random numbers, because both would use the same solver."""
     game, rng = make("auction"), np.random.default_rng(0)
     theirs = pyspiel.load_game("bridge(use_double_dummy_result=false)")
     deals = game.deal(GAMES, rng)
@@ -39,7 +39,7 @@ def run() -> Result:
     our_rate, peer_rate = GAMES / our_seconds, PEER_GAMES / peer_seconds
     return Result(
         name="auction_play",
-        work=f"random auctions, one process; {GAMES:,} a call of play()",
+        work=f"random auctions, one process; {GAMES:,} per call of play()",
         ours=our_rate,
         peer=peer_rate,
         peer_name="pyspiel bridge, its Python loop",

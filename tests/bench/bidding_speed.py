@@ -1,4 +1,4 @@
-"""Whole auctions by rules, and the features of their calls, on one core."""
+"""Measure auctions per second by rules and the features of their calls, on one core."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ENOUGH = 2000  # auctions a second
 
 
 def run() -> Result:
-    """All pairings of the two systems; the first call compiles and is not counted."""
+    """Bid every pairing of the two systems. The first call compiles and is not measured."""
     rng = np.random.default_rng(0)
     cards = hand_bits(random_deals(DEALS, rng))
     dealer, vulnerable = rng.integers(4, size=(2, DEALS))
     of = cards, dealer, vulnerable
     few = tuple(part[:ROWS] for part in of)
-    rates, said = [], []
+    rates, lines = [], []
     for names in itertools.product(("natural", "precision"), repeat=2):
         ns, ew = map(loader.load, names)
         bid_auctions(*few, ns, ew)
@@ -35,9 +35,9 @@ def run() -> Result:
         )
         lengths = (found[0] >= 0).sum(axis=1)
         for row, length in zip(found[0], lengths, strict=True):
-            auction_rules.check_auction(row[:length])  # lawful, and at its end
+            auction_rules.check_auction(row[:length])  # each auction is legal and complete
         rates.append(DEALS / seconds)
-        said.append(f"{'-'.join(names)} mean length {lengths.mean():.2f}, at most {lengths.max()}")
+        lines.append(f"{'-'.join(names)} mean length {lengths.mean():.2f}, at most {lengths.max()}")
     rules = loader.load("natural")
     calls = bid_auctions(*few, rules, rules)
     out = np.empty(((calls >= 0).sum(), features.WIDTH), np.float32)
@@ -48,7 +48,7 @@ def run() -> Result:
     return Result(
         name="bidding_speed",
         work=f"{DEALS:,} random deals bid by rules, one core, every auction lawful: "
-        f"{'; '.join(said)}; {rows:,.0f} rows of {features.WIDTH} features a second",
+        f"{'; '.join(lines)}; {rows:,.0f} rows of {features.WIDTH} features a second",
         ours=min(rates),
         peer=ENOUGH,
         peer_name="enough for training",

@@ -1,7 +1,7 @@
-"""Bidding systems beside recorded auctions: how many calls agree, what contracts are worth, and how
-far the calls of tournament players mean what the natural system says.
+"""Compare bidding systems with recorded auctions: agreement of calls, value of contracts, and how
+often the calls of tournament players fulfil the meaning that the natural system gives them.
 
-It reads the boards in OVERTRICK_DATA/bridge and fails with a line where they are absent.
+The boards are in OVERTRICK_DATA/bridge; without them the bench fails with one line.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from overtrick.games.bridge.system.auction_simulation import bid_auctions
 
 SAYC = Path(__file__).parents[1] / "laws" / "sayc.bidding"
 NATURAL_PAIR = "natural_5cM_strongNT"
-MARGIN = 1.5  # IMPs by which the way to par may be longer than the recorded one
+MARGIN = 1.5  # IMPs by which our distance to par may exceed that of the recorded auctions
 
 
 def run() -> Result:
-    """The figures of every set; the ratio is of the recorded way to par, and 1.5 more, to ours."""
-    said, ways = [], []
+    """Measure every data set. The ratio is the recorded distance to par plus 1.5 IMPs, divided by
+    ours."""
+    lines, distances = [], []
     for name, file in (("natural",) * 2, ("precision",) * 2, (str(SAYC), "sayc")):
         rules = loader.load(name)
         of = system_agreement.select_auctions(_boards(file))
         shares = system_agreement.agreement_shares(of, system_agreement.follow_system(rules, of))
-        said.append(
+        lines.append(
             f"{rules.name} on {len(of.calls):,} auctions: "
             + ", ".join(f"{key} {shares[key]:.1%}" for key in ("opening", "response", "all"))
         )
@@ -47,17 +48,19 @@ def run() -> Result:
         of = system_agreement.select_auctions(_boards(f"dd_{dealt}"))
         tables = _solved(f"dd_{dealt}")
         assert len(tables) == len(of.calls)
-        theirs = _way_to_par(of, of.calls, tables)
+        theirs = distance_to_par(of, of.calls, tables)
         for ns, ew in itertools.product(systems.values(), repeat=2):
-            ours = _way_to_par(of, bid_auctions(*of[:3], ns, ew), tables)
+            ours = distance_to_par(of, bid_auctions(*of[:3], ns, ew), tables)
             if ns.name == ew.name == dealt:
-                ways.append((ours, theirs + MARGIN))
-            said.append(f"{ns.name}-{ew.name} on dd_{dealt}: {ours:.2f} IMPs to par ({theirs:.2f})")
-    said.append(_of_people(systems["natural"]))
-    ours, peer = max(ways, key=lambda pair: pair[0] / pair[1])
+                distances.append((ours, theirs + MARGIN))
+            lines.append(
+                f"{ns.name}-{ew.name} on dd_{dealt}: {ours:.2f} IMPs to par ({theirs:.2f})"
+            )
+    lines.append(_of_people(systems["natural"]))
+    ours, peer = max(distances, key=lambda pair: pair[0] / pair[1])
     return Result(
         name="bidding_systems",
-        work="; ".join(said),
+        work="; ".join(lines),
         ours=ours,
         peer=peer,
         peer_name="recorded auctions and 1.5",
@@ -72,20 +75,20 @@ def _path(name: str) -> Path:
 
 
 def _boards(name: str) -> list[Board]:
-    """The sound boards of a set."""
+    """Read the valid boards of a data set."""
     if not _path(name).exists():
         raise SystemExit(f"no boards at {_path(name)}: set OVERTRICK_DATA")
     return board_files.load(_path(name)).boards
 
 
 def _solved(name: str) -> Array:
-    """(G, 4, 5) double-dummy tricks of a set in which all boards are sound."""
+    """Read the double-dummy tricks (G, 4, 5) of a data set without invalid boards."""
     digits = pq.read_table(_path(name), columns=["dd_table"])["dd_table"]
     return np.stack([zhang_tsv.parse_trick_table(each) for each in digits.to_pylist()])
 
 
-def _way_to_par(of: RecordedAuctions, calls: Array, tables: Array) -> float:
-    """IMPs between what auctions come to double dummy and par, on average."""
+def distance_to_par(of: RecordedAuctions, calls: Array, tables: Array) -> float:
+    """Return the mean distance in IMPs between the double-dummy results of auctions and par."""
     reached = auction_rules.final_contracts(calls, of.dealer)
     tricks = tables[np.arange(len(calls)), reached.declarer, reached.strain].astype(np.int64)
     points = contract_results.north_south_points(reached, of.vulnerable, tricks)
@@ -94,14 +97,14 @@ def _way_to_par(of: RecordedAuctions, calls: Array, tables: Array) -> float:
 
 
 def of_people(rules: loader.System, boards: list[Board]) -> dict[str, Any]:
-    """How far the calls of natural pairs in tournaments show what they have, of all types."""
+    """Measure how often the calls of natural pairs in tournaments fulfil all that they show."""
     of = system_agreement.select_auctions(boards, NATURAL_PAIR, "human")
     return system_agreement.meaning_table(rules, of, system_agreement.follow_system(rules, of))[-1]
 
 
 def _of_people(rules: loader.System) -> str:
-    told = of_people(rules, _boards("boards"))
+    shown = of_people(rules, _boards("boards"))
     return (
-        f"{told['calls']:,} calls of natural pairs in tournaments: {told['true']:.1%} are true of "
-        f"all that is shown so far, bids leave {told['width']:.2f} numbers of honour points"
+        f"{shown['calls']:,} calls of natural pairs in tournaments: {shown['true']:.1%} agree with "
+        f"all meanings so far, bids leave {shown['width']:.2f} values of honour points possible"
     )

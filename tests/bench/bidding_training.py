@@ -1,4 +1,4 @@
-"""The network of calls taught from packed files, beside a bare PyTorch loop on tensors."""
+"""Measure supervised training of the call network from packed files beside a bare PyTorch loop."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SHAPES = {"3 x 1024": (1024,) * 3, "4 x 2048": (2048,) * 4}
 
 
 def run() -> Result:
-    """Passes over the same examples, in turns; the worst of four decides."""
-    found, said = {}, []
+    """Train on the same examples in turns. The worst of four ratios is the result."""
+    found, lines = {}, []
     with tempfile.TemporaryDirectory() as place:
         folder = _examples(Path(place))
         for name, hidden in SHAPES.items():
@@ -38,11 +38,11 @@ def run() -> Result:
                 ours, peer = _rates(folder, hidden, half)
                 kind = f"{name} {'bfloat16' if half else 'float32'}"
                 found[kind] = ours, peer
-                said.append(f"{kind} {ours:,.0f} rows a second, bare {peer:,.0f}")
+                lines.append(f"{kind} {ours:,.0f} rows per second, bare {peer:,.0f}")
     ours, peer = min(found.values(), key=lambda pair: pair[0] / pair[1])
     return Result(
         name="bidding_training",
-        work=f"examples learnt from, batches of {BATCH}, {CORES} threads: {'; '.join(said)}",
+        work=f"training examples, batches of {BATCH}, {CORES} threads: {'; '.join(lines)}",
         ours=ours,
         peer=peer,
         peer_name="bare PyTorch loop on tensors in memory",
@@ -53,7 +53,7 @@ def run() -> Result:
 
 
 def _examples(place: Path) -> str:
-    """Of random deals that natural bids."""
+    """Write examples of random deals that the system natural bids."""
     rng = np.random.default_rng(0)
     holder, dealer, vulnerable = deal_boards(0, BOARDS, "random", "random", rng)
     side = bidders.load_side("natural")
@@ -71,7 +71,7 @@ def _examples(place: Path) -> str:
 
 
 def _rates(folder: str, hidden: tuple[int, ...], half: bool) -> tuple[float, float]:
-    """Rows a second of ours and of the bare loop."""
+    """Return the training rates of ours and of the bare loop, in rows per second."""
     content = {
         "trainer": "bidding", "game": "auction", "examples": folder,
         "resources": {"cpus": CORES}, "evaluate": {"every": 1000},
@@ -97,8 +97,8 @@ def _rates(folder: str, hidden: tuple[int, ...], half: bool) -> tuple[float, flo
     def bare() -> None:
         for features, possible, label in held:
             with torch.autocast("cpu", torch.bfloat16, enabled=half):
-                said = network(features)
-            loss = nn.functional.cross_entropy(said.float().masked_fill(~possible, -1e9), label)
+                lines = network(features)
+            loss = nn.functional.cross_entropy(lines.float().masked_fill(~possible, -1e9), label)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

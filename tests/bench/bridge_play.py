@@ -1,4 +1,4 @@
-"""Random play of bridge's 52 cards beside pyspiel's bridge, played by its own Python loop."""
+"""Measure random card play of bridge per second beside pyspiel's bridge in a Python loop."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformPolicy
 
 GAMES, PEER_GAMES, ROUNDS = 10_000, 20, 9
-AUCTION = (55 + 5 * 2 + 4, 52, 52, 52)  # 3 NT and three passes, as pyspiel numbers calls
+AUCTION = (55 + 5 * 2 + 4, 52, 52, 52)  # 3 NT and three passes, in pyspiel's numbering
 
 
 def run() -> Result:
-    """Games a second: ours dealt and played by `play`, theirs dealt, bid 3 NT and played."""
+    """Compare games per second: ours dealt and played by `play`; pyspiel's dealt, bid to 3 NT and
+    played."""
     game, rng = make("minibridge"), np.random.default_rng(0)
     theirs = pyspiel.load_game("bridge(use_double_dummy_result=false)")
 
@@ -37,7 +38,8 @@ def run() -> Result:
     our_rate, peer_rate = GAMES / our_seconds, PEER_GAMES / peer_seconds
     return Result(
         name="bridge_play",
-        work=f"52 cards dealt and played at random, one process; {GAMES:,} games a call of play()",
+        work=f"52 cards dealt and played at random, one process; "
+        f"{GAMES:,} games per call of play()",
         ours=our_rate,
         peer=peer_rate,
         peer_name="pyspiel bridge, its Python loop (3 NT)",

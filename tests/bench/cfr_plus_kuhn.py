@@ -1,4 +1,4 @@
-"""Iterations a second of CFR+ on OpenSpiel's kuhn_poker."""
+"""Measure iterations of CFR+ per second on OpenSpiel's kuhn_poker."""
 
 from __future__ import annotations
 

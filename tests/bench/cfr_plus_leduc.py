@@ -1,4 +1,5 @@
-"""Iterations a second of CFR+ on textbook Leduc, folded by suit, against OpenSpiel's C++ solver."""
+"""Measure iterations of CFR+ per second on textbook Leduc with suits merged, beside OpenSpiel's C++
+solver."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ DEFAULT, FOLDED = "leduc_poker", "leduc_poker(suit_isomorphism=true)"
 
 
 def run() -> Result:
-    """Stretches of ours in turns with stretches of theirs, on leduc_poker's default parameters."""
+    """Run both solvers in turns, OpenSpiel's on leduc_poker with default parameters."""
     whole = tree.build(make("leduc_textbook"))
     solver = CfrSolver(whole, CFR_PLUS)
 
     def rates(title: str) -> tuple[float, float]:
-        """Iterations a second of ours and of theirs on one form of the game."""
+        """Return the iterations per second of ours and of OpenSpiel's on one form of the game."""
         theirs = pyspiel.CFRPlusSolver(pyspiel.load_game(title))
         our_seconds, peer_seconds = in_turns(
             lambda: solver.run(ITERATIONS), lambda: _iterate(theirs, PEER_ITERATIONS), ROUNDS
@@ -28,12 +29,13 @@ def run() -> Result:
 
     our_rate, peer_rate = rates(DEFAULT)
     our_second, folded_rate = rates(FOLDED)
-    # rounding makes two trees of one game part after about 100 iterations; on one tree, never
+    # rounding makes two trees of one game diverge after about 100 iterations; on one tree it never
+    # does
     default_gaps = _exploitabilities(whole, DEFAULT, 100)
     folded_gaps = _exploitabilities(whole, FOLDED, 1_000)
     return Result(
         name="cfr_plus_leduc",
-        work=f"CFR+ on leduc_textbook, suits folded ({whole.nodes:,} nodes); exploitability after "
+        work=f"CFR+ on leduc_textbook, suits merged ({whole.nodes:,} nodes); exploitability after "
         f"100 iterations: ours {default_gaps[0]:.9g}, peer {default_gaps[1]:.9g} chips. The peer's "
         f"isomorphic form: {folded_rate:.0f} iterations/s, ratio {our_second / folded_rate:.0f}; "
         f"after 1,000 iterations: ours {folded_gaps[0]:.9g}, it {folded_gaps[1]:.9g}",
@@ -52,9 +54,10 @@ def _iterate(solver: pyspiel.CFRPlusSolver, iterations: int) -> None:
 
 
 def _exploitabilities(whole: tree.Tree, title: str, iterations: int) -> tuple[float, float]:
-    """Of both average strategies, from fresh solvers, each judged by its own library.
+    """Return the exploitability of both average strategies from fresh solvers, each computed by its
+    own library.
 
-    Raises AssertionError if ours is the worse.
+    Raises AssertionError if ours is worse.
     """
     game = pyspiel.load_game(title)
     solver, theirs = CfrSolver(whole, CFR_PLUS), pyspiel.CFRPlusSolver(game)

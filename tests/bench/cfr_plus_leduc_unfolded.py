@@ -1,4 +1,4 @@
-"""Iterations a second of CFR+ on OpenSpiel's leduc_poker."""
+"""Measure iterations of CFR+ per second on OpenSpiel's leduc_poker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Iterations a second of CFR+ on OpenSpiel's liars_dice."""
+"""Measure iterations of CFR+ per second on OpenSpiel's liars_dice."""
 
 from __future__ import annotations
 

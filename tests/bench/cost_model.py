@@ -1,14 +1,14 @@
-"""What bounds a run on many nodes: a model, fitted on 1 to 8 nodes of this machine.
+"""Fit a model of the speed of a run on many nodes to measurements of 1 to 8 nodes of this machine.
 
-`python -m tests.bench.cost_model` prints the tables of docs/scaling.md. The nodes' work is to wait,
-so that eight of them fit on two cores: what is measured is what they share, the driver, which sends
-every shard, takes its result in and unpacks it. K shards, each W seconds of work and B bytes of
-result, last on N nodes
+`python -m tests.bench.cost_model` prints the tables of docs/scaling.md. The work of a node is to
+sleep, so that eight nodes fit on two cores. The measured part is the driver, which all nodes share:
+it sends every shard, receives its result and unpacks it. K shards, each of W seconds of work and B
+bytes of result, take on N nodes
 
     max(K / N (W + l), K (d + B / r)) seconds
 
-with l seconds between two shards of a node, d seconds of the driver a shard and r bytes a second
-that it takes in.
+with l seconds between two shards of a node, d seconds of the driver per shard, and r bytes per
+second that the driver receives.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ from overtrick.training.registry import JOBS, TRAINERS  # noqa: E402
 
 NODES = (1, 2, 4, 8)
 SIZES = (1_000, 100_000, 1_000_000, 10_000_000)  # bytes of a result
-MANY = (10, 100, 1_000)  # nodes that nobody has at hand
+NODE_COUNTS = (10, 100, 1_000)  # node counts beyond this machine
 STORE = 300 * 2**20  # bytes of a node's object store
 ROUNDS = 3
-UNJUDGED = "evaluate.every=1000000"
-WEIGHED = {
-    "leduc_meta": (UNJUDGED,),
-    "holdem_meta": (UNJUDGED,),
+NO_EVALUATION = "evaluate.every=1000000"
+JOB_OVERRIDES = {
+    "leduc_meta": (NO_EVALUATION,),
+    "holdem_meta": (NO_EVALUATION,),
     "coevolve_kuhn_three": (),
-    "minibridge_q": (UNJUDGED, "stop.iterations=1000"),
-    "minibridge_dqn": (UNJUDGED,),
+    "minibridge_q": (NO_EVALUATION, "stop.iterations=1000"),
+    "minibridge_dqn": (NO_EVALUATION,),
 }
-"""Jobs, and what leaves the judging of their last iteration out."""
+"""Jobs, and overrides that skip the evaluation of their last iteration."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """Seconds and bytes a second of the page's formula."""
+    """Parameters of the formula, in seconds and bytes per second."""
 
     between: float  # l
     driver: float  # d
@@ -73,23 +73,23 @@ class Model:
     sending: float  # s
 
     def seconds(self, nodes: int, shards: int, work: float, size: float) -> float:
-        """What shards last on nodes."""
+        """Return the seconds that shards take on some nodes."""
         return shards * max((work + self.between) / nodes, self.driver + size / self.rate)
 
-    def most(self, work: float, size: float) -> float:
-        """Nodes that the driver keeps busy."""
+    def most_nodes(self, work: float, size: float) -> float:
+        """Return the number of nodes that the driver can keep busy."""
         return (work + self.between) / (self.driver + size / self.rate)
 
 
 def wait(rng: Generator, common: Any, seconds: float, size: int) -> Array:
-    """Work that takes no core."""
+    """Sleep as the work of a shard, and return a result of `size` bytes."""
     time.sleep(seconds)
     return np.zeros(size, np.uint8)
 
 
 @contextmanager
 def nodes(count: int) -> Iterator[WorkerPool]:
-    """A crew with a worker on each of so many nodes, and a head that does nothing but drive."""
+    """Start a pool with one worker on each of `count` nodes, and a head without workers."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(dir="/tmp") as folder:
         patch.setenv("RAY_TMPDIR", folder)
         cluster = Cluster()
@@ -98,46 +98,50 @@ def nodes(count: int) -> Iterator[WorkerPool]:
             for _ in range(count):
                 cluster.add_node(num_cpus=1, object_store_memory=STORE)
             ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-            crew = start_pool(count)
-            crew.map(wait, None, [(0.5, 1)] * count, generator(0))  # brings the workers up
-            yield crew
+            pool = start_pool(count)
+            pool.map(wait, None, [(0.5, 1)] * count, generator(0))  # starts the worker processes
+            yield pool
         finally:
             ray.shutdown()
             cluster.shutdown()
 
 
-def lasts(crew: WorkerPool, shards: int, work: float, size: int, sent: int = 0) -> float:
-    """Median seconds of so many shards."""
-    asked, common = [(work, size)] * shards, np.zeros(sent, np.uint8)
+def median_seconds(pool: WorkerPool, shards: int, work: float, size: int, sent: int = 0) -> float:
+    """Return the median seconds of some shards."""
+    shards_sent, common = [(work, size)] * shards, np.zeros(sent, np.uint8)
     return median(
-        seconds_of(lambda: crew.map(wait, common, asked, generator(0))) for _ in range(ROUNDS)
+        seconds_of(lambda: pool.map(wait, common, shards_sent, generator(0))) for _ in range(ROUNDS)
     )
 
 
 def fitted() -> tuple[Model, list[tuple[int, float, int, float]]]:
-    """The model, and what was measured beside it: nodes, work, bytes, seconds a shard."""
-    seen = []
+    """Return the fitted model and its measurements: nodes, work, bytes, seconds per shard."""
+    measured = []
     for count in NODES:
-        with nodes(count) as crew:
+        with nodes(count) as pool:
             if count == 1:
-                between = lasts(crew, 10, 0.2, 1_000) / 10 - 0.2
+                between = median_seconds(pool, 10, 0.2, 1_000) / 10 - 0.2
             for size in SIZES:
-                seen.append((count, 0.05, size, lasts(crew, 20 * count, 0.05, size) / 20 / count))
+                measured.append(
+                    (count, 0.05, size, median_seconds(pool, 20 * count, 0.05, size) / 20 / count)
+                )
             if count == NODES[-1]:
-                alone = [lasts(crew, 40, 0.0, size) / 40 for size in SIZES]
-                heavy, light = (lasts(crew, count, 0.2, 1, sent) for sent in (SIZES[-1], 0))
-    slope, driver = np.polyfit(SIZES, alone, 1, w=1 / np.array(alone))
+                driver_seconds = [median_seconds(pool, 40, 0.0, size) / 40 for size in SIZES]
+                heavy, light = (
+                    median_seconds(pool, count, 0.2, 1, sent) for sent in (SIZES[-1], 0)
+                )
+    slope, driver = np.polyfit(SIZES, driver_seconds, 1, w=1 / np.array(driver_seconds))
     sending = NODES[-1] * SIZES[-1] / (heavy - light)
-    return Model(between, float(driver), float(1 / slope), sending), seen
+    return Model(between, float(driver), float(1 / slope), sending), measured
 
 
 @dataclass
-class Weighing(LocalPool):
-    """Does the work here and notes what would have travelled."""
+class RecordingPool(LocalPool):
+    """Pool that works in this process and records the data that a cluster would send."""
 
-    shards: list[int] = field(default_factory=list)  # of each call
+    shards: list[int] = field(default_factory=list)  # number of shards of each call
     work: float = 0.0  # seconds
-    sent: int = 0  # bytes, once a node and call
+    sent: int = 0  # bytes, once per node and call
     taken: int = 0  # bytes
 
     def map(
@@ -160,58 +164,64 @@ class Weighing(LocalPool):
         return results
 
 
-def _bytes(thing: Any) -> int:
-    """What it weighs on its way."""
-    return len(ray.cloudpickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL))
+def _bytes(value: Any) -> int:
+    """Return the pickled size of an object in bytes."""
+    return len(ray.cloudpickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
 
 
-def weighed(name: str, overrides: Sequence[str]) -> tuple[Weighing, float]:
-    """What an iteration of a job sends about, and the seconds that it lasts in one process."""
+def recorded_iteration(name: str, overrides: Sequence[str]) -> tuple[RecordingPool, float]:
+    """Return the record of one iteration of a job, and its seconds in one process."""
     job = job_file.load(Path("jobs") / f"{name}.yaml", list(overrides), JOBS)
-    crew = Weighing()
-    trainer = TRAINERS[job.trainer].trainer(job, crew)
+    pool = RecordingPool()
+    trainer = TRAINERS[job.trainer].trainer(job, pool)
     for _ in range(2):  # compiles
         trainer.step()
-    crew.shards, crew.work, crew.sent, crew.taken = [], 0.0, 0, 0
-    return crew, seconds_of(trainer.step)
+    pool.shards, pool.work, pool.sent, pool.taken = [], 0.0, 0, 0
+    return pool, seconds_of(trainer.step)
 
 
 def row(*cells: object) -> None:
-    """A line of a table."""
+    """Print a row of a table."""
     print("|", " | ".join(map(str, cells)), "|")
 
 
 def head(*cells: object) -> None:
-    """Its first two lines."""
+    """Print the header of a table."""
     print()
     row(*cells)
     row(*["---"] * len(cells))
 
 
 def main() -> None:
-    model, seen = fitted()
+    model, measured = fitted()
     print(f"l {model.between * 1e3:.1f} ms, d {model.driver * 1e3:.2f} ms,", end=" ")
-    print(f"r {model.learning_rate / 1e6:,.0f} MB/s, s {model.sending / 1e6:,.0f} MB/s")
-    head("nodes", "work, ms", "result, kB", "ms a shard", "by the model")
-    for count, work, size, took in seen:
-        told = model.seconds(count, 1, work, size)
-        row(count, f"{work * 1e3:g}", f"{size / 1e3:,g}", f"{took * 1e3:.1f}", f"{told * 1e3:.1f}")
-    head("work, s", "result, kB", "nodes kept busy", *(f"{n:,} nodes used" for n in MANY))
+    print(f"r {model.rate / 1e6:,.0f} MB/s, s {model.sending / 1e6:,.0f} MB/s")
+    head("nodes", "work, ms", "result, kB", "ms per shard", "by the model")
+    for count, work, size, took in measured:
+        predicted = model.seconds(count, 1, work, size)
+        row(
+            count,
+            f"{work * 1e3:g}",
+            f"{size / 1e3:,g}",
+            f"{took * 1e3:.1f}",
+            f"{predicted * 1e3:.1f}",
+        )
+    head("work, s", "result, kB", "nodes kept busy", *(f"{n:,} nodes used" for n in NODE_COUNTS))
     for work in (0.2, 1.0, 10.0):
         for size in (10_000, 1_000_000):
-            busy = model.most(work, size)
-            used = (f"{min(1.0, busy / n):.0%}" for n in MANY)
+            busy = model.most_nodes(work, size)
+            used = (f"{min(1.0, busy / n):.0%}" for n in NODE_COUNTS)
             row(f"{work:g}", f"{size / 1e3:,g}", f"{busy:,.0f}", *used)
-    head("job", "shards", "work, ms", "result, kB", "sent, kB", "rest, ms", "at most")
-    for name, overrides in WEIGHED.items():
-        crew, seconds = weighed(name, overrides)
-        shards, rest = sum(crew.shards), seconds - crew.work
-        each = crew.work / shards
-        most = seconds / (rest + each * len(crew.shards))
+    head("job", "shards", "work, ms", "result, kB", "sent, kB", "rest, ms", "speed-up, at most")
+    for name, overrides in JOB_OVERRIDES.items():
+        pool, seconds = recorded_iteration(name, overrides)
+        shards, rest = sum(pool.shards), seconds - pool.work
+        each = pool.work / shards
+        most_nodes = seconds / (rest + each * len(pool.shards))
         row(
-            name, " + ".join(map(str, crew.shards)), f"{each * 1e3:,.1f}",
-            f"{crew.taken / shards / 1e3:,.1f}", f"{crew.sent / 1e3:,.0f}", f"{rest * 1e3:,.0f}",
-            f"{most:.1f} times",
+            name, " + ".join(map(str, pool.shards)), f"{each * 1e3:,.1f}",
+            f"{pool.taken / shards / 1e3:,.1f}", f"{pool.sent / 1e3:,.0f}", f"{rest * 1e3:,.0f}",
+            f"{most_nodes:.1f} times",
         )  # fmt: skip
 
 

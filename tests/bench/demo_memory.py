@@ -1,4 +1,5 @@
-"""Peak memory and time of the demo: training, Ray, MLflow and all, as a person would start it."""
+"""Measure the peak memory and the time of the demo with all its processes: training, Ray,
+MLflow."""
 
 from __future__ import annotations
 
@@ -16,12 +17,13 @@ from tests.bench.measure import Result
 
 JOB = Path("jobs/leduc_meta.yaml")
 EVERY = 0.25  # seconds between samples
-MARK = "OVERTRICK_BENCH_RUN"  # inherited by all that the demo starts, also by what detaches itself
+# set in the environment of the demo and inherited by its processes, also by detached ones
+MARK = "OVERTRICK_BENCH_RUN"
 MIB = 2**20
 
 
 def run() -> Result:
-    """One whole run in a folder of its own; there is no peer that does the same."""
+    """Run the demo once in its own folder. No other library has a comparable program."""
     with tempfile.TemporaryDirectory(prefix="overtrick-bench-") as folder:
         peak, seconds = _watch(Path(folder))
     return Result(
@@ -38,7 +40,8 @@ def run() -> Result:
 
 
 def _watch(folder: Path) -> tuple[int, float]:
-    """Run the demo in a folder: peak memory in bytes, and seconds. Raises RuntimeError."""
+    """Run the demo in a folder. Return the peak memory in bytes and the seconds. Raises
+    RuntimeError."""
     mark = uuid.uuid4().hex
     environment = {**os.environ, MARK: mark, "OVERTRICK_RUNS": str(folder / "runs")}
     command = [str(Path(sys.executable).with_name("overtrick")), "train", str(JOB.absolute())]
@@ -49,7 +52,7 @@ def _watch(folder: Path) -> tuple[int, float]:
         demo = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
-        family, peak = Family(mark), 0
+        family, peak = ProcessGroup(mark), 0
         try:
             while demo.poll() is None:
                 peak = max(peak, family.memory())
@@ -62,15 +65,17 @@ def _watch(folder: Path) -> tuple[int, float]:
     return peak, seconds
 
 
-class Family:
-    """All processes that carry a mark in their environment, and all that these have started."""
+class ProcessGroup:
+    """All processes with a mark in their environment, and all processes that these have started."""
 
     def __init__(self, mark: str) -> None:
         self.mark = mark
-        self._members: set[psutil.Process] = set()  # equal if pid and start time are
+        # processes are equal if their pid and start time are
+        self._members: set[psutil.Process] = set()
 
     def members(self) -> set[psutil.Process]:
-        """Those alive now. Who was a member stays one: Ray overwrites its workers' environment."""
+        """Return the members that are alive. Members are remembered, because Ray overwrites the
+        environment of its workers."""
         alive = set(psutil.process_iter())
         self._members &= alive
         pids = {process.pid for process in self._members}
@@ -81,7 +86,7 @@ class Family:
         return self._members
 
     def memory(self) -> int:
-        """Bytes held now: pages that processes share are counted once (PSS)."""
+        """Return the bytes in use, with shared pages counted once (PSS)."""
         total = 0
         for process in self.members():
             with suppress(psutil.Error):  # it has just ended
@@ -89,7 +94,7 @@ class Family:
         return total
 
     def end(self) -> None:
-        """End what is still running."""
+        """End the members that still run."""
         for process in self.members():
             with suppress(psutil.Error):
                 process.kill()

@@ -1,6 +1,8 @@
-"""What PettingZoo's interface costs a step: our environment beside our own game, one at a time.
+"""Measure the cost of PettingZoo's interface per step: our environment beside our game, one game at
+a time.
 
-Leduc, which the door walks on the tree; `doors_holdem` has a game too large for one."""
+The environment of Leduc walks the game tree; the bench `doors_holdem` has a game without one.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,17 @@ def run() -> Result:
 
 
 def beside_ourselves(bench: str, name: str) -> Result:
-    """The door beside the game behind it."""
+    """Compare the environment with its game."""
     game, rng = make(name), np.random.default_rng(0)
-    peer = "our own turn, features and step of a batch of one"
-    return beside(bench, name, lambda: alone(game, rng), peer, 0.5)
+    peer = "our observe, features and step with a batch of one"
+    return beside(bench, name, lambda: steps_in_game(game, rng), peer, 0.5)
 
 
 def beside(bench: str, name: str, peer: Callable[[], int], peer_name: str, goal: float) -> Result:
-    """Games of ours through the AEC door in turns with those of a peer."""
+    """Compare games of our AEC environment with those of a peer."""
     env, rng = TurnBasedEnv(make(name)), np.random.default_rng(0)
     door = f"{name} through PettingZoo's AEC interface"
-    return compared(bench, door, lambda: through_the_door(env, rng), peer, peer_name, goal)
+    return compared(bench, door, lambda: steps_in_environment(env, rng), peer, peer_name, goal)
 
 
 def compared(
@@ -42,7 +44,7 @@ def compared(
     peer_name: str,
     goal: float,
 ) -> Result:
-    """Two who play games in turns, and say how many steps it took."""
+    """Run two players of games in turns and compare their steps per second."""
     steps = {}
 
     def our_turn() -> None:
@@ -65,8 +67,8 @@ def compared(
     )
 
 
-def through_the_door(env: TurnBasedEnv, rng: np.random.Generator) -> int:
-    """The steps of some games."""
+def steps_in_environment(env: TurnBasedEnv, rng: np.random.Generator) -> int:
+    """Play some games in an environment and return their number of steps."""
     steps = 0
     for _ in range(GAMES):
         env.reset()
@@ -76,8 +78,8 @@ def through_the_door(env: TurnBasedEnv, rng: np.random.Generator) -> int:
     return steps
 
 
-def alone(game: Game, rng: np.random.Generator) -> int:
-    """The same without a door."""
+def steps_in_game(game: Game, rng: np.random.Generator) -> int:
+    """Play some games without an environment and return their number of steps."""
     steps = 0
     for _ in range(GAMES):
         state = game.start(game.deal(1, rng))

@@ -1,4 +1,4 @@
-"""What PettingZoo's interface costs a step of limit hold'em, beside our own game."""
+"""Measure the cost of PettingZoo's interface per step of limit hold'em, beside our game."""
 
 from __future__ import annotations
 

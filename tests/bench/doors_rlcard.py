@@ -1,4 +1,4 @@
-"""Leduc one game at a time: our PettingZoo environment beside RLCard's own."""
+"""Compare Leduc one game at a time: our PettingZoo environment beside RLCard's environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def run() -> Result:
 
 
 def beside_rlcard(bench: str, name: str, theirs: str) -> Result:
-    """A game of ours beside the same one of RLCard, who is not asked for payoffs."""
+    """Compare a game of ours with RLCard's, which does not compute payoffs here."""
     env, rng = rlcard.make(theirs, config={"seed": 0}), np.random.default_rng(0)
 
     def peer() -> int:

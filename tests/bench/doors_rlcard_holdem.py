@@ -1,4 +1,5 @@
-"""Limit hold'em one game at a time: our PettingZoo environment beside RLCard's own."""
+"""Compare limit hold'em one game at a time: our PettingZoo environment beside RLCard's
+environment."""
 
 from __future__ import annotations
 

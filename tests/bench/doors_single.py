@@ -1,5 +1,5 @@
-"""What Gymnasium's interface costs a step: one seat of Leduc against a random player in it, beside
-our own game and the same player, one game at a time."""
+"""Measure the cost of Gymnasium's interface per step: one seat of Leduc against a random opponent
+in the environment, beside our game with the same opponent, one game at a time."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from overtrick.policies.uniform import UniformPolicy
 
 def run() -> Result:
     game, rng = make("leduc"), np.random.default_rng(0)
-    peer = "our own turn, features and step of a batch of one, with the same opponent"
-    return beside("doors_single", "leduc", 0, lambda: alone(game, rng), peer, 0.5)
+    peer = "our observe, features and step with a batch of one and the same opponent"
+    return beside("doors_single", "leduc", 0, lambda: steps_in_game(game, rng), peer, 0.5)
 
 
 def beside(
     bench: str, name: str, seat: int | None, peer: Callable[[], int], peer_name: str, goal: float
 ) -> Result:
-    """One seat of ours through the Gymnasium door in turns with that of a peer."""
+    """Compare one seat in our Gymnasium environment with that of a peer."""
     env, rng = SingleSeatEnv(make(name), [UniformPolicy()], seat), np.random.default_rng(0)
     door = f"{name} through Gymnasium's interface"
-    return compared(bench, door, lambda: through_the_door(env, rng), peer, peer_name, goal)
+    return compared(bench, door, lambda: steps_in_environment(env, rng), peer, peer_name, goal)
 
 
-def through_the_door(env: SingleSeatEnv, rng: np.random.Generator) -> int:
-    """The steps of the seat in some games."""
+def steps_in_environment(env: SingleSeatEnv, rng: np.random.Generator) -> int:
+    """Play some games in an environment and return the seat's number of steps."""
     steps = 0
     for _ in range(GAMES):
         env.reset()
@@ -42,8 +42,9 @@ def through_the_door(env: SingleSeatEnv, rng: np.random.Generator) -> int:
     return steps
 
 
-def alone(game: Game, rng: np.random.Generator) -> int:
-    """The same without a door; a game in which the seat never acts counts as none."""
+def steps_in_game(game: Game, rng: np.random.Generator) -> int:
+    """Play some games without an environment and return the seat's steps. A game in which the seat
+    never acts counts as no game."""
     steps, games = 0, 0
     while games < GAMES:
         player, state, acted = UniformPolicy().start(1, rng), game.start(game.deal(1, rng)), 0

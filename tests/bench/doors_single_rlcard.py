@@ -1,5 +1,5 @@
-"""One seat of Leduc against a random player in the other, one game at a time: our Gymnasium
-environment beside RLCard's own and its random agent."""
+"""Compare one seat of Leduc against a random opponent, one game at a time: our Gymnasium
+environment beside RLCard's environment with its random agent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run() -> Result:
 
 
 def beside_rlcard(bench: str, name: str, theirs: str) -> Result:
-    """A game of ours beside the same one of RLCard; the seat is drawn for each game, as there."""
+    """Compare a game of ours with RLCard's. The seat is drawn for each game, as in RLCard."""
     env, rng = rlcard.make(theirs, config={"seed": 0}), np.random.default_rng(0)
     agent = RandomAgent(env.num_actions)
 

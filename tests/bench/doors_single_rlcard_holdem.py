@@ -1,5 +1,5 @@
-"""One seat of limit hold'em against a random player, one game at a time: our Gymnasium environment
-beside RLCard's own and its random agent."""
+"""Compare one seat of limit hold'em against a random opponent, one game at a time: our Gymnasium
+environment beside RLCard's environment with its random agent."""
 
 from __future__ import annotations
 

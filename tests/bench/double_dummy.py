@@ -1,4 +1,4 @@
-"""Double-dummy tables by two Ray workers beside endplay's own call with two threads."""
+"""Measure double-dummy tables per second by two Ray workers beside endplay with two threads."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ DEALS, ROUNDS, CORES, RECORDED = 160, 5, 2, 1000
 
 
 def run() -> Result:
-    """Tables a second of the same deals: ours from who holds each card, shard by shard as
-    `overtrick generate deals` does it; theirs from deals as endplay has them, made before."""
+    """Compare tables per second of the same deals: ours from the holders of the cards, in the
+    shards of `overtrick generate deals`; endplay's from deals converted in advance."""
     holder = random_deals(DEALS, np.random.default_rng(0))
     theirs = [Deal(format_deal(each)) for each in holder]
     workers.start_ray([{"CPU": 1.0}] * CORES)
-    crew = workers.start_pool(CORES)
+    pool = workers.start_pool(CORES)
     found: list[Array] = []
     expected: list[list[list[int]]] = []
 
     def ours() -> None:
         shards = [(holder[first : first + SHARD],) for first in range(0, DEALS, SHARD)]
-        found[:] = crew.map(_solved, None, shards, np.random.default_rng(0))
+        found[:] = pool.map(_solved, None, shards, np.random.default_rng(0))
 
     def peer() -> None:
         expected.clear()
@@ -45,8 +45,8 @@ def run() -> Result:
     try:
         our_seconds, peer_seconds = in_turns(ours, peer, ROUNDS)
     finally:
-        crew.close()
-        ray.shutdown()  # or it would stand beside the next bench
+        pool.close()
+        ray.shutdown()  # so that it does not run beside the next bench
     order = [int(denomination) for denomination in double_dummy.DENOMINATIONS]
     assert np.array_equal(np.concatenate(found), np.array(expected)[:, :, order])
     return Result(
@@ -67,7 +67,7 @@ def _solved(rng: Generator, common: None, holder: Array) -> Array:
 
 
 def _recorded() -> str:
-    """How many recorded tables are ours too, where they are at hand."""
+    """Return how many recorded tables are equal to ours, if the data exist."""
     if not SOLVED.exists():
         return ""
     rows = pq.read_table(SOLVED, columns=["deal", "dd_table"]).slice(0, RECORDED).to_pylist()

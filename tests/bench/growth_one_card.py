@@ -1,4 +1,4 @@
-"""How time and memory of CFR+ grow with the tree: one-card poker with ever more ranks."""
+"""Measure time and memory of CFR+ by the size of the tree: one-card poker with growing decks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.bench.measure import Result
 
 RANKS = (13, 50, 200, 800)
 FIGURE = Path("build/growth.png")
-ROUNDS, NODES_A_ROUND = 5, 2e7  # enough iterations to visit so many nodes
+ROUNDS, NODES_A_ROUND = 5, 2e7  # node visits of a measurement
 
 ALONE = """
 import json, resource, sys
@@ -40,18 +40,18 @@ print(json.dumps({"ranks": ranks, "nodes": whole.nodes, "ms": seconds * 1e3,
 
 
 def run() -> Result:
-    """Each size in a process of its own, so that its peak memory is its own."""
+    """Measure each size in its own process, so that its peak memory is its own."""
     rows = [_alone(ranks) for ranks in RANKS]
-    each = [row["ms"] * 1e6 / row["nodes"] for row in rows]  # ns a node
-    told = "; ".join(
+    each = [row["ms"] * 1e6 / row["nodes"] for row in rows]  # ns per node
+    sizes = "; ".join(
         f"{r['ranks']} ranks: {r['nodes']:,} nodes, {r['ms']:.3g} ms, {r['mib']:.0f} MiB"
         for r in rows
     )
     _draw(rows)
     return Result(
         name="growth_one_card",
-        work=f"CFR+ on one_card, time of an iteration and peak memory above the start ({told}; "
-        f"{FIGURE}); ours is the largest tree's time a node, peer the median of all sizes",
+        work=f"CFR+ on one_card, time of an iteration and peak memory above the start ({sizes}; "
+        f"{FIGURE}); ours is the largest tree's time per node, peer the median of all sizes",
         ours=each[-1],
         peer=median(each),
         peer_name="itself",
@@ -70,7 +70,7 @@ def _alone(ranks: int) -> dict[str, float]:
 def _draw(rows: list[dict[str, float]]) -> None:
     figure = Figure(figsize=(8, 3.5), layout="constrained")
     nodes = [row["nodes"] for row in rows]
-    labels = (("ms", "ms an iteration"), ("mib", "peak memory, MiB"))
+    labels = (("ms", "ms per iteration"), ("mib", "peak memory, MiB"))
     for axis, (key, label) in zip(figure.subplots(1, 2), labels, strict=True):
         last = rows[-1][key]
         axis.plot(nodes, [row[key] for row in rows], marker="o", label="CFR+ on one_card")

@@ -1,4 +1,5 @@
-"""All seven-card hands a second, ranked and counted by category, against phevaluator."""
+"""Measure the ranking of all seven-card hands per second beside phevaluator, with counts by
+category."""
 
 from __future__ import annotations
 
@@ -23,11 +24,11 @@ PUBLISHED = {
     "four of a kind": 224_848,
     "straight flush": 41_584,
 }
-"""Seven-card hands of each category; en.wikipedia.org/wiki/Poker_probability."""
+"""Number of seven-card hands of each category; en.wikipedia.org/wiki/Poker_probability."""
 
 
 def run() -> Result:
-    """Rank every hand there is; only strength() and category() are timed.
+    """Rank every hand; only strength() and category() are timed.
 
     Raises AssertionError if a category does not have the published number of hands.
     """
@@ -55,8 +56,8 @@ def run() -> Result:
         "category has the published number of hands",
         ours=ours,
         peer=peer,
-        peer_name=f"phevaluator.evaluate_cards(), {PEER_HANDS:,} hands; it knows no arrays, so "
-        "this is its C code behind a Python call a hand",
+        peer_name=f"phevaluator.evaluate_cards(), {PEER_HANDS:,} hands; without arrays: "
+        "its C code with one Python call per hand",
         unit="hands/s",
         ratio=ours / peer,
         goal=50,
@@ -64,7 +65,8 @@ def run() -> Result:
 
 
 def _every_hand() -> Iterator[np.ndarray]:
-    """All hands (R, 7) in batches of those with the same two lowest cards; one memory for all."""
+    """Yield all hands (R, 7) in batches with the same two lowest cards; all batches share one
+    array."""
     fives = itertools.chain.from_iterable(itertools.combinations(range(DECK), 5))
     hands = np.zeros((2_598_960, 7), np.int8)
     hands[:, 2:] = np.fromiter(fives, np.int8).reshape(-1, 5)

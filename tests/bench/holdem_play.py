@@ -1,4 +1,4 @@
-"""Games a second of random limit hold'em, against RLCard's environment."""
+"""Measure games of random limit hold'em per second beside RLCard's environment."""
 
 from __future__ import annotations
 

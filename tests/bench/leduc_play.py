@@ -1,4 +1,4 @@
-"""Games a second of random Leduc, against RLCard's environment."""
+"""Measure games of random Leduc per second beside RLCard's environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Iterations a second of external sampling on textbook Leduc, against OpenSpiel's C++ solver."""
+"""Measure iterations of external sampling per second on textbook Leduc beside OpenSpiel's C++
+solver."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from overtrick.solvers.extensive import best_response, tree
 from overtrick.solvers.mccfr import EXTERNAL, MccfrSolver, solve
 
 ITERATIONS, PEER_ITERATIONS, ROUNDS = 200_000, 4_000, 9
-JUDGED = 10_000  # iterations after which both average strategies are compared
+COMPARED_AFTER = 10_000  # iterations after which both average strategies are compared
 SEED = 1
 
 
 def run() -> Result:
-    """A stretch of ours in turns with a stretch of theirs, on the same unfolded game."""
+    """Run both solvers in turns on the same game with distinct suits."""
     whole = tree.build(make("leduc_textbook", fold=False))
     game = pyspiel.load_game("leduc_poker")
     solver = MccfrSolver(whole, EXTERNAL, np.random.default_rng(SEED))
@@ -31,8 +32,9 @@ def run() -> Result:
     our_gap, peer_gap = _exploitabilities(whole, game)
     return Result(
         name="mccfr_leduc",
-        work=f"external sampling on leduc_textbook, unfolded ({whole.nodes:,} nodes); after "
-        f"{JUDGED:,} iterations exploitability: ours {our_gap:.3g}, peer {peer_gap:.3g} chips",
+        work=f"external sampling on leduc_textbook, suits distinct ({whole.nodes:,} nodes); "
+        f"exploitability after {COMPARED_AFTER:,} iterations: "
+        f"ours {our_gap:.3g}, peer {peer_gap:.3g} chips",
         ours=our_rate,
         peer=peer_rate,
         peer_name="pyspiel.ExternalSamplingMCCFRSolver",
@@ -43,10 +45,11 @@ def run() -> Result:
 
 
 def _exploitabilities(whole: tree.Tree, game: pyspiel.Game) -> tuple[float, float]:
-    """Of both average strategies, from fresh solvers, each judged by its own library."""
-    sigma = solve(whole, JUDGED, EXTERNAL, np.random.default_rng(SEED))
+    """Return the exploitability of both average strategies from fresh solvers, each computed by its
+    own library."""
+    sigma = solve(whole, COMPARED_AFTER, EXTERNAL, np.random.default_rng(SEED))
     theirs = pyspiel.ExternalSamplingMCCFRSolver(game, seed=SEED)
-    for _ in range(JUDGED):
+    for _ in range(COMPARED_AFTER):
         theirs.run_iteration()
     gap = pyspiel.exploitability(game, theirs.average_policy())
     return best_response.exploitability(whole, sigma), gap

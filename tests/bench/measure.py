@@ -1,4 +1,4 @@
-"""How two contenders are compared: in turns, in one process, by their medians."""
+"""Compare two functions: run them in turns in one process and take their medians."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from statistics import median
 
 @dataclass(frozen=True)
 class Result:
-    """One bench; `ratio` rises as overtrick gets better, whatever the unit."""
+    """Result of one bench; `ratio` rises as overtrick gets better, whatever the unit."""
 
     name: str
-    work: str  # what was measured, in words
+    work: str  # description of the measured work
     ours: float
-    peer: float | None  # None where nothing comparable exists
+    peer: float | None  # None if nothing comparable exists
     peer_name: str
-    unit: str  # of ours and peer
+    unit: str  # unit of ours and peer
     ratio: float | None
-    goal: float | None  # the least ratio to be content with
+    goal: float | None  # smallest acceptable ratio
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Wall-clock seconds of one call."""
+    """Return the wall-clock seconds of one call."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
@@ -32,9 +32,10 @@ def seconds_of(work: Callable[[], object]) -> float:
 def in_turns(
     ours: Callable[[], object], peer: Callable[[], object], rounds: int
 ) -> tuple[float, float]:
-    """Median seconds of a call of each. They alternate, so that a busy moment hits both.
+    """Return the median seconds of a call of each. The calls alternate, so that other load hits
+    both.
 
-    The first call of each compiles and warms caches; it is not counted.
+    The first call of each compiles and fills caches; it is not measured.
     """
     ours(), peer()
     pairs = [(seconds_of(ours), seconds_of(peer)) for _ in range(rounds)]
@@ -42,9 +43,9 @@ def in_turns(
 
 
 def as_good(ours: float, peer: float, iterations: int) -> None:
-    """Raise AssertionError if we are more exploitable than the peer after equal iterations.
+    """Raise AssertionError if ours is more exploitable than the peer's after as many iterations.
 
-    A faster iteration that comes less near to an equilibrium would be no gain.
+    A faster iteration with less progress would be no gain.
     """
     assert ours <= peer * (1 + 1e-6), (
         f"after {iterations:,} iterations our exploitability {ours:.9g} is above the peer's "

@@ -1,5 +1,5 @@
-"""Deep Q-learning of a declarer after 1,000 games: RLlib's, on one seat and on all four, beside
-ours with the same network on the same observation, and both with suits renamed."""
+"""Compare deep Q-learning of a declarer after 1,000 games: RLlib's with one seat and with four as
+agents, beside ours with the same network on the same observation, and both with renamed suits."""
 
 from __future__ import annotations
 
@@ -35,21 +35,22 @@ OPTIONS = {"scoring": "tricks"}
 
 
 def run() -> Result:
-    """Contracts made on unseen deals against the rules, and the seconds of learning."""
+    """Measure contracts made on unseen deals against the rules, and seconds of learning."""
     start_ray([{"CPU": 1.0}] * 2)
     theirs: dict[str, Any] = {
         "gamma": 1.0, "lr": 0.001, "train_batch_size_per_learner": ROWS, "double_q": True,
         "dueling": False, "num_steps_sampled_before_learning_starts": 1000,
         "target_network_update_freq": 1000, "epsilon": [[0, 1.0], [GAMES * TURNS // 2, 0.1]],
-        "training_intensity": ROWS * UPDATES / GAMES,  # decisions of a game, for RLlib has it so
+        # decisions of a game; RLlib's training is counted in decisions
+        "training_intensity": ROWS * UPDATES / GAMES,
     }  # fmt: skip
     found = {}
     for name, how in (
         ("RLlib, one seat", {"renamed": False, "whole": False}),
         ("RLlib, four seats", {"renamed": False, "whole": True}),
         ("RLlib, four seats with suits renamed", {"renamed": True, "whole": True}),
-        ("ours, the next decision's value", {"renamed": False, "whole": False}),
-        ("ours, what whole games brought", {"renamed": False, "whole": True}),
+        ("ours, bootstrapped from the next decision", {"renamed": False, "whole": False}),
+        ("ours, Monte Carlo returns", {"renamed": False, "whole": True}),
         ("ours, the same with suits renamed", {"renamed": True, "whole": True}),
     ):
         began = time.perf_counter()
@@ -75,9 +76,10 @@ def run() -> Result:
 
 
 class Masked(Wrapper):
-    """The declarer's seat with what is legal beside what it sees, as modules of RLlib have it.
+    """Environment of the declarer's seat with a mask of legal actions, in the format of RLlib's
+    modules.
 
-    config: game, options, others (makes their policy), and the seed of the first deals.
+    config: game, options, others (constructor of their policy), and the seed of the first deals.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -92,19 +94,21 @@ class Masked(Wrapper):
         return self._with_mask(*self.env.reset(seed=seed, options=options))
 
     def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
-        seen, points, over, cut, told = self.env.step(action)
-        if over:  # nothing is legal there, and a highest value needs something
-            told["action_mask"][:] = 1
-        seen, told = self._with_mask(seen, told)
-        return seen, points, over, cut, told
+        observation, points, over, cut, info = self.env.step(action)
+        if over:  # no action is legal there, but the maximum of the values needs one
+            info["action_mask"][:] = 1
+        observation, info = self._with_mask(observation, info)
+        return observation, points, over, cut, info
 
-    def _with_mask(self, seen: Any, told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {FEATURES: seen, ACTION_MASK: told["action_mask"].astype(np.float32)}, {}
+    def _with_mask(
+        self, observation: Any, info: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {FEATURES: observation, ACTION_MASK: info["action_mask"].astype(np.float32)}, {}
 
 
 def _theirs(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, int]:
-    """RLlib's policy and its games. whole: every seat is an agent, two of them the learner's and
-    two of the rules; else one seat, and the rest inside."""
+    """Return RLlib's policy and its games. whole: every seat is an agent, two of them the learner's
+    and two of the rules; else one seat is the agent and the rest is inside the environment."""
     about = {"game": "minibridge", "options": OPTIONS, "seed": 0, "canonical": renamed}
     rules = partial(make_opponent, "rules", make("minibridge", **OPTIONS), None)
     network = RLModuleSpec(
@@ -113,17 +117,17 @@ def _theirs(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, 
     memory = "MultiAgentEpisodeReplayBuffer" if whole else "EpisodeReplayBuffer"
     config = (
         DQNConfig()
-        # whole games: its replay cannot join games that were cut while an agent waits for its turn
+        # whole games: its replay buffer cannot join games that were cut while an agent waits
         .env_runners(num_env_runners=0, batch_mode="complete_episodes", rollout_fragment_length=1)
         .training(**training, replay_buffer_config={"type": memory, "capacity": 100_000})
-        .debugging(log_level="ERROR")  # with a seed here every game has the same deal
+        .debugging(log_level="ERROR")  # a seed here would give every game the same deal
     )
     if whole:
         view = {**about, "options": {**OPTIONS, "seats": 4}, "raw": True}
-        told = {"make": rules, **{name: view[name] for name in about}}
+        info = {"make": rules, **{name: view[name] for name in about}}
         both = {
             "learner": network,
-            "others": RLModuleSpec(module_class=FixedPolicyModule, model_config=told),
+            "others": RLModuleSpec(module_class=FixedPolicyModule, model_config=info),
         }
         config = (
             config.environment(GameEnv, env_config=view, disable_env_checking=True)

@@ -1,4 +1,5 @@
-"""Games of Mini-Bridge made and learnt: the seconds, the memory, and what merging tables costs."""
+"""Measure the generation of Mini-Bridge games and learning from them: seconds, memory, and the
+effect of merged tables."""
 
 from __future__ import annotations
 
@@ -25,32 +26,32 @@ PROSPECTS: dict[str, Any] = {
 
 
 def run() -> Result:
-    """Two Ray workers and the learner; the first games compile and are not counted."""
+    """Run two Ray workers and the learner. The first games compile and are not measured."""
     start_ray([{"CPU": 1.0}] * 2)
-    crew = start_pool(2)
-    _learn(crew, {**PUBLISHED, "games": 3000}, 1)
-    few = [_learn(crew, {**PUBLISHED, "games": GAMES}, seed)[0] for seed in range(ROUNDS)]
-    said = []
+    pool = start_pool(2)
+    _learn(pool, {**PUBLISHED, "games": 3000}, 1)
+    few = [_learn(pool, {**PUBLISHED, "games": GAMES}, seed)[0] for seed in range(ROUNDS)]
+    lines = []
     for name, plan in (("unknown hands", PUBLISHED), ("prospects", PROSPECTS)):
         with _Memory() as memory:
-            seconds, _ = _learn(crew, {**plan, "games": MANY}, 0)
-        said.append(f"{MANY:,} games, {name}: {seconds:.0f} s, {memory.peak / 2**30:.1f} GiB")
+            seconds, _ = _learn(pool, {**plan, "games": MANY}, 0)
+        lines.append(f"{MANY:,} games, {name}: {seconds:.0f} s, {memory.peak / 2**30:.1f} GiB")
     for name, plan in (("unknown hands", PUBLISHED), ("prospects", PROSPECTS)):
         for games in (GAMES, 10 * GAMES):
             for shards in (1, SHARDS):
                 seconds, trainer = _learn(
-                    crew, {**plan, "games": games, "merged_tables": shards}, 0
+                    pool, {**plan, "games": games, "merged_tables": shards}, 0
                 )
                 (row,) = trainer.rows()
-                said.append(
+                lines.append(
                     f"{games:,} games, {name}, {shards} table(s): {row['made']:.1%} in "
                     f"{seconds:.2f} s"
                 )
-    crew.close()
+    pool.close()
     return Result(
         name="minibridge_learning",
-        work=f"{GAMES:,} won games made and learnt by Q-learning (unknown hands), 2 workers; also "
-        + "; ".join(said),
+        work=f"{GAMES:,} won games generated and learnt by Q-learning (unknown hands), "
+        "2 workers; also " + "; ".join(lines),
         ours=median(few),
         peer=REPORT_SECONDS,
         peer_name="the report's about 30 hours",
@@ -60,19 +61,20 @@ def run() -> Result:
     )
 
 
-def _learn(crew: WorkerPool, plan: dict[str, Any], seed: int) -> tuple[float, TabularTrainer]:
-    """Seconds of one iteration without its judging, and who has learnt."""
+def _learn(pool: WorkerPool, plan: dict[str, Any], seed: int) -> tuple[float, TabularTrainer]:
+    """Return the seconds of one iteration without its evaluation, and the trainer."""
     how = {"deals": 1000, "final_deals": DEALS, "every": 2, "double_dummy": False}
     plain = {"trainer": "tabular", "game": "minibridge", "seed": seed, "stop": {"iterations": 2}}
     job = job_file.parse({**plain, "tabular": plan, "evaluate": how}, JOBS, "this bench")
-    trainer = TabularTrainer(job, crew)
+    trainer = TabularTrainer(job, pool)
     began = time.perf_counter()
     trainer.step()
     return time.perf_counter() - began, trainer
 
 
 class _Memory:
-    """The most that this process and all that it started hold: shared pages count once (PSS)."""
+    """Peak memory of this process and all processes that it started; shared pages count once
+    (PSS)."""
 
     def __enter__(self) -> _Memory:
         self.peak, self._over = 0, threading.Event()

@@ -1,4 +1,5 @@
-"""A declarer who searches: contracts made and decisions a second, by guide and worlds."""
+"""Measure a declarer with search: contracts made and decisions per second, by rollout policy and
+worlds."""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ DEALS, TURNS, LEARNT = 200, 26, 200_000
 
 
 def run() -> Result:
-    """One process; the guide is random play, or a table of random games."""
+    """Search in one process; the rollout policy is random play, or a table of random games."""
     game: Any = make("minibridge", scoring="tricks")
     rules = make_opponent("rules", game, None)
     table = QTable(prospects, TabularConfig("sarsa", None, 0.0))
-    for luck in range(LEARNT // 5000):
-        kept = random_games(game, 5000, "rules", True, np.random.default_rng(luck))
-        table.learn(decision_trajectories(kept.deals, kept.cards, (0, 2), kept.rewards(True)))
+    for seed in range(LEARNT // 5000):
+        played = random_games(game, 5000, "rules", True, np.random.default_rng(seed))
+        table.learn(decision_trajectories(played.deals, played.cards, (0, 2), played.rewards(True)))
     guide, found = table.policy(False), {}
     players: dict[str, Policy] = {
         "the table alone": guide,
@@ -42,11 +43,13 @@ def run() -> Result:
         payoff = play(game, (declarer, rules), DEALS, np.random.default_rng(0), recorded=()).payoff
         rate = DEALS * TURNS / (time.perf_counter() - began)
         found[name] = float((payoff[:, 0] > 0).mean()), rate
-    said = "; ".join(f"{name}: {made:.1%}, {rate:,.0f} /s" for name, (made, rate) in found.items())
+    summary = "; ".join(
+        f"{name}: {made:.1%}, {rate:,.0f} /s" for name, (made, rate) in found.items()
+    )
     _, rate = found["20 worlds, table"]
     return Result(
         name="minibridge_search",
-        work=f"decisions a second of a search, 20 worlds and a table; {DEALS} deals: {said}",
+        work=f"decisions per second of a search, 20 worlds and a table; {DEALS} deals: {summary}",
         ours=rate,
         peer=None,
         peer_name="",

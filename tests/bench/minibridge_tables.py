@@ -1,6 +1,6 @@
-"""Hadjur's study at its own size: every representation by Q-learning and SARSA, on won games of a
-random declarer, judged on unseen deals and on those that were learnt from; and what closes the
-distance that remains."""
+"""Repeat Hadjur's study at its own size: every representation by Q-learning and SARSA, on won games
+of a random declarer, evaluated on unseen deals and on the deals of training; and two changes that
+close the remaining distance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MEANS = {"alpha": None, "gamma": 0.0, "spread": 0.0}
 
 
 def run() -> Result:
-    """Prints a row a table; ours is the best of them, peer the random declarer."""
+    """Print a row for each table; ours is the best of them, the peer is the random declarer."""
     game = make("minibridge")
     won, every = (
         random_games(game, max(GAMES), "rules", lost, np.random.default_rng(seed))
@@ -35,7 +35,9 @@ def run() -> Result:
     )
     unseen = game.deal(DEALS, np.random.default_rng(2))
     random, _ = _made(UniformPolicy(), unseen)
-    print("| games | representation | rule | unseen deals (95 %) | known | learnt deals | known |")
+    print(
+        "| games | representation | rule | unseen deals (95 %) | known | training deals | known |"
+    )
     print("|---|---|---|---|---|---|---|")
     print(f"| 0 | random card | | {_interval(random)} | | | |")
     best = 0.0
@@ -81,13 +83,13 @@ def _row(
 
 
 def _made(policy: Any, deals: Array) -> tuple[float, float]:
-    """The share of contracts made, and of decisions that the table knew."""
+    """Return the share of contracts made, and of decisions with an entry in the table."""
     game = make("minibridge")
     rules = make_opponent("rules", game, None)
     made, known = 0, []
-    for luck, first in enumerate(range(0, len(deals), 1000)):
+    for number, first in enumerate(range(0, len(deals), 1000)):
         part = deals[first : first + 1000]
-        played = play(game, (policy, rules), part, np.random.default_rng(luck), recorded=[0])
+        played = play(game, (policy, rules), part, np.random.default_rng(number), recorded=[0])
         made += int((played.payoff[:, 0] > 0).sum())
         if isinstance(policy, GreedyTable):
             known.append(np.isfinite(policy.values(played.batch.observations())).any(axis=1).mean())

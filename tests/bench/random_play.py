@@ -1,4 +1,4 @@
-"""Random play of one of our games beside RLCard's environment for it."""
+"""Compare random play of one of our games with RLCard's environment of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GAMES, CALLS, PEER_GAMES, ROUNDS = 10_000, 10, 2_000, 9
 
 
 def beside_rlcard(bench: str, name: str, theirs: str, goal: float) -> Result:
-    """Batches of ours in turns with single games of theirs, both random against random."""
+    """Run batches of ours in turns with single games of RLCard's, both random against random."""
     game, rng = make(name), np.random.default_rng(0)
     env = rlcard.make(theirs, config={"seed": 0})
     env.set_agents([RandomAgent(num_actions=env.num_actions) for _ in range(env.num_players)])
@@ -32,7 +32,7 @@ def beside_rlcard(bench: str, name: str, theirs: str, goal: float) -> Result:
     our_rate, peer_rate = CALLS * GAMES / our_seconds, PEER_GAMES / peer_seconds
     return Result(
         name=bench,
-        work=f"{name}, random against random, one process; {GAMES:,} games a call of play()",
+        work=f"{name}, random against random, one process; {GAMES:,} games per call of play()",
         ours=our_rate,
         peer=peer_rate,
         peer_name="rlcard env.run()",

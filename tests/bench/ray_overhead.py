@@ -1,4 +1,4 @@
-"""What Ray costs: the same meta-training in this process and on one Ray worker."""
+"""Measure the overhead of Ray: the same meta-training in this process and on one Ray worker."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from overtrick.training.adaptation.meta_job import MetaJob
 from overtrick.training.registry import JOBS
 
 JOB = "jobs/leduc_meta.yaml"
-TURN, ROUNDS = 4, 5  # 20 iterations each, after a first turn that is not counted
+TURN, ROUNDS = 4, 5  # 20 iterations each, after a first turn that is not measured
 
 
 def run() -> Result:
-    """Two trainers of one job take turns, a few iterations each.
+    """Run two trainers of one job in turns, a few iterations each.
 
-    Evaluation is left out: it runs every few iterations and would hide the cost of a call.
+    Evaluation is left out: it runs only every few iterations and would hide the cost of a call.
     """
     job = job_file.load(JOB, ["evaluate.every=1000000", "stop.iterations=1000000"], JOBS)
     assert isinstance(job, MetaJob)
@@ -32,7 +32,7 @@ def run() -> Result:
     finally:
         on_ray.close()
         here.close()
-        ray.shutdown()  # or it would stand beside the next bench
+        ray.shutdown()  # so that it does not run beside the next bench
     return Result(
         name="ray_overhead",
         work=f"an iteration of {JOB} without evaluation ({TURN * ROUNDS} each); ours with one Ray "

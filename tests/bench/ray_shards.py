@@ -1,10 +1,10 @@
-"""What Ray costs in shards of 200 ms of work and more: one worker against this process."""
+"""Measure the overhead of Ray with shards of 200 ms and more: one worker beside this process."""
 
 from __future__ import annotations
 
-from tests.bench.crews import long_enough, one_against_none, play_holdem
 from tests.bench.measure import Result
+from tests.bench.worker_pools import games_per_long_shard, one_against_none, play_holdem
 
 
 def run() -> Result:
-    return one_against_none("ray_shards", long_enough(play_holdem), goal=1 / 1.1)
+    return one_against_none("ray_shards", games_per_long_shard(play_holdem), goal=1 / 1.1)

@@ -1,9 +1,9 @@
-"""What Ray costs in shards of a few milliseconds: one worker against this process."""
+"""Measure the overhead of Ray with shards of a few milliseconds: one worker beside this process."""
 
 from __future__ import annotations
 
-from tests.bench.crews import SMALL, one_against_none
 from tests.bench.measure import Result
+from tests.bench.worker_pools import SMALL, one_against_none
 
 
 def run() -> Result:

@@ -1,6 +1,6 @@
-"""Exploitability on Leduc of RLlib's PPO in self-play beside ours: our PPO with the same networks
-and steps, neural fictitious self-play and sampled regret minimisation; at equal games, and at equal
-seconds of the processor. All of them play and learn in one process."""
+"""Compare exploitability on Leduc: RLlib's PPO in self-play beside our PPO with the same networks
+and steps, neural fictitious self-play and MCCFR, after equal games and after equal CPU seconds.
+Each plays and learns in one process."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from overtrick.training.registry import JOBS, TRAINERS
 FOLDER = Path(__file__).parents[2] / "jobs"
 GAMES = 10_000
 FEW, MANY = (500, 7, 0.4), (5000, 20, 0.8)
-"""Of our PPO, for as many games as RLlib's, and for all that its seconds allow: games of an
-iteration, steps of a pass through them, and big blinds a nat of entropy, which RLlib counts in
+"""Settings of our PPO, for as many games as RLlib's and for as many CPU seconds: games per
+iteration, gradient steps per epoch, and entropy bonus in big blinds per nat, which RLlib counts in
 standard deviations of an advantage."""
 QUIET = ["evaluate.every=1000000", "stop.iterations=1000"]
-Way = Iterator[tuple[int, Callable[[], Any]]]
-"""An iteration at a time: the games so far, and what gives the policy then."""
+Training = Iterator[tuple[int, Callable[[], Any]]]
+"""After each iteration: the games so far, and a function that returns the policy."""
 
 
 def run() -> Result:
-    """How much a best response wins from each, big blinds a game, and CPU seconds of learning."""
+    """Measure exploitability in big blinds per game, and CPU seconds of learning."""
     start_ray([{"CPU": 1.0}])
     games, seconds, theirs = _gap(_trained("leduc_rllib_ppo"), GAMES, 0.0)
-    said = [f"RLlib's PPO {theirs:.3f} after {games:,} games in {seconds:.0f} s"]
+    lines = [f"RLlib's PPO {theirs:.3f} after {games:,} games in {seconds:.0f} s"]
     gaps = {}
     for least, until, plan in ((games, 0.0, FEW), (0, seconds, MANY)):
         ways = {
@@ -54,13 +54,13 @@ def run() -> Result:
         }
         for name, way in ways.items():
             done, took, gap = _gap(way, least, until)
-            said.append(f"{name} {gap:.3f} after {done:,} games in {took:.1f} s")
-            print(said[-1])
+            lines.append(f"{name} {gap:.3f} after {done:,} games in {took:.1f} s")
+            print(lines[-1])
             gaps[name] = gap
     return Result(
         name="rllib_leduc",
-        work="exploitability on Leduc, self-play: " + "; ".join(said),
-        ours=gaps["our PPO"],  # the last: of equal seconds
+        work="exploitability on Leduc, self-play: " + "; ".join(lines),
+        ours=gaps["our PPO"],  # the last: after equal CPU seconds
         peer=theirs,
         peer_name="RLlib's PPO, equal CPU seconds",
         unit="big blinds",
@@ -69,8 +69,9 @@ def run() -> Result:
     )
 
 
-def _gap(way: Way, games: int, seconds: float) -> tuple[int, float, float]:
-    """Games, CPU seconds of learning and exploitability, once it has had so many of both."""
+def _gap(way: Training, games: int, seconds: float) -> tuple[int, float, float]:
+    """Train until both numbers are reached; return games, CPU seconds of learning,
+    exploitability."""
     tree, took, began = build(make("leduc")), 0.0, time.process_time()
     for done, policy in way:
         took = time.process_time() - began
@@ -80,15 +81,15 @@ def _gap(way: Way, games: int, seconds: float) -> tuple[int, float, float]:
     raise AssertionError("a way that ends")
 
 
-def _trained(job: str) -> Way:
-    """A trainer by its job, which measures nothing on the way."""
+def _trained(job: str) -> Training:
+    """Train by a job file without evaluation."""
     read: Any = job_file.load(FOLDER / f"{job}.yaml", QUIET, JOBS)
     trainer: Any = TRAINERS[read.trainer].trainer(read, LocalPool())
-    trainer.state()  # RLlib has started
+    trainer.state()  # so that RLlib has started
     return _steps(trainer, read)
 
 
-def _steps(trainer: Any, job: Any) -> Way:
+def _steps(trainer: Any, job: Any) -> Training:
     features = make("leduc").features
     for k in range(1, job.stop.iterations):
         metrics = trainer.step()
@@ -96,8 +97,8 @@ def _steps(trainer: Any, job: Any) -> Way:
         yield games, lambda: NetworkPolicy(features, unprefixed("policy", trainer.model()))
 
 
-def _mccfr(plan: mccfr.MccfrVariant) -> Way:
-    """Regret minimisation on samples of the tree; a game is the walk of a seat that learns."""
+def _mccfr(plan: mccfr.MccfrVariant) -> Training:
+    """Run MCCFR; a game is one sampled walk of the updating seat."""
     tree = build(make("leduc"))
     solver = mccfr.MccfrSolver(tree, plan, np.random.default_rng(0))
     while True:
@@ -105,8 +106,8 @@ def _mccfr(plan: mccfr.MccfrVariant) -> Way:
         yield tree.seats * solver.iteration, lambda: TabularPolicy(solver.average())
 
 
-def _ppo(each: int, parts: int, entropy: float) -> Way:
-    """Our PPO plays both seats of every game, with the steps of RLlib's."""
+def _ppo(each: int, parts: int, entropy: float) -> Training:
+    """Train our PPO in self-play on both seats, with the gradient steps of RLlib's."""
     theirs: Any = job_file.load(FOLDER / "leduc_rllib_ppo.yaml", QUIET, JOBS)
     game, rng = make("leduc"), np.random.default_rng(0)
     hidden, rate, ppo = theirs.rllib.hidden, theirs.rllib.learning_rate, theirs.ppo
@@ -118,7 +119,7 @@ def _ppo(each: int, parts: int, entropy: float) -> Way:
         critic,
         solver,
         1.0,
-        ppo.gae,
+        ppo.gae_lambda,
         minibatches=parts,
     )
     done = 0

@@ -1,12 +1,12 @@
-"""Compare what every trainer computes before and after a change of the code.
+"""Compare the results of every trainer before and after a change of the code.
 
 `python -m tests.bench.same_results [--out FILE.json] [--compare FILE.json] [--only JOB]` runs the
-small jobs of `small_jobs.py`, and keeps by job the metrics of every iteration, the SHA-256 of the
-weights, the rows of the final table and the names of the figures. With --compare it prints every
-difference from an earlier file, and exits with 1 if one of them is not in `EXPECTED`.
+small jobs of `small_jobs.py` and records for each the metrics of every iteration, the SHA-256 of
+the weights, the rows of the final table and the names of the figures. With --compare it prints
+every difference from an earlier file, and exits with 1 if one of them is not in `EXPECTED`.
 
 This is a script beside the benches, not one of them: it has no `run() -> Result`, and `make bench`
-leaves it out. Numbers are those of one machine: compare files only that the same one has made.
+leaves it out. Compare only files that were made on the same machine.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tests.bench.small_jobs import NEEDED, SMALL_JOBS, WITH_FILES, make_files
 
 
 class Expected(NamedTuple):
-    """Describe a difference that a later step may make."""
+    """An expected difference of a change."""
 
     jobs: tuple[str, ...]
     where: str  # shell pattern of the path of a value, such as metrics/3/*
-    added: bool  # only where there was no value before
+    added: bool  # expected only where there was no value before
     reason: str
 
 
@@ -58,45 +58,46 @@ EXPECTED: tuple[Expected, ...] = (
         "measured it only if the schedule divided it",
     ),
 )  # fmt: skip
-"""Differences that are allowed, each with its reason."""
+"""Expected differences, each with its reason."""
 
 RENAMED: dict[str, str] = {}
-"""Regular expression of the whole old name of a metric, column or figure, to its new name."""
+"""New names of metrics, columns and figures, by a regular expression of the whole old name."""
 
 MISSING = "(none)"
 
 
 def found(*places: str) -> Any:
-    """Import the first of some modules that there is: the code that is compared may have moved."""
+    """Import the first of some modules that exists: the compared code may have moved."""
     for place in places:
         try:
             return import_module(place)
         except ModuleNotFoundError as error:
             if not place.startswith(str(error.name)):
-                raise  # of what the module imports
+                raise  # a missing import of the module itself
     raise ModuleNotFoundError(f"none of {', '.join(places)}")
 
 
 def main(arguments: list[str]) -> int:
-    """Run the jobs, write and compare their results; 1 if they differ in an unexpected way."""
+    """Run the jobs, write and compare their results. Return 1 if they differ in an unexpected
+    way."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.same_results")
     parser.add_argument("--out", type=Path, help="write the results to this file")
     parser.add_argument("--compare", type=Path, help="compare with the results in this file")
     parser.add_argument("--only", action="append", choices=SMALL_JOBS, help="run this job only")
-    asked = parser.parse_args(arguments)
-    before = json.loads(asked.compare.read_text()) if asked.compare else {}
-    out = asked.out.absolute() if asked.out else None
-    now = results(asked.only or list(SMALL_JOBS))
+    options = parser.parse_args(arguments)
+    before = json.loads(options.compare.read_text()) if options.compare else {}
+    out = options.out.absolute() if options.out else None
+    now = results(options.only or list(SMALL_JOBS))
     if out:
         out.write_text(json.dumps(now, indent=1) + "\n")
-    if not asked.compare:
+    if not options.compare:
         return 0
-    kept = {name: before[name] for name in now if name in before} if asked.only else before
+    kept = {name: before[name] for name in now if name in before} if options.only else before
     return report(list(differences(kept, now)))
 
 
 def results(names: list[str]) -> dict[str, Any]:
-    """Run some of the jobs, and those before them that they need; the results by name."""
+    """Run some of the jobs, and the jobs whose models they need; return results by name."""
     found("overtrick.startup", "overtrick.environment").prepare()  # before numpy and Ray
     wanted = {*names, *(other for name in names for other in NEEDED.get(name, ()))}
     ran = {}
@@ -116,7 +117,7 @@ def results(names: list[str]) -> dict[str, Any]:
 
 
 def timed(name: str, work: Any) -> Any:
-    """Do some work, and say how long it took."""
+    """Do some work and print its time."""
     began = time.perf_counter()
     done = work()
     print(f"{name}: {time.perf_counter() - began:.1f} s", file=sys.stderr)
@@ -129,17 +130,21 @@ def command(*words: str) -> None:
 
 
 def one(content: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Train a job as a trial does, and keep its model as a run does; what came of it."""
+    """Train a job as a trial does, store its model as a run does, and return the results."""
     parse = found("overtrick.config.job_file", "overtrick.config").parse
     index = found("overtrick.training.registry", "overtrick.trainers")
-    crews = found("overtrick.distributed.workers", "overtrick.workers")
+    workers_module = found("overtrick.distributed.workers", "overtrick.workers")
     models = found("overtrick.storage.model_files", "overtrick.model")
-    workers = crews.LocalPool if hasattr(crews, "LocalPool") else crews.LocalCrew
+    workers = (
+        workers_module.LocalPool
+        if hasattr(workers_module, "LocalPool")
+        else workers_module.LocalCrew
+    )
     job = parse(content, index.JOBS, folder.name)
     page = index.TRAINERS[job.trainer]
     (getattr(page, "validate", None) or page.check)(job)
     if job.trainer == "rllib":
-        crews.start_ray([{"CPU": 1.0}])
+        workers_module.start_ray([{"CPU": 1.0}])
     trainer = page.trainer(job, workers())
     history = [(k + 1, trainer.step()) for k in range(job.stop.iterations)]
     state = checkpointed(trainer.state())
@@ -160,7 +165,7 @@ def one(content: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def checkpointed(state: dict[str, Any]) -> dict[str, Any]:
-    """Write a state as a checkpoint has it and read it back."""
+    """Write a state as a checkpoint and read it back."""
     import numpy as np
     from safetensors.numpy import load, save
 
@@ -169,7 +174,7 @@ def checkpointed(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Read values back as JSON has them."""
+    """Convert values to plain JSON values."""
     return json.loads(json.dumps(value))
 
 
@@ -187,7 +192,7 @@ def differences(
 
 
 def flat(value: Any, where: str = "", rename: bool = False) -> Iterator[tuple[str, Any]]:
-    """List the single values of nested ones by their paths, perhaps under their new names."""
+    """List the single values of nested ones by their paths, optionally under their new names."""
     if isinstance(value, dict):
         for key, each in value.items():
             name = renamed(key) if rename else key
@@ -203,7 +208,7 @@ def flat(value: Any, where: str = "", rename: bool = False) -> Iterator[tuple[st
 
 
 def renamed(name: str) -> str:
-    """Say what a name is now."""
+    """Return the present name of an old one."""
     for old, new in RENAMED.items():
         if re.fullmatch(old, name):
             return re.sub(old, new, name)
@@ -211,7 +216,7 @@ def renamed(name: str) -> str:
 
 
 def expected(job: str, where: str, before: str | None) -> str:
-    """Find the reason why a value may differ; none if it may not."""
+    """Return the reason why a value may differ, or None."""
     for each in EXPECTED:
         fits = job in each.jobs and fnmatch.fnmatchcase(where, each.where)
         if fits and (before is None or not each.added):
@@ -220,7 +225,7 @@ def expected(job: str, where: str, before: str | None) -> str:
 
 
 def report(unlike: list[tuple[str, str, Any, Any, str]]) -> int:
-    """Print all differences; 1 if one of them is not expected."""
+    """Print all differences. Return 1 if one of them is unexpected."""
     for job, where, before, now, reason in unlike:
         mark = f"expected: {reason}" if reason else "DIFFERENT"
         print(f"{job}  {where}: {before} -> {now}  [{mark}]")
@@ -230,7 +235,7 @@ def report(unlike: list[tuple[str, str, Any, Any, str]]) -> int:
 
 
 if __name__ == "__main__":
-    if os.environ.get("PYTHONHASHSEED") != "0":  # RLlib's order of sets hangs on it
+    if os.environ.get("PYTHONHASHSEED") != "0":  # RLlib's order of sets depends on it
         words = [sys.executable, "-m", "tests.bench.same_results", *sys.argv[1:]]
         os.execve(sys.executable, words, {**os.environ, "PYTHONHASHSEED": "0"})
     sys.exit(main(sys.argv[1:]))

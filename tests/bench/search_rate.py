@@ -1,4 +1,5 @@
-"""How fast Monte Carlo tree search comes near the exact best response, as a table and a figure."""
+"""Measure how fast Monte Carlo tree search approaches the exact best response, as table and
+figure."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ FIGURE = Path("build/search_rate.png")
 
 
 def run() -> Result:
-    """The mean shortfall of what the search found, over seeds and both seats."""
+    """Measure the mean shortfall of the found response, over seeds and both seats."""
     curves = {}
     for name in ("kuhn", "leduc"):
         tree = build(make(name))
@@ -35,7 +36,7 @@ def run() -> Result:
     last = curves["leduc against random"]
     return Result(
         name="search_rate",
-        work=f"MCTS, best response less the worth of what was found after "
+        work=f"MCTS, best-response value less the value of the found response after "
         f"{', '.join(f'{n:,}' for n in SIMULATIONS)} simulations, mean of {SEEDS} seeds and both "
         f"seats ({table}; {FIGURE}); ours is leduc against random after {SIMULATIONS[-1]:,}, peer "
         f"after {SIMULATIONS[0]:,}",
@@ -70,8 +71,9 @@ def _draw(curves: dict[str, list[float]]) -> None:
     rate = [(SIMULATIONS[0] / n) ** 0.5 for n in SIMULATIONS]
     axis.plot(SIMULATIONS, rate, "k:", lw=1, label="1 / sqrt(simulations)")
     axis.set_xscale("log")
-    axis.set_yscale("symlog", linthresh=1e-3)  # a search that finds it all misses nothing
-    axis.set(xlabel="simulations", ylabel="best response less worth found, points")
+    # a search that finds the best response has no shortfall
+    axis.set_yscale("symlog", linthresh=1e-3)
+    axis.set(xlabel="simulations", ylabel="shortfall of the found response, points")
     axis.legend(fontsize=7)
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(FIGURE, dpi=120)

@@ -1,7 +1,7 @@
 """Define a small job of every trainer, of seconds each, and make the files that some need.
 
-A job names files relative to the folder of its run, its models as `NAME/model`. Measurements fall
-on every second of three iterations, so that the last is one that the schedule does not name.
+A job names files relative to the folder of its run, and models as `NAME/model`. Evaluations are due
+every second of three iterations, so that the last iteration is not due by the interval.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ EXAMPLES = "data/examples"
 BOARDS = 60
 
 _THREE = {"seed": SEED, "stop": {"iterations": 3}}
-_MET = {"opponents": ["random", "call"], "every": 2}
-_ADAPTED = {**_MET, "steps": 2, "games": 20, "repeats": 2}
+_HELD_OUT = {"opponents": ["random", "call"], "every": 2}
+_ADAPTED = {**_HELD_OUT, "steps": 2, "games": 20, "repeats": 2}
 _VALUES = {
     "gradient_steps": 3, "batch_size": 16, "replay_capacity": 500, "target_update_interval": 4,
 }  # fmt: skip
@@ -123,7 +123,7 @@ SMALL_JOBS: dict[str, dict[str, Any]] = {
             "reservoir_capacity": 100,
         },
         "values": _VALUES,
-        "evaluate": _MET,
+        "evaluate": _HELD_OUT,
     },
     "rllib": {
         **_THREE,
@@ -131,7 +131,7 @@ SMALL_JOBS: dict[str, dict[str, Any]] = {
         "game": "leduc",
         "rllib": {"env_steps": 60, "hidden": [8]},
         "ppo": {"minibatch_size": 30, "epochs": 2},
-        "evaluate": _MET,
+        "evaluate": _HELD_OUT,
     },
     "sampling": {
         "seed": SEED,
@@ -161,7 +161,8 @@ SMALL_JOBS: dict[str, dict[str, Any]] = {
         "tournament": {"players": ["random", "call", "bluff", "cfr"], "boards": 10},
     },
 }  # fmt: skip
-"""Small jobs by name, each after those whose models it needs: a trainer, or one of its two uses."""
+"""Small jobs by name, ordered so that a job follows those whose models it needs. A name is a
+trainer or one of its two targets."""
 
 NEEDED = dict.fromkeys(("bidder", "selfplay_bidding"), ("bidding", "bidding_imps"))
 """The jobs whose models a job needs."""
@@ -171,8 +172,8 @@ WITH_FILES = ("bidding", "bidding_imps", *NEEDED)
 
 
 def make_files(command: Callable[..., object]) -> None:
-    """Generate the deals and the examples in the current folder; command runs the words of a
-    command of the package."""
+    """Generate the deals and the examples in the current folder. command: run a command of the
+    package, given as words."""
     command("generate", "deals", f"boards={BOARDS}", f"seed={SEED}", "--out", DEALS)
     outcomes = ("outcomes=true", f"seed={SEED}")
     command("generate", "examples", "--file", DEALS, *outcomes, "--out", EXAMPLES)

@@ -1,4 +1,4 @@
-"""How long after `overtrick cluster submit` the first iteration of a job is recorded."""
+"""Measure the time from `overtrick cluster submit` to the record of the job's first iteration."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tests.bench.measure import Result
 from tests.flow import head, outside
 
 JOB = "jobs/coevolve_kuhn.yaml"
-ROUNDS = 3  # after a first one, in which the cluster's processes come up
+ROUNDS = 3  # after a first submission, which starts the cluster's processes
 GOAL = 15.0  # seconds
 
 
 def run() -> Result:
-    """The same job again and again on a cluster that has nothing else to do; each is stopped when
-    its first iteration has been written to the run's folder."""
+    """Submit the same job repeatedly on an idle cluster; stop each when its first iteration has
+    been written to the run's folder."""
     token = secrets.token_hex(16)
     started = head.started(cpus=2, token=token, outside=outside.environment())
     with started as address, tempfile.TemporaryDirectory() as runs:
         seconds = [_first_metric(address, token, Path(runs)) for _ in range(ROUNDS + 1)][1:]
     return Result(
         name="submit_latency",
-        work=f"from `overtrick cluster submit {JOB}` to its first iteration on record, on a "
-        f"cluster of this machine; median of {ROUNDS}; ratio = {GOAL:g} s / seconds",
+        work=f"from `overtrick cluster submit {JOB}` to the record of its first iteration, "
+        f"on a cluster on this machine; median of {ROUNDS}; ratio = {GOAL:g} s / seconds",
         ours=median(seconds),
         peer=None,
         peer_name="",
@@ -40,7 +40,7 @@ def run() -> Result:
 
 
 def _first_metric(address: str, token: str, runs: Path) -> float:
-    """Seconds from the command to the time that the job's first iteration bears."""
+    """Return the seconds from the command to the timestamp of the job's first iteration."""
     environment = {**outside.environment(), "RAY_AUTH_MODE": "token", head.TOKEN: token}
     known = set(runs.glob("*/track.jsonl"))
 
@@ -60,5 +60,5 @@ def _first_metric(address: str, token: str, runs: Path) -> float:
                 if line.endswith("\n") and "metrics" in (event := json.loads(line)):
                     cluster("stop", submission)
                     return float(event["time"]) / 1000 - began
-        assert time.time() - began < 300, "no iteration came"
+        assert time.time() - began < 300, "no iteration was recorded"
         time.sleep(0.1)

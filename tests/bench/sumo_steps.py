@@ -1,4 +1,4 @@
-"""Steps a second of sumo with all that the ants see, against MuJoCo's bare steps."""
+"""Measure steps of sumo per second with observations, beside bare steps of MuJoCo."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MATCHES, STEPS, ROUNDS = 64, 20, 7
 
 
 def run() -> Result:
-    """The same matches under the same torques, in plain MuJoCo without a look at anything.
+    """Simulate the same matches under the same torques in plain MuJoCo without observations.
 
-    What is made once, models and memory, is made before.
+    Models and memory are made before the measurement.
     """
     game = overtrick.make("sumo")
     begin = game.start(game.deal(MATCHES, np.random.default_rng(0)))
@@ -39,7 +39,7 @@ def run() -> Result:
 
 
 def play(game: Sumo, begin: SumoState) -> None:
-    """All steps of all matches; none ends so early."""
+    """Play all steps of all matches; no match ends earlier."""
     state = select_rows(begin, np.arange(MATCHES))
     for control in torques():
         game.step(state, game.observe(state), control.reshape(-1, 8))
@@ -47,7 +47,7 @@ def play(game: Sumo, begin: SumoState) -> None:
 
 
 def bare(model: mujoco.MjModel, data: list[mujoco.MjData], begin: SumoState) -> None:
-    """The same in plain MuJoCo."""
+    """Simulate the same matches in plain MuJoCo."""
     for one, position, velocity in zip(data, begin.position, begin.velocity, strict=True):
         mujoco.mj_resetData(model, one)
         one.qpos[:], one.qvel[:] = position, velocity

@@ -1,4 +1,4 @@
-"""Steps a second of sumo on two of MuJoCo's threads, against one."""
+"""Measure steps of sumo per second on two MuJoCo threads, beside one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import overtrick
 
 
 def run() -> Result:
-    """The same matches, which end the same to the last bit."""
+    """Simulate the same matches; results are equal to the last bit."""
     two, one = (overtrick.make("sumo", threads=n) for n in (2, 1))
     begin = one.start(one.deal(MATCHES, np.random.default_rng(0)))
     ours, peer = in_turns(lambda: play(two, begin), lambda: play(one, begin), ROUNDS)

@@ -1,4 +1,4 @@
-"""How AgentZoo's ants behave in our sumo, beside what is known of right play."""
+"""Check the behaviour of AgentZoo's ants in our sumo against published claims about it."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ MATCHES = 200  # of a pair, half of them in each seat
 
 
 @dataclass
-class Fought:
-    """What came of the matches of two players."""
+class MatchStatistics:
+    """Statistics of the matches of two players."""
 
-    won: float  # share of matches, by the first player
+    won: float  # share of matches won by the first player
     steps: float  # mean of a match
     out: float  # share of matches that ended out of the ring
     fallen: float
     seat: float  # share of decided matches that seat 0 won
-    observation: np.ndarray  # (D, 120) of both
+    observation: np.ndarray  # (D, 120) observations of both
 
 
 def run() -> Result:
-    """Each claim is something known of right play, within what MATCHES matches a pair can tell."""
+    """Check each claim within the precision of MATCHES matches per pair."""
     folder = os.environ.get("OVERTRICK_ZOO", str(DATA / "agentzoo"))
     game = overtrick.make("sumo", reward="result", zoo=folder, threads=2)
-    everyone = [*MLP, *LSTM]
-    pairs = {(a, b): fight(game, a, b) for a, b in combinations(everyone, 2)}
-    random = {a: fight(game, a, "random") for a in everyone}
-    still = {a: fight(game, a, "motionless") for a in everyone}
-    mirror = fight(game, "zoo:mlp1", "zoo:mlp1")
+    ants = [*MLP, *LSTM]
+    pairs = {(a, b): play_matches(game, a, b) for a, b in combinations(ants, 2)}
+    random = {a: play_matches(game, a, "random") for a in ants}
+    still = {a: play_matches(game, a, "motionless") for a in ants}
+    mirror = play_matches(game, "zoo:mlp1", "zoo:mlp1")
     mixed = [f for (a, b), f in pairs.items() if a in MLP and b in LSTM]
     mlp = [f for (a, b), f in pairs.items() if b in MLP]
     rest = [f for (_, b), f in pairs.items() if b in LSTM]
@@ -53,11 +53,11 @@ def run() -> Result:
         "random: 33 to 54 steps": all(33 <= f.steps <= 54 for f in random.values()),
         "motionless: mlp win 0.84 to 0.97": all(0.84 <= still[a].won <= 0.97 for a in MLP),
         "motionless: lstm win >= 0.97": all(still[a].won >= 0.97 for a in LSTM),
-        "lstm win > 0.9 from mlp": np.mean([f.won for f in mixed]) < 0.1,
+        "lstm win > 0.9 against mlp": np.mean([f.won for f in mixed]) < 0.1,
         "mlp pairs: 90 to 115 steps": all(90 <= f.steps <= 115 for f in mlp),
         "pairs with lstm: 48 to 66 steps": all(48 <= f.steps <= 66 for f in rest),
         "> 0.8 end out of the ring": np.mean([f.out for f in pairs.values()]) > 0.8,
-        "almost none by time": undecided < 0.03,
+        "almost none end by time": undecided < 0.03,
         "seats are even": abs(np.mean([f.seat for f in pairs.values()]) - 0.5) < 0.03,
         "spread of nine in ten inputs within 1.5 times the stored one": near >= 0.9,
     }
@@ -68,7 +68,7 @@ def run() -> Result:
         f"{max(f.steps for f in random.values()):.0f} steps; against motionless mlp "
         f"{min(still[a].won for a in MLP):.2f} to {max(still[a].won for a in MLP):.2f}, lstm "
         f"{min(still[a].won for a in LSTM):.3f} or more; mlp win "
-        f"{np.mean([f.won for f in mixed]):.3f} from lstm; mlp pairs "
+        f"{np.mean([f.won for f in mixed]):.3f} against lstm; mlp pairs "
         f"{min(f.steps for f in mlp):.0f} to {max(f.steps for f in mlp):.0f} steps, others "
         f"{min(f.steps for f in rest):.0f} to {max(f.steps for f in rest):.0f}; "
         f"{np.mean([f.out for f in pairs.values()]):.2f} end out of the ring, "
@@ -81,15 +81,16 @@ def run() -> Result:
         + (f", all but: {'; '.join(failed)}" if failed else ""),
         ours=len(claims) - len(failed),
         peer=len(claims),
-        peer_name="what is known of right play",
+        peer_name="published claims",
         unit="claims",
         ratio=(len(claims) - len(failed)) / len(claims),
         goal=1.0,
     )
 
 
-def fight(game: Sumo, a: str, b: str) -> Fought:
-    """Both players in both seats, step by step, so that one sees how a match ends."""
+def play_matches(game: Sumo, a: str, b: str) -> MatchStatistics:
+    """Play matches with both players in both seats, step by step, and record how each match
+    ends."""
     rng = np.random.default_rng(0)
     deal_rng, *rngs = rng.spawn(3)
     seating = np.arange(MATCHES) % 2  # the seat of the first player
@@ -97,25 +98,25 @@ def fight(game: Sumo, a: str, b: str) -> Fought:
         make_opponent(n, game, None).start(MATCHES, r) for n, r in zip((a, b), rngs, strict=True)
     ]
     state = game.start(game.deal(MATCHES, deal_rng))
-    points, seen = np.zeros((MATCHES, 2)), []
+    points, observed = np.zeros((MATCHES, 2)), []
     while len(observations := game.observe(state)):
         action = np.empty((len(observations), 8))
         first = observations.seat == seating[observations.game]
         for player, rows in zip(players, (first, ~first), strict=True):
             some = np.flatnonzero(rows)
             action[some] = player.act(select_rows(observations, some)).action
-        seen.append(observations.observation)
+        observed.append(observations.observation)
         points += game.step(state, observations, action)
     place = torso_positions(state.position)
     fallen = (place[..., 2] < FALLEN_HEIGHT).any(axis=1)
     out = (np.abs(place[..., :2]).max(axis=-1) >= mujoco_model.RING).any(axis=1)
     won = points[np.arange(MATCHES), seating]
     decided = points[:, 0] != 0
-    return Fought(
+    return MatchStatistics(
         won=float((won > 0).mean()),
         steps=float(state.steps.mean()),
         out=float(out.mean()),
         fallen=float((fallen & ~out).mean()),
         seat=float((points[decided, 0] > 0).mean()),
-        observation=np.concatenate(seen),
+        observation=np.concatenate(observed),
     )

@@ -1,5 +1,5 @@
-"""The report's preliminary study: queens, kings and aces alone, two tricks of three, random
-defenders. How many games Q-learning and SARSA need until their line is as good as the best."""
+"""Repeat the preliminary study of Hadjur 2018: queens, kings and aces only, two tricks of three,
+random defenders. Measure the games that Q-learning and SARSA need to find the best line."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from overtrick.games.bridge.cardplay.state_abstractions import full
 from overtrick.games.bridge.cards import CARDS
 from overtrick.learners.value_based.tabular import QTable, TabularConfig
 
-DEALS, MOST, FIRST, MORE = 20, 100_000, 10, 1.25  # games: at most, till the first look, and so on
+DEALS, MOST, FIRST, MORE = 20, 100_000, 10, 1.25  # games: maximum, first evaluation, growth
 
 
 def run() -> Result:
-    """Median games until the greedy line wins as often as the best one, over deals."""
+    """Return the median games over deals until the greedy line wins as often as the best line."""
     needed: dict[str, list[int]] = {"q": [], "sarsa": []}
     for number, deal in enumerate(
         exhaustive_search.deal_twelve_cards(DEALS, np.random.default_rng(0))
@@ -34,8 +34,8 @@ def run() -> Result:
     ours, peer = median(needed["q"]), median(needed["sarsa"])
     return Result(
         name="twelve_cards",
-        work=f"games until the line of a 12-card deal is the best, {DEALS} deals; the report: "
-        "SARSA is ten times as slow",
+        work=f"games until the greedy line of a 12-card deal is the best, {DEALS} deals; "
+        "the report: SARSA is ten times as slow",
         ours=ours,
         peer=peer,
         peer_name="SARSA",
@@ -46,7 +46,7 @@ def run() -> Result:
 
 
 def _games_until(deal: np.ndarray, best: float, rule: str, seed: int) -> int:
-    """Games until the greedy line is as good as the best, MOST if it never was."""
+    """Return the games until the greedy line is as good as the best; MOST if it never is."""
     rng, games = np.random.default_rng(seed), 0
     table = QTable(full, TabularConfig(rule, 0.3, 0.9))  # type: ignore[arg-type]
     while games < MOST:
@@ -54,7 +54,7 @@ def _games_until(deal: np.ndarray, best: float, rule: str, seed: int) -> int:
         deals = np.repeat(deal[None], more, axis=0)
         cards, won = play_out(deals, "random", "random", rng)
         batch = decision_trajectories(deals, cards, (0, 2), won >= deal[CARDS + 1])
-        batch.reward[~batch.last] = 0  # as in the report: known at the end only
+        batch.reward[~batch.last] = 0  # as in the report: the result is known at the end only
         table.learn(batch)
         games += more
         if exhaustive_search.contract_probability(deal, table.policy(False))[0] > best - 1e-9:

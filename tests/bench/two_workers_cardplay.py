@@ -1,9 +1,9 @@
-"""Card play for the learners of Mini-Bridge, made by two Ray workers and by one."""
+"""Compare two Ray workers with one on generating card play for the learners of Mini-Bridge."""
 
 from __future__ import annotations
 
-from tests.bench.crews import make_cardplay, two_against_one
 from tests.bench.measure import Result
+from tests.bench.worker_pools import make_cardplay, two_against_one
 
 
 def run() -> Result:

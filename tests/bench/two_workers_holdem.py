@@ -1,9 +1,9 @@
-"""Limit hold'em by two Ray workers and by one."""
+"""Compare two Ray workers with one on limit hold'em."""
 
 from __future__ import annotations
 
-from tests.bench.crews import play_holdem, two_against_one
 from tests.bench.measure import Result
+from tests.bench.worker_pools import play_holdem, two_against_one
 
 
 def run() -> Result:

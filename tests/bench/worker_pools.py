@@ -1,4 +1,4 @@
-"""Games made by crews, for the benches that set one crew beside another."""
+"""Play games in worker pools, for benches that compare one pool with another."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from overtrick.policies.uniform import UniformPolicy
 HOLDEM = make("holdem")
 MINIBRIDGE = make("minibridge")
 SMALL = 4_096  # games of the smallest shard that is worth a message
-LONG = 0.2  # seconds of work of a shard
+LONG = 0.2  # seconds of work per shard
 SHARDS, ROUNDS = 20, 5
 
 
 def play_holdem(rng: Generator, common: Any, games: int) -> Array:
-    """(G, S) points of random limit hold'em."""
+    """Return the points (G, S) of random limit hold'em."""
     return play(HOLDEM, (UniformPolicy(), UniformPolicy()), games, rng, recorded=()).payoff
 
 
 def make_cardplay(rng: Generator, common: Any, games: int) -> Any:
-    """Games of card play that a random declarer won against defenders by rules, as
-    `overtrick generate minibridge` keeps them."""
+    """Return games of card play that a random declarer won against defenders by rules, as
+    `overtrick generate minibridge` stores them."""
     return cardplay.random_games(MINIBRIDGE, games, "rules", False, rng)
 
 
-def long_enough(work: Work) -> int:
-    """Games of a shard that takes LONG seconds in this process, a power of two."""
+def games_per_long_shard(work: Work) -> int:
+    """Return the games of a shard that takes LONG seconds in this process, a power of two."""
     took, games = 0.0, SMALL // 2
     while took < LONG:
         games *= 2
@@ -44,16 +44,16 @@ def long_enough(work: Work) -> int:
     return games
 
 
-def two_against_one(name: str, what: str, work: Work) -> Result:
-    """Games a second of two workers beside those of one."""
-    games = long_enough(work)
+def two_against_one(name: str, games_name: str, work: Work) -> Result:
+    """Compare the games per second of two workers and of one."""
+    games = games_per_long_shard(work)
     two, one = seconds_with((2, 1), work, games, SHARDS)
-    made = games * SHARDS
+    total = games * SHARDS
     return Result(
         name=name,
-        work=f"{made:,} {what} in {SHARDS} shards; ours two Ray workers, peer one",
-        ours=made / two,
-        peer=made / one,
+        work=f"{total:,} {games_name} in {SHARDS} shards; ours two Ray workers, peer one",
+        ours=total / two,
+        peer=total / one,
         peer_name="one worker",
         unit="games/s",
         ratio=one / two,
@@ -62,7 +62,7 @@ def two_against_one(name: str, what: str, work: Work) -> Result:
 
 
 def one_against_none(name: str, games: int, goal: float | None) -> Result:
-    """Seconds of one worker beside those of this process."""
+    """Compare the seconds of one worker with those of this process."""
     on_ray, here = seconds_with((1, 0), play_holdem, games, SHARDS)
     return Result(
         name=name,
@@ -78,18 +78,18 @@ def one_against_none(name: str, games: int, goal: float | None) -> Result:
 
 
 def seconds_with(
-    crews: tuple[int, int], work: Work, games: int, shards: int
+    worker_counts: tuple[int, int], work: Work, games: int, shards: int
 ) -> tuple[float, float]:
-    """Median seconds for so many shards by crews of so many workers, which take turns."""
-    start_ray([{"CPU": 1.0}] * sum(crews))
-    hired = [start_pool(workers) for workers in crews]
+    """Return the median seconds for some shards with pools of some worker counts, run in turns."""
+    start_ray([{"CPU": 1.0}] * sum(worker_counts))
+    pools = [start_pool(workers) for workers in worker_counts]
 
-    def by(crew: WorkerPool) -> None:
-        crew.map(work, None, [(games,)] * shards, generator(0))
+    def run(pool: WorkerPool) -> None:
+        pool.map(work, None, [(games,)] * shards, generator(0))
 
     try:
-        return in_turns(lambda: by(hired[0]), lambda: by(hired[1]), ROUNDS)
+        return in_turns(lambda: run(pools[0]), lambda: run(pools[1]), ROUNDS)
     finally:
-        for crew in hired:
-            crew.close()
-        ray.shutdown()  # or it would stand beside the next bench
+        for pool in pools:
+            pool.close()
+        ray.shutdown()  # so that it does not run beside the next bench
