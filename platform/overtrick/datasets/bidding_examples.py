@@ -1,10 +1,18 @@
-"""Bidding examples: calls with the information of the caller, stored by split and read in batches.
+"""Bidding examples for supervised learning, stored by split and read in batches.
 
-An example is one call of an auction. Its columns: before, the 1,284 packed features (161 bytes) of
-the position before the call; call, its index; situation, see `auction_rules.bidding_situations`;
-place, its position in the auction from 0; length, that of the auction; type, an index into
-`public_knowledge.TYPES`. With outcomes also: after, the packed features after the call as its
-caller knows them; imps, the score of the caller's side against par at double-dummy tricks, in IMPs.
+An example is one call of an auction together with the information of the caller. Its columns:
+
+- `before`: 1,284 features of the auction before the call, packed into 161 bytes
+- `call`: the index of the call
+- `situation`: see `auction_rules.bidding_situations`
+- `place`: the position of the call in the auction, from 0
+- `length`: the number of calls of the auction
+- `type`: the type of the call, an index into `public_knowledge.TYPES`
+
+Examples with outcomes have two more columns:
+
+- `after`: the packed features after the call, as its caller knows them
+- `imps`: the double-dummy score of the caller's side against par, in IMPs
 """
 
 from __future__ import annotations
@@ -30,11 +38,12 @@ TEST_SHARE = 0.2  # share of deals in the test split (Zhang et al. 2022, section
 
 
 class BiddingExamples:
-    """Examples of one split of a folder, read in windows of a few files.
+    """Examples of one split in a folder, read from a few files at a time.
 
-    `readers`: number of CPUs of the cluster that read files by Ray Data; with 0 this process reads.
-    The batches do not depend on it. Raises UserError if there are no examples, if they have
-    features of another version, or if they were not generated together.
+    `folder`: has a folder of Parquet files for each split. `readers`: number of cluster CPUs that
+    read files by Ray Data; with 0 this process reads. The batches are the same for any number of
+    readers. Raises UserError if there are no examples, if they have features of another version, or
+    if they were not generated together.
     """
 
     def __init__(self, folder: str, split: str, readers: int = 0) -> None:
@@ -59,7 +68,8 @@ class BiddingExamples:
     def batches(self, size: int, rng: Generator) -> Iterator[dict[str, Array]]:
         """Yield every example once, in random order, in batches of `size`; the last may be smaller.
 
-        Files are visited in random order and shuffled within windows of FILES_PER_WINDOW files.
+        The files are taken in random order. Examples are shuffled within each group of
+        FILES_PER_WINDOW files.
         """
         order = rng.permutation(len(self.files))
         windows = [order[k : k + FILES_PER_WINDOW] for k in range(0, len(order), FILES_PER_WINDOW)]
@@ -76,7 +86,7 @@ class BiddingExamples:
             yield rest
 
     def in_order(self, limit: int) -> Iterator[dict[str, Array]]:
-        """Yield the first `limit` examples in the order of the files, a file at a time."""
+        """Yield the first `limit` examples in the order of the files, one batch per file."""
         for file, count in zip(self.files, self.counts, strict=True):
             if limit <= 0:
                 return
@@ -84,7 +94,10 @@ class BiddingExamples:
             limit -= count
 
     def _read_in_background(self, windows: list[Array]) -> Iterator[dict[str, Array]]:
-        """Yield the examples of each window, while a thread reads the next one."""
+        """Yield the examples of each window, while a thread reads the next window.
+
+        `windows`: indices of the files that are in memory together.
+        """
 
         def read_window(places: Array) -> dict[str, Array]:
             return concat_columns([_read(str(self.files[k])) for k in places])
@@ -98,7 +111,10 @@ class BiddingExamples:
             yield pending.result()
 
     def _read_on_cluster(self, windows: list[Array]) -> Iterator[dict[str, Array]]:
-        """Yield the examples of each window, read by `readers` CPUs of the cluster."""
+        """Yield the examples of each window, read by `readers` CPUs of the cluster.
+
+        `windows`: indices of the files that are in memory together.
+        """
         files = [str(self.files[k]) for places in windows for k in places]
         parts, available = list[dict[str, Array]](), 0
         stream = data_parallel.read_files(_read, files, self.readers)
@@ -118,11 +134,11 @@ def _read(file: str) -> dict[str, Array]:
 
 
 def in_test_split(hands: Array) -> Array:
-    """Return which deals belong to the test split, (G,) bool; about one in five.
+    """Return (G,) bool: True for deals of the test split, about one deal in five.
 
-    `hands`: (G, 4) the cards of each seat as bit sets. A hash of the four hands decides. It is
-    equal for all rotations of the seats, so that a deal and its rotations are in the same split of
-    every data set.
+    `hands`: (G, 4) the cards of each seat as bit sets. The split is decided by a hash of the four
+    hands that is invariant under rotation of the seats. So a deal and its rotations are in the same
+    split, in every data set.
     """
     with np.errstate(over="ignore"):
         hashes = [np.zeros(len(hands), np.uint64) for _ in range(4)]

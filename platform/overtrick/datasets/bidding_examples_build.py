@@ -1,4 +1,4 @@
-"""Generation of bidding examples from recorded auctions, or from solved deals bid by two sides."""
+"""Generate bidding examples from recorded auctions, or from solved deals bid by two sides."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PIECES_AHEAD = 8  # pieces of solved deals that are bid in parallel
 
 
 class ExamplesConfig(DatasetConfig):
-    """Boards to take examples from, and the bidding systems that interpret their calls."""
+    """Settings of generated examples: board files, and the bidding systems that interpret calls."""
 
     subject = "examples"
 
@@ -77,9 +77,9 @@ class ExamplesConfig(DatasetConfig):
 
     @classmethod
     def parse(cls, overrides: Sequence[str] = (), files: Sequence[Path] = ()) -> ExamplesConfig:
-        """Build the configuration for some files of boards from `key=value` overrides.
+        """Build the configuration from board files and `key=value` overrides.
 
-        Raises UserError, also for bidding systems or models that cannot be loaded.
+        Raises UserError, also if a bidding system or model cannot be loaded.
         """
         if not files:
             raise UserError("examples of which boards? Name a file with --file")
@@ -99,11 +99,11 @@ class ExamplesConfig(DatasetConfig):
         return [loader.fingerprint(loader.load(n)) for n in (*names, *recorded) if n != RECORDED]
 
     def default_path(self) -> Path:
-        """Return a folder named after the files of boards."""
+        """Return a folder named after the board files."""
         return Path("examples") / "-".join(Path(name).stem for name in self.files)
 
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
-        """Generate the examples at `out`, or check that they are there. Raises UserError."""
+        """Generate the examples in the folder `out`, or check that they exist. Raises UserError."""
         problems = list[str]()
         made_with = self.model_dump(mode="json") | {"rules": self.rules()}
         if not out.exists():
@@ -141,7 +141,7 @@ class AnnotatedAuctions(NamedTuple):
     ew: System
 
     def select(self, rows: Array) -> AnnotatedAuctions:
-        """Return the boards at these rows (G,) bool."""
+        """Return the boards for which `rows` (G,) bool is True."""
         columns = {name: select_rows(getattr(self, name), rows) for name in self._fields[:5]}
         return self._replace(**columns)
 
@@ -149,8 +149,8 @@ class AnnotatedAuctions(NamedTuple):
 def check_system_rules(folder: str, made_with: Mapping[str, Any]) -> None:
     """Raise UserError if a bidding system has changed since examples were generated with it.
 
-    `made_with`: the parameters stored with the examples. Features of new auctions would differ from
-    those of the examples.
+    The features of new auctions would then differ from the features in the examples. `made_with`:
+    the parameters stored with the examples.
     """
     values = {n: v for n, v in made_with.items() if n in ExamplesConfig.model_fields}
     config = validated(ExamplesConfig, values)
@@ -161,9 +161,10 @@ def check_system_rules(folder: str, made_with: Mapping[str, Any]) -> None:
 def _parts(
     config: ExamplesConfig, pool: WorkerPool, problems: list[str]
 ) -> Iterator[list[AnnotatedAuctions]]:
-    """Yield the auctions of all files, some boards at a time.
+    """Yield the auctions of all files in batches, each grouped by bidding systems.
 
-    `problems`: a list to which a line is appended for each board that is left out.
+    `problems`: receives a line for each invalid board, and for the boards of a file that cannot be
+    used.
     """
     for number, name in enumerate(config.files):
         if config.solved:
@@ -190,7 +191,10 @@ def _is_usable(config: ExamplesConfig, board: Board) -> bool:
 def _bid_deals(
     config: ExamplesConfig, number: int, pool: WorkerPool
 ) -> Iterator[list[AnnotatedAuctions]]:
-    """Yield the solved deals of a file, randomly rotated and bid by the two sides."""
+    """Yield the solved deals of a file in batches, randomly rotated and bid by the two sides.
+
+    `number`: index of the file.
+    """
     sides = load_side(config.system_ns), load_side(config.system_ew)
     pieces = _in_pieces(solved_deals(config.files[number]))
     for first in count(step=PIECES_AHEAD):
@@ -203,7 +207,7 @@ def _bid_deals(
 
 
 def _in_pieces(parts: Iterator[Deals]) -> Iterator[Deals]:
-    """Regroup batches of deals into pieces of BOARDS_AT_ONCE deals; the last may be smaller."""
+    """Regroup batches of deals into batches of BOARDS_AT_ONCE deals; the last may be smaller."""
     rest = np.zeros((0, DEAL_WIDTH), np.int8)
     for part in parts:
         rest = np.concatenate([rest, part])
@@ -225,7 +229,10 @@ def _bid(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> tuple[Array,
 
 
 def _group_by_systems(config: ExamplesConfig, boards: Sequence[Board]) -> list[AnnotatedAuctions]:
-    """Group recorded auctions by the systems of both sides, at most BOARDS_AT_ONCE in a group."""
+    """Group recorded auctions by the bidding systems of both sides.
+
+    A group has at most BOARDS_AT_ONCE boards.
+    """
     groups: dict[tuple[str, str], list[Board]] = {}
     for board in boards:
         named = zip((config.system_ns, config.system_ew), board.systems, strict=True)
@@ -243,7 +250,7 @@ def _group_by_systems(config: ExamplesConfig, boards: Sequence[Board]) -> list[A
 
 
 def _system(configured: str, recorded: str) -> str:
-    """Return the system of a side: the configured one, or the one that its board names."""
+    """Return the bidding system of a side: as configured, or else as recorded with the board."""
     if configured != RECORDED:
         return configured
     return "precision" if recorded in STRONG_CLUB else "natural"
@@ -256,7 +263,10 @@ def _write(
     folder: Path,
     made_with: Mapping[str, Any],
 ) -> None:
-    """Write the examples of some boards, one file per split, unless the file is there already."""
+    """Write the examples of some auctions, one file per split. Files that exist are kept.
+
+    `part`: the auctions. `number`: names the files. `made_with`: the parameters to store with them.
+    """
     for test, split in enumerate(SPLITS):
         file = folder / split / f"{number:05d}.parquet"
         if file.exists():
@@ -271,7 +281,10 @@ def _write(
 
 
 def _columns(config: ExamplesConfig, auctions: AnnotatedAuctions) -> dict[str, Array]:
-    """Build the examples of some boards: one row for each call, see `bidding_examples`."""
+    """Return the examples of some boards by column, one row for each call.
+
+    `datasets/bidding_examples.py` lists the columns.
+    """
     hands, dealer, vulnerable, calls, tables, ns, ew = auctions
     made = calls >= 0
     game, place = np.nonzero(made)

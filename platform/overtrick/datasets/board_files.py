@@ -1,4 +1,4 @@
-"""Bridge boards from files of all known formats, and statistics of a set of boards.
+"""Read and write bridge boards in all known file formats, and compute statistics of boards.
 
 The statistics are those of Zhang et al. 2022, Fig. 9.
 """
@@ -42,11 +42,14 @@ UNKNOWN = ("", "unknown")  # values of a system column that name no system
 def load(path: Path) -> BoardFile:
     """Read all boards of a file: Parquet, PBN, LIN, or a table in a format of Zhang et al. 2022.
 
-    A Parquet file has the columns deal, dealer and vulnerability, and optionally auction, contract,
-    declarer, play, result_tricks, kind, and the bidding systems of both pairs: stated (system_ns,
-    system_ew) or inferred (sys_inferred_ns, sys_inferred_ew). Invalid boards are left out and
-    listed with the reason as problems. Raises UserError for a file that cannot be read, or that
-    has no valid board.
+    A Parquet file has the columns deal, dealer and vulnerability. Optional columns:
+
+    - auction, contract, declarer, play, result_tricks, kind
+    - system_ns and system_ew: the stated bidding systems of both pairs
+    - sys_inferred_ns and sys_inferred_ew: the inferred bidding systems
+
+    Invalid boards are left out; `problems` of the result lists the reasons. Raises UserError for a
+    file that cannot be read, or that has no valid board.
     """
     parts = list(iterate_parts(path))
     boards = [board for part in parts for board in part.boards]
@@ -54,10 +57,10 @@ def load(path: Path) -> BoardFile:
 
 
 def iterate_parts(path: Path) -> Iterator[BoardFile]:
-    """Read the boards of a file in parts of at most `parquet.ROWS` boards.
+    """Yield the boards of a file in parts of at most `parquet.ROWS` boards.
 
-    A large Parquet file is never in memory at once. Raises UserError for an unknown file ending
-    and for a file that cannot be read.
+    A Parquet file is read part by part, so it may be larger than memory. Raises UserError for an
+    unknown file ending, and for a file that cannot be read.
     """
     ending = path.suffix.lower()
     if ending not in ENDINGS:
@@ -71,24 +74,25 @@ def iterate_parts(path: Path) -> Iterator[BoardFile]:
 
 
 def _split(file: BoardFile) -> Iterator[BoardFile]:
-    """Split boards that are in memory into parts of at most `parquet.ROWS` boards."""
+    """Split boards in memory into parts of at most `parquet.ROWS` boards."""
     for first in range(0, len(file.boards), parquet.ROWS):
         problems = [] if first else file.problems
         yield BoardFile(file.boards[first : first + parquet.ROWS], problems)
 
 
 def count_parts(path: Path) -> int:
-    """Return the number of parts that `iterate_parts` yields for a file, or a lower bound.
+    """Return the number of parts that `iterate_parts` yields, or a lower bound.
 
-    It is exact for Parquet files, and 1 for all others. Raises UserError for an unreadable file.
+    The number is exact for Parquet files, and 1 for all other files. Raises UserError for an
+    unreadable file.
     """
     return parquet.batch_count(path) if path.suffix.lower() == ".parquet" else 1
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
-    """Write boards as PBN, LIN or a table of Zhang et al. 2022, by the file's ending.
+    """Write boards as PBN, LIN or a table of Zhang et al. 2022, depending on the file's ending.
 
-    Raises UserError for boards that the format cannot hold, or a file that cannot be written.
+    Raises UserError for boards that the format cannot hold, or if the file cannot be written.
     """
     write = zhang_tsv.save if path.suffix.lower() in TABLE_ENDINGS else pbn_lin.save
     write(path, boards)
@@ -111,7 +115,10 @@ def _from_parquet(path: Path) -> Iterator[BoardFile]:
 
 
 def _board(row: dict[str, Any], number: int) -> Board:
-    """Parse one row of a Parquet file of boards. Raises UserError for an invalid board."""
+    """Parse one row of a Parquet file of boards. Raises UserError for an invalid board.
+
+    `number`: the board number if the row has none.
+    """
     for name in REQUIRED:
         if not isinstance(row[name], str):
             raise UserError(f"its {name} is {row[name]!r}, not text")
@@ -151,17 +158,24 @@ def _board(row: dict[str, Any], number: int) -> Board:
 
 
 def _system(row: dict[str, Any], columns: tuple[str, ...]) -> str:
-    """Return the stated system of a pair, else the inferred one, else an empty string."""
+    """Return the stated bidding system of a pair, else the inferred system, else an empty string.
+
+    `columns`: the names of the columns for the stated and the inferred system.
+    """
     return next((row[name] for name in columns if row.get(name) not in (None, *UNKNOWN)), "")
 
 
 def statistics(boards: Sequence[Board]) -> dict[str, Any]:
     """Compute the statistics of a set of boards (Zhang et al. 2022, Fig. 9).
 
-    Counts by dealer, opener (the first seat that bids), place of the opener after the dealer,
-    vulnerability, number of calls, first call and opening bid; and mean and standard deviation of
-    the number of calls, None without auctions. Boards without an auction count only for dealer and
-    vulnerability.
+    Boards are counted by:
+
+    - dealer and vulnerability
+    - opener (the seat that makes the first bid), and its position counted from the dealer
+    - number of calls; also mean and standard deviation, None without auctions
+    - first call and opening bid
+
+    Boards without an auction count only for dealer and vulnerability.
     """
     auctions = [board for board in boards if board.auction]
     lengths = np.array([len(board.auction) for board in auctions])
@@ -193,7 +207,7 @@ def statistics(boards: Sequence[Board]) -> dict[str, Any]:
 
 
 def panels(counts: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """Return the counts of `statistics` by title, for a text table or a figure."""
+    """Return the counts of `statistics` under readable titles, for a text table or a figure."""
     titles = {
         "dealer": "dealer",
         "opener": "opener (makes the first bid)",
@@ -206,7 +220,7 @@ def panels(counts: dict[str, Any]) -> dict[str, dict[str, int]]:
 
 
 def _opening_place(calls: Sequence[str]) -> int | None:
-    """Return the place of the first bid in an auction; None if there is none."""
+    """Return the index of the first bid in an auction, or None if all calls are passes."""
     return next((k for k, call in enumerate(calls) if call not in ("P", "X", "XX")), None)
 
 
@@ -215,7 +229,7 @@ def _counts(found: Counter[str], names: Any) -> dict[str, int]:
 
 
 def _counts_by_length(lengths: Array) -> dict[str, int]:
-    """Count the auctions of each length, from the shortest to the longest."""
+    """Count auctions by number of calls, from the shortest to the longest."""
     if not len(lengths):
         return {}
     return {str(n): int((lengths == n).sum()) for n in range(lengths.min(), lengths.max() + 1)}

@@ -1,10 +1,15 @@
-"""Boards bid by two bidding systems and solved double dummy, as a Parquet file for any reader.
+"""Generate boards that two bidding systems bid, solve them double dummy, and store them.
 
-A row is a board, with the columns of recorded boards: dealer, vulnerability, deal (PBN), auction,
-system_ns, system_ew, contract, declarer. Further columns: dd_table, 20 hexadecimal digits, the
-double-dummy tricks of seats N S E W by strains N S H D C; tricks, the double-dummy tricks of the
-declaring side; score, the points of North-South; par_score and par_contract; imps, the score of
-North-South against par in IMPs. Boards that are passed out have no declarer and no tricks.
+The Parquet file has a row for each board. It has the columns of recorded boards: dealer,
+vulnerability, deal (PBN), auction, system_ns, system_ew, contract, declarer. Further columns:
+
+- `dd_table`: the double-dummy tricks as 20 hexadecimal digits, seats N S E W by strains N S H D C
+- `tricks`: the double-dummy tricks of the declaring side
+- `score`: the points of North-South
+- `par_score`, `par_contract`: the par result
+- `imps`: the score of North-South against par, in IMPs
+
+A board that is passed out has no declarer and no tricks.
 """
 
 from __future__ import annotations
@@ -44,7 +49,7 @@ ROTATION = np.array([(board + board // 4) % 4 for board in range(ROUND)])
 
 
 class DealsConfig(DatasetConfig):
-    """Boards to deal, and the bidding systems that bid them."""
+    """Settings of generated boards: their number, and the bidding systems that bid them."""
 
     subject = "deals"
 
@@ -76,12 +81,12 @@ class DealsConfig(DatasetConfig):
         return loader.load(self.system_ns), loader.load(self.system_ew)
 
     def default_path(self) -> Path:
-        """Return a file named after systems, number of boards and seed."""
+        """Return a file named after the systems, the number of boards and the seed."""
         names = "-".join(Path(name).stem for name in (self.system_ns, self.system_ew))
         return Path(f"boards/deals-{names}-{self.boards}-{self.seed}.parquet")
 
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
-        """Generate the boards at `out`, or check that they are there. Raises UserError."""
+        """Generate the boards in the file `out`, or check that they exist. Raises UserError."""
         systems = self.systems()
         made_with = self.model_dump() | {
             # systems are compared by their rules, wherever their files are
@@ -106,10 +111,10 @@ class DealsConfig(DatasetConfig):
 def deal_boards(
     first: int, count: int, dealer: Order, vulnerability: Order, rng: Generator
 ) -> tuple[Array, Array, Array]:
-    """Deal G = count boards of a match, from board number `first` on (the first board is 0).
+    """Deal G = `count` boards of a match, starting with board number `first` (from 0).
 
     Returns the seat that holds each card (G, 52), dealers (G,) and vulnerability codes (G,).
-    `dealer`, `vulnerability`: drawn at random, or rotating with the number of the board.
+    `dealer`, `vulnerability`: drawn at random, or rotating with the board number.
     """
     board = first + np.arange(count)
     holder = random_deals(count, rng)

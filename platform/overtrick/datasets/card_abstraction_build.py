@@ -1,7 +1,8 @@
-"""Generation of the card abstraction of limit hold'em, stored in a Parquet file.
+"""Generate the card abstraction of limit hold'em as a Parquet file.
 
-The rounds are built in order (roll-outs of all holdings, then k-means), and then the transition
-tables from sampled deals. Each of these stages is computed by shards, see `chunked_build`.
+For each betting round, all holdings are evaluated by roll-outs and clustered into buckets by
+k-means. Then the transition probabilities between buckets are estimated from sampled deals. Each of
+these stages is computed in shards, see `chunked_build`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ SCALED = (*ROUNDS, "deals")
 
 
 class AbstractionConfig(DatasetConfig):
-    """Buckets and sample counts of the card abstraction (Samothrakis et al. 2011, sec. 4.2)."""
+    """Settings of the card abstraction: buckets and sample counts.
+
+    Source: Samothrakis et al. 2011, section 4.2.
+    """
 
     subject = "the abstraction"
 
@@ -90,8 +94,8 @@ class AbstractionConfig(DatasetConfig):
     def parse(cls, overrides: Sequence[str] = (), scale: float = 1.0) -> AbstractionConfig:
         """Build the configuration from `key=value` overrides of the paper's values.
 
-        `scale`: factor on every sample count that is not overridden; roll-outs stay numerous enough
-        to tell as many strengths apart as there are buckets. Raises UserError.
+        `scale`: factor on every sample count that is not overridden. The number of roll-outs stays
+        large enough to distinguish as many hand strengths as there are buckets. Raises UserError.
         """
         if not 0 < scale <= MAX_SCALE:
             raise UserError(f"--samples-scale must be above 0 and at most {MAX_SCALE}, not {scale}")
@@ -106,7 +110,7 @@ class AbstractionConfig(DatasetConfig):
         return Path(f"abstractions/holdem-{self.buckets}.parquet")
 
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
-        """Generate the card abstraction at `out`, or check that it is there. Raises UserError."""
+        """Generate the abstraction in the file `out`, or check that it exists. Raises UserError."""
         if stored := chunked_build.load_existing(out, ABSTRACTION, self.model_dump()):
             return {"rows": len(stored.columns["start"])}
         built = _AbstractionBuild(self, out, pool, progress).run()
@@ -116,10 +120,10 @@ class AbstractionConfig(DatasetConfig):
 
 
 def load_abstraction(path: Path, config: AbstractionConfig | None = None) -> Abstraction:
-    """Load the card abstraction in a file.
+    """Load a card abstraction from a file.
 
-    `config`: if given, the configuration that it must have been built with. Raises UserError for
-    another configuration, and for a file that is missing or damaged.
+    `config`: the configuration that the abstraction must have been built with; None accepts any.
+    Raises UserError for another configuration, and for a file that is missing or damaged.
     """
     stored = parquet.load(path, ABSTRACTION, None if config is None else config.model_dump())
     table = stored.columns
@@ -134,7 +138,7 @@ def load_abstraction(path: Path, config: AbstractionConfig | None = None) -> Abs
 
 
 class _AbstractionBuild:
-    """One build of an abstraction; it counts the finished shards of all stages."""
+    """Generation of one card abstraction; counts the finished shards of all stages."""
 
     def __init__(
         self, config: AbstractionConfig, out: Path, pool: WorkerPool, progress: Progress
@@ -150,7 +154,7 @@ class _AbstractionBuild:
         ]
 
     def run(self) -> Abstraction:
-        """Build the buckets of each round, then the tables between them."""
+        """Cluster the holdings of each round into buckets, then estimate the bucket transitions."""
         parameters = self.parameters
         buckets, statistics = [], []
         for stage in range(len(ROUNDS)):
@@ -171,7 +175,11 @@ class _AbstractionBuild:
     def _parts(
         self, stage: int, made_with: dict[str, Any], work: Work, common: Any, join: Any
     ) -> Iterator[Columns]:
-        """Compute the shards of one stage; yield the columns of its parts, in order."""
+        """Compute the shards of one stage; yield the results of each part as columns, in order.
+
+        `made_with`: the parameters that the results depend on. `work`, `common`, `join`: see
+        `chunked_build.run_shards`.
+        """
         ranges = self._ranges[stage]
         shards = [(stage, *divmod(k, SHARDS_PER_PART), *ends) for k, ends in enumerate(ranges)]
         before, total = sum(map(len, self._ranges[:stage])), sum(map(len, self._ranges))
@@ -198,7 +206,7 @@ def _roll_out(
     first: int,
     last: int,
 ) -> Columns:
-    """Score the holdings numbered `first` to `last` - 1 of a round."""
+    """Estimate the strengths of holdings `first` to `last` - 1 of a round by roll-outs."""
     rng = generator(common.seed, RngStream.INITIAL, round, part, place)
     return card_abstraction.roll_out(common, round, first, last, rng)
 
@@ -206,14 +214,14 @@ def _roll_out(
 def _deal(
     rng: Generator, common: Any, stage: int, part: int, place: int, first: int, last: int
 ) -> Columns:
-    """Count the buckets of `last` - `first` sampled deals."""
+    """Count the bucket transitions in `last` - `first` sampled deals."""
     parameters, buckets = common
     rng = generator(parameters.seed, RngStream.INITIAL, stage, part, place)
     return card_abstraction.count_transitions(parameters, buckets, last - first, rng)
 
 
 def _columns(built: Abstraction) -> dict[str, Array]:
-    """Return the columns of the file, with one row for each bucket."""
+    """Return the columns of the abstraction's file, with one row for each bucket."""
     return {
         "start": built.start,
         **{f"move_{name}": table for name, table in zip(ROUNDS[1:], built.moves, strict=True)},

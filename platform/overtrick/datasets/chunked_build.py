@@ -1,9 +1,9 @@
-"""Generation of data sets by shards: finished parts are stored, and never computed twice.
+"""Generate data sets in shards, and continue an interrupted generation.
 
-A data set is described by a `DatasetConfig`. Its work is cut into shards of a fixed size, which a
-worker pool computes. Consecutive shards form a part, a file in a hidden folder beside the result.
-An interrupted generation continues with the parts that are missing. Shards draw from generators of
-their own, so that the result depends neither on the number of workers nor on interruptions.
+A `DatasetConfig` describes a data set. Its work is cut into shards of a fixed size, computed by a
+worker pool. Consecutive shards form a part, which is stored as a file in a hidden folder beside the
+result. A continued generation computes only the missing parts. Each shard has its own random
+generator, so the result depends neither on the number of workers nor on interruptions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Columns = dict[str, Array]
 
 
 class DatasetConfig(Section, ABC):
-    """Configuration of a data set that `overtrick generate` makes."""
+    """Settings of a data set that `overtrick generate` makes."""
 
     subject: ClassVar[str]  # the data set's name in error messages
 
@@ -37,14 +37,14 @@ class DatasetConfig(Section, ABC):
 
     @abstractmethod
     def default_path(self) -> Path:
-        """Return the file or folder of the data set if the user names none."""
+        """Return the file or folder of the data set, for use if the user names none."""
 
     @abstractmethod
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
-        """Generate the data set at `out`, or check that it is there already.
+        """Generate the data set at `out`, or check that it exists already.
 
-        Returns the number of `rows`, and more for some data sets. Raises UserError if another data
-        set or foreign files are at `out`, or if nothing can be written there.
+        Returns the number of `rows`, and further values for some data sets. Raises UserError if
+        another data set or foreign files are at `out`, or if `out` cannot be written.
         """
 
 
@@ -55,10 +55,10 @@ def ignore_progress(stage: str, done: int, total: int) -> None:
 def generate(
     config: DatasetConfig, out: Path, pool: WorkerPool, progress: Progress = ignore_progress
 ) -> dict[str, Any]:
-    """Generate a data set, or the part of it that is missing.
+    """Generate a data set, or the missing part of an interrupted one.
 
-    Returns its path, its number of rows, and the seconds taken; some data sets add more. Raises
-    UserError as `DatasetConfig.build` does.
+    Returns `path`, number of `rows` and `seconds` taken; some data sets add more. Raises UserError
+    as `DatasetConfig.build` does.
     """
     began = time.monotonic()
     result = config.build(out, pool, progress)
@@ -71,7 +71,7 @@ def parts_folder(out: Path) -> Path:
 
 
 def create_parts_folder(out: Path) -> Path:
-    """Create the folder of the parts if it is missing. Raises UserError if it cannot be created."""
+    """Create the folder of the parts if it is missing. Raises UserError if that fails."""
     parts = parts_folder(out)
     try:
         parts.mkdir(parents=True, exist_ok=True)
@@ -83,10 +83,10 @@ def create_parts_folder(out: Path) -> Path:
 def load_existing(
     out: Path, kind: parquet.Kind, made_with: Mapping[str, Any]
 ) -> parquet.StoredTable | None:
-    """Load the finished data set in a file; return None if there is no file.
+    """Load a finished data set from a file; return None if there is no file.
 
-    `kind`, `made_with`: the kind of file and the parameters that it must have been generated with.
-    Raises UserError if `out` is a folder or another file.
+    `kind`, `made_with`: the required kind of file, and the parameters that it must have been
+    generated with. Raises UserError if `out` is a folder or another file.
     """
     if out.is_dir():
         raise UserError(f"{out} is a folder: name a file in it")
@@ -104,13 +104,13 @@ def run_shards(
     common: Any, shards: Sequence[Shard], per_part: int, pool: WorkerPool, progress: Progress,
     join: Callable[[list[Columns]], Columns] = concat_columns,
 ) -> Iterator[Columns]:  # fmt: skip
-    """Compute the shards of one stage and yield the columns of each part, in order.
+    """Compute the shards of one stage, store them in parts, and yield the columns of each part.
 
-    `work(rng, common, *shard)` returns columns by name, and must draw from a generator of its own:
-    the shards that are left, and so their places in the pool, depend on interruptions. `join`
-    makes one set of columns of the `per_part` consecutive shards of a part. Parts on disk with the
-    same `made_with` are not computed again; they stay until the caller deletes their folder.
-    Raises UserError if the folder of the parts cannot be created.
+    `work(rng, common, *shard)`: computes one shard as columns by name. It must not use `rng` but
+    make its own generator from the shard: `rng` depends on the shards that are still missing, and
+    so on interruptions. `join`: combines the columns of the `per_part` shards of a part. A part on
+    disk with the same `made_with` is not computed again. The files of the parts stay until the
+    caller deletes their folder. Raises UserError if that folder cannot be created.
     """
     folder, made_with = create_parts_folder(out), {**made_with, "together": per_part}
     parts = [range(len(shards))[k : k + per_part] for k in range(0, len(shards), per_part)]
@@ -136,7 +136,7 @@ def run_shards(
 
 
 def is_valid_part(file: Path, kind: parquet.Kind, made_with: Mapping[str, Any]) -> bool:
-    """Return whether a file holds a complete part that was generated with these parameters."""
+    """Return True if a file holds a complete part that was generated with these parameters."""
     try:
         parquet.load(file, kind, made_with)
     except UserError:

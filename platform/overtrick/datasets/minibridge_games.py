@@ -29,7 +29,7 @@ FILES = "contract=*/seed=*/games.parquet"
 
 
 class MinibridgeConfig(DatasetConfig):
-    """Games of a random declarer in Mini-Bridge (Hadjur 2018, Algorithm 1)."""
+    """Settings of games that a random declarer plays in Mini-Bridge (Hadjur 2018, Algorithm 1)."""
 
     subject = "minibridge games"
 
@@ -50,15 +50,15 @@ class MinibridgeConfig(DatasetConfig):
 
     @property
     def game(self) -> GameChoice:
-        """The game with the option `strain` of this configuration."""
+        """Return the game, with the option `strain` of this configuration."""
         return GameChoice(name="minibridge", options={"strain": self.strain})
 
     def default_path(self) -> Path:
-        """Return a folder named after defenders, strain and seed."""
+        """Return a folder named after the defenders, the strain and the seed."""
         return Path(f"boards/minibridge-{self.defenders}-{self.strain}-{self.seed}")
 
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
-        """Generate the games at `out`, or check that they are there. Raises UserError."""
+        """Generate the games in the folder `out`, or check that they exist. Raises UserError."""
         if out.exists():
             if not any(out.glob(FILES)):
                 raise UserError(f"{out} is there and holds no games: name another place with --out")
@@ -84,8 +84,8 @@ class MinibridgeConfig(DatasetConfig):
 def load(folder: Path, config: MinibridgeConfig | None = None) -> CardplayGames:
     """Load all games of a folder, in the order in which they were generated.
 
-    `config`: if given, the configuration that the games must have been generated with. Raises
-    UserError if there are no games, or if a file is missing, damaged, or of another kind or
+    `config`: the configuration that the games must have been generated with; None accepts any.
+    Raises UserError if there are no games, or if a file is missing, damaged, or of another kind or
     version.
     """
     files = _files_of(folder)
@@ -103,7 +103,7 @@ def load(folder: Path, config: MinibridgeConfig | None = None) -> CardplayGames:
 
 
 def check_games_folder(folder: str, wanted: Mapping[str, Any]) -> None:
-    """Raise UserError unless the games of a folder were generated with these config values."""
+    """Raise UserError unless the games of a folder were generated with the values in `wanted`."""
     made_with = parquet.load(_files_of(Path(folder))[0], KIND).parameters
     for name, value in wanted.items():
         if made_with[name] != value:
@@ -111,7 +111,7 @@ def check_games_folder(folder: str, wanted: Mapping[str, Any]) -> None:
 
 
 def _files_of(folder: Path) -> list[Path]:
-    """Return the files of a folder of games, sorted. Raises UserError if there is none."""
+    """Return the sorted files of a folder of games. Raises UserError if there are no files."""
     files = sorted(folder.glob(FILES))
     if not files:
         raise UserError(f"no games in {folder}: overtrick generate minibridge --out {folder}")
@@ -120,7 +120,7 @@ def _files_of(folder: Path) -> list[Path]:
 
 @lru_cache(maxsize=1)
 def load_cached(folder: str) -> CardplayGames:
-    """Load all games of a folder; each process keeps the games of the latest folder in memory."""
+    """Load all games of a folder; each process caches the games of the folder loaded last."""
     return load(Path(folder))
 
 

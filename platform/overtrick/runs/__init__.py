@@ -1,1 +1,1 @@
-"""Execution of one run: Tune trial, listeners, results, HTML report and videos."""
+"""Run a job: train it as a Tune trial, store the results, write the HTML report and videos."""

@@ -7,13 +7,16 @@ from typing import Protocol
 
 
 class EarlyStopping(Protocol):
-    """A rule that ends trials before their last iteration."""
+    """A rule that ends some trials before their last iteration."""
 
     def stops(self, trial: int, iteration: int, metrics: Mapping[str, float]) -> bool:
-        """Return whether a trial should end after this iteration, given its metrics."""
+        """Return True if the trial should end after this iteration, given its metrics.
+
+        `trial`: the number of the trial.
+        """
 
     def stopped_at(self) -> Mapping[int, int]:
-        """Return the last iteration of each stopped trial, by trial."""
+        """Return the last iteration of each stopped trial, by number of the trial."""
 
     def error(self) -> str:
-        """Return why the trials cannot be compared, or an empty string."""
+        """Return the reason why trials cannot be compared, or an empty string if they can."""

@@ -19,7 +19,7 @@ from overtrick.tracking.mlflow_tracker import Tracker
 
 @dataclass(frozen=True)
 class ChildRun:
-    """One run of a group."""
+    """One child run of a sweep or of a table of methods."""
 
     number: int  # from 0; also the number of its Tune trial
     job: Job
@@ -29,15 +29,15 @@ class ChildRun:
 
 
 class RunGroup:
-    """A sweep or a table of methods with its child runs, while this process works on them."""
+    """A sweep or a table of methods with its child runs, while this process trains them."""
 
     def __init__(self, folder: RunFolder, work: BaseJob, jobs: Sequence[Job]) -> None:
         self.folder = folder
         self.tracker = lifecycle.open_tracker(work, folder)
         self.children = [self._open(number, job) for number, job in enumerate(jobs)]
-        self.errors: list[RunError | None] = [None] * len(jobs)  # why each child failed
-        self.stopped_early: Mapping[int, int] = {}  # by child: the iteration it was stopped at
-        self.undelivered = 0  # events that MLflow has not received and that wait on disk
+        self.errors: list[RunError | None] = [None] * len(jobs)  # error of each failed child
+        self.stopped_early: Mapping[int, int] = {}  # by child: its last iteration
+        self.undelivered = 0  # number of events on disk, not yet sent to MLflow
 
     def _open(self, number: int, job: Job) -> ChildRun:
         folder = self.folder.child(number)
@@ -49,12 +49,12 @@ class RunGroup:
 
     @property
     def done(self) -> int:
-        """Iterations of all child runs that have been reported."""
+        """Number of finished iterations, summed over all child runs."""
         return sum(min(c.tracker.reported, c.job.stop.iterations) for c in self.children)
 
     @property
     def failed(self) -> list[str]:
-        """One line for each child run that kept failing: its name and why."""
+        """One line for each child run that failed: its name and the error."""
         both = zip(self.children, self.errors, strict=True)
         return [f"{child.folder.name}: {error}" for child, error in both if error]
 
@@ -67,14 +67,16 @@ class RunGroup:
         until: int | None = None,
         starts: Mapping[int, Path | None] = MappingProxyType({}),
     ) -> None:
-        """Train the first child runs by these jobs.
+        """Train the first len(`jobs`) child runs side by side.
 
-        `jobs`: may differ from the children's own jobs, for instance in what they evaluate
-        meanwhile. `progress`: receives the number of iterations done by all children, after each.
-        `save`: called for each child that has been trained to its last iteration. `early_stopping`:
-        a rule that may end some children before that. `until`: the iteration after which all
-        children stop; None: their last. `starts`: by child, the checkpoint of another child from
-        which it starts.
+        - `jobs`: the jobs to train; they may differ from the children's own, for instance in the
+          evaluation.
+        - `progress`: called after each iteration of a child, with the sum of all finished
+          iterations.
+        - `save`: called for each child whose training has reached its last iteration.
+        - `early_stopping`: a rule that may end some children earlier.
+        - `until`: the iteration at which all children stop; None: the last of each.
+        - `starts`: for some children, the checkpoint of another child to start from.
         """
         done = self.done
 
@@ -103,9 +105,10 @@ class RunGroup:
                     save(child)
 
     def close(self, status: str) -> None:
-        """Report to MLflow how the group and each child ended, even if the disk refuses one.
+        """Send the final status of the group and of each child run to MLflow.
 
-        `status`: MLflow's status of the group.
+        If the disk refuses one of them, the others are still sent. `status`: MLflow's status of the
+        group.
         """
         with ExitStack() as stack:
             for child in reversed(self.children):
@@ -113,7 +116,11 @@ class RunGroup:
             self.undelivered = self.tracker.close(status)
 
     def _close(self, child: ChildRun, status: str) -> None:
-        """Report to MLflow how a child run ended; one that has its table is finished."""
+        """Send the final status of a child run to MLflow.
+
+        It is FINISHED if the child has its final table or was stopped early, FAILED after an error,
+        and otherwise `status`.
+        """
         end = ""
         if error := self.errors[child.number]:
             status, end = "FAILED", mlflow_note.failed(error)
@@ -133,7 +140,7 @@ class RunGroup:
 def open_group(folder: RunFolder, work: BaseJob, jobs: Sequence[Job]) -> Iterator[RunGroup]:
     """Lock and open a run group with one child run for each job; close it after the block.
 
-    Raises UserError if another process works on it.
+    `work`: the job of the group itself. Raises UserError if another process works on the group.
     """
     with lifecycle.locked(folder):
         group = RunGroup(folder, work, jobs)

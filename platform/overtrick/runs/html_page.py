@@ -1,4 +1,4 @@
-"""HTML reports of a run, of recorded games, of bridge boards or of a video; no server needed."""
+"""Write HTML reports of a run, recorded games, bridge boards or a video; they need no server."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ VIDEO_SUFFIX = ".mp4"
 
 
 def check_output(out: Path) -> None:
-    """Raise UserError for a path to which no HTML file can be written."""
+    """Raise UserError unless `out` is an .html file in a folder that exists."""
     if out.suffix not in (".html", ".htm") or not out.absolute().parent.is_dir():
         raise UserError(f"cannot write {out}: name an .html file in a folder that exists")
 
 
 def file_page(path: Path, first: int, system: str | None = None) -> str:
-    """Write the HTML page of a file of recorded games, of bridge boards, or of a video.
+    """Return the HTML page of a file of recorded games, of bridge boards, or of a video.
 
-    `first`: how many games or boards to show. `system`: the bidding system that explains the calls
-    of boards that name none. Raises UserError.
+    `first`: the number of games or boards to show. `system`: the bidding system for boards that do
+    not name theirs; it explains their calls. Raises UserError.
     """
     if system is not None:
         load(system)  # raises UserError for an unknown system
@@ -71,7 +71,7 @@ def _games_section(games: Games) -> PageSection:
 
 
 def _boards_page(path: Path, first: int, system: str | None) -> str:
-    """Write the HTML page of the first boards of a file."""
+    """Return the HTML page of the first boards of a file."""
     found = board_files.load(path)
     boards = [
         bridge_boards.board_article(board, default_system=system)
@@ -85,9 +85,9 @@ def _boards_page(path: Path, first: int, system: str | None) -> str:
 
 
 def run_page(run: RunFolder, games: Games | None = None) -> str:
-    """Write the HTML report of a run: table, figures, videos, learning curves and job.
+    """Return the HTML report of a run: table, figures, videos, learning curves and job.
 
-    `games`: games that the run's model has played, to show as well.
+    `games`: recorded games of the run's model, to show as well.
     """
     job = job_file.load_stored(run, {**JOBS})
     lead = f"{job.trainer} on {job.game.name}, seed {job.seed}"
@@ -105,7 +105,7 @@ def run_page(run: RunFolder, games: Games | None = None) -> str:
 
 
 def _result(run: RunFolder, game: Any) -> list[str]:
-    """Write the final table of a run as HTML, or that it is not finished."""
+    """Return the final table of a run as HTML, or a note that the run is not finished."""
     if not run.table.exists():
         return ["<p>This run is not done.</p>"]
     rows = json.loads(run.table.read_text())
@@ -114,7 +114,7 @@ def _result(run: RunFolder, game: Any) -> list[str]:
 
 
 def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[str]:
-    """Draw the learning curve of every metric that changed during training, as HTML."""
+    """Return HTML with the learning curve of every metric that changed during training."""
     curves: dict[str, list[tuple[int, float]]] = {}
     for iteration, metrics in history:
         for name, value in metrics.items():
@@ -126,9 +126,9 @@ def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[str]:
 
 
 def update_description(run: RunFolder, tracker: Tracker, end: str = "") -> None:
-    """Update the description of a run in MLflow; a failure to write it is only logged.
+    """Write the description of a run to MLflow. A failure is only logged.
 
-    `end`: how the run ended, if it failed or was stopped.
+    `end`: a sentence about the end of the run, if it failed or was stopped.
     """
     try:
         tracker.note(mlflow_note.describe(run, end))
@@ -140,9 +140,9 @@ def update_description(run: RunFolder, tracker: Tracker, end: str = "") -> None:
 def reporting_failure(
     run: RunFolder, tracker: Tracker, close: Callable[[str], object]
 ) -> Iterator[None]:
-    """Report to MLflow what stops the work on a run inside the block, then raise it again.
+    """Context manager that reports an error inside the block to MLflow and then raises it again.
 
-    close is called with MLflow's status: KILLED after an interrupt, FAILED after any other error.
+    `close`: called with MLflow's status, KILLED after an interrupt, FAILED after any other error.
     """
     try:
         yield
@@ -158,7 +158,7 @@ def reporting_failure(
 
 
 def save_page(run: RunFolder, tracker: Tracker) -> None:
-    """Write the HTML report into a run's folder and MLflow; a failure is only logged."""
+    """Write the HTML report to a run's folder and to MLflow. A failure is only logged."""
     try:
         write_text(run.page, run_page(run))
     except (UserError, OSError, ValueError) as error:

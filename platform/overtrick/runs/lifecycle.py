@@ -1,4 +1,7 @@
-"""Train a job from its folder to its stored results; a stopped run continues from checkpoints."""
+"""Train runs from their folders to their stored results, and find, evaluate and register them.
+
+A stopped run continues from its newest checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -44,16 +47,16 @@ class FinishedRun:
     """A run that reached its last iteration."""
 
     folder: RunFolder
-    unit: str  # of a point of payoff
+    unit: str  # unit of payoffs
     seconds: float  # of training, in this process
     metrics: dict[str, float]  # of the last iteration
     rows: list[dict[str, Any]]  # the final table
-    undelivered: str  # how many events MLflow has not received, and why; empty if it has all
-    rejected: int  # events that MLflow refuses
+    undelivered: str  # number of events not sent to MLflow, and the error; empty if all were sent
+    rejected: int  # number of events that MLflow rejected
 
 
 def new_folder(name: str) -> RunFolder:
-    """Make an empty folder for a run: its name and the time."""
+    """Create an empty folder for a run, named after `name` and the current time."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for attempt in range(100):
         folder = locate.runs_folder() / (f"{name}-{stamp}" + (f"-{attempt}" if attempt else ""))
@@ -64,7 +67,7 @@ def new_folder(name: str) -> RunFolder:
 
 
 def find(run: str) -> RunFolder:
-    """Find a run by its name or path. Raises UserError with the nearest name if there is none."""
+    """Find a run by its name or path. Raises UserError, with the nearest name, if there is none."""
     folder = locate.find_run(run)
     if folder is None:
         known = locate.run_names()
@@ -74,9 +77,9 @@ def find(run: str) -> RunFolder:
 
 
 def find_model(name: str) -> Path:
-    """Find the folder of a model by its path, by its run, or by its registered name.
+    """Find the folder of a model by its path, by the name of its run, or by its registered name.
 
-    Raises UserError if there is none.
+    Raises UserError if there is no such model.
     """
     folder = locate.model_folder(name)
     if not (folder / model_files.CARD).exists():
@@ -85,16 +88,16 @@ def find_model(name: str) -> Path:
 
 
 def check_job(job: Job) -> None:
-    """Raise UserError for a job that would only fail after training has begun."""
+    """Raise UserError for a job that would otherwise fail only after training has begun."""
     TRAINERS[job.trainer].validate(job)
     videos.check_videos(job)
     server_address.check(job.track.uri, experiment=job.track.experiment)
 
 
 def kind_of(run: RunFolder) -> tuple[str, RunFolder]:
-    """Return the kind of a folder ("run", "sweep" or "table"), and the folder to resume.
+    """Return the kind of a run folder ("run", "sweep" or "table"), and the folder to resume.
 
-    For a child run these are the kind and the folder of its group.
+    For a child run both are those of its group.
     """
     group = run.group
     if not group.children.exists():
@@ -103,7 +106,10 @@ def kind_of(run: RunFolder) -> tuple[str, RunFolder]:
 
 
 def check_kind(run: RunFolder, kind: str) -> None:
-    """Raise UserError, naming the command to resume it, if a folder is of another kind."""
+    """Raise UserError if a run folder is of another kind than `kind`.
+
+    The message names the command that resumes the folder.
+    """
     found, group = kind_of(run)
     if found != kind or group != run:
         command = f"`overtrick {RESUMED_BY[found]} --resume {group.name}`"
@@ -111,7 +117,7 @@ def check_kind(run: RunFolder, kind: str) -> None:
 
 
 def open_folder(job: BaseJob, name: str, children: bool = False) -> RunFolder:
-    """Make a run's folder with its job file, and a folder for child runs if it will have any."""
+    """Create a run's folder with its job file; if `children`, also the folder for child runs."""
     run = new_folder(name)
     write_job(job, run)
     if children:
@@ -131,7 +137,10 @@ def read_job(run: RunFolder) -> Job:
 
 @contextmanager
 def locked(run: RunFolder) -> Iterator[None]:
-    """Lock a run for this process. Raises UserError if another process works on it."""
+    """Context manager that locks a run for this process.
+
+    Raises UserError if another process works on the run.
+    """
     with run.lock.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # freed however this process ends
@@ -141,10 +150,10 @@ def locked(run: RunFolder) -> Iterator[None]:
 
 
 def train(run: RunFolder, progress: Listener) -> FinishedRun:
-    """Train a run to its last iteration from its newest checkpoint, and store its results.
+    """Train a run from its newest checkpoint to its last iteration, and store its results.
 
-    progress receives each iteration and its metrics. Raises UserError if another process works on
-    the run, or if it is a sweep, a comparison table, or a child run.
+    `progress`: receives each iteration and its metrics. Raises UserError if another process works
+    on the run, or if it is a sweep, a comparison table, or a child run.
     """
     check_kind(run, "run")
     job = read_job(run)
@@ -166,7 +175,7 @@ def train(run: RunFolder, progress: Listener) -> FinishedRun:
 
 
 def tracked(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Listener:
-    """Return a listener that reports the metrics of a trial to MLflow and makes its videos."""
+    """Return a listener that sends a trial's metrics to MLflow and makes its videos."""
     return combined(tracker.metrics, videos.listener(job, checkpoints, tracker))
 
 
@@ -177,9 +186,9 @@ def unit_of(job: BaseJob) -> str:
 
 
 def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) -> Tracker:
-    """Open the MLflow record of a run; report the job if the record is new.
+    """Open the MLflow record of a run. If the record is new, send the job to it.
 
-    `parent`: the run group that a child run belongs to.
+    `parent`: for a child run, the run group that it belongs to.
     """
     content = job.model_dump(mode="json")
     tags = provenance.run_tags(job.trainer, job.game.name) | locate.model_tags(content)
@@ -193,10 +202,10 @@ def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) 
 
 
 def evaluate_stored(name: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
-    """Compute the final table of a stored model again.
+    """Evaluate a stored model again as its job specifies.
 
-    Return the rows, the name of the game and the unit of payoffs. `workers`: Ray workers that play
-    the games; 0: this process. Raises UserError.
+    Returns the rows of the final table, the name of the game, and the unit of payoffs. `workers`:
+    number of Ray workers that play the games; 0: this process plays. Raises UserError.
     """
     folder = find_model(name)
     stored = model_files.load(folder)
@@ -213,8 +222,8 @@ def evaluate_stored(name: str, workers: int) -> tuple[list[dict[str, Any]], str,
 def register(name: str, model: str, alias: str | None) -> int:
     """Register the model of a run in MLflow's model registry and return its version.
 
-    `name`: the run. `model`: the name of the registered model; alias: one of its aliases, which is
-    moved to this version. Raises UserError.
+    `name`: the run. `model`: the name of the registered model. `alias`: an alias of that model,
+    which is moved to the new version. Raises UserError.
     """
     model_versions.check_names(model, alias)
     run = find(name)
@@ -231,7 +240,10 @@ def register(name: str, model: str, alias: str | None) -> int:
 
 @contextmanager
 def open_pool(workers: int) -> Iterator[WorkerPool]:
-    """Start Ray workers, or use this process if `workers` is 0; stop them after the block."""
+    """Context manager that starts `workers` Ray workers and stops them after the block.
+
+    With 0 workers, this process does the work.
+    """
     if workers:
         start_ray([{"CPU": 1.0}] * workers)
     pool = start_pool(workers)
@@ -244,9 +256,9 @@ def open_pool(workers: int) -> Iterator[WorkerPool]:
 def save_results(
     job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tracker
 ) -> list[dict[str, Any]]:
-    """Store model, figures, table and HTML report of a trainer's last state; return the table.
+    """Store model, figures, final table and HTML report of a trained run, and send them to MLflow.
 
-    All of them are sent to MLflow too.
+    `state`: the trainer's last state. Returns the final table.
     """
     report = save_model(job, run, state, tracker).report(tracker.history())
     save_figures(report.figures, run, tracker)
@@ -262,9 +274,9 @@ def save_figures(drawn: Mapping[str, Any], run: RunFolder, tracker: Tracker) -> 
 
 
 def save_model(job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tracker) -> Trainer:
-    """Store the model in a trainer's last state, in the run's folder and in MLflow.
+    """Store the model from a trainer's last state in a run's folder and in MLflow.
 
-    Return the trainer, loaded with that state.
+    Returns the trainer, loaded with that state.
     """
     resources = job.resources.model_copy(update={"gpus": 0.0})  # this machine may have none
     trainer = TRAINERS[job.trainer].trainer(
@@ -276,7 +288,7 @@ def save_model(job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tr
     )
     try:
         tracker.model(run.model, predictor.mlflow_description(run.model))
-    except UserError as error:  # it answers no single observation, or its weights are not finite
+    except UserError as error:  # not servable on single observations, or weights are not finite
         logging.getLogger(__name__).info("MLflow gets %s as files: %s", run.model, error)
         tracker.artifact(run.model, run.model.name)
     if job.track.register is not None:
@@ -286,7 +298,7 @@ def save_model(job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tr
 
 
 def save_table(run: RunFolder, rows: Any, tracker: Tracker) -> None:
-    """Store the final table of a run, by which it counts as finished, and send it to MLflow."""
+    """Store the final table of a run, and send it to MLflow. A run with this table is finished."""
     write_text(run.table, json.dumps(rows, indent=1) + "\n")
     tracker.artifact(run.table)
     html_page.update_description(run, tracker)

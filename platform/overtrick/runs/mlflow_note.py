@@ -1,4 +1,4 @@
-"""The description on a run's page in MLflow: job, state and table in a few lines of Markdown."""
+"""Write the description on a run's page in MLflow: job, state and table in Markdown."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ REST = "\n\nThe rest is among the artifacts."
 
 
 def describe(run: RunFolder, end: str = "") -> str:
-    """Write the description of a run, a sweep or a comparison table from the files in its folder.
+    """Return the description of a run, sweep or comparison table, from the files in its folder.
 
-    `end`: how it ended, if it failed or was stopped; replaces the table.
+    `end`: a sentence about the end of the run, if it failed or was stopped; shown instead of the
+    table.
     """
     job = run.read_job()
     if end:
@@ -33,15 +34,15 @@ def describe(run: RunFolder, end: str = "") -> str:
 
 
 def failed(error: BaseException) -> str:
-    """Say that a run failed, with the error."""
+    """Return the sentence that a run failed, with the error."""
     expected = isinstance(error, (RunError, UserError))
     return f"It failed: {error if expected else f'{type(error).__name__}: {error}'}"
 
 
 def stopped(run: RunFolder, iteration: int) -> str:
-    """Say after which iteration a run was stopped, and the command that resumes it.
+    """Return the sentence that a run was stopped, with its iteration and the resume command.
 
-    `run`: the run, or the run group that a stopped child run belongs to.
+    `run`: the run to resume; for a child run its run group.
     """
     return (
         f"It was stopped after iteration {iteration}; `overtrick resume {run.name}` continues it."
@@ -49,7 +50,7 @@ def stopped(run: RunFolder, iteration: int) -> str:
 
 
 def _lead(job: Mapping[str, Any]) -> str:
-    """Write one line with the job's trainer, game, seed and number of iterations."""
+    """Return one line with the job's trainer, game, seed and number of iterations."""
     options = ", ".join(f"{key} {value}" for key, value in job["game"]["options"].items())
     game = f"**{job['game']['name']}**" + (f" ({options})" if options else "")
     words = [f"**{job['trainer']}** on {game}"]
@@ -59,7 +60,7 @@ def _lead(job: Mapping[str, Any]) -> str:
 
 
 def _table(job: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
-    """Write the table of a run or of a sweep (one row a trial) as Markdown, with its unit."""
+    """Return the final table as Markdown with its unit. For a sweep, each row is a trial."""
     if not rows:
         return "It is done."
     if "trial" in rows[0]:
@@ -79,9 +80,9 @@ def _escaped(cell: str) -> str:
 
 
 def _cut(text: str, rest: str = " ...") -> str:
-    """Shorten a text to the characters that MLflow takes, at the end of a line if possible.
+    """Shorten a text to the length that MLflow accepts, at the end of a line if possible.
 
-    rest is appended to a text that was cut.
+    `rest`: appended to a shortened text.
     """
     if len(text) <= MOST:
         return text

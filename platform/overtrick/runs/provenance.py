@@ -1,4 +1,4 @@
-"""MLflow tags and parameters that say which job and which code made a run."""
+"""MLflow tags and parameters that record the job and the code version of a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_tags(trainer: str, game: str) -> dict[str, str]:
 def code_tags() -> dict[str, str]:
     """Return MLflow tags with the version and the git commit of this code.
 
-    On a cluster the code is a copy without git, so the submitter's tags are returned.
+    On a cluster the code is a copy without git; then the tags of the submitter are returned.
     """
     if SENT in os.environ:
         return dict(json.loads(os.environ[SENT]))
@@ -41,7 +41,7 @@ def code_tags() -> dict[str, str]:
 
 
 def dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested sections into one mapping with dotted keys."""
+    """Flatten nested sections into one dictionary with dotted keys."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
@@ -52,7 +52,7 @@ def dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """Run git in a folder and return its output; empty if git is not installed."""
+    """Run git in a folder and return its output, or an empty string if git is not installed."""
     try:
         done = subprocess.run(
             ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""Training of jobs as Ray Tune trials; Tune does checkpoints, restarts after failure, resuming."""
+"""Train jobs as Ray Tune trials, with checkpoints, resuming, and restarts after failures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # no second co
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # verbose=0 prints all the same without this
 ENV_VARS_TO_PROPAGATE -= {n for n in ENV_VARS_TO_PROPAGATE if "AWS" in n}  # Ray's logs would tell
 
-FAILED = "failed"  # key of a result: why the trial cannot continue
+FAILED = "failed"  # key of a result: the error that ends the trial
 
 
 @dataclass(frozen=True)
@@ -47,25 +47,29 @@ class PlannedTrial:
 
     job: Job
     listener: Listener
-    done: int = 0  # iterations that the listener has received before
+    done: int = 0  # iterations that the listener has already received
     until: int | None = None  # the iteration to stop at; None: the job's last
     start: Path | None = None  # another trial's checkpoint to start from, until it has a later one
 
     @property
     def last(self) -> int:
-        """The iteration to stop at."""
+        """The iteration at which training stops."""
         return self.until or self.job.stop.iterations
 
 
 class Trial(tune.Trainable):
     """A Tune trial that runs the trainer of one job.
 
-    Its configuration is config["run"]: `job`, plain data; `number`, the trial's number among those
-    of a sweep; `last`, the iteration to stop at; `resume`, a checkpoint folder or None.
+    Its configuration is config["run"], with these keys:
+
+    - `job`: the plain data of the job
+    - `number`: the number of the trial in its sweep
+    - `last`: the iteration at which training stops
+    - `resume`: the checkpoint folder to continue from, or None
     """
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Build the trainer, and load its state from the checkpoint to resume."""
+        """Build the trainer, and load its state if there is a checkpoint to resume."""
         run = config["run"]
         self.job = parse(run["job"], JOBS, "the trial's job")
         self.last = run["last"]
@@ -74,10 +78,10 @@ class Trial(tune.Trainable):
             self.load_checkpoint(run["resume"])
 
     def step(self) -> dict[str, Any]:
-        """Train for one iteration and report its metrics to Tune.
+        """Train for one iteration and return its metrics to Tune.
 
-        A RunError would occur again, so it ends the trial without a checkpoint; after any other
-        error Tune restarts the trial.
+        A RunError would recur, so it ends the trial without a checkpoint. After any other error
+        Tune restarts the trial.
         """
         try:
             metrics = self.trainer.step()
@@ -100,7 +104,7 @@ class Trial(tune.Trainable):
         self.trainer.load(read_state(Path(checkpoint)))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Continue with another job in the same process, which saves its start and imports."""
+        """Continue with another job in the same process, which saves the start of a new one."""
         self.trainer.close()
         self.setup(new_config)
         return True
@@ -111,16 +115,16 @@ class Trial(tune.Trainable):
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
-        """Return the trial's resource bundles: the learner's first, then one for each worker."""
+        """Return the trial's resource bundles: first the learner's, then one for each worker."""
         job = config["run"]["job"]
         strategy = "STRICT_PACK" if job["resources"]["single_node"] else "PACK"
         return tune.PlacementGroupFactory(trial_bundles(job), strategy=strategy)
 
 
 class _Stopper:
-    """Passes each iteration's metrics to the trial's listener and tells Tune when a trial ends.
+    """Tune stopper that passes metrics to the trials' listeners and decides when a trial ends.
 
-    A restarted trial repeats some iterations; they are passed on only once.
+    A restarted trial repeats some iterations. The listener receives each iteration only once.
     """
 
     def __init__(
@@ -131,11 +135,11 @@ class _Stopper:
         self.early_stopping = early_stopping
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return nothing: Tune pickles its stoppers, and listeners hold threads."""
+        """Return an empty state: Tune pickles its stoppers, and listeners hold threads."""
         return {}
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Handle a trial's result and return whether the trial ends here."""
+        """Pass a trial's result to its listener, and return True if the trial ends here."""
         number, iteration = result["config"]["run"]["number"], result["iteration"]
         metrics = result["metrics"]
         if iteration > self.done[number]:
@@ -148,13 +152,13 @@ class _Stopper:
 
 
 class _BoundedMemoryScheduler(FIFOScheduler):
-    """First-in-first-out scheduler that lets go of results once they have been read.
+    """First-in-first-out scheduler that frees the memory of results after they are read.
 
-    Tune holds every result of an actor in the driver's memory as long as the actor lives.
+    Tune otherwise holds every result of an actor in the driver's memory as long as the actor lives.
     """
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
-        """Forget the futures of results that have been read, then decide as FIFO does."""
+        """Free the futures of results that were read, then decide as the FIFO scheduler does."""
         manager = tune_controller._actor_manager
         awaited = manager._actor_task_events.get_futures()
         for futures in manager._tracked_actors_to_task_futures.values():
@@ -165,12 +169,13 @@ class _BoundedMemoryScheduler(FIFOScheduler):
 def train(
     trials: Sequence[PlannedTrial], run: RunFolder, early_stopping: EarlyStopping | None = None
 ) -> list[RunError | None]:
-    """Train jobs as Tune trials to their last iterations, as many at once as the cluster can hold.
+    """Train jobs as Tune trials, as many at once as fit on the cluster.
 
-    A trial continues from its newest checkpoint in the run's folder. Early stopping may end some
-    sooner. Return for each trial None, or why it failed. All trials share the first one's number of
-    retries and of checkpoints to store. Raises UserError if a job can never fit on the cluster, or
-    if early stopping cannot compare the trials; KeyboardInterrupt if training was interrupted.
+    A trial continues from its newest checkpoint in the run's folder, to its last iteration or until
+    `early_stopping` ends it. All trials use the checkpoint settings of the first one. Returns for
+    each trial None, or the error that ended it. Raises UserError if a job can never fit on the
+    cluster, or if early stopping cannot compare the trials; KeyboardInterrupt if training was
+    interrupted.
     """
     stopped = early_stopping.stopped_at() if early_stopping else {}
 
@@ -184,7 +189,7 @@ def train(
     bundles = [all_bundles(job) for job in jobs]
     for each in sorted(bundles, key=lambda b: -sum(bundle["CPU"] for bundle in b)):
         start_ray(each)  # the largest first: a private Ray gets its size
-    # trials that hold the resources that learners or readers of others wait for would deadlock
+    # without a limit, trials could deadlock: each holds resources that others wait for
     limited = any(map(later_bundles, jobs))
     at_once = min(room_for(b, len(jobs)) for b in bundles) if limited else None
     policy = next(iter(waiting.values())).job.checkpoints
@@ -240,7 +245,7 @@ def _last_line(error: BaseException) -> str:
 
 
 def _config(trial: PlannedTrial, run: RunFolder, number: int) -> dict[str, Any]:
-    """Return the Tune configuration of a trial, with the checkpoint that it resumes."""
+    """Return the Tune configuration of a trial, with the checkpoint to resume."""
     checkpoints = run.checkpoints(number)
     resume = checkpoints.newest()
     if trial.start is not None and checkpoints.iteration() <= iteration_of(trial.start):
@@ -254,7 +259,7 @@ def _config(trial: PlannedTrial, run: RunFolder, number: int) -> dict[str, Any]:
 
 
 def _build_trainer(job: Job) -> Trainer | DataParallelTrainer:
-    """Build the trainer of a job; with several learners, one that trains data-parallel."""
+    """Build the trainer of a job. With several learners it is a data-parallel trainer."""
     learners = job.resources.learners
     if learners == 1:
         return TRAINERS[job.trainer].trainer(
@@ -267,6 +272,6 @@ def _build_trainer(job: Job) -> Trainer | DataParallelTrainer:
 
 
 def _build_learner(job: dict[str, Any], share: LearnerShare) -> Trainer:
-    """Build the trainer of one of several learners, in its own process."""
+    """Build the trainer of one data-parallel learner, in its own process."""
     parsed = parse(job, JOBS, "the trial's job")
     return TRAINERS[parsed.trainer].trainer(parsed, start_pool(0), share)

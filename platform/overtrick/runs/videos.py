@@ -1,4 +1,4 @@
-"""Videos of a model while it is trained, kept in the run's folder and in MLflow."""
+"""Make videos of a model during training, and store them in the run's folder and in MLflow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 
 
 def check_videos(job: Job) -> None:
-    """Raise UserError, or RunError without a renderer, for a job whose videos cannot be made."""
+    """Raise an error for a job whose videos cannot be made.
+
+    Raises UserError for unsuitable settings, RunError if the renderer is not installed.
+    """
     if job.videos.every is None:
         return
     made, tree = two_seat_game(job.game)
@@ -43,7 +46,7 @@ def check_videos(job: Job) -> None:
 def listener(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Listener:
     """Return a listener that makes a video every `videos.every` iterations.
 
-    Each shows the model of the newest checkpoint. Without `videos.every` it does nothing.
+    Each video shows the model of the newest checkpoint. Without `videos.every` no videos are made.
     """
     every = job.videos.every
     due = 0 if every is None else (checkpoints.iteration() // every + 1) * every
@@ -63,8 +66,8 @@ def listener(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Liste
 def save_video(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
     """Write a video of one game of the model in a trainer's state, before any adaptation.
 
-    The opponent is `videos.opponent`. Does nothing if the job asks for no videos. A drawing that
-    fails is logged as a warning.
+    The opponent is `videos.opponent`. Does nothing if the job asks for no videos. If the rendering
+    fails, a warning is logged.
     """
     if job.videos.every is None:
         return
