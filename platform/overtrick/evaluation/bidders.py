@@ -64,8 +64,8 @@ class Side(NamedTuple):
     def policy(self, ns: System, ew: System, epsilon: float = 0.0) -> Policy:
         """Return the policy of this partnership.
 
-        ns, ew: the systems by which the calls of both sides are interpreted. epsilon: share of
-        calls that are drawn at random from the candidates.
+        `ns`, `ew`: the systems by which the calls of both sides are interpreted. `epsilon`: share
+        of calls that are drawn at random from the candidates.
         """
         if self.calls is None:
             return network_bidder.SystemBidder(ns, ew)
@@ -95,7 +95,7 @@ def bid_auctions(
 ) -> Array:
     """Bid G deals; return the calls (G, L) int8, padded with -1. L depends only on the sides.
 
-    holder: (G, 52) the seat that holds each card; dealer, vulnerable: (G,).
+    `holder`: (G, 52) the seat that holds each card; dealer, `vulnerable`: (G,).
     """
     if ns.calls is None and ew.calls is None:
         return auction_simulation.bid_auctions(
@@ -114,7 +114,7 @@ def bid_auctions(
 def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
     """Play a duplicate match of bidding; return the IMPs (G,) that side a wins on each deal.
 
-    deals: (G, 74) with double-dummy tricks, which score the contracts. Each deal is bid at two
+    `deals`: (G, 74) with double-dummy tricks, which score the contracts. Each deal is bid at two
     tables; side a is North-South at the first and East-West at the second.
     """
     game = Auction("points", seats=2)
@@ -131,8 +131,9 @@ def rank_calls(
 ) -> list[network_bidder.CandidateCall]:
     """List the candidate calls of a bidding network in a position, the best first.
 
-    calls: the auction so far; hand: the bidder's hand in PBN; other: the side of the opponents.
-    Raises UserError for an invalid hand, a side without a network, or an auction that is over.
+    `calls`: the auction so far; `hand`: the bidder's hand in PBN; `other`: the side of the
+    opponents. Raises UserError for an invalid hand, a side without a network, or an auction that is
+    over.
     """
     if side.calls is None:
         raise UserError(f"{side.name} bids by rules: ask a trained network")

@@ -26,7 +26,7 @@ IMP_TOLERANCE = 2  # IMPs, of the shares "within 2" (Zhang et al. 2022, Fig. 13)
 def predict_calls(log_probs: Array) -> dict[str, Array]:
     """Return the most likely call of each row and its probability.
 
-    log_probs: (R, 38) log-probabilities of the calls.
+    `log_probs`: (R, 38) log-probabilities of the calls.
     """
     best = log_probs.argmax(axis=1)
     sure = np.exp(log_probs[np.arange(len(best)), best])
@@ -36,7 +36,7 @@ def predict_calls(log_probs: Array) -> dict[str, Array]:
 def predict_imps(log_probs: Array) -> dict[str, Array]:
     """Return the most likely IMPs of each row and the expected IMPs.
 
-    log_probs: (R, 49) log-probabilities of -24 to 24 IMPs.
+    `log_probs`: (R, 49) log-probabilities of -24 to 24 IMPs.
     """
     best = log_probs.argmax(axis=1) - MAX_IMPS
     expected = (np.exp(log_probs) @ IMPS).astype(np.float32)

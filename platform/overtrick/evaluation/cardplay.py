@@ -109,7 +109,7 @@ def random_games(
 ) -> CardplayGames:
     """Play `count` games of a random declarer (Hadjur 2018, Algorithm 1).
 
-    defenders: name of the scripted defenders. lost: also use games that the declarer lost.
+    `defenders`: name of the scripted defenders. `lost`: also use games that the declarer lost.
     """
     parts, played = [], 0
     while played < count:
@@ -153,9 +153,9 @@ def evaluate_declarer(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Evaluate a declarer against each defence; return a row for each, see `result_row`.
 
-    defence: policies by name. known: tells which decisions the declarer recognises, None if it has
-    no table of states. The double-dummy share is computed if the section asks for it and `deals` is
-    its final number of deals.
+    `defence`: policies by name. `known`: tells which decisions the declarer recognises, None if it
+    has no table of states. The double-dummy share is computed if the section asks for it and
+    `deals` is its final number of deals.
     """
     sizes = _sizes(deals, EVALUATION_SHARD)
     perfect = None
@@ -176,9 +176,9 @@ def result_row(
 ) -> dict[str, Any]:
     """Build the table row of one defence.
 
-    made: contracts made in `deals` deals; the row has their share and its 95 % interval (Wilson
-    1927). perfect: share made with double-dummy play. recognised: share of the declarer's decisions
-    in states that it knows.
+    `made`: contracts made in `deals` deals; the row has their share and its 95 % interval
+    (Wilson 1927). `perfect`: share made with double-dummy play. `recognised`: share of the
+    declarer's decisions in states that it knows.
     """
     interval = binomtest(made, deals).proportion_ci(method="wilson")
     return {
@@ -208,7 +208,7 @@ def double_dummy_share(
 ) -> float:
     """Compute the share of contracts made at double dummy on the first evaluation deals of a seed.
 
-    folder: stores the solutions, which are computed only once.
+    `folder`: stores the solutions, which are computed only once.
     """
     deals = np.concatenate(
         [evaluation_deals(choice, seed, *each) for each in _sizes(count, EVALUATION_SHARD)]

@@ -134,8 +134,8 @@ def evaluate(
 ) -> list[Row]:
     """Evaluate a model against each held-out opponent; return one row per opponent.
 
-    model: anything that `adapt` understands, such as weights. Payoffs are exact where the game has
-    a tree, else estimated from games of their own. Raises UserError as `check_evaluation` does.
+    `model`: anything that `adapt` understands, such as weights. Payoffs are exact where the game
+    has a tree, else estimated from games of their own. Raises UserError as `check_evaluation` does.
     """
     check_evaluation(choice, section)
     common = (choice, adapt, model, section)
@@ -233,7 +233,7 @@ def payoff_against(
 def exact_payoff(tree: Tree, sigma: Array, opponent: Array) -> float:
     """Compute a strategy's exact payoff per game, averaged over the seats.
 
-    sigma: (N, A) the strategy; opponent: (N, A) the strategy of all other seats.
+    `sigma`: (N, A) the strategy; `opponent`: (N, A) the strategy of all other seats.
     """
     total = 0.0
     for seat in range(tree.seats):
@@ -251,7 +251,7 @@ def best_response_payoff(tree: Tree, opponent: Array) -> float:
 def flat_metrics(rows: list[Row], unit: str) -> dict[str, float]:
     """Return the payoffs of evaluation rows as metrics by name, such as random/after_3_big_blind.
 
-    unit: the unit of the payoffs, part of the names.
+    `unit`: the unit of the payoffs, part of the names.
     """
     return {
         payoff_name(opponent_label(row["stranger"]), k, unit): payoff

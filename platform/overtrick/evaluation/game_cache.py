@@ -26,7 +26,7 @@ def _cached(key: str, make: Callable[[], Any]) -> Any:
 def cached_game(choice: GameChoice, memory: int | None = None) -> tuple[Any, Tree | None]:
     """Return a game and its tree; the tree is None if the game does not define one.
 
-    memory: the most bytes that the tree may take. Raises UserError if it would take more, and for
+    `memory`: the most bytes that the tree may take. Raises UserError if it would take more, and for
     a game that is too large for a tree.
     """
 

@@ -18,7 +18,7 @@ SAMPLES = {"games": 2_000, "particles": 100, "seed": 0}
 def lower_bound(game: Redealable, against: str, samples: Mapping[str, int]) -> dict[str, Any]:
     """Estimate the payoff of a local best response, a lower bound on an opponent's exploitability.
 
-    against: an opponent by name, run or folder. samples: values that replace those of SAMPLES:
+    `against`: an opponent by name, run or folder. `samples`: values that replace those of SAMPLES:
     games, an even number; particles, deals sampled at each decision; seed. Returns the JSON object
     of `overtrick best-response --json`. Raises UserError.
     """

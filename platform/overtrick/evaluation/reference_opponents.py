@@ -25,7 +25,7 @@ def opponent_names(game: Game) -> list[str]:
 def check_opponent(name: str, game: Game, tree: Tree | None) -> None:
     """Raise UserError if an opponent is unknown, its files are missing, or its model is invalid.
 
-    tree: the tree of the game, None if it has none; with it a model's action probabilities are
+    `tree`: the tree of the game, None if it has none; with it a model's action probabilities are
     checked at every information set.
     """
     if _is_model(name):
@@ -47,7 +47,7 @@ def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
 
     `random` plays uniformly over legal actions, `cfr` the average strategy of 10,000 iterations of
     CFR+; other names are scripted players of the game. The policy is a BehaviouralPolicy unless
-    actions are real vectors. tree: the tree of the game, None if it has none. Raises UserError as
+    actions are real vectors. `tree`: the tree of the game, None if it has none. Raises UserError as
     `check_opponent` does.
     """
     check_opponent(name, game, tree)

@@ -34,8 +34,8 @@ def select_auctions(
 ) -> RecordedAuctions:
     """Collect the auctions of boards; boards without an auction are left out.
 
-    pairs: count only calls of pairs whose recorded system has this name. kind: use only boards of
-    this kind. Raises UserError, which lists the names in the file, if there is no such pair or
+    `pairs`: count only calls of pairs whose recorded system has this name. `kind`: use only boards
+    of this kind. Raises UserError, which lists the names in the file, if there is no such pair or
     board.
     """
     chosen = [board for board in boards if board.auction]

@@ -57,9 +57,9 @@ def random_networks(
 ) -> Weights:
     """Return the weights (count, ...) of random networks; most play nearly uniformly.
 
-    sizes: units of each layer. Each network multiplies the last layer's weights and biases by
-    the squares of uniform numbers. head_scale: largest scale of these weights. bias_std: largest
-    standard deviation of these biases, in logits or mean moves. log_std: logarithms of the
+    `sizes`: units of each layer. Each network multiplies the last layer's weights and biases by the
+    squares of uniform numbers. `head_scale`: largest scale of these weights. `bias_std`: largest
+    standard deviation of these biases, in logits or mean moves. `log_std`: logarithms of the
     standard deviations of moves, in games of real vectors.
     """
     weights = stack([initial_weights(sizes, rng, head_scale) for _ in range(count)])

@@ -29,7 +29,7 @@ def sample_actions(probs: Array, rng: Generator) -> Actions:
 def sample_gaussian_actions(mean: Array, log_std: Array, rng: Generator) -> Actions:
     """Sample one real vector for each row from independent normal distributions.
 
-    mean and log_std (natural logarithm of the standard deviation) are (R, A). Raises RunError if
+    `mean` and log_std (natural logarithm of the standard deviation) are (R, A). Raises RunError if
     they are not finite or a log_std is above MAX_LOG_STD.
     """
     if not (np.isfinite(mean).all() and (log_std < MAX_LOG_STD).all()):

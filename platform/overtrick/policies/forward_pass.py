@@ -37,8 +37,8 @@ def forward(
 ) -> Tensor:
     """Compute the outputs of a multilayer perceptron: hidden layers and a linear output layer.
 
-    x is (R, F) and the result (R, outputs); for M networks with weights (M, ...), x is (M, R, F)
-    and the result (M, R, outputs). disturb: a function of each hidden layer's activations, such
+    `x` is (R, F) and the result (R, outputs); for M networks with weights (M, ...), x is (M, R, F)
+    and the result (M, R, outputs). `disturb`: a function of each hidden layer's activations, such
     as dropout.
     """
     layers = len(weights) // 2
@@ -61,7 +61,7 @@ def masked_log_softmax(logits: Tensor, legal: Tensor) -> Tensor:
 def pad_slots(member: Array, members: int) -> Array:
     """Return (R,) the position, from 0, of each row among the rows of the same member.
 
-    member (R,): the member, from 0 to members - 1, to which each row belongs.
+    `member` (R,): the member, from 0 to members - 1, to which each row belongs.
     """
     order = np.argsort(member, kind="stable")
     starts = np.searchsorted(member[order], np.arange(members))
@@ -73,7 +73,7 @@ def pad_slots(member: Array, members: int) -> Array:
 def pad(rows: Array, member: Array, slot: Array, members: int) -> Array:
     """Return rows (R, ...) as (M, longest, ...), grouped by member and padded with zeros.
 
-    member (R,): the member of each row. slot (R,): its position, as returned by `pad_slots`.
+    `member` (R,): the member of each row. `slot` (R,): its position, as returned by `pad_slots`.
     longest: the largest number of rows of a member.
     """
     longest = int(slot.max()) + 1 if len(slot) else 0

@@ -52,8 +52,8 @@ def check_layers(
 ) -> None:  # fmt: skip
     """Raise UserError unless weights w0, b0, w1, ... are finite layers of a perceptron.
 
-    inputs, outputs: the sizes that the game needs. model, game: named in errors. others: weights
-    that are no layers, checked to be finite too.
+    `inputs`, `outputs`: the sizes that the game needs. `model`, `game`: named in errors. `others`:
+    weights that are no layers, checked to be finite too.
     """
     layers = len(weights) // 2
     names = {f"{kind}{k}" for kind in "wb" for k in range(layers)}

@@ -37,12 +37,12 @@ def play(
 ) -> Rollout:
     """Play games side by side to their end, and record the decisions of some policies.
 
-    games: the number of games to deal, or their deals (G, C). seating (G, S): index of the policy
-    in each seat of each game; by default policy s plays seat s. recorded: indices of the policies
-    whose decisions are recorded; by default all. privileged: also store features for a privileged
-    critic in the trajectories' extras. Each policy has its own random generator, so that its
-    draws do not depend on the other policies. Raises ValueError for an illegal action, and if the
-    numbers of policies and seats differ without seating.
+    `games`: the number of games to deal, or their deals (G, C). `seating` (G, S): index of the
+    policy in each seat of each game; by default policy s plays seat s. `recorded`: indices of the
+    policies whose decisions are recorded; by default all. `privileged`: also store features for a
+    privileged critic in the trajectories' extras. Each policy has its own random generator, so that
+    its draws do not depend on the other policies. Raises ValueError for an illegal action, and if
+    the numbers of policies and seats differ without seating.
     """
     if seating is None and len(policies) != game.seats:
         raise ValueError(f"{game.name} has {game.seats} seats, for {len(policies)} policies")
@@ -110,7 +110,7 @@ def random_seating(games: int, rng: Generator) -> Array:
 
 
 def select_policy_decisions(batch: Trajectories, seating: Array, policy: int) -> Trajectories:
-    """Return only the decisions of one policy; seating (G, S) is the policy in each seat."""
+    """Return only the decisions of one policy; `seating` (G, S) is the policy in each seat."""
     return select_rows(batch, np.flatnonzero(seating[batch.game, batch.seat] == policy))
 
 
@@ -123,8 +123,8 @@ def _trajectories(
 ) -> Trajectories:
     """Sort recorded decisions by game, seat and time, and compute their rewards.
 
-    payoff (G, S): final points. like: observations whose arrays have the right types, for the case
-    that nothing was recorded.
+    `payoff` (G, S): final points. `like`: observations whose arrays have the right types, for the
+    case that nothing was recorded.
     """
     made = np.zeros(payoff.size, np.int64)  # decisions so far, by owner (game, seat)
     places = []

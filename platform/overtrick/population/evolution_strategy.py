@@ -28,7 +28,7 @@ class EvolutionStrategy:
     """Evolution strategy: samples lambda genomes (lambda, P) a generation; the better half sets the
     mean.
 
-    start draws the initial mean (P,) of each run: a converged or stagnating run is followed by a
+    `start` draws the initial mean (P,) of each run: a converged or stagnating run is followed by a
     restart from another mean. All random draws come from rng. The state is the list of all scores,
     because they determine everything else: `load` repeats asking and telling, without evaluations.
     """

@@ -32,7 +32,7 @@ class GenomeEncoding(Protocol):
 class DirectEncoding:
     """One gene for each legal action; squared genes are normalised within an information set.
 
-    Squares avoid negative weights. legal is (N, A). Source: Samothrakis and Lucas 2011, eq. 5.
+    Squares avoid negative weights. `legal` is (N, A). Source: Samothrakis and Lucas 2011, eq. 5.
     """
 
     def __init__(self, legal: Array) -> None:
@@ -56,7 +56,7 @@ class DirectEncoding:
 class PerceptronEncoding:
     """Weights of a network with one tanh layer and a sigmoid output for each action, normalised.
 
-    The network is evaluated at every information set. inputs are (N, F), legal (N, A). Genes:
+    The network is evaluated at every information set. `inputs` are (N, F), `legal` (N, A). Genes:
     hidden weights (F, H) and biases (H,), then output weights (H, A) and biases (A,). Source:
     Samothrakis and Lucas 2011, eqs. 5 and 6.
     """

@@ -31,7 +31,7 @@ class Population:
     def replace_worst(self, candidate: Weights, fitness: Array, rng: Generator) -> dict[str, float]:
         """Add a candidate, remove the least fit of all M + 1, and evolve the others.
 
-        fitness (M + 1,) is that of the members and, last, the candidate. Returns its summary.
+        `fitness` (M + 1,) is that of the members and, last, the candidate. Returns its summary.
         """
         survivors = np.sort(select(fitness, self.size))
         joined = {n: v[survivors] for n, v in with_candidate(self.weights, candidate).items()}

@@ -63,7 +63,7 @@ class AlgorithmRunner:
     def step(self, seed: int, epsilon: float) -> dict[str, float]:
         """Run one iteration with a random seed; return its metrics.
 
-        epsilon: share of random actions, used by DQN.
+        `epsilon`: share of random actions, used by DQN.
         """
         _seed_all([seed])
         runners = self.algorithm.env_runner_group
@@ -139,7 +139,7 @@ class AlgorithmRunner:
     def _load_replay_buffer(self, games: Mapping[str, Array], age: int) -> None:
         """Replace the replay buffer.
 
-        age: environment steps since the last update of the target networks.
+        `age`: environment steps since the last update of the target networks.
         """
         buffer = self.algorithm.local_replay_buffer = LearnerReplayBuffer(self.setup)
         if games:
@@ -224,7 +224,7 @@ def _seed_all(key: list[int]) -> None:
 def _prepare(runner: Any, seed: int, epsilon: float, restart: bool) -> None:
     """Seed an env runner for an iteration and set its exploration.
 
-    restart: start new games, as unfinished games are not in a checkpoint.
+    `restart`: start new games, as unfinished games are not in a checkpoint.
     """
     key = [seed, runner.worker_index]
     _seed_all(key)

@@ -29,7 +29,7 @@ _env_numbers = itertools.count()  # of this process
 def observation_space(game: Game, raw: bool) -> Dict:
     """Return the observation space of an agent.
 
-    raw: include the raw observation, and the numbers of the environment and of its game, by which
+    `raw`: include the raw observation, and the numbers of the environment and of its game, by which
     a policy with memory knows that a new game has begun.
     """
     spaces: dict[str, Any] = {FEATURES: Box(-np.inf, np.inf, (input_size(game),), np.float32)}
@@ -55,7 +55,7 @@ class GameEnv(MultiAgentEnv):
     In some games an opponent sits in all seats but one, which is drawn. An agent that an opponent
     plays is named by its seat and the opponent, so that a policy mapping can tell who plays it.
 
-    config: game and options; seed of the first deals; opponents, a list of names; opponent_share,
+    `config`: game and options; seed of the first deals; opponents, a list of names; opponent_share,
     the share of games with an opponent, drawn uniformly; raw, whether agents observe raw
     observations (only those that opponents play, if there are opponents); canonical, whether
     features, masks and actions are in the canonical form of a SuitSymmetric game. The seed is

@@ -67,7 +67,7 @@ class GaussianMlp(Mlp):
 def extract_weights(state: Mapping[str, Array], network: str) -> Weights:
     """Extract a network from a module's state, in the format of this package's models.
 
-    network: the name of the network in the module.
+    `network`: the name of the network in the module.
     """
     weights: Weights = {}
     for name, value in state.items():
@@ -224,7 +224,7 @@ class FixedPolicyModule(RLModule):
     def _act_in_matches(self, observations: Observations, places: Array) -> Array:
         """Return the actions (R, A) of a policy with memory.
 
-        places: (R, 2) the number of each row's environment and of its current game; a new game
+        `places`: (R, 2) the number of each row's environment and of its current game; a new game
         starts a new session of the policy.
         """
         action = np.empty((len(observations), len(self._game.action_names)))

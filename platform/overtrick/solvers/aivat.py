@@ -37,11 +37,11 @@ def sample_rollouts(
 ) -> AivatRollouts:
     """Sample games by sigma (N, A) and sum the AIVAT advantages of one seat's decisions.
 
-    estimate (N, A) has the seat's own rows of sigma and, for the other seats, the strategy they are
-    believed to play. The result is unbiased for every estimate; the closer it is to the truth, the
-    smaller the variance. The advantage of a decision is the value of the next node, less the value
-    of the decision's node, plus the changes of value at the opponents' later actions. All cards of
-    a finished game are used.
+    `estimate` (N, A) has the seat's own rows of sigma and, for the other seats, the strategy they
+    are believed to play. The result is unbiased for every estimate; the closer it is to the truth,
+    the smaller the variance. The advantage of a decision is the value of the next node, less the
+    value of the decision's node, plus the changes of value at the opponents' later actions. All
+    cards of a finished game are used.
     """
     gain = tree.gains[seat]
     value = _node_values(tree.parent, gain, edge_probability(tree, estimate))

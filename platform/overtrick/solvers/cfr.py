@@ -163,7 +163,7 @@ def _add_regrets(walk, chance, gain, sigma, plan, seat, value, regret):  # type:
 def _match_regrets(rows, start, past, regret, sigma, plan, discounts):  # type: ignore[no-untyped-def]
     """Discount regrets and set the next strategy by regret matching (Hart and Mas-Colell 2000).
 
-    rows lists information sets; those of one seat must be in the order of play, because the
+    `rows` lists information sets; those of one seat must be in the order of play, because the
     realisation plan of a later one is computed from an earlier one's.
     """
     for row in rows:

@@ -59,8 +59,8 @@ class BaseTrainer(ABC, Generic[JobT]):
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Train for one iteration and return its metrics.
 
-        rng: generator of this iteration, derived from the job's seed and the iteration's number.
-        progress: share of all iterations finished before this one, from 0 to below 1.
+        `rng`: generator of this iteration, derived from the job's seed and the iteration's number.
+        `progress`: share of all iterations finished before this one, from 0 to below 1.
         """
 
     @abstractmethod
@@ -124,7 +124,7 @@ class BaseTrainer(ABC, Generic[JobT]):
     def sweep_figures(job: Any, groups: Mapping[str, Sequence[History]]) -> dict[str, Figure]:
         """Draw figures of a sweep, by name, beside those that all sweeps have.
 
-        groups: histories of the trials that differ only by their seed, by the group's label.
+        `groups`: histories of the trials that differ only by their seed, by the group's label.
         """
         return {}
 
@@ -170,7 +170,7 @@ def register(
 ) -> Callable[[TrainerT], TrainerT]:
     """Return a class decorator that registers a trainer.
 
-    name: the trainer's name in job files. table_score, progress_score: see `TableScore` and
+    `name`: the trainer's name in job files. `table_score`, `progress_score`: see `TableScore` and
     `ProgressScore`; without a progress score iterations cannot be compared.
     """
 

@@ -82,7 +82,7 @@ class RandomNetworks(Section):
     ) -> Weights:
         """Return the weights (count, ...) of random networks with layers of the given sizes.
 
-        log_std: logarithms of the standard deviations of moves, in games of real vectors.
+        `log_std`: logarithms of the standard deviations of moves, in games of real vectors.
         """
         return random_networks(
             sizes, count, self.head_init_scale, self.logit_bias_std, rng, log_std

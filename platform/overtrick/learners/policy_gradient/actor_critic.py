@@ -65,10 +65,10 @@ PPO's learning rate, and points a nat.
 class ActorCritic:
     """Actor-critic learner with generalised advantage estimation.
 
-    features maps observations to network inputs. gamma (0 to 1) is the discount a decision, lam (0
-    to 1) the parameter of GAE. critic_note names the note of the trajectories that the critic sees
-    instead of the features (None: the features). minibatches is the number of groups into which PPO
-    divides the games of a batch.
+    `features` maps observations to network inputs. `gamma` (0 to 1) is the discount a decision,
+    `lam` (0 to 1) the parameter of GAE. `critic_note` names the note of the trajectories that the
+    critic sees instead of the features (None: the features). `minibatches` is the number of groups
+    into which PPO divides the games of a batch.
     """
 
     features: Callable[[Observations], Array]
@@ -112,7 +112,7 @@ class ActorCritic:
     def improve(
         self, surrogate: Surrogate, features: Array, returns: Array, rng: Generator
     ) -> dict[str, float]:
-        """Improve the policy on a surrogate, then fit the critic to its inputs (D, F) and returns
+        """Improve the policy on a surrogate, then fit the critic to its inputs (D, F) and `returns`
         (D,).
         """
         theta, metrics = self.optimizer.improve(tensors(self.theta), surrogate, rng)

@@ -16,7 +16,7 @@ def discounted_returns(batch: Trajectories, gamma: float) -> Array:
 def generalised_advantages(batch: Trajectories, values: Array, gamma: float, lam: float) -> Array:
     """Return (D,) generalised advantage estimates (Schulman et al. 2016, eq. 16).
 
-    values (D,) are a baseline's predictions. With lam = 1 it is the discounted return less the
+    `values` (D,) are a baseline's predictions. With lam = 1 it is the discounted return less the
     baseline. All games are complete, so no value is bootstrapped after the last decision.
     """
     return _backwards(batch.reward, values, batch.last, gamma, lam)

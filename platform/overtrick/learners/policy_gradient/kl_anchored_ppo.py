@@ -30,8 +30,8 @@ class KlAnchoredPolicy:
     """Policy network that starts as a teacher's copy and improves by PPO with a teacher-KL penalty.
 
     The penalty keeps the policy near the teacher, so that partners who know the teacher's
-    conventions still understand it. config is the architecture of both networks. minibatches is the
-    number of groups into which PPO divides the games.
+    conventions still understand it. `config` is the architecture of both networks. `minibatches` is
+    the number of groups into which PPO divides the games.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class KlAnchoredPolicy:
     ) -> dict[str, float]:  # fmt: skip
         """Update the policy once from decisions in `games` games; return metrics.
 
-        features (D, F), legal (D, A), action (D,), advantage (D,) in points, and game (D,), the
-        number of each decision's game.
+        `features` (D, F), `legal` (D, A), `action` (D,), `advantage` (D,) in points, and `game`
+        (D,), the number of each decision's game.
         """
         n = min(self.minibatches, games)
         credit = np.zeros(legal.shape)

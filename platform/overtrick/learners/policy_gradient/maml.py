@@ -45,9 +45,9 @@ def meta_surrogate(
 ) -> Surrogate:
     """Return the surrogate of initial weights theta after adaptation to M tasks (eqs. 5 to 7).
 
-    inner has one sample for each inner step, played by the weights before that step; outer was
-    played by the adapted weights. fisher_subsample: use every n-th task for TRPO's curvature.
-    minibatches: number of groups into which PPO divides the tasks.
+    `inner` has one sample for each inner step, played by the weights before that step; outer was
+    played by the adapted weights. `fisher_subsample`: use every n-th task for TRPO's curvature.
+    `minibatches`: number of groups into which PPO divides the tasks.
     """
     tasks = len(outer.weight)
 

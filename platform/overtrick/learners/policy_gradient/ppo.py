@@ -28,10 +28,10 @@ from overtrick.learners.weights import Params, to_arrays
 class Ppo:
     """PPO update: several epochs of Adam steps on the clipped objective.
 
-    step is Adam's learning rate. entropy_coef is the weight of the entropy bonus, in points a nat.
-    Ratios are clipped to 1 - clip .. 1 + clip. Epochs end early once the mean KL divergence of a
-    decision exceeds target_kl nats. teacher_kl_coef is the penalty of the KL divergence from the
-    surrogate's teacher, in points a nat. An epoch is one step, or one a minibatch.
+    `step` is Adam's learning rate. `entropy_coef` is the weight of the entropy bonus, in points a
+    nat. Ratios are clipped to 1 - clip .. 1 + clip. Epochs end early once the mean KL divergence of
+    a decision exceeds target_kl nats. `teacher_kl_coef` is the penalty of the KL divergence from
+    the surrogate's teacher, in points a nat. An epoch is one step, or one a minibatch.
     """
 
     step: float

@@ -93,10 +93,10 @@ def discrete_sample(
 ) -> DiscreteSample:
     """Build the sample of M members that played `games` games each.
 
-    features (D, F), logp (D, A) of the members' policies, advantage (D,) and member (D,) are in the
-    order of the batch. With merge, a member's decisions at one information set become one row with
-    summed credit and weight. This changes nothing that is linear in credit, and is several times
-    smaller.
+    `features` (D, F), `logp` (D, A) of the members' policies, `advantage` (D,) and `member` (D,)
+    are in the order of the batch. With merge, a member's decisions at one information set become
+    one row with summed credit and weight. This changes nothing that is linear in credit, and is
+    several times smaller.
     """
     assert batch.legal is not None
     credit = np.zeros(batch.legal.shape)
@@ -126,8 +126,8 @@ def rollout_sample(
 ) -> DiscreteSample | ContinuousSample:
     """Build the sample of M policies (weights with M in front) that played `games` games each.
 
-    features (D, F), advantage (D,) and member (D,) are in the order of the batch. merge: one row an
-    information set, as in `discrete_sample`; continuous samples ignore it.
+    `features` (D, F), `advantage` (D,) and `member` (D,) are in the order of the batch. `merge`:
+    one row an information set, as in `discrete_sample`; continuous samples ignore it.
     """
     members = len(params["w0"])
     slot = forward_pass.pad_slots(member, members)

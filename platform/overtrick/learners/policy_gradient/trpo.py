@@ -25,7 +25,7 @@ from overtrick.learners.weights import Params, flatten, unflatten
 class Trpo:
     """TRPO update: a natural-gradient step to the KL bound, then a backtracking line search.
 
-    step is the largest mean KL divergence of a decision, in nats. entropy_coef is the weight of
+    `step` is the largest mean KL divergence of a decision, in nats. `entropy_coef` is the weight of
     the entropy bonus, in points a nat. The curvature may come from a subset of the tasks (Schulman
     et al. 2015, appendix C); the bound is checked on all of them.
     """

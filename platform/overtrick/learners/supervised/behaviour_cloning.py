@@ -48,8 +48,8 @@ def clone_behaviour(
 ) -> tuple[Weights, Array]:
     """Train networks on demonstrations; return their weights and cross-entropy, (M,) or () nats.
 
-    adam holds the initial weights of one network, or of M networks that each learn from their own
-    demonstrations; it keeps its moments between calls. held_out has the shape of
+    `adam` holds the initial weights of one network, or of M networks that each learn from their own
+    demonstrations; it keeps its moments between calls. `held_out` has the shape of
     demonstrations.taken: decisions in the same situations that are not trained on. If given, each
     network's weights are those of the epoch with the lowest held-out cross-entropy, which prevents
     overfitting, and that cross-entropy is returned. The cross-entropy is a decision's mean.

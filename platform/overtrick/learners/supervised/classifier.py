@@ -60,9 +60,9 @@ class Classifier:
     ) -> Tensor:
         """Take one gradient step; return the mean cross-entropy before it, in nats.
 
-        features (R, F) float32 and possible (R, A) bool. label has the classes (R,) or, if all
-        classes are possible, their probabilities (R, A). total_rows is the size of the batch that
-        these rows belong to; the loss is then their sum divided by it. The loss stays on the
+        `features` (R, F) float32 and `possible` (R, A) bool. `label` has the classes (R,) or, if
+        all classes are possible, their probabilities (R, A). `total_rows` is the size of the batch
+        that these rows belong to; the loss is then their sum divided by it. The loss stays on the
         device, because reading it waits for the device.
         """
         assert label.ndim == 1 or possible.all()

@@ -32,7 +32,7 @@ def fit_opponent_models(
 ) -> Weights:
     """Fit M opponent models (M, ...), each a prior network trained on one opponent's decisions.
 
-    decisions has a leading axis M and counts of actions. learning_rate is Adam's. A random
+    `decisions` has a leading axis M and counts of actions. `learning_rate` is Adam's. A random
     held_out_share of the decisions is held out for early stopping. A model without decisions equals
     the prior.
     """

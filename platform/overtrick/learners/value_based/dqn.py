@@ -77,7 +77,7 @@ class Dqn:
 
     The target of a decision is its reward until the seat's next decision plus gamma times the
     target network's value of the best legal action there; no value follows the last decision. With
-    config.monte_carlo it is the discounted sum of all later rewards. notes names the notes of the
+    config.monte_carlo it is the discounted sum of all later rewards. `notes` names the notes of the
     trajectories that `values` reads, which a decision and its successor share.
     """
 
@@ -202,7 +202,7 @@ class Dqn:
 class GreedyPolicy(MemorylessPolicy):
     """Policy that plays the legal action of the highest value, or with probability epsilon any.
 
-    notes are inputs of `values` beside the features, equal at every decision.
+    `notes` are inputs of `values` beside the features, equal at every decision.
     """
 
     features: Callable[[Observations], Array]

@@ -35,7 +35,7 @@ PRIOR_DECISIONS = 5.0  # observed decisions at which a frequency counts by half
 def opponent_profile(counts: Array) -> Array:
     """Return profiles (M, P) float32 of M opponents from their counts of actions.
 
-    counts is (M, situations, A). A profile has each action's frequency in each public situation,
+    `counts` is (M, situations, A). A profile has each action's frequency in each public situation,
     shrunk towards 0 by count / (count + PRIOR_DECISIONS); it is 0 for an opponent without observed
     decisions.
     """

@@ -52,7 +52,7 @@ class QTable:
     """Hash table of action values; new entries start at 0.
 
     The target of a state-action pair is its reward plus gamma times the value of the next decision
-    of the same game and seat, 0 if that is unknown or there is none. similar has for each action
+    of the same game and seat, 0 if that is unknown or there is none. `similar` has for each action
     the similar ones (A, L), -1 for none, and their distances (A, L). They are updated too, with
     reward x spread^distance.
     """

@@ -27,7 +27,7 @@ class TablePolicy(Protocol):
 def sigma_of(tree: Tree, policies: Sequence[BehaviouralPolicy]) -> Array:
     """Tabulate the policies of seats 0, 1, ... as one strategy (N, A).
 
-    Raises UserError if the policies' probabilities are no strategy of this tree.
+    Raises UserError if the policies' probabilities are not a strategy of this tree.
     """
     sigma = np.zeros(tree.legal.shape)
     for seat, policy in enumerate(policies):
@@ -71,7 +71,7 @@ def expected(tree: Tree, sigma: Array) -> Array:
 def reach(tree: Tree, sigma: Array, without: int | None = None) -> Array:
     """Return (V,) the probability of reaching each node under sigma (N, A).
 
-    without: a seat whose own action probabilities are taken as 1 (counterfactual reach); None for
+    `without`: a seat whose own action probabilities are taken as 1 (counterfactual reach); None for
     the plain reach probability.
     """
     excluded = tree.seats if without is None else without
@@ -84,7 +84,7 @@ def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
     Returns its value in points and sigma with the seat's rows replaced by the pure best response.
     Of equally good actions it takes the first; at information sets that the other seats and chance
     never reach, the first legal one. The computation goes from the seat's last decisions to its
-    first, which needs perfect recall. Raises UserError if sigma is no strategy of this tree.
+    first, which needs perfect recall. Raises UserError if sigma is not a strategy of this tree.
     """
     if not 0 <= seat < tree.seats:
         raise UserError(f"there is no seat {seat}: it must be 0 to {tree.seats - 1}")
@@ -100,8 +100,8 @@ def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
 def _respond_to(tree: Tree, flat: Array, realised: Array, seat: int) -> tuple[float, Array]:
     """Return the best-response value, and (N,) the index of each information set's best action.
 
-    flat (L,) is the strategy's legal entries and realised (1 + L,) its realisation plan. Indices
-    are positions among the L legal actions.
+    `flat` (L,) is the strategy's legal entries and `realised` (1 + L,) its realisation plan.
+    Indices are positions among the L legal actions.
     """
     best = np.arange(len(flat))
     best_value = _best_response(
@@ -120,8 +120,8 @@ def _respond_to(tree: Tree, flat: Array, realised: Array, seat: int) -> tuple[fl
 def counterfactual_values(tree: Tree, sigma: Array, others: Array, seat: int) -> Array:
     """Return (N, A) counterfactual values of a seat's actions, if the seat then follows sigma.
 
-    others (V,) is the counterfactual reach of each node: the probability with which chance and the
-    other seats lead there.
+    `others` (V,) is the counterfactual reach of each node: the probability with which chance and
+    the other seats lead there.
     """
     probability = edge_probability(tree, sigma)
     return _action_values(
@@ -162,7 +162,7 @@ def conditional_action_values(tree: Tree, sigma: Array, seat: int) -> tuple[Arra
 def nash_conv(tree: Tree, sigma: Array) -> float:
     """Return NashConv in points: the sum over seats of best-response value minus value under sigma.
 
-    It is 0 at an equilibrium. Raises UserError if sigma is no strategy of this tree.
+    It is 0 at an equilibrium. Raises UserError if sigma is not a strategy of this tree.
     """
     check_strategy(tree, sigma)
     flat = tree.flat(sigma)

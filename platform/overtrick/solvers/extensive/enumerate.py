@@ -110,7 +110,7 @@ def _levels(
 ) -> list[_Level]:
     """Return the levels of a game's tree from the root down.
 
-    deals (G, C) are all deals and weight (G,) their unnormalised probabilities.
+    `deals` (G, C) are all deals and `weight` (G,) their unnormalised probabilities.
     """
     # prefix[c, d]: number of deal d's first c columns, equal for deals that agree in them
     prefix = np.stack(

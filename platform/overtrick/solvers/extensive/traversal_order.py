@@ -79,7 +79,7 @@ def post_order(tree: Tree, rank: Array) -> PostOrder:
 def realisation_plan(tree: Tree, flat: Array) -> Array:
     """Return (1 + L,) the probability of each sequence by its seat's own choices alone.
 
-    flat (L,) holds a strategy's legal entries. Entry 0 of the result is the empty sequence, with
+    `flat` (L,) holds a strategy's legal entries. Entry 0 of the result is the empty sequence, with
     probability 1. Source: Koller, Megiddo and von Stengel 1996.
     """
     realised = np.ones(1 + len(flat))
@@ -91,7 +91,7 @@ def realisation_plan(tree: Tree, flat: Array) -> Array:
 def fill_plan(rows, start, past, flat, realised):  # type: ignore[no-untyped-def]
     """Fill a realisation plan (1 + L,) from the legal entries flat (L,) of a strategy.
 
-    rows lists information sets, those of one seat in the order of play.
+    `rows` lists information sets, those of one seat in the order of play.
     """
     for row in rows:
         for place in range(start[row], start[row + 1]):

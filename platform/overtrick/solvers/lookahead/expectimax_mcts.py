@@ -52,7 +52,7 @@ def expectimax(
 ) -> SearchResult:  # fmt: skip
     """Search for a best response to sigma by expectimax to a depth, and by MCTS below it.
 
-    depth counts the seat's own decisions, from its first. An information set below the depth is
+    `depth` counts the seat's own decisions, from its first. An information set below the depth is
     valued by a Monte Carlo tree search of `simulations` games from its belief; the strategy there
     takes that search's most visited actions. With a depth that covers all decisions the result is
     an exact best response. Raises ValueError if it does not and simulations or rng are missing.
@@ -78,7 +78,7 @@ def mcts(
     statistics of the information set, adds the first information set without statistics, and
     continues uniformly. The result takes the most visited actions (of equals the one with the
     higher mean). Its value is the mean return of the chosen first actions, which is too low while
-    later decisions are still being explored. exploration is a multiple of the range of the seat's
+    later decisions are still being explored. `exploration` is a multiple of the range of the seat's
     payoffs in the tree; 0 is greedy. Raises ValueError without simulations. Source: Kocsis and
     Szepesvari 2006 (UCT); Silver and Veness 2010 (POMCP) for information sets in a fixed
     environment.
@@ -95,7 +95,7 @@ def next_infosets(
 ) -> tuple[float, list[InfosetBelief]]:
     """Propagate a belief to the seat's next decisions or to the ends of the game.
 
-    node (n,) and belief (n,) are the current nodes and their probabilities; probability (V,) is
+    `node` (n,) and belief (n,) are the current nodes and their probabilities; `probability` (V,) is
     each edge's under chance and the other seats. Returns the expected points gained on the way,
     including the edges into `node`, and the information sets reached, each with its belief by
     Bayes' rule. Source: Samothrakis and Lucas 2011, eqs. 7 to 9.

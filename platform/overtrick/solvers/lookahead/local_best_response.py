@@ -69,11 +69,11 @@ def local_best_response(
 
     In a zero-sum game the expected payoff is a lower bound on the policy's exploitability.
 
-    fallbacks: policies that the responder may follow after its next action. In poker: one that
+    `fallbacks`: policies that the responder may follow after its next action. In poker: one that
     always calls, one that checks or folds, and the policy itself, with which the bound rarely falls
-    below the policy's own value. games: number of games, even, because each deal is played in both
-    seats. particles: deals sampled at each decision; more are stronger and slower. Raises UserError
-    unless the game has two seats and discrete actions, and the numbers are in range.
+    below the policy's own value. `games`: number of games, even, because each deal is played in
+    both seats. `particles`: deals sampled at each decision; more are stronger and slower. Raises
+    UserError unless the game has two seats and discrete actions, and the numbers are in range.
     """
     if game.seats != 2 or game.actions is None:
         raise UserError(f"{game.name}: a local best response needs 2 seats and countable actions")
@@ -126,7 +126,7 @@ class Responder:
     ) -> Array:
         """Estimate (R, A) points from each row on for each action; -inf where illegal.
 
-        observations has at most one row a game. history holds the joint actions of all G games,
+        `observations` has at most one row a game. `history` holds the joint actions of all G games,
         also of games without a row.
         """
         legal = observations.legal
@@ -213,11 +213,11 @@ def exact_local_best_response(
 ) -> tuple[float, Array]:
     """Compute the local best response on a game tree, with exact action values.
 
-    fallbacks are strategies (N, A), of which only the seat's rows are used. Returns its value in
+    `fallbacks` are strategies (N, A), of which only the seat's rows are used. Returns its value in
     points and sigma with the seat's rows replaced by the response (the first of equally good
     actions). Its value is at most that of `best_response.best_response` and, as one step of policy
     improvement, at least that of each fallback. Raises UserError if sigma, or sigma with a
-    fallback's rows for the seat, is no strategy of this tree.
+    fallback's rows for the seat, is not a strategy of this tree.
     """
     best_response.check_strategy(tree, sigma)
     own = tree.observations.seat[tree.action_infoset] == seat

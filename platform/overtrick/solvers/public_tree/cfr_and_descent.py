@@ -61,7 +61,7 @@ def nash_conv_subgradient(game: IndexedGame, sigma: Array) -> tuple[float, Array
 
     It is the derivative with both best responses held fixed (Danskin's theorem: a subgradient in
     each seat's realisation plan), with each entry of sigma treated as independent. Raises UserError
-    if sigma is no strategy of the indexed game, or for joint buckets.
+    if sigma is not a strategy of the indexed game, or for joint buckets.
     """
     _check_independent(game)
     best_values, reply = values.best_responses(game, sigma)
@@ -212,7 +212,7 @@ def _reach(layout, sigma, who):  # type: ignore[no-untyped-def]
 def _add_action_values(layout, sigma, others, weight, who, gains):  # type: ignore[no-untyped-def]
     """Add the counterfactual values of a seat's actions to gains (N / K, A, K).
 
-    others (B, K) is the other seat's reach by bucket; weight (B, K) scales each node.
+    `others` (B, K) is the other seat's reach by bucket; `weight` (B, K) scales each node.
     """
     buckets = layout.start.shape[1]
     value = np.zeros((len(layout.node), buckets))

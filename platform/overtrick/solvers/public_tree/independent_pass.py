@@ -80,9 +80,9 @@ def evaluate_independent(lay, sigma, seat, best, strategies, first, reply):  # t
     """Return (M,) a seat's value under M strategies, or its best-response value to each.
 
     Buckets must be independent, so that a seat's own bucket carries no information about the
-    other's. strategies is M, or None for M = 1, which compiles to a faster form. reply is filled
-    with the best response to the first strategy, at index first[node] + own bucket; an empty array
-    is not filled.
+    other's. `strategies` is M, or None for M = 1, which compiles to a faster form. `reply` is
+    filled with the best response to the first strategy, at index first[node] + own bucket; an empty
+    array is not filled.
     """
     width = 1 if strategies is None else strategies
     levels, buckets = lay.depth.max() + 1, lay.start.shape[1]

@@ -15,7 +15,7 @@ from numba import njit
 def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-untyped-def]
     """Return a seat's value under one strategy (N / K, A, K), or its best-response value.
 
-    reply is filled with the best response, at index first[node] + own history; an empty array is
+    `reply` is filled with the best response, at index first[node] + own history; an empty array is
     not filled.
     """
     levels, buckets = lay.depth.max() + 1, lay.pay.shape[1]

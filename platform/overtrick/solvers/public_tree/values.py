@@ -117,7 +117,7 @@ def check_strategy(game: IndexedGame, sigma: Array) -> None:
 def expected(game: IndexedGame, sigma: Array) -> Array:
     """Return (2,) or (M, 2) expected points of each seat when both play sigma.
 
-    Raises UserError if sigma is no strategy of the indexed game.
+    Raises UserError if sigma is not a strategy of the indexed game.
     """
     check_strategy(game, sigma)
     return _values(game, sigma, best=False)

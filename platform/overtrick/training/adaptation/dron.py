@@ -169,8 +169,8 @@ def play_adaptation_steps(
 ) -> Iterator[StepRollouts]:  # fmt: skip
     """Play games against M opponents before and after each update of their statistics.
 
-    opponents: seated for members * games games; opponent m plays games m * games up to
-    (m + 1) * games. The decisions carry the opponent's profile as the note OPPONENT.
+    `opponents`: seated for members * games games; opponent m plays games m * games up to (m + 1) *
+    games. The decisions carry the opponent's profile as the note OPPONENT.
     """
     counts = np.zeros((members, game.public_situations, game.actions or 0))
     for step_rng in rng.spawn(steps + 1):

@@ -51,7 +51,8 @@ def check_estimator(
 ) -> None:
     """Raise UserError for a gradient estimator that the game does not support.
 
-    key: dotted key of the job, named in the message. tree: None if the game is too large for one.
+    `key`: dotted key of the job, named in the message. `tree`: None if the game is too large for
+    one.
     """
     if estimator == "privileged_critic" and not isinstance(game, PrivilegedFeatures):
         raise UserError(f"{key}: {game.name} has no privileged features: set critic")

@@ -73,12 +73,12 @@ def play_opponents(
 ) -> OpponentRollouts:
     """Play games of M networks against their opponents, in random seats, with GAE advantages.
 
-    params: weights of the M networks, leading axis M. opponents: seated for M * games games;
-    network m plays games m * games up to (m + 1) * games. gamma, lam: discount and lambda of the
-    advantages over the critic's baseline. Where information sets are numbered, the mean advantage
-    of the other decisions at an information set is subtracted too. merge: as in `rollout_sample`.
-    privileged: the critic sees the whole deal, which no action can change, so that the gradient
-    stays unbiased.
+    `params`: weights of the M networks, leading axis M. `opponents`: seated for M * games games;
+    network m plays games m * games up to (m + 1) * games. `gamma`, `lam`: discount and lambda of
+    the advantages over the critic's baseline. Where information sets are numbered, the mean
+    advantage of the other decisions at an information set is subtracted too. `merge`: as in
+    `rollout_sample`. `privileged`: the critic sees the whole deal, which no action can change, so
+    that the gradient stays unbiased.
     """
     members = len(params["w0"])
     seat_rng, play_rng = rng.spawn(2)
@@ -107,7 +107,7 @@ def play_opponents(
 def learner_payoffs(payoff: Array, seating: Array, members: int) -> Array:
     """Return the points (M, games) of policy 0 in the games of each of M members.
 
-    payoff (M * games, 2): points of both seats; seating (M * games, 2): policy in each seat.
+    `payoff` (M * games, 2): points of both seats; `seating` (M * games, 2): policy in each seat.
     """
     return np.where(seating == 0, payoff, 0).sum(axis=1).reshape(members, -1)
 
@@ -115,7 +115,7 @@ def learner_payoffs(payoff: Array, seating: Array, members: int) -> Array:
 def payoff_metrics(payoffs: Iterable[Array], unit: str) -> dict[str, float]:
     """Return the mean payoff against training opponents before adaptation and after each step.
 
-    payoffs: an array of points for each step, the first one before adaptation.
+    `payoffs`: an array of points for each step, the first one before adaptation.
     """
     return {
         metric_names.payoff_name(metric_names.OPPONENTS, step, unit): float(payoff.mean())
@@ -148,10 +148,10 @@ def play_opponents_on_tree(
 ) -> OpponentRollouts:
     """Play games of M networks on the tree, and estimate advantages without a critic.
 
-    opponents (M, N, A): strategies of the opponents. prior (N, A): pseudo-counts of the opponent's
-    actions, from `prior_counts`. counts (M, N, A): actions of the opponents in earlier games.
-    With aivat the sample has a row for each visited information set, with advantages against the
-    opponent model of before these games. With opponent_model it has all information sets, with
+    `opponents` (M, N, A): strategies of the opponents. `prior` (N, A): pseudo-counts of the
+    opponent's actions, from `prior_counts`. `counts` (M, N, A): actions of the opponents in earlier
+    games. With aivat the sample has a row for each visited information set, with advantages against
+    the opponent model of before these games. With opponent_model it has all information sets, with
     exact advantages against the opponent model of after these games.
     """
     sigma = strategies(game, tree, params)
@@ -220,7 +220,7 @@ def strategies(game: Game, tree: Tree, params: Weights) -> Array:
 def visit_probabilities(tree: Tree, sigma: Array, opponent: Array) -> Array:
     """Return the probability (N,) that a strategy visits each information set, as mean over seats.
 
-    sigma, opponent (N, A): the strategy and the one in the other seat.
+    `sigma`, `opponent` (N, A): the strategy and the one in the other seat.
     """
     reach = np.zeros(tree.infosets)
     for seat in range(2):
@@ -234,7 +234,7 @@ def exact_sample(
 ) -> samples.DiscreteSample:
     """Return a sample of all information sets with exact advantages of M networks.
 
-    opponents (M, N, A): strategies of the opponents; each network plays both seats with equal
+    `opponents` (M, N, A): strategies of the opponents; each network plays both seats with equal
     probability. Rows are weighted by their visit probability, so that a policy gradient on the
     sample has no variance.
     """

@@ -134,8 +134,8 @@ def observe_opponent(
 ) -> list[Trajectories]:  # fmt: skip
     """Play games of each policy against an opponent and return the opponent's decisions.
 
-    games: number per policy, in random seats. earlier: the opponent's decisions in earlier games
-    against each policy, which come first in the result.
+    `games`: number per policy, in random seats. `earlier`: the opponent's decisions in earlier
+    games against each policy, which come first in the result.
     """
     observed = []
     for past, policy, policy_rng in zip(earlier, policies, rng.spawn(len(policies)), strict=True):

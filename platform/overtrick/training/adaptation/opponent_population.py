@@ -60,7 +60,7 @@ class Opponents(GeneticOperators, RandomMembers):
 class OpponentPopulation(ABC):
     """Base class of opponent populations; the members live in a remote object of the worker pool.
 
-    sizes: units of each layer of a member. initial: weights of the meta-model before training.
+    `sizes`: units of each layer of a member. `initial`: weights of the meta-model before training.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class OpponentPopulation(ABC):
     def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
         """Replace members for the next iterations and return metrics.
 
-        candidate: weights of the current meta-model, which may join the population.
+        `candidate`: weights of the current meta-model, which may join the population.
         """
 
     def initial_members(self, initial: Weights, rng: Generator) -> Weights:
@@ -167,7 +167,7 @@ POPULATIONS: dict[str, type[OpponentPopulation]] = {
 def check_action_std_scale(key: str, scale: float, game: Game) -> None:
     """Raise UserError for a changed `action_std_scale` in a game of discrete actions.
 
-    key: dotted key of the job, named in the message.
+    `key`: dotted key of the job, named in the message.
     """
     if game.actions is not None and scale != 1:
         raise UserError(

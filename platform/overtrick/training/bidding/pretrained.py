@@ -115,7 +115,7 @@ def split_deals(job: BidderTrainingJob, max_deals: int) -> tuple[Deals, Deals]:
 def evaluation_boards(job: BidderTrainingJob, test_deals: Deals, boards: int) -> Deals:
     """Sample boards (G, 74) from the deals for evaluation; the same ones for every call of a job.
 
-    boards: their number; all deals are used if there are fewer.
+    `boards`: their number; all deals are used if there are fewer.
     """
     rng = generator(job.seed, RngStream.EVALUATE)
     boards = min(boards, len(test_deals))
@@ -172,7 +172,7 @@ def _bid(rng: Generator, side: Side, deals: Deals) -> Array:
 def learning_curve(history: History, x: str) -> dict[str, Figure]:
     """Draw the IMPs against the pretrained bidder over another metric.
 
-    x: the name of the metric on the horizontal axis. Returns the figure by name, or no figure if
+    `x`: the name of the metric on the horizontal axis. Returns the figure by name, or no figure if
     there was no evaluation.
     """
     points = [

@@ -269,7 +269,7 @@ def _play_boards(
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Play boards at two tables; return the calls of the learner, and rows for the replay buffer.
 
-    The learner sits North-South at the first table and East-West at the second. common: the
+    The learner sits North-South at the first table and East-West at the second. `common`: the
     learner, the kind of reward, and lambda of generalised advantage estimation. The columns of the
     calls are (D,) or (D, ...) each; `game` numbers the games of both tables.
     """

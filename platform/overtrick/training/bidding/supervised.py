@@ -130,7 +130,7 @@ def score(rows: list[dict[str, Any]]) -> float:
 class BiddingTrainer(BaseTrainer[BiddingJob]):
     """Trainer of a network on bidding examples, with one pass over all of them per iteration.
 
-    share: the share of each batch that this learner computes, if several learn data-parallel.
+    `share`: the share of each batch that this learner computes, if several learn data-parallel.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ def inputs_and_labels(
 ) -> tuple[Array, Array, Array]:
     """Return inputs (R, F), masks of possible classes (R, A) and labels (R,) of examples.
 
-    raw_auction: as in BiddingNetworkConfig.
+    `raw_auction`: as in BiddingNetworkConfig.
     """
     situation = rows["situation"]
     if target == "calls":

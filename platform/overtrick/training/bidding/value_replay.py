@@ -133,7 +133,7 @@ class ValueLearner:
 def replay_rows(batch: Trajectories, imps: Array, ns: System, ew: System) -> dict[str, Array]:
     """Build the rows of the replay buffer for D calls.
 
-    imps: (D,) the result of each call's deal for its side; ns, ew: the systems of both sides.
+    `imps`: (D,) the result of each call's deal for its side; ns, `ew`: the systems of both sides.
     """
     rows = np.arange(len(batch))
     after = features_from_observation.features_after_call(

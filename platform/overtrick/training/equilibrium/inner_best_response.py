@@ -59,8 +59,8 @@ def estimate_best_response(
 ) -> tuple[float, Array]:
     """Return the payoff of a seat's (approximate) best response to sigma, and its genome.
 
-    sigma (N, A): strategies of all seats. warm_start (P,): genome of the best response so far,
-    from which an inner evolution starts; it is returned unchanged by the other kinds. generation:
+    `sigma` (N, A): strategies of all seats. `warm_start` (P,): genome of the best response so far,
+    from which an inner evolution starts; it is returned unchanged by the other kinds. `generation`:
     number of outer generations so far. The payoff is one that the response really wins, in points
     per game, so it never exceeds that of an exact best response.
     """

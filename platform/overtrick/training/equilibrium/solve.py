@@ -206,7 +206,7 @@ class SolveTrainer(BaseTrainer[SolveJob]):
 def make_solver(plan: str, evaluator: StrategyEvaluator, seed: int) -> IterativeSolver:
     """Make a solver by its name; the random numbers of MCCFR depend on the seed and this name.
 
-    plan: one of `SOLVERS`. Raises UserError if it cannot solve the evaluator's game.
+    `plan`: one of `SOLVERS`. Raises UserError if it cannot solve the evaluator's game.
     """
     able = TREE_SOLVERS if isinstance(evaluator, TreeEvaluator) else tuple(BUCKETED_SOLVERS)
     if plan not in able:

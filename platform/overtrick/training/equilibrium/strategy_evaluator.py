@@ -179,7 +179,7 @@ _evaluators: dict[str, StrategyEvaluator] = {}
 def evaluator_of(choice: GameChoice, memory: int | None = None) -> StrategyEvaluator:
     """Return the evaluator of a game, made once per process.
 
-    memory: bytes that a tree may take; None: the free memory of the machine. Raises UserError if
+    `memory`: bytes that a tree may take; None: the free memory of the machine. Raises UserError if
     the tree does not fit.
     """
     key = f"{choice.model_dump_json()} {memory}"
