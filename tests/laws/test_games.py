@@ -397,8 +397,8 @@ class Miscounting(EnumerablePoker):
     ("game", "reason"),
     [
         (Forgetful(), "forgets what it knew or did"),
-        (Peeking(rules.KUHN), "acts on chance that the deal has not shown yet"),
-        (Miscounting(), "names 13 information sets, has 12"),
+        (Peeking(rules.KUHN), "observes a chance outcome before it is revealed"),
+        (Miscounting(), "declares 13 information sets but has 12"),
     ],
     ids=["forgetful", "peeking", "miscounting"],
 )

@@ -24,12 +24,12 @@ from overtrick.solvers.extensive.tree import Tree
 
 @dataclass(frozen=True)
 class AivatRollouts:
-    """Sums over some sampled games, by information set."""
+    """Sums over sampled games, for each information set."""
 
-    taken: Array  # (N, A) decisions of all seats for each action
-    credit: Array  # (N, A) sum of the advantages of the seat's decisions for an action
-    returns: Array  # (N,) sum of the points won from the seat's decisions on
-    payoff: float  # sum of the points won
+    taken: Array  # (N, A) how often each action was taken, by all seats
+    credit: Array  # (N, A) sum of the advantages of the learning seat's decisions
+    returns: Array  # (N,) sum of the learning seat's points from each of its decisions onwards
+    payoff: float  # sum of the learning seat's points
 
 
 def sample_rollouts(
@@ -37,11 +37,11 @@ def sample_rollouts(
 ) -> AivatRollouts:
     """Sample games by sigma (N, A) and sum the AIVAT advantages of one seat's decisions.
 
-    `estimate` (N, A) has the seat's own rows of sigma and, for the other seats, the strategy they
-    are believed to play. The result is unbiased for every estimate; the closer it is to the truth,
-    the smaller the variance. The advantage of a decision is the value of the next node, less the
-    value of the decision's node, plus the changes of value at the opponents' later actions. All
-    cards of a finished game are used.
+    The advantage of a decision is the value of the next node, minus the value of the decision's
+    node, plus the changes of value at the opponents' later actions. `estimate` (N, A) defines these
+    values: its rows are sigma's for the seat itself, and the estimated strategies for the other
+    seats. The result is unbiased for every estimate. The closer the estimate is to the true
+    strategies, the smaller is the variance. All hidden cards of a finished game are used.
     """
     gain = tree.gains[seat]
     value = _node_values(tree.parent, gain, edge_probability(tree, estimate))
@@ -82,7 +82,7 @@ def _sample(  # type: ignore[no-untyped-def]
                 child += 1
             node = child
             path.append(node)
-        points, correction = 0.0, 0.0  # from a decision on: points, and value changes by others
+        points, correction = 0.0, 0.0  # after a decision: points, and value changes by others
         for k in range(len(path) - 1, 0, -1):
             child, node = path[k], path[k - 1]
             change = value[child] - (value[node] - gain[node])

@@ -1,4 +1,4 @@
-"""Counterfactual regret minimisation on tree arrays, with its variants as discounts of regrets.
+"""Counterfactual regret minimisation (CFR) on tree arrays; variants are discounts of regrets.
 
 Source: Zinkevich et al. 2007, "Regret minimization in games with incomplete information".
 
@@ -24,19 +24,19 @@ from overtrick.solvers.iterative_solver import IterativeSolver
 
 @dataclass(frozen=True)
 class CfrVariant:
-    """CFR variant, given by its discounts (Brown and Sandholm 2019, "Solving imperfect-information
-    games via discounted regret minimization").
+    """CFR variant, given by its discounts.
 
-    After iteration t, positive cumulative regrets are multiplied by t^a / (t^a + 1) with a =
-    positive, and negative ones by t^b / (t^b + 1) with b = negative. The strategy of iteration t
-    has weight t^average in the average strategy. The exponent inf means no discount; -inf sets
-    regrets to 0.
+    Source: Brown and Sandholm 2019, "Solving imperfect-information games via discounted regret
+    minimization". After iteration t, positive cumulative regrets are multiplied by t^a / (t^a + 1)
+    with a = `positive`. Negative cumulative regrets are multiplied by t^b / (t^b + 1) with b =
+    `negative`. The strategy of iteration t has weight t^`average` in the average strategy. The
+    exponent inf means no discount; -inf sets regrets to 0.
     """
 
     positive: float
     negative: float
     average: float
-    alternate: bool = True  # update the seats in turn, each against the others' newest strategies
+    alternate: bool = True  # update seats in turn, each against the newest strategies of the others
 
 
 CFR = CfrVariant(inf, inf, 0)
@@ -60,8 +60,8 @@ VARIANTS |= {
 class CfrSolver(IterativeSolver):
     """CFR on a game tree: cumulative regrets, the current strategy and the average strategy.
 
-    Sums run in the order of a depth-first traversal, so that a run agrees with OpenSpiel's to the
-    last digits. The order matters because CFR+ amplifies rounding errors after about 100
+    Sums run in the order of a depth-first traversal, so that the numbers agree with OpenSpiel's to
+    the last digits. The order matters because CFR+ amplifies rounding errors after about 100
     iterations.
     """
 
@@ -87,7 +87,7 @@ class CfrSolver(IterativeSolver):
         self.iteration += iterations
 
     def average(self) -> Array:
-        """Return the average strategy (N, A); uniform at information sets without weight."""
+        """Return the average strategy (N, A); uniform at information sets never reached."""
         return strategy_from_weights(self.tree, self.total)
 
 
@@ -141,7 +141,10 @@ def _discount_factor(power, t):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_regrets(walk, chance, gain, sigma, plan, seat, value, regret):  # type: ignore[no-untyped-def]
-    """Add one seat's instantaneous counterfactual regrets to regret (L,), and fill value (V,)."""
+    """Add one seat's instantaneous counterfactual regrets to `regret` (L,).
+
+    Fills `value` (V,) with the counterfactual values of the nodes.
+    """
     for i in range(len(walk.node)):
         here = 0.0
         first, mover, start = walk.first[i], walk.mover[i], walk.start[i]
@@ -163,8 +166,8 @@ def _add_regrets(walk, chance, gain, sigma, plan, seat, value, regret):  # type:
 def _match_regrets(rows, start, past, regret, sigma, plan, discounts):  # type: ignore[no-untyped-def]
     """Discount regrets and set the next strategy by regret matching (Hart and Mas-Colell 2000).
 
-    `rows` lists information sets; those of one seat must be in the order of play, because the
-    realisation plan of a later one is computed from an earlier one's.
+    `rows` lists information sets. The information sets of one seat must be in the order of play,
+    because the realisation plan of a later decision is computed from that of an earlier one.
     """
     for row in rows:
         positive = 0.0

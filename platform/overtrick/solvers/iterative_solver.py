@@ -1,4 +1,4 @@
-"""Base class of solvers that improve a strategy by iterations."""
+"""Base class of solvers that improve a strategy iteratively."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class IterativeSolver(ABC):
     """Solver with an iteration counter and a checkpoint of named arrays."""
 
     saved: ClassVar[tuple[str, ...]]
-    """Names of the arrays that a checkpoint holds: keys of `state` and attributes."""
+    """Names of the arrays that a checkpoint holds; each is an attribute and a key of `state`."""
 
     iteration: int = 0
 
@@ -28,7 +28,10 @@ class IterativeSolver(ABC):
         """Return the solution so far, a strategy (N, A)."""
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays of a checkpoint, from which `load` continues with equal numbers."""
+        """Return the arrays of a checkpoint.
+
+        After `load` the solver continues with equal numbers.
+        """
         arrays = {name: getattr(self, name) for name in self.saved}
         return {**arrays, "iteration": np.array(self.iteration)}
 

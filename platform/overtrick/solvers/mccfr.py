@@ -20,13 +20,13 @@ from overtrick.solvers.iterative_solver import IterativeSolver
 
 @dataclass(frozen=True)
 class MccfrVariant:
-    """MCCFR variant: the actions that are tried at the updating seat's decisions.
+    """MCCFR variant: the actions that are tried at the decisions of the seat being updated.
 
     Chance and the actions of all other seats are always sampled.
     """
 
-    outcome: bool  # outcome sampling: sample one action; else external sampling: try all
-    exploration: float = 0.6  # outcome sampling: share of uniform exploration, in (0, 1]
+    outcome: bool  # True: outcome sampling, one action; False: external sampling, all actions
+    exploration: float = 0.6  # outcome sampling: probability of a uniform action, in (0, 1]
 
     def __post_init__(self) -> None:
         if not 0 < self.exploration <= 1:
@@ -34,13 +34,17 @@ class MccfrVariant:
 
 
 EXTERNAL = MccfrVariant(outcome=False)
-"""External sampling. When a seat is updated, the strategy of the next seat is added to its average
-at every visited information set (OpenSpiel's "simple" averaging).
+"""External sampling.
+
+When a seat is updated, the strategy of the next seat is added to its average at every visited
+information set (OpenSpiel's "simple" averaging).
 """
 
 OUTCOME = MccfrVariant(outcome=True)
-"""Outcome sampling. The updating seat's strategy is averaged, weighted by its own reach over the
-sampling reach (stochastically weighted averaging, Lanctot 2013).
+"""Outcome sampling.
+
+The strategy of the updated seat is averaged, weighted by its own reach over the sampling reach
+(stochastically weighted averaging, Lanctot 2013).
 """
 
 VARIANTS = {"external": EXTERNAL, "outcome": OUTCOME}
@@ -54,17 +58,17 @@ NODE_RECORD = np.dtype(
         ("upto", np.float64),  # child of chance: cumulative probability of it and earlier outcomes
     ]
 )
-"""Fields of one node that a traversal reads, stored side by side in memory."""
+"""Fields of one node that a traversal reads, stored together in memory."""
 
 
 class MccfrSolver(IterativeSolver):
     """MCCFR on a game tree: cumulative sampled regrets and the average strategy.
 
-    Every random draw is one `rng.random()` of the given generator, so a seed determines the run and
-    a loaded run continues with equal numbers. The order of draws differs from OpenSpiel's: results
-    agree with it in distribution only. Raises ValueError unless the generator is a PCG64 (numpy's
-    default). Raises UserError for external sampling of a one-seat game, in which no traversal would
-    update the average strategy.
+    Every random draw is one `rng.random()` of the given generator. A seed therefore determines the
+    run, and a restored solver continues with equal numbers. The order of draws differs from
+    OpenSpiel's, so results agree with OpenSpiel in distribution only. Raises ValueError unless the
+    generator is a PCG64 (numpy's default). Raises UserError for external sampling of a one-seat
+    game, because no traversal would update the average strategy.
     """
 
     saved = ("regret", "total")
@@ -73,7 +77,9 @@ class MccfrSolver(IterativeSolver):
         if not isinstance(rng.bit_generator, PCG64):
             raise ValueError("the generator must be a PCG64, as numpy.random.default_rng makes it")
         if tree.seats < 2 and not variant.outcome:
-            raise UserError("external sampling needs two seats: one learns, the next is averaged")
+            raise UserError(
+                "external sampling needs two seats: it averages the strategy of the next seat"
+            )
         self.tree = tree
         self.variant = variant
         self.rng = rng
@@ -82,7 +88,7 @@ class MccfrSolver(IterativeSolver):
         self._nodes = _node_records(tree)
 
     def run(self, iterations: int) -> None:
-        """Run more iterations; in each, every seat in turn is updated by a traversal of its own."""
+        """Run more iterations; each iteration updates every seat by one traversal."""
         tables = (self._nodes, self.tree.gains, self.regret, self.total)
         if self.variant.outcome:
             _outcome(*tables, self.tree.chance, iterations, self.variant.exploration, self.rng)
@@ -91,11 +97,11 @@ class MccfrSolver(IterativeSolver):
         self.iteration += iterations
 
     def average(self) -> Array:
-        """Return the average strategy (N, A); uniform where no traversal came."""
+        """Return the average strategy (N, A); uniform at information sets never visited."""
         return strategy_from_weights(self.tree, self.total)
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays of a checkpoint, the generator's state included."""
+        """Return the arrays of a checkpoint, including the generator's state."""
         return {**super().state(), "generator": _generator_words(self.rng)}
 
     def load(self, state: Mapping[str, Array]) -> None:
@@ -112,9 +118,10 @@ def solve(tree: Tree, iterations: int, variant: MccfrVariant, rng: Generator) ->
 
 
 def _generator_words(rng: Generator) -> Array:
-    """Return a PCG64's state as (6,) uint64: state and increment, then the buffered 32-bit draw.
+    """Return the state of a PCG64 generator as (6,) uint64.
 
-    State and increment have 128 bits; each is two words, the low one first.
+    The words are the state and the increment, then the buffered 32-bit draw. State and increment
+    have 128 bits; each is two words, the low word first.
     """
     state = rng.bit_generator.state
     numbers = state["state"]["state"], state["state"]["inc"]
@@ -156,9 +163,9 @@ def _cumulate_chance(nodes, chance):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always")
 def _sample_chance(nodes, first, children, u):  # type: ignore[no-untyped-def]
-    """Return the child that chance moves to for u in [0, 1).
+    """Return the child that chance moves to, given a uniform random number u in [0, 1).
 
-    The search starts where equally likely outcomes would put it.
+    The search starts where the child would be if all outcomes were equally likely.
     """
     child = first + int(u * children)
     while child > first and u < nodes[child - 1].upto:
@@ -185,9 +192,9 @@ def _action_probability(regret, place, positive, actions):  # type: ignore[no-un
 
 @njit(cache=True, inline="always")
 def _sample_action(regret, start, stop, positive, u):  # type: ignore[no-untyped-def]
-    """Return the index of the action that regret matching samples for u in [0, 1).
+    """Return the index of the action that regret matching samples for a uniform u in [0, 1).
 
-    With positive = 0 the action is uniform.
+    The action is uniformly random if `positive` is 0.
     """
     chosen = start
     if positive > 0:
@@ -211,7 +218,10 @@ def _add_to_average(strategy_sum, regret, start, stop, positive, weight):  # typ
 
 @njit(cache=True, inline="always")
 def _update_regrets(regret, start, stop, value, below):  # type: ignore[no-untyped-def]
-    """Add the regrets of a decision with action values value[below], ...; return its value."""
+    """Add the sampled regrets of one decision; return its value.
+
+    The action values are value[below], value[below + 1], and so on.
+    """
     positive, here = _positive(regret, start, stop), 0.0
     for place in range(start, stop):
         p = _action_probability(regret, place, positive, stop - start)
@@ -223,7 +233,7 @@ def _update_regrets(regret, start, stop, value, below):  # type: ignore[no-untyp
 
 @njit(cache=True)
 def _external(nodes, gain, regret, strategy_sum, iterations, rng):  # type: ignore[no-untyped-def]
-    """Run external sampling: list the seat's decision nodes, then update from the last back."""
+    """Run external sampling: list the seat's visited decisions, then update them last to first."""
     seats = len(gain)
     size = 1 + len(regret)  # perfect recall: a traversal visits each own sequence at most once
     at, below, value = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size)
@@ -258,14 +268,14 @@ def _external(nodes, gain, regret, strategy_sum, iterations, rng):  # type: igno
 
 @njit(cache=True)
 def _outcome(nodes, gain, regret, strategy_sum, chance, iterations, exploration, rng):  # type: ignore[no-untyped-def]
-    """Run outcome sampling: play one game, then update the seat's decisions from the last back."""
+    """Run outcome sampling: play one game, then update the seat's decisions last to first."""
     size = 1 + len(regret)
     at, chosen, won = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size)
     probability, sampling, reach = np.empty(size), np.empty(size), np.empty(size)
     for _ in range(iterations):
         for learner in range(len(gain)):
             node, count = 0, 0
-            own, sampled, others = 1.0, 1.0, 1.0  # reach: strategy's, sampling's, others'
+            own, sampled, others = 1.0, 1.0, 1.0  # reach of the strategy, the sampling, the others
             won[0] = gain[learner, 0]
             while nodes[node].children > 0:
                 first, children, mover = nodes[node].first, nodes[node].children, nodes[node].seat
@@ -293,7 +303,7 @@ def _outcome(nodes, gain, regret, strategy_sum, chance, iterations, exploration,
                 won[count] += gain[learner, node]
             later = won[count]
             for i in range(count - 1, -1, -1):
-                action = later / sampling[i]  # sampled value of the chosen action; the others' is 0
+                action = later / sampling[i]  # sampled value of the chosen action; 0 for the others
                 here = probability[i] * action
                 start = nodes[at[i]].start
                 for place in range(start, start + nodes[at[i]].children):

@@ -25,8 +25,8 @@ TOLERANCE = 1e-10  # feasibility tolerance; the smallest that HiGHS accepts
 class SequenceFormSolver(IterativeSolver):
     """Sequence-form linear program with the interface of the iterative solvers.
 
-    Its first iteration solves the program; later ones change nothing. Raises UserError unless the
-    game has two seats and is zero-sum.
+    Its first iteration solves the program; later iterations change nothing. Raises UserError unless
+    the game has two seats and is zero-sum.
     """
 
     saved = ("sigma",)
@@ -50,8 +50,8 @@ class SequenceFormSolver(IterativeSolver):
 def equilibrium(tree: Tree) -> tuple[float, Array]:
     """Return the game's value to seat 0 in points, and a Nash equilibrium sigma (N, A).
 
-    A normal-form game is the case of one information set a seat. Raises UserError unless the game
-    has two seats and is zero-sum; RunError if the linear program cannot be solved.
+    A normal-form game is the special case of one information set for each seat. Raises UserError
+    unless the game has two seats and is zero-sum; RunError if the linear program cannot be solved.
     """
     check_two_player_zero_sum(tree)
     solutions = [
@@ -62,7 +62,10 @@ def equilibrium(tree: Tree) -> tuple[float, Array]:
 
 
 def check_two_player_zero_sum(tree: Tree, what: str = "the linear program") -> None:
-    """Raise UserError unless the game has two seats and is zero-sum; `what` names the method."""
+    """Raise UserError unless the game has two seats and is zero-sum.
+
+    `what`: the name of the method that needs this, for the message.
+    """
     if tree.seats != 2:
         raise UserError(f"{what} needs 2 seats: this game has {tree.seats}")
     if np.abs(tree.gain.sum(axis=1)).max() > 1e-9:
@@ -72,14 +75,16 @@ def check_two_player_zero_sum(tree: Tree, what: str = "the linear program") -> N
 class LinearProgram(NamedTuple):
     """Constraints of a linear program over U unknowns: bounds, inequalities and equations.
 
-    The unknowns of one seat's program are, in order: its realisation plan, one for each sequence (1
-    + L); the value left to it at each information set of the opponent (N, of which only the
-    opponent's are used); and the value left at the opponent's empty sequence, which is the payoff
-    that the plan guarantees. Each action of the opponent bounds the value of its information set
-    from above.
+    The unknowns of one seat's program are, in this order:
+
+    - the seat's realisation plan, one unknown for each sequence (1 + L);
+    - the value left to the seat at each information set (N; only those of the opponent are used);
+    - the value left at the opponent's empty sequence, which is the payoff that the plan guarantees.
+
+    Each action of the opponent bounds the value of its information set from above.
     """
 
-    points: csr_array  # (1 + L, 1 + L) expected points by opponent's sequence and own sequence
+    points: csr_array  # (1 + L, 1 + L) expected points by the opponent's sequence and the own one
     lower: Array  # (U,) lower bounds of the unknowns: 0 or -inf
     inequalities: csr_array  # (rows, U); inequalities @ unknowns <= limits
     limits: Array  # (rows,)
@@ -88,16 +93,14 @@ class LinearProgram(NamedTuple):
 
     @property
     def secured(self) -> Array:
-        """(U,) objective of an equilibrium: the payoff that the plan guarantees."""
+        """(U,) objective whose maximum is an equilibrium: the payoff that the plan guarantees."""
         goal = np.zeros(len(self.lower))
         goal[-1] = 1
         return goal
 
 
 def seat_program(tree: Tree, seat: int) -> LinearProgram:
-    """Return the constraints on one seat's realisation plan and on the payoff that it
-    guarantees.
-    """
+    """Return the linear program of one seat: its realisation plan and the payoff it guarantees."""
     actions, infosets = len(tree.action_infoset), tree.infosets
     own = tree.observations.seat == seat
     own_action = own[tree.action_infoset]
@@ -129,14 +132,17 @@ def seat_program(tree: Tree, seat: int) -> LinearProgram:
 
 
 def _sparse(shape: tuple[int, int], *entries: tuple[float, Array, Array]) -> coo_array:
-    """Return a sparse matrix; each entry is a value with arrays of its rows and columns."""
+    """Return a sparse matrix. Each entry is a value with the arrays of its rows and columns."""
     values, rows, columns = zip(*entries, strict=True)
     repeated = np.repeat(values, [len(each) for each in rows])
     return coo_array((repeated, (np.concatenate(rows), np.concatenate(columns))), shape=shape)
 
 
 def solve_program(program: LinearProgram, goal: Array) -> Array:
-    """Return the unknowns (U,) that maximise goal (U,). Raises RunError if there is no solution."""
+    """Return the unknowns (U,) that maximise the objective `goal` (U,).
+
+    Raises RunError if there is no solution.
+    """
     tolerances = dict.fromkeys(
         ("primal_feasibility_tolerance", "dual_feasibility_tolerance"), TOLERANCE
     )
@@ -156,7 +162,7 @@ def solve_program(program: LinearProgram, goal: Array) -> Array:
 
 
 def strategy_from_solutions(tree: Tree, solutions: Sequence[Array]) -> Array:
-    """Return the strategy (N, A) of both seats' solutions (U,).
+    """Return the strategy (N, A) that the solutions (U,) of both seats' programs describe.
 
     It is uniform at information sets that a seat's own actions never reach.
     """
@@ -167,8 +173,9 @@ def strategy_from_solutions(tree: Tree, solutions: Sequence[Array]) -> Array:
 
 
 def _points(tree: Tree, seat: int) -> csr_array:
-    """Return a seat's expected points by opponent's sequence and own sequence, as (1 + L, 1 +
-    L).
+    """Return a seat's expected points (1 + L, 1 + L) by pair of sequences.
+
+    The rows are the opponent's sequences, the columns the seat's own.
     """
     paying = np.flatnonzero(tree.gain[:, seat])
     _, chance_reach = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)

@@ -1,7 +1,7 @@
 """Expected values, best responses and NashConv of strategies on a game tree.
 
-A strategy sigma is (N, A) float64 and holds all seats' strategies: each information set belongs to
-one seat. A row sums to 1 and is 0 at illegal actions.
+A strategy sigma is (N, A) float64. It holds the strategies of all seats, because each information
+set belongs to one seat. A row sums to 1 and is 0 at illegal actions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def sigma_of(tree: Tree, policies: Sequence[BehaviouralPolicy]) -> Array:
     sigma = np.zeros(tree.legal.shape)
     for seat, policy in enumerate(policies):
         probs = policy.probs(tree.observations)
-        # a strategy table of a larger game would also answer
+        # a strategy table of a larger game would also return probabilities
         for table in (probs, policy.sigma if isinstance(policy, TablePolicy) else probs):
             tree.check_shape(table)
         rows = tree.observations.seat == seat
@@ -42,7 +42,10 @@ def sigma_of(tree: Tree, policies: Sequence[BehaviouralPolicy]) -> Array:
 
 
 def check_policy(tree: Tree, policy: BehaviouralPolicy, name: str) -> None:
-    """Raise UserError, naming the policy, unless it is a strategy of this tree in every seat."""
+    """Raise UserError unless a policy is a strategy of this tree in every seat.
+
+    `name`: the policy's name in the message.
+    """
     try:
         sigma_of(tree, [policy] * tree.seats)
     except UserError as error:
@@ -50,8 +53,9 @@ def check_policy(tree: Tree, policy: BehaviouralPolicy, name: str) -> None:
 
 
 def check_strategy(tree: Tree, sigma: Array) -> None:
-    """Raise UserError unless sigma (N, A) is a strategy of this tree: probabilities of legal
-    actions.
+    """Raise UserError unless sigma (N, A) is a strategy of this tree.
+
+    Each row must be probabilities of legal actions with sum 1.
     """
     sums = np.bincount(tree.action_infoset, tree.flat(sigma), minlength=tree.infosets)
     wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma != 0) & ~tree.legal)).any(axis=1)
@@ -71,8 +75,8 @@ def expected(tree: Tree, sigma: Array) -> Array:
 def reach(tree: Tree, sigma: Array, without: int | None = None) -> Array:
     """Return (V,) the probability of reaching each node under sigma (N, A).
 
-    `without`: a seat whose own action probabilities are taken as 1 (counterfactual reach); None for
-    the plain reach probability.
+    `without`: a seat whose own action probabilities are taken as 1, for the counterfactual reach.
+    With None the result is the plain reach probability.
     """
     excluded = tree.seats if without is None else without
     return _reach(tree.parent, tree.seat, edge_probability(tree, sigma), excluded)
@@ -81,10 +85,11 @@ def reach(tree: Tree, sigma: Array, without: int | None = None) -> Array:
 def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
     """Compute a best response of one seat to the other seats' strategies in sigma (N, A).
 
-    Returns its value in points and sigma with the seat's rows replaced by the pure best response.
-    Of equally good actions it takes the first; at information sets that the other seats and chance
-    never reach, the first legal one. The computation goes from the seat's last decisions to its
-    first, which needs perfect recall. Raises UserError if sigma is not a strategy of this tree.
+    Returns its value in points, and sigma with the seat's rows replaced by the pure best response.
+    Of equally good actions it takes the first. At information sets that the other seats and chance
+    never reach, it takes the first legal action. The computation goes from the seat's last
+    decisions to its first, which needs perfect recall. Raises UserError if sigma is not a strategy
+    of this tree.
     """
     if not 0 <= seat < tree.seats:
         raise UserError(f"there is no seat {seat}: it must be 0 to {tree.seats - 1}")
@@ -98,10 +103,10 @@ def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
 
 
 def _respond_to(tree: Tree, flat: Array, realised: Array, seat: int) -> tuple[float, Array]:
-    """Return the best-response value, and (N,) the index of each information set's best action.
+    """Return one seat's best-response value, and (N,) the best action of each information set.
 
-    `flat` (L,) is the strategy's legal entries and `realised` (1 + L,) its realisation plan.
-    Indices are positions among the L legal actions.
+    `flat` (L,) holds the strategy's legal entries and `realised` (1 + L,) its realisation plan.
+    Actions are given by their index among the L legal actions.
     """
     best = np.arange(len(flat))
     best_value = _best_response(
@@ -120,8 +125,8 @@ def _respond_to(tree: Tree, flat: Array, realised: Array, seat: int) -> tuple[fl
 def counterfactual_values(tree: Tree, sigma: Array, others: Array, seat: int) -> Array:
     """Return (N, A) counterfactual values of a seat's actions, if the seat then follows sigma.
 
-    `others` (V,) is the counterfactual reach of each node: the probability with which chance and
-    the other seats lead there.
+    `others` (V,) is the counterfactual reach of each node: the probability that chance and the
+    other seats lead to it.
     """
     probability = edge_probability(tree, sigma)
     return _action_values(
@@ -134,9 +139,10 @@ def policy_gradient(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
     """Compute the exact policy gradient of one seat's value with respect to its own strategy.
 
     Returns (N,) the probability of reaching each information set of the seat, and (N, A) the
-    advantage of each action there in points; both are 0 at other seats' information sets. The sum
-    of reach x sigma' x advantage over the table is the first-order change of the value from sigma
-    to sigma' (policy gradient theorem, without sampling).
+    advantage of each action there in points. Both are 0 at other seats' information sets. Let
+    sigma' be another strategy. The sum of reach x sigma' x advantage over the table is the
+    first-order change of the value from sigma to sigma' (policy gradient theorem, without
+    sampling).
     """
     acts = np.flatnonzero(tree.seat == seat)
     reach_sum = np.bincount(tree.infoset[acts], reach(tree, sigma)[acts], minlength=tree.infosets)
@@ -147,10 +153,10 @@ def policy_gradient(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
 
 
 def conditional_action_values(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
-    """Return expected points of a seat's actions, given that the information set is reached.
+    """Return the expected points of a seat's actions, given that the information set is reached.
 
-    Returns (N, A) points, with the seat following sigma afterwards, and (N,) bool: whether the
-    other seats and chance reach the information set at all. Points are 0 where they do not.
+    The seat follows sigma after the action. Returns (N, A) points and (N,) bool: whether the other
+    seats and chance reach the information set at all. Points are 0 where they do not.
     """
     others = reach(tree, sigma, without=seat)
     acts = np.flatnonzero(tree.seat == seat)
@@ -194,7 +200,7 @@ def exploitability(tree: Tree, sigma: Array) -> float:
 
 
 def edge_probability(tree: Tree, sigma: Array) -> Array:
-    """Return (V,) probability of the edge into each node, by sigma or by chance; root 1."""
+    """Return (V,) the probability of the edge into each node, by sigma or chance; 1 for the root."""
     tree.check_shape(sigma)
     return _edge_probability(tree.parent, tree.edge, tree.seat, tree.infoset, tree.chance, sigma)
 
@@ -248,7 +254,7 @@ def _expected(walk, chance, gain, flat):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _best_response(order, chance, gain, flat, realised, start, seat, best):  # type: ignore[no-untyped-def]
-    """Return the value of a seat's best response, and fill best (L,).
+    """Return the value of a seat's best response, and fill `best` (L,) with the actions.
 
     After the call best[start[row]] is the index of the best action of information set `row`.
     """

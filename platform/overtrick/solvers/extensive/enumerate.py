@@ -1,4 +1,4 @@
-"""Enumeration of a game's whole tree by playing every action in every deal with its rule engine."""
+"""Enumerate a game's whole tree by playing every action in every deal with its rule engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from overtrick.core import (
 
 @dataclass
 class _Level:
-    """Nodes of one depth: each array has one entry a node."""
+    """Nodes of one depth: each array has one entry for each node."""
 
     parent: Array  # index in the level above
     edge: Array
@@ -36,7 +36,7 @@ class _Level:
 
 @dataclass
 class _Branches:
-    """Games of the rule engine at one depth: one row for each deal in each node it can reach."""
+    """Game states of one depth: one row for each pair of a node and a deal that reaches it."""
 
     state: Any
     deal: Array  # (X,) index of the deal
@@ -47,10 +47,11 @@ class _Branches:
 def enumerate_tree(game: Enumerable, fits: Callable[[float, int], bool]) -> TreeNodes:
     """Enumerate the nodes of a game's tree.
 
-    A node groups all deals that play so far cannot distinguish. Chance acts where an outcome is
-    revealed, one outcome an edge, as in OpenSpiel. Raises ValueError if a seat observes a chance
-    outcome before it is revealed. Raises UserError if fits(V, N) denies V nodes and N information
-    sets, which it does when they exceed the memory.
+    A node groups all deals that nobody can tell apart by the play so far. Chance acts where an
+    outcome is revealed, with one edge for each outcome, as in OpenSpiel.
+
+    `fits(V, N)` returns whether V nodes and N information sets fit in memory. Raises UserError if
+    they do not. Raises ValueError if a seat observes a chance outcome before it is revealed.
     """
     assert game.infosets is not None
     if not fits(game.min_tree_size, game.infosets):
@@ -85,12 +86,14 @@ def enumerate_tree(game: Enumerable, fits: Callable[[float, int], bool]) -> Tree
 def _one_row_per_infoset(
     game: Enumerable, observations_by_level: list[Observations]
 ) -> Observations:
-    """Return one observation row for each information set, ordered by its number in the game."""
+    """Return one observation row for each information set, ordered by its number."""
     joined = concat_columns(observations_by_level)
     assert joined.infoset is not None
     numbers, first = np.unique(joined.infoset, return_index=True)
     if len(numbers) != game.infosets:
-        raise ValueError(f"{game.name} names {game.infosets} information sets, has {len(numbers)}")
+        raise ValueError(
+            f"{game.name} declares {game.infosets} information sets but has {len(numbers)}"
+        )
     observations = select_rows(joined, first)
     return Observations(
         np.arange(len(observations)),
@@ -110,9 +113,9 @@ def _levels(
 ) -> list[_Level]:
     """Return the levels of a game's tree from the root down.
 
-    `deals` (G, C) are all deals and `weight` (G,) their unnormalised probabilities.
+    `deals` (G, C) are all possible deals and `weight` (G,) their unnormalised probabilities.
     """
-    # prefix[c, d]: number of deal d's first c columns, equal for deals that agree in them
+    # prefix[c, d]: number that deals share if they agree with deal d in the first c columns
     prefix = np.stack(
         [
             np.unique(deals[:, :c], axis=0, return_inverse=True)[1].reshape(-1)
@@ -169,7 +172,7 @@ def _levels(
 
 @dataclass
 class _Expansion:
-    """Branches one edge deeper: the node that each came from, and its edge."""
+    """Branches one edge deeper, each with the node that it came from and the edge that it took."""
 
     state: Any
     deal: Array
@@ -181,7 +184,11 @@ class _Expansion:
 
 
 def _acting_rows(game: Enumerable, rows: _Branches, ready: Array) -> tuple[Observations, Array]:
-    """Return the rows of the first seat in each game that has yet to choose, and their branches."""
+    """Return one observation row for each game that can move, and the branch of each row.
+
+    The row is that of the first seat that has yet to choose. `ready`: the branches at which no
+    chance outcome has to be revealed first.
+    """
     observations = game.observe(rows.state)
     open_ = ready[observations.game] & (rows.pending[observations.game, observations.seat] < 0)
     observations = select_rows(observations, np.flatnonzero(open_))
@@ -197,7 +204,7 @@ def _expand_actions(
 ) -> _Expansion:
     """Apply every legal action of every acting row.
 
-    In a simultaneous move the engine steps once all its seats have chosen.
+    In a simultaneous move the rule engine steps once all seats have chosen.
     """
     assert observations.legal is not None
     row, action = np.nonzero(observations.legal)
@@ -228,8 +235,8 @@ def _merge_nodes(
 ) -> tuple[_Branches, Array, Array, Array, Array, Array]:
     """Merge expanded branches with equal parent and edge into the nodes of the next level.
 
-    Returns the branches, revealed deal columns (X,), and for each node its parent, edge, chance
-    probability and gain (nodes, S).
+    Returns the branches, the number of revealed deal columns (X,), and for each node its parent,
+    edge, chance probability and gain (nodes, S).
     """
     both = concat_columns([a, b])
     source, deal, gain = both.source, both.deal, both.gain
@@ -273,4 +280,4 @@ def _check_observed(game: Enumerable, observations: Observations, infoset: Array
     """Raise ValueError unless all deals of a node observe the same information set."""
     assert observations.infoset is not None
     if not np.array_equal(observations.infoset, infoset):
-        raise ValueError(f"{game.name}: a seat acts on chance that the deal has not shown yet")
+        raise ValueError(f"{game.name}: a seat observes a chance outcome before it is revealed")

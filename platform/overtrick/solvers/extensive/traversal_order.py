@@ -1,4 +1,4 @@
-"""Inner nodes of a game tree in the orders in which the compiled kernels visit them."""
+"""Orders in which the compiled functions visit the inner nodes of a game tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PostOrder(NamedTuple):
-    """The I inner nodes of a tree, children before parents, with the columns that kernels read."""
+    """The I inner nodes of a tree, children before parents, with the arrays that traversals read."""
 
     node: Array  # (I,) int32
     first: Array  # (I,) int32 the first child
@@ -28,15 +28,15 @@ class PostOrder(NamedTuple):
 class ResponseOrder(NamedTuple):
     """Post-order of a tree in groups, for the best response of one seat.
 
-    Even groups hold nodes of chance and of the other seats; odd groups hold the seat's own
-    decisions of one stage, whose successors are all in earlier groups. The last group ends at the
-    root.
+    Even groups hold nodes of chance and of the other seats. Each odd group holds the seat's own
+    decisions of one stage; the successors of these decisions are all in earlier groups. The last
+    group ends at the root.
     """
 
     walk: PostOrder
     ends: Array  # (groups,) int64 end of each group in the post-order
     rows: Array  # (n,) information sets of the seat, last stage first
-    row_ends: Array  # (stages,) end of each odd group in rows
+    row_ends: Array  # (stages,) end of each odd group in `rows`
 
 
 def response_order(tree: Tree, seat: int) -> ResponseOrder:
@@ -53,7 +53,7 @@ def response_order(tree: Tree, seat: int) -> ResponseOrder:
 
 
 def post_order(tree: Tree, rank: Array) -> PostOrder:
-    """Return the inner nodes by falling rank (V,), and by falling depth within a rank.
+    """Return the inner nodes by falling `rank` (V,), and by falling depth within a rank.
 
     Nodes of one depth stay in the tree's order, so that sums over an information set run in the
     order of a depth-first traversal.
@@ -77,10 +77,11 @@ def post_order(tree: Tree, rank: Array) -> PostOrder:
 
 
 def realisation_plan(tree: Tree, flat: Array) -> Array:
-    """Return (1 + L,) the probability of each sequence by its seat's own choices alone.
+    """Return (1 + L,) the realisation plan of a strategy.
 
-    `flat` (L,) holds a strategy's legal entries. Entry 0 of the result is the empty sequence, with
-    probability 1. Source: Koller, Megiddo and von Stengel 1996.
+    The plan gives the probability of each sequence of a seat's own actions, as if all other seats
+    and chance led there. `flat` (L,) holds the strategy's legal entries. Entry 0 of the plan is the
+    empty sequence, with probability 1. Source: Koller, Megiddo and von Stengel 1996.
     """
     realised = np.ones(1 + len(flat))
     fill_plan(tree.order, tree.start, tree.parent_sequence, flat, realised)
@@ -89,9 +90,10 @@ def realisation_plan(tree: Tree, flat: Array) -> Array:
 
 @njit(cache=True)
 def fill_plan(rows, start, past, flat, realised):  # type: ignore[no-untyped-def]
-    """Fill a realisation plan (1 + L,) from the legal entries flat (L,) of a strategy.
+    """Fill `realised` (1 + L,) with the realisation plan of a strategy.
 
-    `rows` lists information sets, those of one seat in the order of play.
+    `flat` (L,) holds the strategy's legal entries. `rows` lists the information sets, those of one
+    seat in the order of play.
     """
     for row in rows:
         for place in range(start[row], start[row + 1]):
@@ -100,8 +102,9 @@ def fill_plan(rows, start, past, flat, realised):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def depth_and_chance_reach(parent, seat, chance):  # type: ignore[no-untyped-def]
-    """Return (V,) depths of the nodes and (V,) products of chance's probabilities on their
-    paths.
+    """Return (V,) the depth of each node and (V,) the probability that chance leads to it.
+
+    The probability is the product of chance's probabilities on the path from the root.
     """
     depth = np.zeros(len(parent), np.int32)
     chance_reach = np.ones(len(parent))

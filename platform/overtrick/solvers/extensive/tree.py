@@ -21,14 +21,14 @@ from overtrick.solvers.extensive.traversal_order import (
 
 @dataclass(frozen=True)
 class Tree(TreeNodes):
-    """Game tree: its nodes, and the arrays derived from them."""
+    """Game tree: its nodes, and arrays derived from them."""
 
-    first: Array  # (V,) int32 first child; the others follow it
+    first: Array  # (V,) int32 first child; the other children follow it
     children: Array  # (V,) int32 number of children
     start: Array  # (N + 1,) int32 index of a set's first legal action among all L; the last is L
-    sequence: Array  # (V, S) int32 1 + index among L of each seat's latest action, 0 before it
-    parent_sequence: Array  # (N,) int32 the seat's own sequence before this decision
-    stage: Array  # (N,) int32 number of decisions that the seat made before
+    sequence: Array  # (V, S) int32 1 + index among the L of each seat's latest action; 0: none yet
+    parent_sequence: Array  # (N,) int32 the acting seat's own sequence before this decision
+    stage: Array  # (N,) int32 number of decisions that the acting seat made before
 
     @property
     def nodes(self) -> int:
@@ -48,7 +48,7 @@ class Tree(TreeNodes):
 
     @cached_property
     def action_infoset(self) -> Array:
-        """(L,) int32 information set of each legal action."""
+        """(L,) int32 the information set to which each legal action belongs."""
         return np.repeat(np.arange(self.infosets, dtype=np.int32), np.diff(self.start))
 
     @cached_property
@@ -58,7 +58,7 @@ class Tree(TreeNodes):
 
     @cached_property
     def gains(self) -> Array:
-        """(S, V) float64 gains, with one contiguous row a seat for the kernels."""
+        """(S, V) float64 gains, with contiguous rows for the compiled functions."""
         return np.ascontiguousarray(self.gain.T)
 
     @cached_property
@@ -68,7 +68,7 @@ class Tree(TreeNodes):
 
     @cached_property
     def response_orders(self) -> tuple[ResponseOrder, ...]:
-        """The order of inner nodes for the best response of each seat."""
+        """The order in which the best response of each seat visits the inner nodes."""
         return tuple(response_order(self, seat) for seat in range(self.seats))
 
     def max_decisions(self, seat: int) -> int:
@@ -90,13 +90,13 @@ class Tree(TreeNodes):
     def flat(self, tables: Array) -> Array:
         """Return (..., L) float64 the legal entries of strategy tables (..., N, A).
 
-        Raises UserError for tables of another shape.
+        Raises UserError if the tables do not have this tree's shape.
         """
         self.check_shape(tables)
         return np.ascontiguousarray(tables[..., self.legal], np.float64)
 
     def table(self, flat: Array) -> Array:
-        """Return the table (N, A) with the legal entries flat (L,) and 0 at illegal actions."""
+        """Return the table (N, A) with the entries `flat` (L,) at legal actions and 0 elsewhere."""
         table = np.zeros(self.legal.shape)
         table[self.legal] = flat
         return table
@@ -105,8 +105,9 @@ class Tree(TreeNodes):
 def build(game: Game | ExplicitTreeGame, memory: int | None = None) -> Tree:
     """Build the game tree of a game within a memory limit in bytes (None: the free memory).
 
-    Raises UserError if the tree does not fit, before building it where the game knows its size, and
-    if the game has imperfect recall, which the solvers do not support.
+    Raises UserError if the tree does not fit. This is detected before building where the game knows
+    its size. Raises UserError also if the game has imperfect recall, which the solvers do not
+    support.
     """
     budget = psutil.virtual_memory().available if memory is None else memory
     enumerable = isinstance(game, Enumerable) and game.infosets is not None
@@ -127,16 +128,16 @@ def build(game: Game | ExplicitTreeGame, memory: int | None = None) -> Tree:
 def estimated_bytes(nodes: float, infosets: int, seats: int, actions: int) -> float:
     """Return an upper bound on the peak memory of a tree and one solver on it, in bytes.
 
-    Fitted to measured allocations of trees with 1,000 nodes and more, 2 to 10 seats, and up to 200
-    actions. Each seat's best response has its own post-order, so the memory of a node grows with
-    the square of the number of seats.
+    The bound was fitted to measured allocations of trees with 1,000 nodes and more, 2 to 10 seats,
+    and up to 200 actions. Each seat's best response has its own post-order, so the memory of a node
+    grows with the square of the number of seats.
     """
-    walks = (1 + seats) * (28 + 4 * seats)  # Walk of inner nodes, here taken to be all of them
+    walks = (1 + seats) * (28 + 4 * seats)  # post-orders, as if all nodes were inner nodes
     return nodes * (140 + 32 * seats + walks) + 40.0 * infosets * actions
 
 
 def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
-    """Build a tree from its nodes; name stands in error messages.
+    """Build a tree from its nodes; `name` is the game's name in error messages.
 
     Raises UserError if legal actions differ within an information set, or for imperfect recall.
     """
@@ -166,9 +167,10 @@ def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
 
 @njit(cache=True)
 def _sequences(seats, parent, seat, infoset, first, start):  # type: ignore[no-untyped-def]
-    """Return sequence (V, S), parent_sequence (N,), stage (N,), and whether recall is perfect.
+    """Return sequence (V, S), parent_sequence (N,) and stage (N,), and whether recall is perfect.
 
-    Recall is perfect if all nodes of an information set have the same own sequence of the seat.
+    Recall is perfect if the acting seat's own sequence is the same at all nodes of an information
+    set.
     """
     sequence = np.zeros((len(parent), seats), np.int32)
     parent_sequence = np.full(len(start) - 1, -1, np.int32)

@@ -1,9 +1,9 @@
 """Best-response search against a fixed strategy: expectimax and Monte Carlo tree search.
 
-The other seats' fixed strategy and chance form the environment of the searching seat. It faces a
-partially observable Markov decision process whose states are the nodes of its information sets
-(Samothrakis and Lucas 2011, section 3.4). A strategy sigma is (N, A) as in
-solvers/extensive/best_response.py; the searching seat's own rows of it do not affect the search.
+The other seats' fixed strategy and chance form the environment of the searching seat. This seat
+faces a partially observable Markov decision process whose states are the nodes of its information
+sets (Samothrakis and Lucas 2011, section 3.4). A strategy sigma is (N, A) as in
+solvers/extensive/best_response.py. The searching seat's own rows of sigma do not affect the search.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ the best response at 10,000 and 100,000 simulations.
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Result of a search: the seat's strategy and its estimated value.
+    """Result of a best-response search: the seat's strategy and its estimated value.
 
-    `best_response.expected(tree, result.sigma)[seat]` is the true value.
+    The exact value of the strategy is `best_response.expected(tree, result.sigma)[seat]`.
     """
 
     value: float  # estimated points of the seat; if sampled, the error may have either sign
-    sigma: Array  # (N, A) the given sigma with pure rows where the search chose an action
+    sigma: Array  # (N, A) the given sigma, with the search's actions where it chose any
 
 
 class InfosetBelief(NamedTuple):
@@ -50,13 +50,13 @@ def expectimax(
     tree: Tree, sigma: Array, seat: int, depth: int,
     simulations: int = 0, rng: Generator | None = None, exploration: float = EXPLORATION,
 ) -> SearchResult:  # fmt: skip
-    """Search for a best response to sigma by expectimax to a depth, and by MCTS below it.
+    """Search for a best response to sigma: expectimax to a depth, Monte Carlo tree search below.
 
-    `depth` counts the seat's own decisions, from its first. An information set below the depth is
-    valued by a Monte Carlo tree search of `simulations` games from its belief; the strategy there
-    takes that search's most visited actions. With a depth that covers all decisions the result is
-    an exact best response. Raises ValueError if it does not and simulations or rng are missing.
-    Source: Samothrakis and Lucas 2011, Algorithm 1.
+    `depth` counts the seat's own decisions. An information set below `depth` is valued by a Monte
+    Carlo tree search of `simulations` games from its belief, and the strategy there takes the most
+    visited actions of that search. If `depth` covers all decisions, the result is an exact best
+    response. Raises ValueError if it does not and `simulations` or `rng` is missing. Source:
+    Samothrakis and Lucas 2011, Algorithm 1.
     """
     decisions = tree.max_decisions(seat)
     if depth < 0 or (depth < decisions and (simulations < 1 or rng is None)):
@@ -74,13 +74,14 @@ def mcts(
 ) -> SearchResult:  # fmt: skip
     """Search for a best response to sigma by Monte Carlo tree search from the root.
 
-    A simulation samples chance and the other seats, chooses the seat's actions by UCB1 from the
-    statistics of the information set, adds the first information set without statistics, and
-    continues uniformly. The result takes the most visited actions (of equals the one with the
-    higher mean). Its value is the mean return of the chosen first actions, which is too low while
+    A simulation samples the actions of chance and of the other seats. It chooses the seat's actions
+    by UCB1 from the statistics of each information set, adds the first information set without
+    statistics, and continues uniformly at random. The resulting strategy takes the most visited
+    action of each information set; among equally visited actions, the action with the higher mean
+    return. Its value is the mean return of the chosen first actions. This mean is too low while
     later decisions are still being explored. `exploration` is a multiple of the range of the seat's
-    payoffs in the tree; 0 is greedy. Raises ValueError without simulations. Source: Kocsis and
-    Szepesvari 2006 (UCT); Silver and Veness 2010 (POMCP) for information sets in a fixed
+    payoffs in the tree; 0 is greedy. Raises ValueError if `simulations` is below 1. Sources: Kocsis
+    and Szepesvari 2006 (UCT); Silver and Veness 2010 (POMCP), for information sets in a fixed
     environment.
     """
     if simulations < 1:
@@ -95,10 +96,11 @@ def next_infosets(
 ) -> tuple[float, list[InfosetBelief]]:
     """Propagate a belief to the seat's next decisions or to the ends of the game.
 
-    `node` (n,) and belief (n,) are the current nodes and their probabilities; `probability` (V,) is
-    each edge's under chance and the other seats. Returns the expected points gained on the way,
-    including the edges into `node`, and the information sets reached, each with its belief by
-    Bayes' rule. Source: Samothrakis and Lucas 2011, eqs. 7 to 9.
+    `node` (n,) and `belief` (n,) are the current nodes and their probabilities. `probability` (V,)
+    is the probability of each edge under chance and the other seats. Returns the expected points
+    gained on the way, including the points on the edges into `node`. Returns also the information
+    sets reached, each with its belief by Bayes' rule. Source: Samothrakis and Lucas 2011, eqs. 7 to
+    9.
     """
     points = 0.0
     nodes, beliefs = [], []
@@ -122,7 +124,7 @@ def next_infosets(
 
 
 class _Search:
-    """State of one search: visit counts, return sums and the strategy found so far."""
+    """State of one search: visit counts, sums of returns and the strategy found so far."""
 
     def __init__(
         self, tree: Tree, sigma: Array, seat: int,
@@ -137,15 +139,21 @@ class _Search:
         self.bonus = exploration * float(np.ptp(payoff))  # points
         # searches from different information sets share these arrays; perfect recall separates them
         self.visits = np.zeros(tree.start[-1], np.int64)  # (L,) visits of each action
-        self.total = np.zeros(len(self.visits))  # (L,) sum of returns from the action on
+        self.total = np.zeros(len(self.visits))  # (L,) sum of returns from the action onwards
 
     def belief_value(self, node: Array, belief: Array, depth: int) -> float:
-        """Return expected points from a belief on, including the edges into its nodes."""
+        """Return the expected points from a belief onwards.
+
+        The points on the edges that lead into the belief's nodes are included.
+        """
         points, sets = next_infosets(self.tree, self.probability, self.seat, node, belief)
         return points + sum(s.probability * self.infoset_value(s, depth) for s in sets)
 
     def infoset_value(self, current: InfosetBelief, depth: int) -> float:
-        """Return expected points from an information set on, excluding the edges into its nodes."""
+        """Return the expected points from an information set onwards.
+
+        The points on the edges that lead into its nodes are not included.
+        """
         if depth == 0:
             return self.mcts_value(current.node, current.belief, np.array([current.row]))
         first, actions = self.tree.first[current.node], int(self.tree.legal[current.row].sum())
@@ -155,7 +163,10 @@ class _Search:
         return worth[best]
 
     def mcts_value(self, node: Array, belief: Array, rows: Array) -> float:
-        """Estimate expected points from a belief on by MCTS; rows are the next information sets."""
+        """Estimate the expected points from a belief onwards by Monte Carlo tree search.
+
+        `rows`: the information sets that follow next.
+        """
         tree = self.tree
         points_before = _simulate(
             tree.first, tree.children, tree.seat, tree.infoset, tree.start,
@@ -165,7 +176,10 @@ class _Search:
         return float(points_before + sum(self.most_visited(r)[1] for r in rows)) / self.simulations
 
     def most_visited(self, row: int) -> tuple[int, float]:
-        """Return an information set's most visited action, and its mean return times all visits."""
+        """Return the most visited action of an information set, and a weighted mean return.
+
+        The second number is the action's mean return times the number of visits of all actions.
+        """
         begin, end = self.tree.start[row : row + 2]
         visits = self.visits[begin:end]
         mean = self.total[begin:end] / np.maximum(visits, 1)
@@ -178,7 +192,7 @@ class _Search:
         self.reply[row, np.flatnonzero(self.tree.legal[row])[k]] = 1
 
     def result(self, worth: float) -> SearchResult:
-        """Set the most visited action wherever simulations went, and return the search's result."""
+        """Set the most visited action wherever simulations passed; return the search's result."""
         for row in np.unique(self.tree.action_infoset[self.visits > 0]):
             self.set_action(row, self.most_visited(row)[0])
         return SearchResult(float(worth), self.reply)
@@ -198,7 +212,10 @@ def _simulate(  # type: ignore[no-untyped-def]
     first, children, mover, infoset, start, max_decisions, probability, gain, seat, roots, belief,
     simulations, bonus, visits, total, rng,
 ):  # fmt: skip
-    """Add simulations to the statistics; return points summed before the seat's first action."""
+    """Run simulations and add them to `visits` and `total`.
+
+    Returns the sum of the points gained before the seat's first action.
+    """
     place = np.empty(max_decisions, np.int64)  # actions of one simulation inside the search tree
     points_at = np.empty(len(place))  # points gained before each action
     points_before = 0.0
@@ -229,7 +246,10 @@ def _simulate(  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _ucb_action(visits, total, bonus, rng):  # type: ignore[no-untyped-def]
-    """Return the action of the highest upper confidence bound; untried actions first, at random."""
+    """Return the action with the highest upper confidence bound.
+
+    If there are untried actions, return a random one of these.
+    """
     untried, best, bound = 0, 0, -np.inf
     log = np.log(visits.sum())
     for k in range(len(visits)):
@@ -246,7 +266,7 @@ def _ucb_action(visits, total, bonus, rng):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _sample_index(probability, rng):  # type: ignore[no-untyped-def]
-    """Sample an index by its probability; never one of probability 0, despite rounding."""
+    """Sample an index by its probability; never an index of probability 0, despite rounding."""
     mark, last = rng.random(), 0
     for k in range(len(probability)):
         if probability[k] > 0:

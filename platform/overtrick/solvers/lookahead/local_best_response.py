@@ -1,10 +1,11 @@
 """Local best response: a lower bound on exploitability, for games too large for a tree.
 
-At each decision the responder estimates the return of every action, assuming that it follows a
-simple fallback policy afterwards while the opponent follows its known policy, and takes the best
-action. This is a legal strategy that sees no hidden card, so its expected value is at most that of
-a best response; errors of estimation can only lower it. With several fallbacks it is parallel
-rollout (Chang, Givan and Chong 2004), whose value is no less than that of any fallback.
+At each decision the responder estimates the return of every action and takes the best one. The
+estimate assumes that the responder follows a simple fallback policy after the action and that the
+opponent follows its known policy. The responder sees no hidden card, so its expected value is at
+most that of a best response. Errors of estimation can only lower it. With several fallbacks the
+method is parallel rollout (Chang, Givan and Chong 2004), whose value is at least that of every
+fallback.
 
 Source: Lisy and Bowling 2017, "Equilibrium approximation quality of current no-limit poker bots".
 """
@@ -34,10 +35,11 @@ from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 
 MAX_PARALLEL_GAMES = 1 << 17
-"""Upper bound on games and particles simulated side by side, which bounds the memory."""
+"""Upper limit of games x particles simulated at the same time, which limits memory."""
 
 ActionHistory = list[Array]
-"""Joint actions so far, one array (G, S) a turn; -1 where a seat did not act."""
+"""Joint actions of all turns so far: one array (G, S) for each turn, -1 where a seat did not act.
+"""
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,15 @@ def local_best_response(
 ) -> LocalBestResponseResult:
     """Play a local best response against a policy in both seats and return its mean payoff.
 
-    In a zero-sum game the expected payoff is a lower bound on the policy's exploitability.
-
-    `fallbacks`: policies that the responder may follow after its next action. In poker: one that
-    always calls, one that checks or folds, and the policy itself, with which the bound rarely falls
-    below the policy's own value. `games`: number of games, even, because each deal is played in
-    both seats. `particles`: deals sampled at each decision; more are stronger and slower. Raises
+    In a zero-sum game the expected payoff is a lower bound on the policy's exploitability. Raises
     UserError unless the game has two seats and discrete actions, and the numbers are in range.
+
+    - `fallbacks`: policies that the responder may follow after its next action. Examples for poker:
+      a policy that always calls, a policy that checks or folds, and `policy` itself. With `policy`
+      itself, the bound rarely falls below the policy's own value.
+    - `games`: number of games; even, because each deal is played in both seats.
+    - `particles`: deals sampled at each decision. More particles make a stronger and slower
+      responder.
     """
     if game.seats != 2 or game.actions is None:
         raise UserError(f"{game.name}: a local best response needs 2 seats and countable actions")
@@ -124,10 +128,10 @@ class Responder:
     def action_values(
         self, observations: Observations, history: ActionHistory, rng: Generator
     ) -> Array:
-        """Estimate (R, A) points from each row on for each action; -inf where illegal.
+        """Estimate (R, A) the responder's points from each decision onwards, for each action.
 
-        `observations` has at most one row a game. `history` holds the joint actions of all G games,
-        also of games without a row.
+        Illegal actions get -inf. `observations` has at most one row a game. `history` holds the
+        joint actions of all G games, also of games without a row.
         """
         legal = observations.legal
         assert legal is not None
@@ -148,10 +152,11 @@ class Responder:
         return action_values.reshape(legal.shape)
 
     def _belief(self, state: Any, seat: Array, history: ActionHistory) -> Array:
-        """Return (n,) the probability of each particle given the other seat's actions.
+        """Return (n,) the probability of each sampled deal, given the other seat's actions.
 
-        The probabilities of a row's particles sum to 1; they are equal where no particle explains
-        the actions. The state is advanced through the history, whose arrays are (n, S).
+        The probabilities of the particles of one row sum to 1. They are equal where no particle
+        explains the actions. The game states in `state` are advanced through `history`, whose
+        arrays are (n, S).
         """
         log_likelihood = np.zeros(len(seat))
         for joint_action in history:
@@ -174,7 +179,10 @@ class Responder:
     def simulate(
         self, fallback: BehaviouralPolicy, state: Any, seat: Array, first: Array, rng: Generator
     ) -> Array:
-        """Return (n,) points from the first actions (n,) on, followed by a fallback policy."""
+        """Return (n,) points of games that start with the actions `first` (n,).
+
+        The responder then follows the fallback policy, the opponent its own policy.
+        """
         responder, opponent = fallback.start(len(seat), rng), self.policy.start(len(seat), rng)
         history: ActionHistory = []
 
@@ -192,7 +200,11 @@ def _play(
     other: PolicySession,
     history: ActionHistory,
 ) -> Array:
-    """Play games to their end; return (n,) points of the given seats, and append to the history."""
+    """Play games to their end, and return (n,) points of the given seats.
+
+    `own` chooses the actions of seat `seat` (n,), `other` those of the opponent. The joint actions
+    are appended to `history`.
+    """
     returns = np.zeros(len(seat))
     while len(observations := game.observe(state)):
         mine = observations.seat == seat[observations.game]
@@ -213,11 +225,12 @@ def exact_local_best_response(
 ) -> tuple[float, Array]:
     """Compute the local best response on a game tree, with exact action values.
 
-    `fallbacks` are strategies (N, A), of which only the seat's rows are used. Returns its value in
-    points and sigma with the seat's rows replaced by the response (the first of equally good
-    actions). Its value is at most that of `best_response.best_response` and, as one step of policy
-    improvement, at least that of each fallback. Raises UserError if sigma, or sigma with a
-    fallback's rows for the seat, is not a strategy of this tree.
+    `fallbacks` are strategies (N, A); only the rows of `seat` are used. Returns the response's
+    value in points, and sigma with the seat's rows replaced by the response. Among equally good
+    actions the response takes the first. Its value is at most that of
+    `best_response.best_response`. As one step of policy improvement, it is at least that of each
+    fallback. Raises UserError if sigma is not a strategy of this tree, alone or with a fallback's
+    rows in place of the seat's.
     """
     best_response.check_strategy(tree, sigma)
     own = tree.observations.seat[tree.action_infoset] == seat

@@ -25,10 +25,10 @@ from overtrick.solvers.lookahead.local_best_response import MAX_PARALLEL_GAMES, 
 
 @dataclass(frozen=True)
 class PimcPolicy:
-    """Policy that plays the action with the highest mean return over sampled deals.
+    """Policy that takes the action with the highest mean return over sampled deals.
 
-    After each tried action the seat follows `rollout` and the other seat `opponent`. Sampled deals
-    agree with the observation, but are not weighted by the opponent's earlier actions.
+    After each tried action the seat follows `rollout` and the other seat `opponent`. The sampled
+    deals agree with the observation. They are not weighted by the opponent's earlier actions.
     """
 
     game: Resumable
@@ -41,7 +41,7 @@ class PimcPolicy:
         return _PimcSession(self, rng)
 
     def action_values(self, observations: Observations, rng: Generator) -> Array:
-        """Return (R, A) mean points from each row on for each action; -inf where illegal."""
+        """Return (R, A) mean points from each decision onwards for each action; -inf if illegal."""
         assert observations.legal is not None
         chunk = max(1, MAX_PARALLEL_GAMES // (self.worlds * observations.legal.shape[1]))
         chunks = [

@@ -1,8 +1,10 @@
-"""Strategies of one information index on bucketed games: CFR+ and gradient descent on NashConv.
+"""Solvers of bucketed games for a given information index: CFR+ and gradient descent on NashConv.
 
-Both need independent buckets. With an index that distinguishes all public nodes (the default) CFR+
-converges to an equilibrium: its rows forget a seat's earlier buckets, but those carry no
-information about the future. With a coarser index (imperfect recall) convergence is not guaranteed.
+The information index (see values.py) determines the public nodes that a strategy can tell apart.
+Both solvers need independent buckets. With an index that distinguishes all public nodes
+(the default), CFR+ converges to an equilibrium: the strategy forgets a seat's earlier buckets, but
+these carry no information about the future. With a coarser index (imperfect recall) convergence is
+not guaranteed.
 """
 
 from __future__ import annotations
@@ -19,15 +21,16 @@ from overtrick.solvers.public_tree.values import IndexedGame
 
 MIN_PROBABILITY = 1e-6  # floor of initial probabilities: at 0 the gradient is 0 too
 RATE_HALF_LIFE = 200  # iterations until the learning rate has halved
-SQUARE_DECAY = 0.99  # decay of the running mean square, a step
+SQUARE_DECAY = 0.99  # decay of the running mean square, for each step
 EPSILON = 1e-10  # added to denominators
 
 
 class BucketedCfrPlus(IterativeSolver):
     """CFR+ (Tammelin 2014) on a bucketed game, with alternating updates and linear averaging.
 
-    Regrets of nodes that share a row are summed, so with imperfect recall it is the algorithm of
-    Waugh et al. 2009, "A practical use of imperfect recall". Raises UserError for joint buckets.
+    Regrets of public nodes that share an information index are summed. With imperfect recall it is
+    thus the algorithm of Waugh et al. 2009, "A practical use of imperfect recall". Raises UserError
+    for joint buckets.
     """
 
     saved = ("sigma", "regret", "total")
@@ -35,7 +38,7 @@ class BucketedCfrPlus(IterativeSolver):
     def __init__(self, game: IndexedGame) -> None:
         _check_independent(game)
         self.game = game
-        self.sigma = _table(game, game.uniform())  # (N / K, A, K) of the next iteration
+        self.sigma = _table(game, game.uniform())  # (N / K, A, K) strategy of the next iteration
         self.regret = np.zeros_like(self.sigma)  # cumulative, never below 0
         self.total = np.zeros_like(self.sigma)  # sum of strategies, weighted by own reach and t
 
@@ -50,7 +53,7 @@ class BucketedCfrPlus(IterativeSolver):
         self.iteration += iterations
 
     def average(self) -> Array:
-        """Return the average strategy (N, A); uniform in rows without weight."""
+        """Return the average strategy (N, A); uniform in rows that were never reached."""
         total = _from_table(self.game, self.total)
         weight = total.sum(axis=1, keepdims=True)
         return np.where(weight > 0, total / np.where(weight > 0, weight, 1), self.game.uniform())
@@ -59,9 +62,9 @@ class BucketedCfrPlus(IterativeSolver):
 def nash_conv_subgradient(game: IndexedGame, sigma: Array) -> tuple[float, Array]:
     """Return NashConv of sigma (N, A) in points, and a subgradient (N, A) of it.
 
-    It is the derivative with both best responses held fixed (Danskin's theorem: a subgradient in
-    each seat's realisation plan), with each entry of sigma treated as independent. Raises UserError
-    if sigma is not a strategy of the indexed game, or for joint buckets.
+    The subgradient is the derivative with both best responses held fixed and each entry of sigma
+    treated as independent (Danskin's theorem: a subgradient in each seat's realisation plan).
+    Raises UserError if sigma is not a strategy of the indexed game, or for joint buckets.
     """
     _check_independent(game)
     best_values, reply = values.best_responses(game, sigma)
@@ -84,8 +87,8 @@ class NashConvDescent(IterativeSolver):
     The parameters are one weight for each legal action; squared weights are normalised to
     probabilities. Rows that are rarely reached have tiny gradients, so each gradient is divided by
     the root of its running mean square (RMSprop, Tieleman and Hinton 2012). After t iterations the
-    learning rate is its initial value / (1 + t / RATE_HALF_LIFE). Raises UserError if start is no
-    strategy of the indexed game, or for joint buckets.
+    learning rate is its initial value / (1 + t / RATE_HALF_LIFE). Raises UserError if `start` is
+    not a strategy of the indexed game, or for joint buckets.
     """
 
     saved = ("weight", "square", "best")
@@ -122,7 +125,7 @@ class NashConvDescent(IterativeSolver):
         self.weight = self.weight - rate * gradient / (np.sqrt(mean) + EPSILON)
 
     def average(self) -> Array:
-        """Return the best strategy so far (N, A), by NashConv."""
+        """Return the strategy (N, A) with the lowest NashConv so far."""
         return self.best
 
     def load(self, state: Mapping[str, Array]) -> None:
@@ -137,12 +140,12 @@ def _check_independent(game: IndexedGame) -> None:
 
 
 def _table(game: IndexedGame, sigma: Array) -> Array:
-    """Return a strategy (N, A) as (N / K, A, K), the layout of the kernels."""
+    """Convert a strategy (N, A) to (N / K, A, K), the layout of the compiled functions."""
     return values.kernel_tables(game, sigma[None])[..., 0]
 
 
 def _from_table(game: IndexedGame, table: Array) -> Array:
-    """Return a kernel's table (N / K, A, K) as a strategy (N, A)."""
+    """Convert a table (N / K, A, K) of the compiled functions to a strategy (N, A)."""
     return table.transpose(0, 2, 1).reshape(game.legal.shape)
 
 
@@ -210,9 +213,10 @@ def _reach(layout, sigma, who):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_action_values(layout, sigma, others, weight, who, gains):  # type: ignore[no-untyped-def]
-    """Add the counterfactual values of a seat's actions to gains (N / K, A, K).
+    """Add the counterfactual values of a seat's actions to `gains` (N / K, A, K).
 
-    `others` (B, K) is the other seat's reach by bucket; `weight` (B, K) scales each node.
+    `others` (B, K) is the other seat's reach of each node by bucket. `weight` (B, K) scales each
+    node's values.
     """
     buckets = layout.start.shape[1]
     value = np.zeros((len(layout.node), buckets))
@@ -239,7 +243,10 @@ def _add_action_values(layout, sigma, others, weight, who, gains):  # type: igno
 
 @njit(cache=True)
 def _terminal_value(layout, i, others, who, value):  # type: ignore[no-untyped-def]
-    """Set the value of an end by own bucket: its payoff summed over the other seat's buckets."""
+    """Set the values of a terminal node by own bucket.
+
+    The value is the payoff, summed over the other seat's buckets with their reach.
+    """
     buckets, stake = layout.start.shape[1], layout.stake[i]
     fixed = 0.0
     for j in range(buckets):

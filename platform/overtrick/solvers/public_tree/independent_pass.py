@@ -1,7 +1,7 @@
 """Values of strategies on a bucketed game with independent buckets, in one depth-first pass.
 
 Only the nodes between the root and the current node are in memory, so that the arrays stay in the
-processor's nearest cache. Strategies are (N / K, A, K, M): M of them side by side.
+processor's nearest cache. M strategies are evaluated together, as an array (N / K, A, K, M).
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from overtrick.core import Array, BucketedGame
 
 
 class Layout(NamedTuple):
-    """Arrays of a bucketed game for the kernels: nodes in preorder, tables from each seat's
-    side.
-    """
+    """Bucketed game for the compiled functions: nodes in preorder, tables for each seat."""
 
     node: Array  # (B,) number of the node in the BucketedGame
     parent: Array  # (B,) position of the parent in this order, -1 for the root
@@ -25,16 +23,16 @@ class Layout(NamedTuple):
     edge: Array  # (B,) action on the edge into the node
     seat: Array  # (B,) seat that acts, negative at an end
     row: Array  # (B,) information index, -1 at an end
-    move: Array  # (B,) number of chance's bucket transition before the node, -1 for none
+    move: Array  # (B,) index in `moves` of the bucket transition before the node, -1 for none
     gain: Array  # (B,)
     stake: Array  # (B,)
     start: Array  # (2, K) probability of each seat's first bucket; joint (2, K, K), own first
     moves: Array  # (rounds - 1, K, K); joint (2, rounds - 1, K, K, K, K), own buckets first
-    pay: Array  # (2, K, K) payoff of a showdown for a stake of 1, own bucket first
+    pay: Array  # (2, K, K) each seat's payoff of a showdown for a stake of 1, own bucket first
 
 
 def make_layout(game: BucketedGame, index: Array) -> Layout:
-    """Return the kernel arrays of a bucketed game for strategies of an information index (B,)."""
+    """Return the arrays of a bucketed game for strategies of an information index (B,)."""
     node: list[int] = []
     parent: list[int] = []
     depth: list[int] = []
@@ -79,15 +77,15 @@ def make_layout(game: BucketedGame, index: Array) -> Layout:
 def evaluate_independent(lay, sigma, seat, best, strategies, first, reply):  # type: ignore[no-untyped-def]
     """Return (M,) a seat's value under M strategies, or its best-response value to each.
 
-    Buckets must be independent, so that a seat's own bucket carries no information about the
-    other's. `strategies` is M, or None for M = 1, which compiles to a faster form. `reply` is
-    filled with the best response to the first strategy, at index first[node] + own bucket; an empty
-    array is not filled.
+    Buckets must be independent, so that a seat's own bucket carries no information about the other
+    seat's bucket. `strategies` is M, or None for M = 1, which compiles to a faster form. `reply` is
+    filled with the best response to the first strategy, at index first[node] + own bucket. An empty
+    `reply` is not filled.
     """
     width = 1 if strategies is None else strategies
     levels, buckets = lay.depth.max() + 1, lay.start.shape[1]
     belief = np.zeros((levels, buckets, width))  # reach of the other seat's buckets
-    belief_depth = np.zeros(levels, np.int32)  # depth whose entry holds a node's belief
+    belief_depth = np.zeros(levels, np.int32)  # index in `belief` of each depth's current belief
     value = np.zeros((levels, buckets, width))  # counterfactual, by own bucket
     scratch, node_at = np.zeros((buckets, width)), np.zeros(levels, np.int32)
     for k in range(buckets):
@@ -132,7 +130,7 @@ def evaluate_independent(lay, sigma, seat, best, strategies, first, reply):  # t
 
 @njit(cache=True, inline="always")
 def _multiply_probability(table, d, source, sigma, row, action, width):  # type: ignore[no-untyped-def]
-    """Set a table's entry at depth d to the entry `source` times the probability of an action."""
+    """Set table[d] to table[source] times the probability of one action in one row of sigma."""
     for k in range(table.shape[1]):
         for m in range(width):
             table[d, k, m] = table[source, k, m] * sigma[row, action, k, m]
@@ -140,7 +138,7 @@ def _multiply_probability(table, d, source, sigma, row, action, width):  # type:
 
 @njit(cache=True, inline="always")
 def _multiply_matrix(table, d, source, weight, scratch, width):  # type: ignore[no-untyped-def]
-    """Set a table's entry at depth d to a matrix (K, K) times the entry `source`."""
+    """Set table[d] to the matrix `weight` (K, K) times table[source]."""
     for k in range(table.shape[1]):
         for m in range(width):
             scratch[k, m] = 0
@@ -155,7 +153,10 @@ def _multiply_matrix(table, d, source, weight, scratch, width):  # type: ignore[
 
 @njit(cache=True, inline="always")
 def _terminal_value(belief, source, value, d, gain, stake, pay, seat, scratch, width):  # type: ignore[no-untyped-def]
-    """Set the value of an end by own bucket: its payoff summed over the other seat's buckets."""
+    """Set the values of a terminal node by own bucket.
+
+    The value is the payoff, summed over the other seat's buckets with their reach.
+    """
     for m in range(width):
         scratch[0, m] = 0
     for j in range(belief.shape[1] if gain != 0 else 0):

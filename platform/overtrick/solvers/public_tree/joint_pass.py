@@ -1,8 +1,8 @@
-"""Values of strategies on a bucketed game whose buckets chance moves jointly.
+"""Values of strategies on a bucketed game in which chance moves both seats' buckets jointly.
 
-A seat's own buckets carry information about the other's, so tables have an entry for each own
-history: the latest bucket, and `past`, a number for the earlier ones. The other seat's actions
-within a round only scale the columns of the table at the start of the round.
+A seat's own buckets carry information about the other seat's buckets. Tables therefore have an
+entry for each own history: the latest bucket, and `past`, a number for the earlier buckets. Within
+a round the other seat's actions only scale the columns of the table at the start of the round.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from numba import njit
 def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-untyped-def]
     """Return a seat's value under one strategy (N / K, A, K), or its best-response value.
 
-    `reply` is filled with the best response, at index first[node] + own history; an empty array is
-    not filled.
+    `reply` is filled with the best response, at index first[node] + own history. An empty `reply`
+    is not filled.
     """
     levels, buckets = lay.depth.max() + 1, lay.pay.shape[1]
     rounds = lay.moves.shape[1] + 1
     size = buckets ** (rounds - 1)
     table = np.zeros((rounds, buckets, buckets, size))  # other's bucket, own, earlier own buckets
-    reach = np.ones((levels, buckets))  # the other's action probabilities in this round, by bucket
+    reach = np.ones((levels, buckets))  # other seat's action probabilities of this round, by bucket
     value = np.zeros((levels, buckets, size))  # counterfactual
     node_at, stage = np.zeros(levels, np.int32), np.zeros(levels, np.int32)
     table[0, :, :, 0] = lay.start[seat].T
@@ -61,7 +61,10 @@ def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-unt
 
 @njit(cache=True)
 def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
-    """Compute the table of the next round; move is (own, other, own after, other after)."""
+    """Compute the table of the next round from that of round `stage`.
+
+    `move` is the transition (own, other, own after, other after).
+    """
     buckets = len(reach)
     size = buckets**stage
     table[stage + 1] = 0
@@ -78,7 +81,7 @@ def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _terminal_value(table, payoff, value, size):  # type: ignore[no-untyped-def]
-    """Set the value of an end with payoff (K, K), own bucket first."""
+    """Set the value of a terminal node with payoff (K, K), own bucket first."""
     for k in range(len(payoff)):
         value[k, :size] = 0
         for j in range(len(payoff)):
@@ -89,7 +92,7 @@ def _terminal_value(table, payoff, value, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _sum_latest_bucket(value, size):  # type: ignore[no-untyped-def]
-    """Sum values over the latest own bucket, so that the one before it becomes the latest."""
+    """Sum values over the latest own bucket, so that the bucket before it becomes the latest."""
     buckets = len(value)
     summed = np.zeros(buckets * size)
     for own in range(buckets):

@@ -1,14 +1,15 @@
 """Exact expected values, best responses and NashConv on bucketed games.
 
-The computation visits public nodes only and keeps a number for each private bucket. With
-independent buckets, the public actions alone determine a seat's belief about the other's bucket
-(Johanson et al. 2011, "Accelerating best response calculation in large extensive games"). Where
-chance moves both seats' buckets jointly, it keeps a number for each history of own buckets.
+The computation visits only the nodes of the public tree and keeps a number for each private bucket.
+With independent buckets, the public actions alone determine a seat's belief about the other seat's
+bucket (Johanson et al. 2011, "Accelerating best response calculation in large extensive games").
+Where chance moves both seats' buckets jointly, the computation keeps a number for each history of
+own buckets.
 
-A strategy sigma is (N, A) float64 for both seats, 0 at illegal actions. Its row is `information
-index x K + bucket`. The information index (B,) of a public node says what a seat remembers of the
-public actions; it is -1 at ends. Several strategies are (M, N, A), and results then have a leading
-axis M.
+A strategy sigma is (N, A) float64 for both seats, 0 at illegal actions. The information index (B,)
+numbers the classes of public nodes that a strategy tells apart; it is -1 at terminal nodes. The row
+of sigma is `information index x K + bucket`. M strategies are (M, N, A); results then have a
+leading axis M.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from overtrick.solvers.public_tree.joint_pass import evaluate_joint
 STRATEGIES_PER_PASS = 32
 """Largest number of strategies evaluated in one pass, so that its arrays stay in the cache."""
 
-NO_REPLY = np.zeros(0, np.int8)
+NO_REPLY = np.zeros(0, np.int8)  # for calls that need no best response
 
 
 @dataclass(frozen=True)
@@ -49,17 +50,18 @@ class IndexedGame:
 
     @cached_property
     def states(self) -> Array:
-        """(B,) number of private states of the seat to act, 0 at ends.
+        """(B,) number of private states of the acting seat in a best response; 0 at terminal nodes.
 
-        With independent buckets the private state is the bucket. With joint buckets it is the sum
-        of bucket_r x K^r over the rounds r so far, because a best response remembers its buckets.
+        With independent buckets the private state is the bucket. With joint buckets a best response
+        remembers its earlier buckets; the state is then the sum of bucket_r x K^r over the rounds r
+        so far.
         """
         remembered = self.rules.round + 1 if self.rules.joint else np.ones_like(self.rules.round)
         return np.where(self.rules.seat >= 0, self.buckets**remembered, 0)
 
     @cached_property
     def first(self) -> Array:
-        """(B,) index of each node's first private state in a best response."""
+        """(B,) index in a best response of each node's first private state."""
         return np.cumsum(self.states) - self.states
 
 
@@ -72,18 +74,20 @@ def public_node_index(game: BucketedGame) -> Array:
 def index_game(game: BucketedGame, index: Array | None = None) -> IndexedGame:
     """Combine a bucketed game with an information index (B,); None distinguishes all public nodes.
 
-    Raises UserError unless the index numbers the nodes at which a seat acts from 0 without gaps,
-    and nodes of equal number have the same seat and the same legal actions.
+    Raises UserError unless the index numbers the nodes at which a seat acts from 0 without gaps.
+    Raises UserError also if nodes of equal number differ in the acting seat or the legal actions.
     """
     index = public_node_index(game) if index is None else np.asarray(index)
     acts = game.seat >= 0
     if index.shape != acts.shape or not np.issubdtype(index.dtype, np.integer):
-        raise UserError(f"an index must be ({len(acts)},) whole numbers, one a public node")
+        raise UserError(f"an index must be ({len(acts)},) integers, one for each public node")
     if ((index >= 0) != acts).any():
-        raise UserError("an index must be -1 at the ends of the game and 0 or more elsewhere")
+        raise UserError("an index must be -1 at terminal nodes and 0 or more elsewhere")
     numbers, node, back = np.unique(index[acts], return_index=True, return_inverse=True)
     if (numbers != np.arange(len(numbers))).any():
-        raise UserError(f"an index must number from 0 without a gap: {len(numbers)} numbers occur")
+        raise UserError(
+            f"an index must use all numbers from 0 without a gap: it has {len(numbers)} numbers"
+        )
     seat, legal = game.seat[acts], game.after[acts] >= 0
     equal = (legal == legal[node][back]).all(axis=1) & (seat == seat[node][back])
     if not equal.all():
@@ -124,12 +128,11 @@ def expected(game: IndexedGame, sigma: Array) -> Array:
 
 
 def nash_conv(game: IndexedGame, sigma: Array) -> Array:
-    """Return NashConv, () or (M,) points: the sum of both best-response values, 0 at an
-    equilibrium.
+    """Return NashConv, () or (M,) points: the sum of best-response values, 0 at an equilibrium.
 
-    The values of sigma itself cancel in a zero-sum game. The responder distinguishes all public
-    nodes and remembers all of its buckets, whatever the index. Raises UserError if sigma is no
-    strategy of the indexed game.
+    The values of sigma itself cancel in a zero-sum game. The best response distinguishes all public
+    nodes and remembers all its buckets, even where the index merges them for sigma. Raises
+    UserError if sigma is not a strategy of the indexed game.
     """
     check_strategy(game, sigma)
     return _values(game, sigma, best=True).sum(axis=-1)
@@ -138,9 +141,9 @@ def nash_conv(game: IndexedGame, sigma: Array) -> Array:
 def best_response(game: IndexedGame, sigma: Array, seat: int) -> tuple[float, Array]:
     """Compute a best response of one seat to the other seat's strategy in sigma (N, A).
 
-    Returns its value in points and, as int8, the best action of each private state, ordered as
-    `IndexedGame.first` says; -1 where the other seat acts. Of equally good actions it takes the
-    first.
+    Returns its value in points, and as int8 the best action of each private state. The states of a
+    node start at `IndexedGame.first`. Entries of the other seat's nodes are -1. Among equally good
+    actions the response takes the first.
     """
     value, reply = best_responses(game, sigma)
     mover = np.repeat(game.rules.seat, game.states)
@@ -148,18 +151,19 @@ def best_response(game: IndexedGame, sigma: Array, seat: int) -> tuple[float, Ar
 
 
 def best_responses(game: IndexedGame, sigma: Array) -> tuple[Array, Array]:
-    """Return (2,) the best-response value of each seat, and both best responses as one int8
-    array.
+    """Return (2,) the best-response value of each seat, and the actions of both best responses.
+
+    The actions are one int8 array over the private states of all nodes.
     """
     check_strategy(game, sigma)
     if sigma.ndim > 2:
-        raise UserError(f"best responses are found to one strategy at a time, not to {len(sigma)}")
+        raise UserError(f"best_responses takes one strategy (N, A), not {len(sigma)}")
     reply = np.zeros(int(game.states.sum()), np.int8)
     return _values(game, sigma, True, reply), reply
 
 
 def kernel_tables(game: IndexedGame, sigma: Array) -> Array:
-    """Return strategies (M, N, A) as (N / K, A, K, M), the layout of the kernels."""
+    """Convert strategies (M, N, A) to (N / K, A, K, M), the layout of the compiled functions."""
     strategies, _, actions = sigma.shape
     table = sigma.reshape(strategies, -1, game.buckets, actions).transpose(1, 3, 2, 0)
     return np.ascontiguousarray(table, np.float64)
