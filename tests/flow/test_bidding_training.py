@@ -311,7 +311,7 @@ def test_a_loss_that_is_no_number_stops_training_with_one_line(folder: str):
     broken = {name: np.full_like(v, np.nan) if name.endswith(".w0") else v
               for name, v in state.items()}  # fmt: skip
     trainer.load(broken)
-    with pytest.raises(RunError, match=r"the loss is nan in iteration 2: .* try a smaller rate"):
+    with pytest.raises(RunError, match=r"the loss is nan in iteration 2: .* try a smaller learning rate"):
         trainer.step()
 
 
@@ -387,7 +387,7 @@ def test_a_run_that_diverges_stops_at_once_and_goes_on_with_a_smaller_rate(
     trainer.step()
     good = trainer.state()
     begun_at(tmp_path, good)
-    assert "in iteration 2: the weights of the last checkpoint stand" in str(ended(3, 1e30))
+    assert "in iteration 2: the last checkpoint is still valid" in str(ended(3, 1e30))
     assert not list(tmp_path.rglob("error.txt"))  # where Tune counts how often it began again
     kept = RunFolder(tmp_path).checkpoints().state()
     assert all(np.array_equal(value, kept[name]) for name, value in good.items())

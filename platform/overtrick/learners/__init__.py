@@ -1,1 +1,1 @@
-"""Learning algorithms: trajectories or labelled examples in, network weights or tables out."""
+"""Learning algorithms: from trajectories or labelled examples to network weights or tables."""

@@ -1,4 +1,4 @@
-"""Prefixes of the array names in a checkpoint, one for each part of a learner."""
+"""Names of arrays in a checkpoint: one prefix for each component of a learner."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from overtrick.core import Array
 
 
 def prefixed(prefix: str, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays under the names `PREFIX.NAME`."""
+    """Return the arrays with `PREFIX.` in front of their names."""
     return {f"{prefix}.{name}": value for name, value in values.items()}
 
 
 def unprefixed(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays whose names begin with `PREFIX.`, without that prefix."""
+    """Return the arrays whose names begin with `PREFIX.`, with the prefix removed."""
     start = f"{prefix}."
     return {n.removeprefix(start): v for n, v in state.items() if n.startswith(start)}

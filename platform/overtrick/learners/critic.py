@@ -16,7 +16,7 @@ from overtrick.policies.forward_pass import Weights, forward, tensors
 
 
 class Critic:
-    """Network that predicts the discounted return of a decision, trained by Adam."""
+    """Network that predicts the discounted return from a decision, trained by Adam."""
 
     def __init__(self, inputs: int, hidden: Sequence[int], rng: Generator, rate: float) -> None:
         self.adam = Adam(initial_weights([inputs, *hidden, 1], rng, head=0.1), rate)
@@ -27,8 +27,9 @@ class Critic:
         return to_arrays(self.adam.params)
 
     def fit(self, features: Array, returns: Array, rng: Generator, epochs: int = 2) -> float:
-        """Regress features (D, F) on returns (D,); return the mean squared error of the last
-        epoch.
+        """Train the network to predict `returns` (D,) from `features` (D, F).
+
+        Returns the mean squared error of the last epoch.
         """
         x, y = torch.from_numpy(features), torch.from_numpy(returns.astype(np.float32))
         loss = 0.0
@@ -44,6 +45,6 @@ class Critic:
 
 
 def predict(weights: Weights, features: Array) -> Array:
-    """Return (D,) returns that a critic's weights predict from features (D, F)."""
+    """Return (D,) the returns that a critic's weights predict from `features` (D, F)."""
     with torch.inference_mode():
         return forward(tensors(weights), torch.from_numpy(features))[:, 0].double().numpy()

@@ -33,17 +33,18 @@ def initial_policy_weights(
 
 
 def initial_weights(sizes: Sequence[int], rng: Generator, head: float = 1.0) -> Weights:
-    """Draw weights (float32) for layers of the given sizes (F, hidden ..., out).
+    """Draw float32 weights of a network with layers of the given sizes (F, hidden ..., out).
 
-    Hidden layers have variance 2 / fan-in (He et al. 2015) and biases are 0. The last layer has
-    standard deviation head / sqrt(fan-in): a larger head makes a random policy less uniform.
+    Weights of hidden layers have variance 2 / fan-in (He et al. 2015); biases are 0. Weights of the
+    last layer have standard deviation `head` / sqrt(fan-in). A larger `head` makes a random policy
+    less uniform.
     """
     weights: Weights = {}
     for layer, (fan_in, out) in enumerate(itertools.pairwise(sizes)):
         scale = head / np.sqrt(fan_in) if layer == len(sizes) - 2 else np.sqrt(2 / fan_in)
         weights[f"w{layer}"] = rng.normal(0, scale, (fan_in, out)).astype(np.float32)
         weights[f"b{layer}"] = np.zeros(out, np.float32)
-    # sums and draws go in the order of the names, which files sort
+    # sorted as in files: the order decides rounding and the random draws
     return dict(sorted(weights.items()))
 
 
@@ -55,12 +56,17 @@ def random_networks(
     rng: Generator,
     log_std: Array | None = None,
 ) -> Weights:
-    """Return the weights (count, ...) of random networks; most play nearly uniformly.
+    """Return the weights (count, ...) of random policy networks; most play nearly uniformly.
 
-    `sizes`: units of each layer. Each network multiplies the last layer's weights and biases by the
-    squares of uniform numbers. `head_scale`: largest scale of these weights. `bias_std`: largest
-    standard deviation of these biases, in logits or mean moves. `log_std`: logarithms of the
-    standard deviations of moves, in games of real vectors.
+    The last layer's weights and biases of each network are multiplied by the squares of random
+    numbers from 0 to 1.
+
+    - `sizes`: units of each layer.
+    - `head_scale`: largest scale of the last layer's weights.
+    - `bias_std`: largest standard deviation of the last layer's biases. The unit is that of the
+      outputs: logits, or mean components of a continuous action.
+    - `log_std`: logarithms of the standard deviations of continuous actions; None for discrete
+      actions.
     """
     weights = stack([initial_weights(sizes, rng, head_scale) for _ in range(count)])
     last = len(sizes) - 2
@@ -70,4 +76,4 @@ def random_networks(
     weights[f"b{last}"] = (biases * factors[1, :, None]).astype(np.float32)
     if log_std is not None:
         weights[LOG_STD] = np.repeat(log_std[None], count, axis=0)
-    return dict(sorted(weights.items()))  # the order of names in files decides sums and draws
+    return dict(sorted(weights.items()))  # sorted as in files: the order decides rounding and draws

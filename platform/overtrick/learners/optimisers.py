@@ -33,7 +33,7 @@ class Optimizer:
         self._optimizer.step()
 
     def set_learning_rate(self, rate: float) -> None:
-        """Set the learning rate of later steps; it is not part of the state."""
+        """Set the learning rate of later steps; the rate is not part of the state."""
         for group in self._optimizer.param_groups:
             group["lr"] = rate
 

@@ -1,4 +1,4 @@
-"""Conversions of network weights: numpy arrays, torch tensors, stacks of networks, flat vectors."""
+"""Conversions of network weights: numpy arrays, torch tensors, stacked networks, flat vectors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Params = dict[str, Tensor]
 
 
 def stack(members: Sequence[Weights]) -> Weights:
-    """Stack networks of one shape into a batch of weights with the member as leading axis."""
+    """Stack networks of equal shape; the result has a leading axis of members."""
     return {name: np.stack([m[name] for m in members]) for name in members[0]}
 
 
 def repeat(weights: Weights, members: int) -> Weights:
-    """Repeat one network as a batch of equal members, with the member as leading axis."""
+    """Repeat one network `members` times; the result has a leading axis of members."""
     return {name: np.repeat(value[None], members, axis=0) for name, value in weights.items()}
 
 

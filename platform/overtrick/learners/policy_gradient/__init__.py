@@ -1,1 +1,1 @@
-"""Policy-gradient learners (PPO, TRPO, MAML) and what they share: samples, advantages, losses."""
+"""Policy-gradient learners (PPO, TRPO, MAML) and their common samples, advantages and losses."""

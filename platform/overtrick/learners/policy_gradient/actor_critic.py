@@ -37,8 +37,8 @@ from overtrick.policies.network import network_policy
 class PolicyOptimizer(Protocol):
     """Algorithm that improves policy weights on a surrogate objective.
 
-    The surrogate maps weights to the policy, so it may contain adaptation steps (MAML), of which
-    the optimiser knows nothing.
+    The surrogate maps weights to the policy's output. It may contain adaptation steps (MAML); these
+    are invisible to the optimiser.
     """
 
     step: float  # KL bound of TRPO, Adam's learning rate of PPO; a schedule may change it
@@ -56,19 +56,22 @@ class PolicyOptimizer(Protocol):
 
 
 POLICY_OPTIMIZERS: dict[str, Callable[[float, float], PolicyOptimizer]] = {"trpo": Trpo, "ppo": Ppo}
-"""Policy optimisers by name, made from (step, entropy coefficient): TRPO's KL bound in nats or
-PPO's learning rate, and points a nat.
+"""Policy optimisers by name, each made from (step, entropy coefficient).
+
+The step is TRPO's KL bound in nats or PPO's learning rate. The coefficient is in points per nat.
 """
 
 
 @dataclass(eq=False)
 class ActorCritic:
-    """Actor-critic learner with generalised advantage estimation.
+    """Actor-critic learner with generalised advantage estimation (GAE).
 
-    `features` maps observations to network inputs. `gamma` (0 to 1) is the discount a decision,
-    `lam` (0 to 1) the parameter of GAE. `critic_note` names the note of the trajectories that the
-    critic sees instead of the features (None: the features). `minibatches` is the number of groups
-    into which PPO divides the games of a batch.
+    - `features`: function from observations to network inputs.
+    - `gamma` (0 to 1): discount per decision.
+    - `lam` (0 to 1): lambda of GAE.
+    - `critic_note`: name of the extra array in the trajectories that the critic sees instead of the
+      features; None: the features.
+    - `minibatches`: number of groups into which PPO divides the games of a batch.
     """
 
     features: Callable[[Observations], Array]
@@ -81,7 +84,7 @@ class ActorCritic:
     minibatches: int = 1
 
     def policy(self, explore: bool = True) -> Any:
-        """Return the stochastic policy; it explores by sampling, whatever `explore` is."""
+        """Return the stochastic policy. It samples its actions whether or not `explore` is set."""
         return network_policy(self.features, self.theta)
 
     def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
@@ -112,8 +115,9 @@ class ActorCritic:
     def improve(
         self, surrogate: Surrogate, features: Array, returns: Array, rng: Generator
     ) -> dict[str, float]:
-        """Improve the policy on a surrogate, then fit the critic to its inputs (D, F) and `returns`
-        (D,).
+        """Improve the policy on a surrogate, then fit the critic; return metrics.
+
+        `features` (D, F) are the critic's inputs and `returns` (D,) its targets.
         """
         theta, metrics = self.optimizer.improve(tensors(self.theta), surrogate, rng)
         self.theta = to_arrays(theta)
@@ -125,9 +129,7 @@ class ActorCritic:
         return {**prefixed("policy", self.theta), **prefixed("critic", self.critic.weights)}
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays of a checkpoint: policy, critic with its optimiser, and policy
-        optimiser.
-        """
+        """Return the arrays of a checkpoint: policy, critic and the states of both optimisers."""
         return {
             **prefixed("policy", self.theta),
             **prefixed("critic", self.critic.adam.state()),
@@ -142,7 +144,7 @@ class ActorCritic:
 
 
 def _surrogate(sample: PolicyGradientSample, minibatches: tuple[Surrogate, ...] = ()) -> Surrogate:
-    """Return the surrogate of weights that played all tasks of a sample themselves."""
+    """Return the surrogate objective for weights that collected all tasks of a sample."""
 
     def policy(theta: Params) -> Tensor:
         tasks = len(sample.weight)

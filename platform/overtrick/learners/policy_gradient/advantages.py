@@ -9,15 +9,15 @@ from overtrick.core import Array, Trajectories
 
 
 def discounted_returns(batch: Trajectories, gamma: float) -> Array:
-    """Return (D,) discounted points from each decision to the end of its game, for its own seat."""
+    """Return (D,) the discounted points of the acting seat from each decision to the game's end."""
     return _backwards(batch.reward, np.zeros(len(batch)), batch.last, gamma, 1.0)
 
 
 def generalised_advantages(batch: Trajectories, values: Array, gamma: float, lam: float) -> Array:
     """Return (D,) generalised advantage estimates (Schulman et al. 2016, eq. 16).
 
-    `values` (D,) are a baseline's predictions. With lam = 1 it is the discounted return less the
-    baseline. All games are complete, so no value is bootstrapped after the last decision.
+    `values` (D,) are a baseline's predictions. With `lam` = 1 the estimate is the discounted return
+    minus the baseline. All games are complete, so no value is bootstrapped after the last decision.
     """
     return _backwards(batch.reward, values, batch.last, gamma, lam)
 
@@ -25,13 +25,13 @@ def generalised_advantages(batch: Trajectories, values: Array, gamma: float, lam
 def subtract_leave_one_out_mean(
     advantage: Array, infoset: Array, member: Array, games: float
 ) -> Array:
-    """Subtract a leave-one-out baseline from advantages (D,).
+    """Subtract a leave-one-out baseline from advantages (D,), by member and information set.
 
     The baseline of a decision is the mean advantage of the same member's other games at the same
-    information set, counted together with `games` further games of advantage 0. It contains what
-    the first baseline does not know about this opponent. A game reaches an information set at most
-    once, so its own return is not in its baseline, which therefore adds no bias (leave-one-out, as
-    Kool et al. 2019, "Buy 4 REINFORCE samples, get a baseline for free!").
+    information set. The mean is shrunk towards 0 by `games` pseudo-observations of advantage 0. It
+    corrects for what an earlier baseline misses about this particular opponent. A game reaches an
+    information set at most once, so its own return is not in its baseline. The baseline therefore
+    adds no bias (Kool et al. 2019, "Buy 4 REINFORCE samples, get a baseline for free!").
     """
     _, row = np.unique(member * (int(infoset.max(initial=0)) + 1) + infoset, return_inverse=True)
     total, count = np.bincount(row, advantage), np.bincount(row)

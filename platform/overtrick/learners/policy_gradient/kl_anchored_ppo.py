@@ -27,11 +27,11 @@ from overtrick.policies.forward_pass import Weights, masked_log_softmax, tensors
 
 
 class KlAnchoredPolicy:
-    """Policy network that starts as a teacher's copy and improves by PPO with a teacher-KL penalty.
+    """Policy network that starts as a copy of a teacher and improves by PPO with a KL penalty.
 
-    The penalty keeps the policy near the teacher, so that partners who know the teacher's
-    conventions still understand it. `config` is the architecture of both networks. `minibatches` is
-    the number of groups into which PPO divides the games.
+    The penalty on the KL divergence from the teacher keeps the policy near it, so that partners who
+    know the teacher's conventions still understand the policy. `config` is the architecture of both
+    networks. `minibatches` is the number of groups into which PPO divides the games.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class KlAnchoredPolicy:
     ) -> dict[str, float]:  # fmt: skip
         """Update the policy once from decisions in `games` games; return metrics.
 
-        `features` (D, F), `legal` (D, A), `action` (D,), `advantage` (D,) in points, and `game`
-        (D,), the number of each decision's game.
+        `features` are (D, F), `legal` (D, A), `action` (D,) and `advantage` (D,) in points. `game`
+        (D,) is the number of each decision's game.
         """
         n = min(self.minibatches, games)
         credit = np.zeros(legal.shape)
         credit[np.arange(len(action)), action] = advantage * n / games
         weight = np.full(len(action), n / games)
-        logp = np.zeros(legal.shape)  # replaced below by the policy's own
+        logp = np.zeros(legal.shape)  # placeholder; the policy's log-probabilities follow below
         rows = sample_tensors(padded_sample(features, legal, logp, credit, weight, game % n, n))
         assert isinstance(rows, DiscreteTensors)
         with torch.no_grad():
@@ -81,7 +81,7 @@ class KlAnchoredPolicy:
         )
 
     def _output(self, theta: Params, sample: DiscreteTensors) -> Tensor:
-        """Return (M, R, A) log-probabilities of weights on a sample's rows."""
+        """Return (M, R, A) log-probabilities of a sample's actions under the weights `theta`."""
         logits_of_rows = logits(theta, sample.features.flatten(0, 1), self.config)
         return masked_log_softmax(logits_of_rows.view(*sample.weight.shape, -1), sample.legal)
 

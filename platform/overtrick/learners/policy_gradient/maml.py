@@ -23,11 +23,11 @@ from overtrick.learners.weights import Params
 def adapt(
     params: Params, sample: PolicyGradientSample, step: float, second_order: bool = False
 ) -> Params:
-    """Take one inner step: params (M, ...) minus step x gradient of the policy-gradient loss.
+    """Take one inner step: `params` (M, ...) minus `step` x gradient of the policy-gradient loss.
 
-    Each of M tasks steps on its own games (Wu et al. 2022, eq. 4). With second_order the result
-    keeps how the gradient depends on params (their eq. 7); otherwise the gradient is a constant.
-    Dependence through params themselves is kept in both cases.
+    Each of the M tasks steps on its own games (Wu et al. 2022, eq. 4). With `second_order` the
+    result can be differentiated through the gradient too (their eq. 7); otherwise the gradient
+    counts as a constant. The result can be differentiated through `params` in both cases.
     """
     with torch.enable_grad():
         loss = policy_gradient_loss(params, sample)
@@ -45,9 +45,11 @@ def meta_surrogate(
 ) -> Surrogate:
     """Return the surrogate of initial weights theta after adaptation to M tasks (eqs. 5 to 7).
 
-    `inner` has one sample for each inner step, played by the weights before that step; outer was
-    played by the adapted weights. `fisher_subsample`: use every n-th task for TRPO's curvature.
-    `minibatches`: number of groups into which PPO divides the tasks.
+    - `inner`: one sample for each inner step, collected by the weights before that step.
+    - `outer`: sample collected by the adapted weights.
+    - `step`: learning rate of an inner step.
+    - `fisher_subsample`: TRPO computes its curvature from every n-th task.
+    - `minibatches`: number of groups into which PPO divides the tasks.
     """
     tasks = len(outer.weight)
 

@@ -28,10 +28,13 @@ from overtrick.learners.weights import Params, to_arrays
 class Ppo:
     """PPO update: several epochs of Adam steps on the clipped objective.
 
-    `step` is Adam's learning rate. `entropy_coef` is the weight of the entropy bonus, in points a
-    nat. Ratios are clipped to 1 - clip .. 1 + clip. Epochs end early once the mean KL divergence of
-    a decision exceeds target_kl nats. `teacher_kl_coef` is the penalty of the KL divergence from
-    the surrogate's teacher, in points a nat. An epoch is one step, or one a minibatch.
+    - `step`: Adam's learning rate.
+    - `entropy_coef`: weight of the entropy bonus, in points per nat.
+    - `clip`: ratios are clipped to 1 - `clip` .. 1 + `clip`.
+    - `epochs`: largest number of epochs. An epoch is one step, or one step for each minibatch.
+    - `target_kl`: epochs end early once the mean KL divergence of a decision exceeds this, in nats.
+    - `teacher_kl_coef`: weight of the KL divergence from the surrogate's teacher, in points per
+      nat.
     """
 
     step: float
@@ -45,7 +48,7 @@ class Ppo:
     def improve(
         self, theta: Params, surrogate: Surrogate, rng: Generator
     ) -> tuple[Params, dict[str, float]]:
-        """Return weights improved by the clipped objective, and the metrics kl and gain."""
+        """Return weights improved by the clipped objective, and the metrics `kl` and `gain`."""
         adam = Adam(to_arrays(theta), self.step)
         if self._moments:
             adam.load({**self._moments, **to_arrays(theta)})
@@ -67,8 +70,9 @@ class Ppo:
         }
 
     def _descend(self, adam: Adam, surrogate: Surrogate, logp: Tensor) -> None:
-        """Take one step on the clipped objective; logp is the policy's output on the surrogate's
-        rows.
+        """Take one step on the clipped objective.
+
+        `logp`: the policy's output on the rows of the surrogate's sample.
         """
         sample = surrogate.sample
         ratio = sample.ratio(logp)
@@ -81,7 +85,7 @@ class Ppo:
         adam.minimise(loss)
 
     def state(self) -> dict[str, Array]:
-        """Return the state of Adam and its weights; empty before the first update."""
+        """Return Adam's moments and weights; empty before the first update."""
         return dict(self._moments)
 
     def load(self, state: Mapping[str, Array]) -> None:

@@ -1,8 +1,9 @@
 """Policy-gradient samples: decisions of M tasks with the credit of their actions, padded.
 
-A discrete sample has a probability for each action; a continuous one has action vectors drawn from
-normal distributions. Samples are numpy arrays, so that they can cross processes; as torch tensors
-they are a `PolicyGradientSample`, which is all that an optimiser needs to know.
+A task is one policy against its opponent. A discrete sample has a probability for each action. A
+continuous sample has action vectors drawn from normal distributions. Samples are numpy arrays, so
+that they can be sent between processes. Converted to torch tensors they are a
+`PolicyGradientSample`, the interface that optimisers use.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class _DiscreteRows(Generic[ArrayT]):
 
     features: ArrayT  # (M, R, F) float32
     legal: ArrayT  # (M, R, A) bool; padding rows are all legal
-    logp: ArrayT  # (M, R, A) float32 log-probabilities of the policy that played; -inf if illegal
+    logp: ArrayT  # (M, R, A) float32 log-probabilities of the behaviour policy; -inf if illegal
     credit: ArrayT  # (M, R, A) float32 points
     weight: ArrayT  # (M, R) float32
 
@@ -40,8 +41,8 @@ class _ContinuousRows(Generic[ArrayT]):
 
     features: ArrayT  # (M, R, F) float32
     action: ArrayT  # (M, R, A) float32
-    mean: ArrayT  # (M, R, A) float32, of the policy that played
-    log_std: ArrayT  # (M, R, A) float32, of the policy that played
+    mean: ArrayT  # (M, R, A) float32, of the behaviour policy
+    log_std: ArrayT  # (M, R, A) float32, of the behaviour policy
     credit: ArrayT  # (M, R) float32 points
     weight: ArrayT  # (M, R) float32
 
@@ -49,17 +50,21 @@ class _ContinuousRows(Generic[ArrayT]):
 class DiscreteSample(_DiscreteRows[Array]):
     """Decisions of M tasks with discrete actions, padded to the longest task.
 
-    From sampled games there is a row a decision: weight is 1 / games, credit is weight x advantage
-    at the action taken. From exact values there is a row an information set: weight is its reach
-    probability, credit is weight x action probability x advantage at every action. Padding has
-    weight and credit 0.
+    There are two kinds of rows:
+
+    - From sampled games: one row for each decision. `weight` is 1 / games. `credit` is weight x
+      advantage at the action taken, 0 at other actions.
+    - From exact values: one row for each information set. `weight` is its reach probability.
+      `credit` is weight x action probability x advantage at every action.
+
+    Padding has weight and credit 0.
     """
 
 
 class ContinuousSample(_ContinuousRows[Array]):
     """Decisions of M tasks with continuous actions, padded to the longest task.
 
-    weight is 1 / games, credit is weight x advantage. Padding has weight and credit 0.
+    `weight` is 1 / games, `credit` is weight x advantage. Padding has weight and credit 0.
     """
 
 
@@ -72,7 +77,10 @@ def padded_sample(
     member: Array,
     members: int,
 ) -> DiscreteSample:
-    """Group rows (D, ...) by their member (D,) into the padded sample of M tasks."""
+    """Group rows (D, ...) by task into a padded sample of M tasks.
+
+    `member` (D,) is the task of each row, `members` the number M of tasks.
+    """
     slot = forward_pass.pad_slots(member, members)
     floats = (each.astype(np.float32) for each in (logp, credit, weight))
     columns = (pad(each, member, slot, members) for each in (features, legal, *floats))
@@ -94,9 +102,9 @@ def discrete_sample(
     """Build the sample of M members that played `games` games each.
 
     `features` (D, F), `logp` (D, A) of the members' policies, `advantage` (D,) and `member` (D,)
-    are in the order of the batch. With merge, a member's decisions at one information set become
-    one row with summed credit and weight. This changes nothing that is linear in credit, and is
-    several times smaller.
+    are in the order of the batch. With `merge`, a member's decisions at one information set become
+    one row with summed credit and weight. Merging changes no result that is linear in credit, and
+    makes the sample several times smaller.
     """
     assert batch.legal is not None
     credit = np.zeros(batch.legal.shape)
@@ -124,10 +132,11 @@ def rollout_sample(
     member: Array,
     merge: bool = False,
 ) -> DiscreteSample | ContinuousSample:
-    """Build the sample of M policies (weights with M in front) that played `games` games each.
+    """Build the sample of M policies that played `games` games each.
 
-    `features` (D, F), `advantage` (D,) and `member` (D,) are in the order of the batch. `merge`:
-    one row an information set, as in `discrete_sample`; continuous samples ignore it.
+    `params` are the policies' weights, with leading axis M. `features` (D, F), `advantage` (D,) and
+    `member` (D,) are in the order of the batch. `merge`: one row for each information set, as in
+    `discrete_sample`; continuous samples ignore it.
     """
     members = len(params["w0"])
     slot = forward_pass.pad_slots(member, members)
@@ -149,7 +158,7 @@ SampleT = TypeVar("SampleT", DiscreteSample, ContinuousSample)
 
 
 def join_samples(samples: list[SampleT]) -> SampleT:
-    """Concatenate the tasks of several samples, padded to the longest task of all."""
+    """Concatenate the tasks of several samples, padded to the longest task of all samples."""
     longest = max(s.weight.shape[1] for s in samples)
 
     def widen(name: str) -> Array:
@@ -164,10 +173,11 @@ def join_samples(samples: list[SampleT]) -> SampleT:
 
 
 class PolicyGradientSample(ABC):
-    """Sample as torch tensors, on which policies of other weights can be evaluated.
+    """Sample as torch tensors, on which policies with other weights can be evaluated.
 
-    The output of a policy is what its network says of the sample's rows: log-probabilities
-    (M, R, A) of discrete actions; mean and log standard deviation (M, R, 2A) of continuous ones.
+    The output of a policy is its network's output on the sample's rows. For discrete actions these
+    are log-probabilities (M, R, A), for continuous actions mean and log standard deviation
+    (M, R, 2A).
     """
 
     credit: Tensor
@@ -179,22 +189,22 @@ class PolicyGradientSample(ABC):
 
     @abstractmethod
     def ratio(self, output: Tensor) -> Tensor:
-        """Return probabilities of the actions over those at play, shaped like credit.
+        """Return the importance ratios: action probabilities over those of the behaviour policy.
 
-        Ratios are at most e^20, so that an action with almost no probability and no credit does not
-        produce a NaN. They are 1 at illegal actions.
+        The ratios have the shape of `credit`. They are at most e^20, so that an action with almost
+        no probability and no credit does not produce a NaN. They are 1 at illegal actions.
         """
 
     @abstractmethod
     def divergence(self, output: Tensor) -> Tensor:
-        """Return (M, R) the KL divergence from the policy that played to the output's, in nats."""
+        """Return (M, R) the KL divergence from the behaviour policy to the output's, in nats."""
 
     @abstractmethod
     def entropy(self, output: Tensor) -> Tensor:
-        """Return (M, R) the entropy of the output's policy, in nats."""
+        """Return (M, R) the entropy of the policy with this output, in nats."""
 
     def every(self, nth: int, first: int = 0) -> Self:
-        """Return the sample of every n-th task, from task `first` on."""
+        """Return the sample of every `nth` task, starting at task `first`."""
         columns = fields(self)  # type: ignore[arg-type]  # its subclasses are dataclasses
         return type(self)(*(getattr(self, column.name)[first::nth] for column in columns))
 
@@ -207,7 +217,7 @@ class DiscreteTensors(_DiscreteRows[Tensor], PolicyGradientSample):
         return masked_log_softmax(forward(params, self.features), self.legal)
 
     def ratio(self, output: Tensor) -> Tensor:
-        """Return (M, R, A) probability ratios, 1 at illegal actions."""
+        """Return (M, R, A) importance ratios, 1 at illegal actions."""
         return torch.where(self.legal, output - self.logp, 0.0).clamp(max=20).exp()
 
     def divergence(self, output: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Surrogate objective that policy optimisers improve."""
+"""Surrogate objective that policy optimisers such as TRPO and PPO improve."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from overtrick.learners.policy_gradient.sample import PolicyGradientSample
 from overtrick.learners.weights import Params
 
 Policy = Callable[[Params], Tensor]
-"""Function from weights to a policy's output on the rows of a sample; it may include adaptation."""
+"""Function from weights to a policy's output on a sample's rows; it may include adaptation."""
 
 
 @dataclass(frozen=True)
@@ -21,28 +21,29 @@ class Surrogate:
 
     sample: PolicyGradientSample
     policy: Policy
-    fisher_subsample: Surrogate | None = None  # on a subset of tasks, for TRPO's curvature
-    minibatches: tuple[Surrogate, ...] = ()  # on disjoint subsets of the tasks, for PPO
+    fisher_subsample: Surrogate | None = None  # over a subset of the tasks, for TRPO's curvature
+    minibatches: tuple[Surrogate, ...] = ()  # over disjoint subsets of the tasks, for PPO
     teacher: Tensor | None = None  # (M, R, A) log-probabilities of a teacher policy
 
     def gain(self, output: Tensor) -> Tensor:
-        """Return the estimated gain over the policy that played, in points a task (scalar)."""
+        """Return the estimated payoff gain over the behaviour policy, in points per task (scalar).
+
+        `output`: the output of the policy's network on the sample's rows. The behaviour policy is
+        the one that collected the sample.
+        """
         sample = self.sample
         return (sample.credit * sample.ratio(output)).sum() / len(sample.weight)
 
     def divergence(self, output: Tensor) -> Tensor:
-        """Return the mean KL divergence a decision from the policy that played, in nats
-        (scalar).
-        """
+        """Return the mean KL divergence from the behaviour policy in nats per decision (scalar)."""
         return self._mean(self.sample.divergence(output))
 
     def entropy(self, output: Tensor) -> Tensor:
-        """Return the mean entropy a decision, in nats (scalar)."""
+        """Return the mean entropy in nats per decision (scalar)."""
         return self._mean(self.sample.entropy(output))
 
     def teacher_kl(self, output: Tensor) -> Tensor:
-        """Return the mean KL divergence a decision from the policy to its teacher, in nats
-        (scalar).
+        """Return the mean KL divergence from the teacher in nats per decision (scalar).
 
         Only for discrete actions.
         """
@@ -58,12 +59,12 @@ class Surrogate:
 
 
 def policy_gradient_loss(params: Params, sample: PolicyGradientSample) -> Tensor:
-    """Return minus the estimated gain over the policy that played, summed over tasks.
+    """Return minus the estimated payoff gain over the behaviour policy, summed over tasks.
 
-    The gain uses importance ratios. At the policy that played, the gradient is the plain policy
-    gradient: the mean over games of the sum over decisions (Williams 1992). Its second derivative
-    accounts for the changed distribution of games (Rothfuss et al. 2019, "ProMP", eq. 6), unlike
-    that of a loss of log-probabilities. Tasks have separate weights, so each receives its own
-    gradient from the sum.
+    The gain uses importance ratios. At the behaviour policy's weights its gradient is the plain
+    policy gradient: the mean over games of the sum over decisions (Williams 1992). Its second
+    derivative accounts for the changed distribution of games (Rothfuss et al. 2019, "ProMP", eq.
+    6). The second derivative of a loss of log-probabilities does not. Tasks have separate weights,
+    so each task receives its own gradient from the sum.
     """
     return -(sample.credit * sample.ratio(sample.output(params))).sum()

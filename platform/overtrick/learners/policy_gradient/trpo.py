@@ -25,9 +25,9 @@ from overtrick.learners.weights import Params, flatten, unflatten
 class Trpo:
     """TRPO update: a natural-gradient step to the KL bound, then a backtracking line search.
 
-    `step` is the largest mean KL divergence of a decision, in nats. `entropy_coef` is the weight of
-    the entropy bonus, in points a nat. The curvature may come from a subset of the tasks (Schulman
-    et al. 2015, appendix C); the bound is checked on all of them.
+    `step` is the bound: the largest mean KL divergence of a decision, in nats. `entropy_coef` is
+    the weight of the entropy bonus, in points per nat. The curvature may be computed from a subset
+    of the tasks (Schulman et al. 2015, appendix C). The bound is checked on all tasks.
     """
 
     step: float
@@ -39,7 +39,10 @@ class Trpo:
     def improve(
         self, theta: Params, surrogate: Surrogate, rng: Generator
     ) -> tuple[Params, dict[str, float]]:
-        """Return improved weights and metrics; equal weights if no step within the bound gains."""
+        """Return improved weights and metrics.
+
+        The weights are unchanged if no step within the bound improves the objective.
+        """
         params = {n: v.detach().requires_grad_() for n, v in theta.items()}
         logp = surrogate.policy(params)
         gain_before = self._gain(surrogate, logp)
@@ -86,7 +89,10 @@ class Trpo:
 
 
 def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, steps: int) -> Tensor:
-    """Solve product(x) = b approximately for a symmetric positive definite linear map."""
+    """Solve product(x) = b approximately by `steps` conjugate-gradient steps.
+
+    `product` must be a symmetric positive definite linear map.
+    """
     x = torch.zeros_like(b)
     residual = b.clone()
     direction = b.clone()

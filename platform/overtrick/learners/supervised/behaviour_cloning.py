@@ -1,9 +1,9 @@
-"""Behaviour cloning: a network learns to predict recorded decisions, by cross-entropy.
+"""Behaviour cloning: train a network to predict recorded decisions, by cross-entropy.
 
 | here | the usual implementation |
 |---|---|
-| M networks train side by side, each on its own decisions | one network |
-| early stopping a network, on held-out decisions in the same situations | held-out situations |
+| M networks train in parallel, each on its own decisions | one network |
+| early stopping of each network, by held-out decisions of the same situations | by situations |
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """Decisions to imitate, grouped by situation; for M networks each array has M in front."""
+    """Decisions to imitate, grouped by situation.
+
+    For M networks each array has a leading axis M.
+    """
 
     features: Array  # (R, F) float32
     legal: Array  # (R, A) bool, in each row at least one
@@ -32,10 +35,10 @@ class Demonstrations:
 
 @dataclass(frozen=True)
 class CloningConfig:
-    """Length of training and batch size."""
+    """Length of training and batch size of behaviour cloning."""
 
     epochs: int  # largest number of passes over the demonstrations
-    batch: int = 512  # demonstrations a gradient step
+    batch: int = 512  # situations per gradient step
     patience: int = 10  # epochs without lower held-out cross-entropy before training ends
 
 
@@ -46,13 +49,16 @@ def clone_behaviour(
     rng: Generator,
     held_out: Array | None = None,
 ) -> tuple[Weights, Array]:
-    """Train networks on demonstrations; return their weights and cross-entropy, (M,) or () nats.
+    """Train networks on demonstrations; return their weights and mean cross-entropy in nats.
 
     `adam` holds the initial weights of one network, or of M networks that each learn from their own
-    demonstrations; it keeps its moments between calls. `held_out` has the shape of
-    demonstrations.taken: decisions in the same situations that are not trained on. If given, each
-    network's weights are those of the epoch with the lowest held-out cross-entropy, which prevents
-    overfitting, and that cross-entropy is returned. The cross-entropy is a decision's mean.
+    demonstrations; it keeps its moments between calls. The cross-entropy per decision is () or
+    (M,).
+
+    `held_out` has the shape of `demonstrations.taken` and counts decisions in the same situations
+    that are not trained on. If it is given, each network keeps the weights of the epoch with the
+    lowest held-out cross-entropy, to prevent overfitting. The returned cross-entropy is then the
+    held-out one.
     """
     features, legal = (
         torch.from_numpy(demonstrations.features),
@@ -90,10 +96,10 @@ def clone_behaviour(
 
 
 def cross_entropy(params: Params, features: Tensor, legal: Tensor, taken: Tensor) -> Tensor:
-    """Return the mean cross-entropy of the taken actions, (M,) or () nats a decision; 0 without
-    any.
+    """Return the mean cross-entropy of the taken actions, () or (M,) in nats per decision.
 
-    Its minimum is the entropy of the imitated policy, reached only by that policy's probabilities.
+    It is 0 if no action was taken. Its minimum is the entropy of the imitated policy, reached only
+    by that policy's probabilities.
     """
     logp = masked_log_softmax(forward(params, features), legal)
     log_likelihood = torch.where(legal, taken * logp.clamp(min=-100), 0.0).sum(dim=(-2, -1))

@@ -41,7 +41,8 @@ class ClassifierConfig:
 class Classifier:
     """Classifier trained by cross-entropy.
 
-    The mask `possible` (R, A) excludes classes of a row: they have probability 0.
+    The mask `possible` (R, A) marks the possible classes of each row; all others have probability
+    0.
     """
 
     def __init__(self, weights: Weights, config: ClassifierConfig) -> None:
@@ -52,7 +53,7 @@ class Classifier:
         self.noise = torch.Generator(config.device)
 
     def seed(self, rng: Generator) -> None:
-        """Seed the dropout noise of later steps; it is not part of the state."""
+        """Seed the dropout noise of later steps; the seed is not part of the state."""
         self.noise.manual_seed(int(rng.integers(2**63)))
 
     def learn(
@@ -60,10 +61,10 @@ class Classifier:
     ) -> Tensor:
         """Take one gradient step; return the mean cross-entropy before it, in nats.
 
-        `features` (R, F) float32 and `possible` (R, A) bool. `label` has the classes (R,) or, if
-        all classes are possible, their probabilities (R, A). `total_rows` is the size of the batch
-        that these rows belong to; the loss is then their sum divided by it. The loss stays on the
-        device, because reading it waits for the device.
+        `features` are (R, F) float32 and `possible` is (R, A) bool. `label` has the classes (R,)
+        or, if all classes are possible, their probabilities (R, A). If these rows are one part of a
+        larger batch, `total_rows` is the size of that batch, by which the sum of the losses is
+        divided. The loss stays on the device, because reading it waits for the device.
         """
         assert label.ndim == 1 or possible.all()
         target = label.astype(np.int64 if label.ndim == 1 else np.float32)
@@ -98,7 +99,7 @@ class Classifier:
         return torch.from_numpy(values).to(self.config.device, non_blocking=True)
 
     def check_weights(self, where: str) -> None:
-        """Raise RunError, naming `where`, if a weight is not finite."""
+        """Raise RunError if a weight is not finite; `where` is part of the message."""
         for value in self.optimizer.params.values():
             check_loss(float(value.detach().sum()), where)
 
@@ -121,16 +122,16 @@ def logits(
     config: ClassifierConfig,
     transform: HiddenTransform = None,
 ) -> Tensor:
-    """Return (R, A) float32 outputs of a network for features (R, F)."""
+    """Return (R, A) float32 outputs of a network for `features` (R, F)."""
     with torch.autocast(features.device.type, torch.bfloat16, enabled=config.bfloat16):
         return forward(params, features, config.activation, transform).float()
 
 
 def check_loss(loss: float, where: str) -> float:
-    """Return the loss. Raises RunError, naming `where`, if it is not finite."""
+    """Return a loss. Raises RunError if it is not finite; `where` is part of the message."""
     if not np.isfinite(loss):
         raise RunError(
-            f"the loss is {loss} {where}: the weights of the last checkpoint stand; "
-            "try a smaller rate"
+            f"the loss is {loss} {where}: the last checkpoint is still valid; "
+            "try a smaller learning rate"
         )
     return loss

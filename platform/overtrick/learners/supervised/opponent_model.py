@@ -1,4 +1,4 @@
-"""Opponent models: networks fitted to an opponent's decisions, and training a response to one."""
+"""Opponent models: fit networks to opponents' decisions, and train a response to a model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import Weights
 
 Simulate = Callable[[Policy, Generator], Trajectories]
-"""Function that plays a policy against a fitted model and returns the policy's trajectories."""
+"""Function that plays a policy against a fitted opponent model and returns its trajectories."""
 
 
 def fit_opponent_models(
@@ -30,11 +30,11 @@ def fit_opponent_models(
     held_out_share: float,
     rng: Generator,
 ) -> Weights:
-    """Fit M opponent models (M, ...), each a prior network trained on one opponent's decisions.
+    """Fit M opponent models (M, ...): a prior network, trained on each opponent's decisions.
 
     `decisions` has a leading axis M and counts of actions. `learning_rate` is Adam's. A random
-    held_out_share of the decisions is held out for early stopping. A model without decisions equals
-    the prior.
+    share `held_out_share` of the decisions is kept out of training, for early stopping. A model
+    without decisions equals the prior.
     """
     split_rng, learn_rng = rng.spawn(2)
     held_out = split_rng.binomial(decisions.taken.astype(np.int64), held_out_share)
@@ -46,9 +46,9 @@ def fit_opponent_models(
 def correct_by_counts(prediction: Array, taken: Array, prior_decisions: float) -> Array:
     """Combine predicted action probabilities (..., N, A) with observed counts of actions.
 
-    Returns the mean of a Dirichlet posterior whose prior is the prediction, with the weight of
-    `prior_decisions` decisions. Rarely observed information sets stay near the prediction, often
-    observed ones near their frequencies.
+    Returns the mean of a Dirichlet posterior. Its prior is the prediction, with the weight of
+    `prior_decisions` decisions. Rarely observed information sets stay near the prediction; often
+    observed ones approach the observed frequencies.
     """
     counts = taken + prior_decisions * prediction
     return counts / counts.sum(axis=-1, keepdims=True)
@@ -57,8 +57,9 @@ def correct_by_counts(prediction: Array, taken: Array, prior_decisions: float) -
 def learn_response(
     learner: ActorCritic, simulate: Simulate, iterations: int, rng: Generator
 ) -> dict[str, float]:
-    """Improve an actor-critic learner against a model for a number of iterations of simulated
-    games.
+    """Train an actor-critic learner on games simulated against an opponent model.
+
+    Returns the metrics of the last iteration.
     """
     metrics: dict[str, float] = {}
     for step_rng in rng.spawn(iterations):

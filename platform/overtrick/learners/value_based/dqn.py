@@ -42,18 +42,21 @@ from overtrick.policies import model_kinds
 from overtrick.policies.forward_pass import Weights, forward, tensors
 from overtrick.policies.memoryless import MemorylessPolicy
 
-GREEDY = "greedy"  # prefix of the weights of a Q-network in a stored model
+GREEDY = "greedy"  # prefix of a Q-network's weights in a stored model
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"huber": huber_loss, "squared": mse_loss}
 
 Values = Callable[[Mapping[str, Tensor], Tensor, Mapping[str, Tensor]], Tensor]
-"""Function from weights, features (R, F) and notes (R, ...) to action values (R, A) in points."""
+"""Function from weights, features (R, F) and notes to action values (R, A) in points.
+
+Notes are extra arrays (R, ...) of the decisions, such as a profile of the opponent.
+"""
 
 
 def mlp_values(
     params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, Tensor]
 ) -> Tensor:
-    """Return the action values of a multilayer perceptron."""
+    """Return the action values (R, A) of a multilayer perceptron; it ignores the notes."""
     return forward(params, features)
 
 
@@ -63,22 +66,24 @@ class DqnConfig:
 
     learning_rate: float  # of Adam
     steps: int  # gradient steps for each batch of games
-    batch_size: int  # decisions a gradient step
+    batch_size: int  # decisions per gradient step
     replay_capacity: int  # capacity of the replay buffer, in decisions
     target_update_interval: int  # gradient steps between updates of the target network
-    gamma: float  # discount a decision
+    gamma: float  # discount per decision
     loss: Literal["huber", "squared"]  # huber: linear beyond an error of one point
     double: bool  # double Q-learning (van Hasselt et al. 2016)
     monte_carlo: bool = False  # targets are discounted returns, not bootstrapped
 
 
 class Dqn:
-    """Q-network learner.
+    """Q-network learner: network, target network and replay buffer.
 
-    The target of a decision is its reward until the seat's next decision plus gamma times the
-    target network's value of the best legal action there; no value follows the last decision. With
-    config.monte_carlo it is the discounted sum of all later rewards. `notes` names the notes of the
-    trajectories that `values` reads, which a decision and its successor share.
+    The target of a decision is its reward until the seat's next decision, plus gamma times the
+    target network's value of the best legal action there. After the last decision no value is
+    added. With `config.monte_carlo` the target is the discounted sum of all later rewards.
+
+    `notes`: names of the extra arrays of the trajectories that are passed to `values`. They must be
+    equal for a decision and its successor.
     """
 
     def __init__(
@@ -99,13 +104,17 @@ class Dqn:
         self.gradient_steps = 0  # taken so far
 
     def policy(self, explore: bool = True, epsilon: float = 0.1) -> GreedyPolicy:
-        """Return the greedy policy; while exploring it plays a random action with probability
-        epsilon.
+        """Return the greedy policy.
+
+        With `explore` it takes a random action with probability `epsilon`.
         """
         return GreedyPolicy(self.features, self.weights(), epsilon if explore else 0.0)
 
     def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
-        """Add the decisions of whole games to the replay buffer, then take gradient steps."""
+        """Add the decisions of whole games to the replay buffer, then take gradient steps.
+
+        Returns metrics.
+        """
         reward, last = batch.reward, batch.last
         if self.config.monte_carlo:
             reward, last = discounted_returns(batch, self.config.gamma), np.ones_like(last)
@@ -170,7 +179,7 @@ class Dqn:
         return self.values(params, batch_size["features"], batch_size)
 
     def _inputs(self, batch_size: Columns) -> dict[str, Tensor]:
-        """Return rows of the replay buffer as tensors, with features instead of observations."""
+        """Convert rows of the replay buffer to tensors, with features instead of observations."""
         wanted = ("legal", "action", "reward", "last", *self.notes)
         columns = {name: torch.from_numpy(batch_size[name]) for name in wanted}
         return {**columns, "features": torch.from_numpy(self.features(observations_of(batch_size)))}
@@ -180,9 +189,7 @@ class Dqn:
         return to_arrays(self.adam.params)
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays of a checkpoint: network, target network, replay buffer, step
-        counter.
-        """
+        """Return the arrays of a checkpoint: both networks, replay buffer and step counter."""
         return {
             **prefixed("values", self.adam.state()),
             **prefixed("target", to_arrays(self.target)),
@@ -200,9 +207,11 @@ class Dqn:
 
 @dataclass(frozen=True, eq=False)
 class GreedyPolicy(MemorylessPolicy):
-    """Policy that plays the legal action of the highest value, or with probability epsilon any.
+    """Epsilon-greedy policy of a Q-network.
 
-    `notes` are inputs of `values` beside the features, equal at every decision.
+    It takes the legal action of the highest value. With probability `epsilon` it takes a uniformly
+    random legal action. `notes`: extra inputs of `values` besides the features, equal at every
+    decision.
     """
 
     features: Callable[[Observations], Array]
@@ -225,10 +234,10 @@ class GreedyPolicy(MemorylessPolicy):
 
 
 def epsilon_greedy(values: Array, legal: Array, epsilon: float) -> Array:
-    """Return (R, A) probabilities: the best legal action by values (R, A), any with probability
-    epsilon.
+    """Return (R, A) the action probabilities of the epsilon-greedy policy for action values (R, A).
 
-    Of equally good actions the first is the best.
+    With probability `epsilon` the action is uniform over the legal actions. Of equally good actions
+    the first one is the best.
     """
     best_action = np.where(legal, values, -np.inf).argmax(axis=1)
     probs = epsilon * legal / legal.sum(axis=1, keepdims=True)
@@ -237,7 +246,7 @@ def epsilon_greedy(values: Array, legal: Array, epsilon: float) -> Array:
 
 
 def greedy_policy(weights: Weights, game: Game) -> BehaviouralPolicy:
-    """Return the policy that takes the legal action of the highest value of a Q-network.
+    """Return the greedy policy of a Q-network: the legal action of the highest value.
 
     In a game with symmetric suits the network sees the suits in canonical order.
     """
@@ -246,7 +255,10 @@ def greedy_policy(weights: Weights, game: Game) -> BehaviouralPolicy:
 
 
 def _load_stored(weights: model_kinds.StoredWeights, game: Game) -> BehaviouralPolicy:
-    """Build the greedy policy of a stored Q-network. Raises UserError if it does not fit."""
+    """Build the greedy policy of a stored Q-network.
+
+    Raises UserError if the network does not fit the game.
+    """
     arrays = weights.under(GREEDY)
     model_kinds.check_network(arrays, game, weights.source)
     return greedy_policy(arrays, game)

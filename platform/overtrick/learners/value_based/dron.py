@@ -27,17 +27,20 @@ from overtrick.policies.forward_pass import Weights, forward, tensors
 from overtrick.policies.memoryless import MemorylessPolicy, MemorylessSession
 
 OPPONENT = "opponent"
-"""Note of a trajectory: the opponent's profile (D, P), as known at the start of the game."""
+"""Name of the extra array in trajectories that holds the opponent's profile (D, P).
 
-PRIOR_DECISIONS = 5.0  # observed decisions at which a frequency counts by half
+It is the profile as known at the start of the game.
+"""
+
+PRIOR_DECISIONS = 5.0  # after this many observed decisions a frequency is shrunk by half
 
 
 def opponent_profile(counts: Array) -> Array:
-    """Return profiles (M, P) float32 of M opponents from their counts of actions.
+    """Return the profiles (M, P) float32 of M opponents from the counts of their actions.
 
-    `counts` is (M, situations, A). A profile has each action's frequency in each public situation,
-    shrunk towards 0 by count / (count + PRIOR_DECISIONS); it is 0 for an opponent without observed
-    decisions.
+    `counts` is (M, situations, A). A profile holds the frequency of each action in each public
+    situation, multiplied by n / (n + PRIOR_DECISIONS) after n observed decisions there. It is 0 for
+    an opponent without observed decisions.
     """
     observed = counts.sum(axis=-1, keepdims=True)
     return (counts / (observed + PRIOR_DECISIONS)).reshape(len(counts), -1).astype(np.float32)
@@ -49,8 +52,9 @@ def initial_experts(
 ) -> Weights:  # fmt: skip
     """Draw initial weights of a mixture of experts.
 
-    `state.w0`, ... lead from features to the action values of all experts, which share their hidden
-    layers; `gate.w0`, ... lead from a profile of P numbers to a score of each expert.
+    The network `state.w0`, ... maps features to the action values of all experts, which share their
+    hidden layers. The network `gate.w0`, ... maps a profile of P numbers to a score of each expert.
+    `hidden` and `gate` are the units of their hidden layers.
     """
     state = initial_weights((inputs, *hidden, count * actions), rng)
     return {
@@ -62,8 +66,9 @@ def initial_experts(
 def mixture_of_experts(
     params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, Tensor]
 ) -> Tensor:
-    """Return (R, A) action values in points: the experts' values weighted by the gate's softmax
-    (eq. 8).
+    """Return (R, A) action values in points: the experts' values weighted by the gate's softmax.
+
+    Source: He et al. 2016, eq. 8.
     """
     value_weights, gate_weights = (
         {n.removeprefix(prefix): v for n, v in params.items() if n.startswith(prefix)}
@@ -77,7 +82,7 @@ def mixture_of_experts(
 def dron_learner(
     features: Callable[[Observations], Array], weights: Weights, config: DqnConfig
 ) -> Dqn:
-    """Make a Q-learner of `mixture_of_experts`, for trajectories with the note OPPONENT."""
+    """Make the Q-learner of a DRON; its trajectories must have the extra array OPPONENT."""
     return Dqn(features, weights, config, mixture_of_experts, (OPPONENT,))
 
 
@@ -90,9 +95,9 @@ def policy_against(
 
 @dataclass(frozen=True, eq=False)
 class DronPolicy:
-    """Epsilon-greedy policy against M opponents with known profiles (M, P).
+    """Epsilon-greedy policy of a DRON against M opponents with known profiles (M, P).
 
-    In a session of G games, games m * G / M up to (m + 1) * G / M are against opponent m.
+    In a session of G games, opponent m is met in games m * G / M to (m + 1) * G / M - 1.
     """
 
     features: Callable[[Observations], Array]
@@ -101,7 +106,10 @@ class DronPolicy:
     epsilon: float
 
     def start(self, games: int, rng: Generator) -> PolicySession:
-        """Start a session. Raises ValueError unless games is a multiple of M."""
+        """Start a session of `games` games.
+
+        Raises ValueError unless `games` is a multiple of the number of opponents.
+        """
         if games % len(self.profiles):
             raise ValueError(f"{games} games cannot be shared by {len(self.profiles)} opponents")
         return MemorylessSession(_ProfiledPolicy(self, games // len(self.profiles)), rng)

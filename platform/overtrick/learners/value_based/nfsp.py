@@ -31,26 +31,26 @@ from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
 from overtrick.policies.network import NetworkPolicy
 
 BEST_RESPONSE_NOTE = "best"
-"""Note of a trajectory: bool (D,), whether the best response made each decision."""
+"""Name of the extra array (D,) bool in trajectories: True where the best response acted."""
 
 
 @dataclass(frozen=True)
 class NfspConfig:
-    """Hyperparameters of the average policy."""
+    """Hyperparameters of the average policy's training."""
 
     learning_rate: float  # of Adam
     steps: int  # gradient steps for each batch of games
-    batch_size: int  # decisions a gradient step
+    batch_size: int  # decisions per gradient step
     reservoir_capacity: int  # capacity of the reservoir, in decisions of the best response
 
 
 class Nfsp:
     """NFSP learner: deep Q-learning of a best response, and supervised learning of its average.
 
-    In a two-player zero-sum game the average policy approaches an equilibrium as far as the
-    responses are best responses (Heinrich et al. 2015, theorem 7). The note BEST_RESPONSE_NOTE
-    marks the decisions that the best response made: these alone train the average policy, all train
-    the Q-network.
+    In a two-player zero-sum game the average policy approaches an equilibrium, as far as the
+    responses are best responses (Heinrich et al. 2015, theorem 7). All decisions train the
+    Q-network. Only the decisions of the best response, marked by BEST_RESPONSE_NOTE, train the
+    average policy.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Nfsp:
         self.reservoir = ReservoirBuffer(config.reservoir_capacity)
 
     def policy(self, explore: bool = True) -> NetworkPolicy:
-        """Return the average policy; it explores by sampling, whatever `explore` is."""
+        """Return the average policy. It samples its actions whether or not `explore` is set."""
         return NetworkPolicy(self.features, self.average())
 
     def average(self) -> Weights:
@@ -78,7 +78,7 @@ class Nfsp:
         """Train the Q-network and the average policy on the decisions of whole games."""
         best_rng, average_rng = rng.spawn(2)
         by_best_response = batch.extras[BEST_RESPONSE_NOTE]
-        # the greedy action, also where exploration played another
+        # the greedy action, also where exploration took another action
         reply = self.best.policy(explore=False).probs(batch.observations()).argmax(axis=1)
         batch_size = {**observation_columns(batch), "action": reply}
         metrics = self.best.learn(batch, best_rng)
@@ -88,7 +88,7 @@ class Nfsp:
         return metrics | self._fit_average(average_rng)
 
     def _fit_average(self, rng: Generator) -> dict[str, float]:
-        """Take cross-entropy steps on best-response actions from the reservoir."""
+        """Take cross-entropy steps on best-response actions drawn from the reservoir."""
         if not len(self.reservoir):
             return {}
         config, loss = self.config, 0.0

@@ -1,7 +1,7 @@
-"""Replay buffers of decisions: the newest ones, or a uniform sample of all.
+"""Replay buffers of decisions: one keeps the newest decisions, one a uniform sample of all.
 
-Rows are named arrays (D, ...) of one length. They are stored in arrays of fixed capacity, allocated
-when the first rows are added.
+Rows are given as named columns (D, ...) of equal length. A buffer stores them in arrays of fixed
+capacity, allocated when the first rows are added.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from numpy.random import Generator
 from overtrick.core import Array, Observations, Trajectories
 
 Columns = dict[str, Array]
-"""Named columns of one length, (D, ...) each."""
+"""Named columns of equal length, each (D, ...)."""
 
 
 class ReplayBuffer(ABC):
-    """Storage of a fixed capacity; a subclass chooses the indices of new rows."""
+    """Base class of replay buffers of fixed capacity.
+
+    A subclass chooses the indices of new rows.
+    """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -31,12 +34,13 @@ class ReplayBuffer(ABC):
 
     @abstractmethod
     def _places(self, count: int, rng: Generator) -> tuple[Array, Array]:
-        """Return the selected ones of `count` new rows, and the index of each; of equal indices the
-        last wins.
+        """Return which of `count` new rows are stored, and the index at which each is stored.
+
+        Where two rows get the same index, the later row is kept.
         """
 
     def add(self, rows: Mapping[str, Array], rng: Generator) -> None:
-        """Add rows, in their order."""
+        """Add rows in the given order."""
         count = len(next(iter(rows.values())))
         selected, indices = self._places(count, rng)
         for name, column in rows.items():
@@ -50,7 +54,7 @@ class ReplayBuffer(ABC):
         return rng.integers(len(self), size=count)
 
     def at(self, indices: Array) -> Columns:
-        """Return copies of the rows at some indices."""
+        """Return copies of the rows at the given indices."""
         return {name: column[indices] for name, column in self._rows.items()}
 
     def state(self) -> dict[str, Array]:
@@ -69,9 +73,10 @@ class ReplayBuffer(ABC):
 
 
 class RingBuffer(ReplayBuffer):
-    """Replay buffer of the newest rows; the k-th row ever added is at index k modulo the capacity.
+    """Replay buffer of the newest rows.
 
-    The row added after another one is therefore at the next index, once it has been added.
+    The k-th row ever added is at index k modulo the capacity. The index after a row therefore holds
+    the row that was added next.
     """
 
     def _places(self, count: int, rng: Generator) -> tuple[Array, Array]:
@@ -80,10 +85,10 @@ class RingBuffer(ReplayBuffer):
 
 
 class ReservoirBuffer(ReplayBuffer):
-    """Uniform sample of all rows ever added: each is stored with the same probability.
+    """Replay buffer that keeps a uniform random sample of all rows ever added.
 
-    Row k, counted from 1, takes a random index with probability capacity / k (Vitter 1985, "Random
-    sampling with a reservoir", algorithm R).
+    Every row is stored with the same probability. Row k, counted from 1, takes a random index with
+    probability capacity / k (Vitter 1985, "Random sampling with a reservoir", algorithm R).
     """
 
     def _places(self, count: int, rng: Generator) -> tuple[Array, Array]:
@@ -94,13 +99,16 @@ class ReservoirBuffer(ReplayBuffer):
 
 
 def observation_columns(batch: Trajectories) -> Columns:
-    """Return the columns from which a game can recompute features, which are many times larger."""
+    """Return the columns from which a game can recompute the features of decisions.
+
+    The features themselves are many times larger.
+    """
     assert batch.legal is not None
     return {"seat": batch.seat.astype(np.int8), "seen": batch.observation, "legal": batch.legal}
 
 
 def observations_of(rows: Mapping[str, Array]) -> Observations:
-    """Return stored rows as observations, each of a separate game."""
+    """Return stored rows as observations, each row as a separate game."""
     return Observations(
         np.arange(len(rows["seat"])), rows["seat"], rows["seen"], rows["legal"], None
     )

@@ -1,8 +1,9 @@
-"""Tabular Q-learning and SARSA on a hash table (Watkins and Dayan 1992; Rummery and Niranjan 1994).
+"""Tabular Q-learning and SARSA on a hash table.
 
 Rewards may also update similar actions, and tables can be merged by visit counts (Hadjur 2018).
-State keys are uint64: (D, 1), one a state, with all its legal actions available; or (D, A), one for
-each state-action pair, 0 where the action is not available.
+State keys are uint64. They are (D, 1) with one key for each state, or (D, A) with one key for each
+state-action pair, 0 where the action is not available. Sources: Watkins and Dayan 1992; Rummery and
+Niranjan 1994.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from overtrick.policies.uniform import UniformPolicy
 
 MAX_LOAD = 0.7  # load factor at which a table grows
 INITIAL_CAPACITY = 1 << 12  # slots of a new table
-MAX_ACTIONS = 64  # of a state key (D, 1): its visited actions are the bits of a uint64
+MAX_ACTIONS = 64  # with state keys (D, 1): the bits of a uint64 mark the visited actions
 
 COLUMNS = {
     "choice": np.uint64,
@@ -38,23 +39,25 @@ StateKeys = Callable[[Observations], Array]
 
 @dataclass(frozen=True)
 class TabularConfig:
-    """Hyperparameters of tabular learning."""
+    """Hyperparameters of tabular Q-learning and SARSA."""
 
     rule: Literal[
         "q", "sarsa"
     ]  # value of the next decision: its best visited action, or the one taken
     alpha: float | None  # learning rate; None: 1 / visits, the mean of all targets
-    gamma: float  # discount a decision
-    spread: float = 0.0  # factor of the reward for similar actions, a unit of distance
+    gamma: float  # discount per decision
+    spread: float = 0.0  # factor of the reward for similar actions, per unit of distance
 
 
 class QTable:
-    """Hash table of action values; new entries start at 0.
+    """Hash table of action values, learnt by Q-learning or SARSA; new entries start at 0.
 
     The target of a state-action pair is its reward plus gamma times the value of the next decision
-    of the same game and seat, 0 if that is unknown or there is none. `similar` has for each action
-    the similar ones (A, L), -1 for none, and their distances (A, L). They are updated too, with
-    reward x spread^distance.
+    of the same game and seat. This value is 0 if it is unknown or there is no next decision.
+
+    `similar`: two arrays (A, L). The first lists for each action up to L similar actions, -1 for
+    none; the second holds their distances. Similar actions are updated too, with reward x
+    spread^distance.
     """
 
     def __init__(
@@ -72,13 +75,17 @@ class QTable:
         self.choices = self.states_known = 0  # slots in use
 
     def policy(self, explore: bool = True, epsilon: float = 0.1) -> GreedyTable:
-        """Return the greedy policy; while exploring it plays a random action with probability
-        epsilon.
+        """Return the greedy policy of the table.
+
+        With `explore` it takes a random action with probability `epsilon`.
         """
         return GreedyTable(self.states, self.columns, epsilon if explore else 0.0)
 
     def learn(self, batch: Trajectories, rng: Generator | None = None) -> dict[str, float]:
-        """Update the table once for each decision, in order; return the number of entries."""
+        """Update the table once for each decision, in order.
+
+        Returns the number of entries as a metric.
+        """
         assert batch.legal is not None
         states = self.states(batch.observations())
         action_keys = states.shape[1] > 1
@@ -93,7 +100,7 @@ class QTable:
         return {"choices": float(self.choices)}
 
     def merge(self, other: Mapping[str, Array]) -> None:
-        """Merge another table's columns: values are averaged by visit counts."""
+        """Merge another table's columns into this table: values are averaged by visit counts."""
         self._make_room(int((other["choice"] > 0).sum()), int((other["state"] > 0).sum()))
         columns = self.columns
         self.choices, self.states_known = _merge_columns(
@@ -134,7 +141,8 @@ class QTable:
 class GreedyTable(MemorylessPolicy):
     """Greedy policy of a table: the visited legal action of the highest value.
 
-    It plays any legal action in unknown states, and with probability epsilon (0 to 1) in others.
+    In states without a visited action it takes a uniformly random legal action. In other states it
+    does so with probability `epsilon` (0 to 1).
     """
 
     states: StateKeys
@@ -163,7 +171,7 @@ class GreedyTable(MemorylessPolicy):
 
 
 def merge_tables(tables: Sequence[QTable]) -> QTable:
-    """Merge tables pairwise into the first one, and return it."""
+    """Merge all tables into the first one, pairwise, and return it."""
     tables_left = list(tables)
     while len(tables_left) > 1:
         for one, other in zip(tables_left[::2], tables_left[1::2], strict=False):
@@ -174,7 +182,7 @@ def merge_tables(tables: Sequence[QTable]) -> QTable:
 
 @njit(cache=True)
 def _slot(keys, key):  # type: ignore[no-untyped-def]
-    """Return the slot of a key, or the free one for it.
+    """Return the slot of a key in a hash table, or the free slot for a new key.
 
     Open addressing with Fibonacci hashing (Knuth 1998, section 6.4).
     """
@@ -187,7 +195,10 @@ def _slot(keys, key):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _rehash(old, new):  # type: ignore[no-untyped-def]
-    """Copy keys to a larger table; return the new slot of each old slot, -1 for free ones."""
+    """Copy keys to a larger hash table.
+
+    Returns the new slot of each old slot, -1 for free slots.
+    """
     moved = np.full(len(old), -1)
     for slot in range(len(old)):
         if old[slot]:
@@ -237,7 +248,7 @@ def _update(  # type: ignore[no-untyped-def]
         if not last[row] and gamma > 0:
             if best:
                 next_value = _best_value(choice, value, state, actions, states, legal, row + 1)
-            else:  # 0 stands where nothing is known
+            else:  # a free slot has value 0
                 next_value = value[_slot(choice, _key(states, row + 1, action[row + 1]))]
         for k in range(-1, similar.shape[1]):
             tried = action[row] if k < 0 else similar[action[row], k]
@@ -292,15 +303,15 @@ def _read_values(choice, value, states, legal, values):  # type: ignore[no-untyp
 
 
 def _stored_tables(weights: model_kinds.StoredWeights) -> list[str]:
-    """List the players of whom a stored model has a table of values."""
+    """List the player names for which a stored model has a table of values."""
     suffix = ".choice"
     return [name.removesuffix(suffix) for name in weights.arrays if name.endswith(suffix)]
 
 
 def _load_stored(weights: model_kinds.StoredWeights, game: Any) -> BehaviouralPolicy:
-    """Build the policy of stored tables of values, each greedy for one player of the game.
+    """Build the policy of a stored model with one table of values for each player name of the game.
 
-    Raises UserError for a damaged model.
+    Each player is greedy by its table. Raises UserError for a damaged model.
     """
     folder = weights.source
     try:
@@ -324,9 +335,9 @@ def _load_stored(weights: model_kinds.StoredWeights, game: Any) -> BehaviouralPo
 
 
 def _is_hash_table(keys: Array) -> bool:
-    """Return whether keys have the size of a hash table, a power of two, and a free place.
+    """Return whether an array of keys is a valid hash table: size a power of two, with a free slot.
 
-    A look-up ends at a free place.
+    Without a free slot a look-up would not end.
     """
     return len(keys) > 0 and len(keys) & (len(keys) - 1) == 0 and bool((keys == 0).any())
 

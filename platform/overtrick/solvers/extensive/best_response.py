@@ -200,7 +200,7 @@ def exploitability(tree: Tree, sigma: Array) -> float:
 
 
 def edge_probability(tree: Tree, sigma: Array) -> Array:
-    """Return (V,) the probability of the edge into each node, by sigma or chance; 1 for the root."""
+    """Return (V,) the probability of the edge into each node by sigma or chance; 1 for the root."""
     tree.check_shape(sigma)
     return _edge_probability(tree.parent, tree.edge, tree.seat, tree.infoset, tree.chance, sigma)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PostOrder(NamedTuple):
-    """The I inner nodes of a tree, children before parents, with the arrays that traversals read."""
+    """The I inner nodes of a tree, children before parents, with the arrays that kernels read."""
 
     node: Array  # (I,) int32
     first: Array  # (I,) int32 the first child
