@@ -88,7 +88,7 @@ def write_job_file(folder: Path, text: str = JOB) -> str:
         ("track.uri=http://localhost:abc", "no MLflow server answers at http://localhost:abc"),
         ("track.uri='http://[::1'", "no MLflow server answers at http://[::1"),
         ("track.experiment=../../x", "'track.experiment' in job.yaml: string should match pattern"),
-        ("evaluate.opponents=[call, call]", "two of them are called call"),
+        ("evaluate.opponents=[call, call]", "two opponents have the name call"),
         ("evaluate.opponents=[]", "'evaluate.opponents' in job.yaml: tuple should have at least 1"),
         ("evaluate.opponents=[./absent]", "no model in "),
         ("game={name: leduc, fould: true}", "game 'leduc' has no option 'fould'"),
@@ -569,7 +569,7 @@ def test_a_full_disk_is_one_line_and_exit_code_1(
         ),
         (
             "evaluate.exploitability_bound=0.1",
-            "evaluate.exploitability_bound: a bound is kept on a tree, and holdem is too large",
+            "evaluate.exploitability_bound: a bound needs a tree, and holdem is too large",
         ),
         ("evaluate.opponents=[cfr]", "unknown opponent 'cfr' in holdem"),
         (
@@ -603,7 +603,10 @@ def test_what_needs_a_tree_is_refused_where_there_is_none(refused, tmp_path, ove
             "evaluate.bound_method=nearest",
             "evaluate.bound_method has no effect without evaluate.exploitability_bound",
         ),
-        ("trainer=nfsp", "sumo moves by real vectors: this trainer needs single actions"),
+        (
+            "trainer=nfsp",
+            "the actions of sumo are real vectors: this trainer needs discrete actions",
+        ),
     ],
 )
 def test_what_needs_single_actions_is_refused_in_sumo(

@@ -294,7 +294,9 @@ def test_a_plan_that_makes_no_sense_is_refused(tmp_path, section, said):
 
 
 def test_other_games_and_nobody_who_learned_are_refused(tmp_path):
-    with pytest.raises(UserError, match=r"game\.scoring: this trainer learns from tricks"):
+    with pytest.raises(
+        UserError, match=r"game\.scoring has no effect: this trainer learns from tricks"
+    ):
         trained(tmp_path, game={"name": "minibridge", "scoring": "report"})
     with pytest.raises(UserError, match="plays minibridge with 2 seats"):
         trained(tmp_path, game="kuhn")

@@ -132,7 +132,7 @@ def test_a_match_from_the_command_line(monkeypatch, capsys, tmp_path):
     )})  # fmt: skip
     assert "no game has both la and motionless" in ask("la", "motionless")[1]["error"]
     assert (
-        "kuhn_three is no game that 2 seats play"
+        "kuhn_three is not a two-seat game"
         in (ask("random", "call", "--game", "kuhn_three")[1]["error"])
     )
     assert "needs AgentZoo's parameter files" in (ask("zoo:mlp1", "motionless", "zoo=")[1]["error"])

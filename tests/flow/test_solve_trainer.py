@@ -262,7 +262,7 @@ def test_an_unknown_plan_names_the_nearest():
 @pytest.mark.parametrize("which", ["meta", "exploit"])
 def test_a_job_that_must_be_played_by_two_refuses_other_games(name, which):
     job = job_file.parse({"trainer": which, "game": name}, JOBS, "this test")
-    with pytest.raises(UserError, match="no game that 2 seats play"):
+    with pytest.raises(UserError, match="not a two-seat game"):
         TRAINERS[which].validate(job)
 
 

@@ -96,7 +96,7 @@ def test_pairs_that_are_not_there_are_refused_with_those_that_are(
     for option, column in (("--pairs", "sys_inferred_ns"), ("--kind", "column kind")):
         code, told = ask("bridge", "agreement", "natural", str(bare), option, "human")
         assert code == 2
-        assert "no board of the file tells its kind of" in told["error"]
+        assert "no board of the file records its kind of" in told["error"]
         assert column in told["error"]
 
 

@@ -279,7 +279,7 @@ def test_a_model_whose_genome_or_abstraction_was_changed_is_refused(abstraction,
     one = trainer({"name": "abstract_holdem", "abstraction": str(file)}, genome="network")
     page, rng = TRAINERS["coevolve"], np.random.default_rng(0)
     weights = one.model()
-    with pytest.raises(UserError, match="a genome of 39 numbers is needed, not one of 38"):
+    with pytest.raises(UserError, match="a genome must have 39 numbers, not 38"):
         page.evaluate_model(
             one.job, {**weights, "genome": weights["genome"][:-1]}, LocalPool(), rng
         )

@@ -195,7 +195,7 @@ def test_a_stored_model_is_judged_again_and_can_be_no_stranger(tmp_path):
     (row,), game, _ = lifecycle.evaluate_stored(str(tmp_path / "watcher"), 0)
     assert game == "kuhn"
     assert row["steps"][-1] == metrics["call/after_3_chip"]
-    with pytest.raises(UserError, match="it has to search, or to watch its opponent"):
+    with pytest.raises(UserError, match="it must search, or observe its opponent"):
         model_files.policy(tmp_path / "watcher", two_seat_game(trainer.job.game)[0])
     fewer = {n: v[..., :-1] for n, v in trainer.model().items()}
     with pytest.raises(UserError, match="the model has other layers than its job says"):

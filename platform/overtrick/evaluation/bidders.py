@@ -30,13 +30,13 @@ from overtrick.storage import locate, model_files, parquet
 
 
 class BiddingSystemJob(Job):
-    """Job of a trainer of bidding networks, with the bidding system of their calls."""
+    """Job of a trainer of bidding networks: adds the bidding system that interprets their calls."""
 
     system: Opponent = "natural"
     """Bidding system that defines the meaning of the network's calls."""
 
     system_version: dict[str, str] = Field(default={})
-    """Fingerprint of the system's rules by name of the system; filled in by a new run."""
+    """Fingerprints of bidding rules by the name of the system; filled in when a run starts."""
 
     @field_validator("system")
     @classmethod
@@ -47,25 +47,25 @@ class BiddingSystemJob(Job):
     @field_validator("system_version")
     @classmethod
     def _fill_in_version(cls, rules: dict[str, str], info: ValidationInfo) -> dict[str, str]:
-        if "system" not in info.data:  # invalid, and reported already
+        if "system" not in info.data:  # the system was invalid, which has been reported
             return rules
         own = loader.load(info.data["system"])
         return {own.name: loader.fingerprint(own), **rules}
 
 
 class Side(NamedTuple):
-    """Partnership of two bidders: the system of its calls, and the networks that choose them."""
+    """Partnership of two bidders: its bidding system, and the networks that choose its calls."""
 
     name: str
     system: System
-    calls: BiddingNetwork | None = None  # None: it bids by the rules of its system
-    imps: BiddingNetwork | None = None
+    calls: BiddingNetwork | None = None  # policy network; None: bid by the system's rules
+    imps: BiddingNetwork | None = None  # value network, which predicts IMPs
 
     def policy(self, ns: System, ew: System, epsilon: float = 0.0) -> Policy:
         """Return the policy of this partnership.
 
-        `ns`, `ew`: the systems by which the calls of both sides are interpreted. `epsilon`: share
-        of calls that are drawn at random from the candidates.
+        `ns`, `ew`: the bidding systems of both sides, which give the calls their meaning.
+        `epsilon`: probability of a random call among the candidates.
         """
         if self.calls is None:
             return network_bidder.SystemBidder(ns, ew)
@@ -73,10 +73,11 @@ class Side(NamedTuple):
 
 
 def load_side(name: str) -> Side:
-    """Load a partnership: a bidding system by name or file, or a model by folder, run or registry.
+    """Load a partnership: a bidding system, or a bidding network.
 
-    Raises UserError for an unknown name, and for a model that has no network of calls or whose
-    system's rules have changed.
+    `name` is the name or file of a system, or the folder, run or registry name of a model. Raises
+    UserError for an unknown name. Raises UserError also for a model without a network of calls, or
+    if the rules of the model's system have changed since.
     """
     folder = locate.model_folder(name)
     if not (folder / model_files.CARD).exists():
@@ -85,7 +86,7 @@ def load_side(name: str) -> Side:
     stored = model_files.load(folder, Auction.name)
     calls, imps = load_networks(stored.weights, stored.job, str(folder))
     if calls is None:
-        raise UserError(f"the model in {folder} has no network of calls, which a bidder needs")
+        raise UserError(f"the model in {folder} has no network of calls: a bidder needs one")
     label = folder.parent.name if folder.name == "model" else folder.name
     return Side(label, load_system(stored.job, str(folder)), calls, imps)
 
@@ -93,9 +94,10 @@ def load_side(name: str) -> Side:
 def bid_auctions(
     ns: Side, ew: Side, holder: Array, dealer: Array, vulnerable: Array, rng: Generator
 ) -> Array:
-    """Bid G deals; return the calls (G, L) int8, padded with -1. L depends only on the sides.
+    """Bid G deals; return the calls (G, L) int8, padded with -1 after the end of the auction.
 
-    `holder`: (G, 52) the seat that holds each card; dealer, `vulnerable`: (G,).
+    `holder` (G, 52): the seat that holds each card. `dealer` and `vulnerable` are (G,). The width L
+    depends only on the kinds of the two sides.
     """
     if ns.calls is None and ew.calls is None:
         return auction_simulation.bid_auctions(
@@ -112,10 +114,10 @@ def bid_auctions(
 
 
 def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
-    """Play a duplicate match of bidding; return the IMPs (G,) that side a wins on each deal.
+    """Play a duplicate match of bidding; return the IMPs (G,) that side `a` wins on each deal.
 
-    `deals`: (G, 74) with double-dummy tricks, which score the contracts. Each deal is bid at two
-    tables; side a is North-South at the first and East-West at the second.
+    `deals` (G, 74) include the double-dummy tricks, which score the contracts. Each deal is bid at
+    two tables: side `a` is North-South at the first table and East-West at the second.
     """
     game = Auction("points", seats=2)
     points = []
@@ -129,14 +131,16 @@ def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
 def rank_calls(
     side: Side, other: Side, calls: Sequence[int], hand: str, dealer: int, vulnerable: int
 ) -> list[network_bidder.CandidateCall]:
-    """List the candidate calls of a bidding network in a position, the best first.
+    """List the candidate calls of a bidding network in a given position, best first.
 
-    `calls`: the auction so far; `hand`: the bidder's hand in PBN; `other`: the side of the
-    opponents. Raises UserError for an invalid hand, a side without a network, or an auction that is
-    over.
+    - `side`: the bidder's side; `other`: the opponents' side.
+    - `calls`: the auction so far.
+    - `hand`: the bidder's hand in PBN.
+
+    Raises UserError for an invalid hand, a side without a network, or an auction that is over.
     """
     if side.calls is None:
-        raise UserError(f"{side.name} bids by rules: ask a trained network")
+        raise UserError(f"{side.name} bids by rules: choose a trained network")
     own = sorted(set(parse_hand(hand)))
     if len(own) != TRICKS:
         raise UserError(f"a hand has 13 cards, but '{hand}' has {len(own)}")
@@ -149,10 +153,11 @@ def rank_calls(
 
 
 def solved_deals(path: str) -> Iterator[Deals]:
-    """Yield the solved deals (G, 74) of a Parquet file with columns deal and dd_table, in batches.
+    """Yield the solved deals (G, 74) of a Parquet file in batches.
 
-    North is the dealer and no side is vulnerable; deals without dd_table are left out. Raises
-    UserError for an invalid deal, or a file without solved deals.
+    The file has columns `deal` and `dd_table`; rows without `dd_table` are left out. In all deals
+    North is the dealer and no side is vulnerable. Raises UserError for an invalid deal, or for a
+    file without solved deals.
     """
     number = found = 0
     for columns in parquet.batches(Path(path), ("deal", "dd_table"), ()):
@@ -182,7 +187,8 @@ def solved_deals(path: str) -> Iterator[Deals]:
 def sample_deals(path: str, limit: int, seed: int) -> Deals:
     """Sample at most `limit` solved deals (G, 74) of a file uniformly, in the order of the file.
 
-    The deals with the lowest random numbers are chosen. Raises UserError as `solved_deals` does.
+    The sample keeps the deals that drew the lowest random numbers. Raises UserError as
+    `solved_deals` does.
     """
     rng = generator(seed, RngStream.INITIAL)
     deals, keys, pending = np.zeros((0, DEAL_WIDTH), np.int8), np.zeros(0), list[Deals]()
@@ -199,7 +205,7 @@ def sample_deals(path: str, limit: int, seed: int) -> Deals:
 def rotate_deals(deals: Deals, rng: Generator) -> Deals:
     """Rotate each solved deal (G, 74) by a random number of seats.
 
-    Dealer and vulnerability are drawn at random, too.
+    The dealer and the vulnerability are drawn at random, too.
     """
     turn, dealer, vulnerable = rng.integers(4, size=(3, len(deals)))
     found = deals.copy()

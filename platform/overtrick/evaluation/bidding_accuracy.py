@@ -13,20 +13,23 @@ from overtrick.games.bridge.auction_rules import BIDS
 from overtrick.games.bridge.system.public_knowledge import TYPES
 
 Predictions = Mapping[str, Array]
-"""Columns (R,) of a network's predictions for examples, beside the columns of the examples."""
+"""Columns (R,) of examples, together with a network's predictions for them."""
 
 LENGTHS = {"4 to 8 calls": (4, 8), "4": (4, 4), "5 to 8": (5, 8), "9 to 12": (9, 12),
            "13 to 16": (13, 16), "17 and more": (17, 1000)}  # fmt: skip
-"""Rows of the table by the number of calls of the auction (Zhang et al. 2022, Fig. 12)."""
+"""Rows of the accuracy table: ranges of the number of calls in the auction.
+
+Source: Zhang et al. 2022, Fig. 12.
+"""
 
 BINS = 10  # bins of probability for the calibration error
-IMP_TOLERANCE = 2  # IMPs, of the shares "within 2" (Zhang et al. 2022, Fig. 13)
+IMP_TOLERANCE = 2  # IMPs; an error up to this counts as "within 2" (Zhang et al. 2022, Fig. 13)
 
 
 def predict_calls(log_probs: Array) -> dict[str, Array]:
-    """Return the most likely call of each row and its probability.
+    """Return the most likely call of each row (`predicted`) and its probability (`sure`).
 
-    `log_probs`: (R, 38) log-probabilities of the calls.
+    `log_probs` (R, 38): log-probabilities of the calls.
     """
     best = log_probs.argmax(axis=1)
     sure = np.exp(log_probs[np.arange(len(best)), best])
@@ -34,9 +37,9 @@ def predict_calls(log_probs: Array) -> dict[str, Array]:
 
 
 def predict_imps(log_probs: Array) -> dict[str, Array]:
-    """Return the most likely IMPs of each row and the expected IMPs.
+    """Return the most likely IMPs of each row (`predicted`) and the mean IMPs (`expected`).
 
-    `log_probs`: (R, 49) log-probabilities of -24 to 24 IMPs.
+    `log_probs` (R, 49): log-probabilities of -24 to 24 IMPs.
     """
     best = log_probs.argmax(axis=1) - MAX_IMPS
     expected = (np.exp(log_probs) @ IMPS).astype(np.float32)
@@ -46,10 +49,13 @@ def predict_imps(log_probs: Array) -> dict[str, Array]:
 def call_accuracy(of: Predictions) -> dict[str, float | None]:
     """Compute the accuracy of predicted calls.
 
-    total, real, unreal: share of correct predictions among all calls, among bids, and among passes,
-    doubles and redoubles (Zhang et al. 2022, section 5.2.1). sure: mean probability of the
-    predicted call. calibration_error: expected calibration error over ten bins (Guo et al. 2017,
-    eq. 5). A value without calls is None.
+    - `total`: share of correct predictions among all calls.
+    - `real`: share of correct predictions among bids.
+    - `unreal`: share among passes, doubles and redoubles (Zhang et al. 2022, section 5.2.1).
+    - `sure`: mean probability of the predicted call.
+    - `calibration_error`: expected calibration error over ten bins (Guo et al. 2017, eq. 5).
+
+    A value is None if there are no calls to compute it from.
     """
     right, bids = of["predicted"] == of["call"], of["call"] < BIDS
     place = np.minimum((of["sure"] * BINS).astype(np.int64), BINS - 1)
@@ -66,9 +72,12 @@ def call_accuracy(of: Predictions) -> dict[str, float | None]:
 def imp_errors(of: Predictions) -> dict[str, float | None]:
     """Compute the accuracy of predicted IMPs (Zhang et al. 2022, Fig. 13).
 
-    error: mean absolute error of the expected IMPs; within_2: share of errors of at most 2 IMPs.
-    likeliest_right, likeliest_within_2: share of exact hits, and of errors of at most 2, of the
-    most likely IMPs. A value without examples is None.
+    - `error`: mean absolute error of the expected IMPs.
+    - `within_2`: share of examples in which this error is at most 2 IMPs.
+    - `likeliest_right`: share of examples in which the most likely IMPs are exact.
+    - `likeliest_within_2`: share of examples in which the most likely IMPs are at most 2 IMPs off.
+
+    A value is None if there are no examples.
     """
     error = np.abs(of["expected"] - of["imps"])
     likeliest = np.abs(of["predicted"].astype(np.int64) - of["imps"])
@@ -87,9 +96,10 @@ def _mean(values: Array) -> float | None:
 def accuracy_table(
     of: Predictions, measure: Callable[[Predictions], dict[str, float | None]]
 ) -> list[dict[str, Any]]:
-    """Apply a measure to all examples, by the length of the auction, and by the type of the call.
+    """Apply a measure to all examples, to ranges of auction length, and to each type of call.
 
-    Returns a row for each part that has examples, with the number of its calls.
+    `measure` is a function such as `call_accuracy`. Returns one row for each group that has
+    examples, with the number of its calls.
     """
     parts = {"all": np.ones(len(of["call"]), bool)}
     parts |= {
@@ -107,4 +117,7 @@ def accuracy_table(
 PREDICTORS = {"calls": predict_calls, "imps": predict_imps}
 MEASURES = {"calls": call_accuracy, "imps": imp_errors}
 FIGURE_COLUMNS = {"calls": ("total", "real", "unreal"), "imps": ("within_2", "likeliest_within_2")}
-"""By target of the network: its predictions, their measure, and the columns of the figure."""
+"""For each target of a network: the columns of the accuracy table that its figure shows.
+
+PREDICTORS and MEASURES hold the predictions of each target and their measure.
+"""

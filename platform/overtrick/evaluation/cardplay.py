@@ -1,4 +1,4 @@
-"""Mini-Bridge card play: games to learn from, and evaluation of declarers on unseen deals."""
+"""Mini-Bridge card play: games to train on, and evaluation of declarers on unseen deals."""
 
 from __future__ import annotations
 
@@ -26,52 +26,53 @@ from overtrick.reports import metric_names
 from overtrick.storage import parquet
 
 POSITIONS: dict[str, tuple[int, ...]] = {"declarer": (0, 2), "left": (1,), "right": (3,)}
-"""Hands that each learner plays: 0 declarer, 1 left, 2 dummy, 3 right of the declarer."""
+"""Hands that each learner plays: 0 declarer, 1 left of the declarer, 2 dummy, 3 right."""
 
 Position = Literal["declarer", "left", "right"]
 ScriptedDefenders = Literal["rules", "random"]
 Strain = Literal["notrump", "trump"]
 EVALUATION_SHARD = 500  # deals per shard of an evaluation
 DOUBLE_DUMMY_SHARD = 100  # deals per shard of double-dummy analysis
-DEALS_AT_ONCE = 2000  # deals played at once, of which only won games may be used
+DEALS_AT_ONCE = 2000  # deals played in one batch, from which the wanted games are taken
 
-DOUBLE_DUMMY = parquet.Kind("double-dummy tricks", 1, "remove it, and it is solved again")
+DOUBLE_DUMMY = parquet.Kind("double-dummy tricks", 1, "remove it, and it is computed again")
 
 
 class CardplayEvaluation(Section):
-    """Evaluation of a declarer on deals that are used for nothing else."""
+    """Settings of the evaluation of a declarer, on deals that serve no other purpose."""
 
     defenders: tuple[Literal["rules", "random", "learned"], ...] = Field(
         default=("rules",), min_length=1
     )
-    """Defenders, each evaluated apart; learned: the defenders that this run trains."""
+    """Defenders; each kind is evaluated separately. learned: the defenders that this run trains."""
 
     deals: Count = 1000
-    """Deals of an evaluation during training."""
+    """Number of deals of an evaluation during training."""
 
     final_deals: Count = 10_000
-    """Deals of the final table."""
+    """Number of deals for the final table."""
 
     every: Count = 1
     """Iterations between evaluations."""
 
     double_dummy: bool = True
-    """Solve the deals of the final table double dummy, for the share of contracts that are made
-    with perfect play of both sides."""
+    """Solve the deals of the final table double dummy, for the share of contracts that are made if
+    both sides play perfectly.
+    """
 
     solutions: FolderPath = "double_dummy"
     """Folder that stores the double-dummy solutions."""
 
 
 class CardplayGames(NamedTuple):
-    """G complete games and their results."""
+    """G complete games of Mini-Bridge and their results."""
 
     deals: Deals  # (G, 54)
-    cards: Array  # (G, 52) int8 in the order played
-    above: Array  # (G,) int8 tricks of the declaring side minus those of its contract
+    cards: Array  # (G, 52) int8 cards in the order in which they were played
+    above: Array  # (G,) int8 tricks won by the declaring side minus tricks of its contract
 
     def rewards(self, declaring: bool) -> Array:
-        """Return the reward (G,) of the declaring side, or of the defenders, in each game."""
+        """Return the reward (G,) of each game for the declaring side, or else for the defenders."""
         return scoring.trick_difference_reward(self.above.astype(float)) * (1 if declaring else -1)
 
 
@@ -81,7 +82,10 @@ def concatenate_games(parts: list[CardplayGames]) -> CardplayGames:
 
 
 def card_game(choice: GameChoice) -> MiniBridge:
-    """Make Mini-Bridge with two seats, declarer and defence. Raises UserError for another game."""
+    """Make Mini-Bridge with two seats, declarer and defence.
+
+    Raises UserError if the chosen game is not Mini-Bridge with two seats.
+    """
     game = registry.make(choice.name, **choice.options)
     if not isinstance(game, MiniBridge) or game.seats != 2:
         raise UserError(f"{game.name}: this trainer plays minibridge with 2 seats only")
@@ -89,27 +93,31 @@ def card_game(choice: GameChoice) -> MiniBridge:
 
 
 def with_trick_scoring(choice: GameChoice) -> GameChoice:
-    """Return the game with tricks as payoff instead of contracts made.
+    """Return the choice of the same game, with payoffs in tricks instead of contracts made.
 
-    A search then distinguishes cards of which all, or none, make the contract.
+    A search can then rank cards that all make the contract, or that all fail.
     """
     return GameChoice(name=choice.name, options={**choice.options, "scoring": "tricks"})
 
 
 def check_scoring(choice: GameChoice) -> None:
-    """Raise UserError for a game with another scoring than contracts made, which has no effect."""
+    """Raise UserError unless the game's scoring is the default, contracts made.
+
+    Another scoring would have no effect.
+    """
     if card_game(choice).scoring != "made":
         raise UserError(
-            "game.scoring: this trainer learns from tricks and counts contracts: leave it out"
+            "game.scoring has no effect: this trainer learns from tricks and counts contracts; "
+            "leave it out"
         )
 
 
 def random_games(
     game: MiniBridge, count: int, defenders: str, lost: bool, rng: Generator
 ) -> CardplayGames:
-    """Play `count` games of a random declarer (Hadjur 2018, Algorithm 1).
+    """Play games until there are `count` games of a random declarer (Hadjur 2018, Algorithm 1).
 
-    `defenders`: name of the scripted defenders. `lost`: also use games that the declarer lost.
+    `defenders`: name of the scripted defenders. `lost`: also return games that the declarer lost.
     """
     parts, played = [], 0
     while played < count:
@@ -143,7 +151,7 @@ def games_between(
 
 
 RecognisesStates = Callable[[Observations], Array]
-"""Function from observations to whether a policy knows their states, (R,) bool."""
+"""Function from observations to (R,) bool: whether a policy has seen each state in training."""
 
 
 def evaluate_declarer(
@@ -151,11 +159,14 @@ def evaluate_declarer(
     known: RecognisesStates | None, section: CardplayEvaluation, deals: int, seed: int,
     pool: WorkerPool,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Evaluate a declarer against each defence; return a row for each, see `result_row`.
+    """Evaluate a declarer against each defence; return one `result_row` for each defence.
 
-    `defence`: policies by name. `known`: tells which decisions the declarer recognises, None if it
-    has no table of states. The double-dummy share is computed if the section asks for it and
-    `deals` is its final number of deals.
+    - `defence`: policies of the defenders by name.
+    - `known`: function that marks the decisions in states known to the declarer; None if the
+      declarer has no table of states.
+    - `section`: settings. If they ask for it and `deals` equals `final_deals`, the double-dummy
+      share is computed too.
+    - `deals`: number of deals.
     """
     sizes = _sizes(deals, EVALUATION_SHARD)
     perfect = None
@@ -176,9 +187,10 @@ def result_row(
 ) -> dict[str, Any]:
     """Build the table row of one defence.
 
-    `made`: contracts made in `deals` deals; the row has their share and its 95 % interval
-    (Wilson 1927). `perfect`: share made with double-dummy play. `recognised`: share of the
-    declarer's decisions in states that it knows.
+    - `made`: contracts made in `deals` deals. The row has their share and its 95 % confidence
+      interval (Wilson 1927).
+    - `perfect`: share of contracts made with double-dummy play.
+    - `recognised`: share of the declarer's decisions in states that it knows.
     """
     interval = binomtest(made, deals).proportion_ci(method="wilson")
     return {
@@ -191,7 +203,7 @@ def result_row(
 
 
 def flat_metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Return the shares of evaluation rows as metrics by name, such as made/rules."""
+    """Convert evaluation rows to metrics by name, such as `made/rules`."""
     metrics = {f"{metric_names.MADE}{row['defenders']}": row["made"] for row in rows}
     if rows[0]["recognised"] is not None:
         metrics[metric_names.RECOGNISED] = rows[0]["recognised"]
@@ -199,16 +211,16 @@ def flat_metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def share_made(rows: list[dict[str, Any]]) -> float:
-    """Return the mean share of contracts made over all defences, the score of a finished run."""
+    """Return the score of a finished run: the mean share of contracts made over all defences."""
     return float(np.mean([row["made"] for row in rows]))
 
 
 def double_dummy_share(
     choice: GameChoice, folder: str, count: int, seed: int, pool: WorkerPool
 ) -> float:
-    """Compute the share of contracts made at double dummy on the first evaluation deals of a seed.
+    """Compute the share of contracts made with double-dummy play on a seed's evaluation deals.
 
-    `folder`: stores the solutions, which are computed only once.
+    `count`: number of deals. `folder`: stores the solutions, so that they are computed only once.
     """
     deals = np.concatenate(
         [evaluation_deals(choice, seed, *each) for each in _sizes(count, EVALUATION_SHARD)]
@@ -226,17 +238,17 @@ def double_dummy_share(
 
 
 def _sizes(deals: int, shard: int) -> list[tuple[int, int]]:
-    """Cut deals into shards (number of the shard, its deals)."""
+    """Divide deals into shards; return (number of the shard, its number of deals) for each."""
     return [(k, count) for k, (count,) in enumerate(chunks(deals, shard))]
 
 
 def evaluation_deals(choice: GameChoice, seed: int, shard: int, deals: int) -> Deals:
-    """Deal a shard of the evaluation deals of a seed, which training never uses."""
+    """Deal one shard of a seed's evaluation deals, which training never uses."""
     return card_game(choice).deal(deals, generator(seed, RngStream.EVALUATE, shard))
 
 
 def _play_shard(rng: Generator, common: Any, shard: int, deals: int) -> tuple[float, float]:
-    """Play a shard of evaluation deals; return contracts made and decisions recognised."""
+    """Play a shard of evaluation deals; return the contracts made and the decisions recognised."""
     choice, declarer, defenders, known, seed = common
     game = card_game(choice)
     watch = () if known is None else (0,)

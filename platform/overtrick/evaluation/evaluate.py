@@ -24,24 +24,25 @@ from overtrick.solvers.extensive.tree import Tree
 
 
 class EvaluationBudget(Section):
-    """Games for adaptation to a held-out opponent, and games that measure the result."""
+    """Settings: games for adaptation to a held-out opponent, and games to measure the result."""
 
     steps: Count = 3
-    """Steps of adaptation, each from newly sampled games."""
+    """Steps of adaptation; each step uses newly sampled games."""
 
     games: Count = 200
     """Sampled games per step of adaptation."""
 
     repeats: int = Field(default=20, ge=2)
-    """Independent repetitions of adaptation; results are averaged."""
+    """Independent repetitions of the adaptation; their results are averaged."""
 
     eval_deals: int = Field(default=2000, ge=2)
-    """Deals that estimate the payoff of a policy, each played from every seat; unused in games
-    small enough for a tree, whose payoffs are exact."""
+    """Deals that estimate a policy's payoff, each played from every seat. Unused in games small
+    enough for a tree, whose payoffs are exact.
+    """
 
 
 class HeldOutEvaluation(EvaluationBudget):
-    """Evaluation of a model against held-out opponents, for any method of adaptation."""
+    """Settings of an evaluation against held-out opponents, for any method of adaptation."""
 
     unused_keys: ClassVar[tuple[UnusedKeys, ...]] = (
         UnusedKeys({"exploitability_bound": (None,)}, ("bound_method",)),
@@ -58,31 +59,33 @@ class HeldOutEvaluation(EvaluationBudget):
         labels = [opponent_label(name) for name in names]
         twice = sorted({label for label in labels if labels.count(label) > 1})
         if twice:
-            raise ValueError(f"two of them are called {twice[0]}: rename a model's folder")
+            raise ValueError(f"two opponents have the name {twice[0]}: rename a model's folder")
         return names
 
     every: Count = 10
     """Training iterations between evaluations."""
 
     exploitability_bound: float | None = Field(default=None, ge=0)
-    """Exploitability, in points per game, that an adapted policy may have beyond that of an
-    equilibrium; needs a game small enough for a tree; null: no bound."""
+    """Largest exploitability of an adapted policy beyond an equilibrium's, in points per game. It
+    needs a game small enough for a tree; null: no bound.
+    """
 
     bound_method: Literal["mixture", "nearest"] = "mixture"
-    """Replacement of a policy beyond the bound. mixture: play the policy or the equilibrium, drawn
+    """Replacement for a policy that exceeds the bound. mixture: draw the policy or the equilibrium
     before each game. nearest: the nearest strategy within the bound, by a linear program; it wins
-    more."""
+    more.
+    """
 
 
 class AdaptationEvaluation(HeldOutEvaluation):
-    """Evaluation of a model that adapts to held-out opponents by gradient steps."""
+    """Settings of the evaluation of a model that adapts to held-out opponents by gradient steps."""
 
     learning_rate: Positive = 0.1
     """Learning rate of the gradient steps of adaptation."""
 
 
 class FixedPolicyEvaluation(HeldOutEvaluation):
-    """Evaluation of a model that never adapts."""
+    """Settings of the evaluation of a model that never adapts."""
 
     unused_keys = (
         *HeldOutEvaluation.unused_keys,
@@ -91,21 +94,25 @@ class FixedPolicyEvaluation(HeldOutEvaluation):
 
 
 Row = dict[str, Any]
-"""Result against one held-out opponent.
+"""Result against one held-out opponent, with these keys:
 
-stranger: its name. steps: mean payoffs before adaptation and after 1, 2, ... steps; standard_error
-and exploitability: one value for each of them. best_response: payoff of a best response. share:
-steps[-1] / best_response. Without a tree exploitability, best_response and share are None, and
-share is None if best_response is below 0.01.
+- stranger: name of the opponent.
+- steps: mean payoffs before adaptation and after 1, 2, ... steps.
+- standard_error, exploitability: one value for each entry of `steps`.
+- best_response: payoff of a best response.
+- share: steps[-1] / best_response; None if best_response is below 0.01.
+
+Without a tree exploitability, best_response and share are None.
 """
 
 Adapt = Callable[
     [Generator, Any, Any, GameChoice, BehaviouralPolicy], Sequence[Sequence[BehaviouralPolicy]]
 ]
-"""Adaptation (rng, model, evaluation section, game, opponent) to an opponent.
+"""Function that adapts a model to an opponent.
 
-Returns the policies before adaptation and after each step: one, or one for each repetition. It is
-sent to workers and so must be a function at the top of a module.
+Its arguments are (rng, model, evaluation section, game, opponent). It returns the policies before
+adaptation and after each step. Each entry is a list with one policy, or with one policy for each
+repetition. The function is sent to workers, so it must be defined at the top level of a module.
 """
 
 
@@ -118,7 +125,7 @@ def check_evaluation(choice: GameChoice, section: HeldOutEvaluation) -> None:
         return
     if tree is None:
         raise UserError(
-            f"evaluate.exploitability_bound: a bound is kept on a tree, and {game.name} is too "
+            f"evaluate.exploitability_bound: a bound needs a tree, and {game.name} is too "
             "large for one: leave it out"
         )
     sequence_form.check_two_player_zero_sum(tree, "evaluate.exploitability_bound")
@@ -134,8 +141,9 @@ def evaluate(
 ) -> list[Row]:
     """Evaluate a model against each held-out opponent; return one row per opponent.
 
-    `model`: anything that `adapt` understands, such as weights. Payoffs are exact where the game
-    has a tree, else estimated from games of their own. Raises UserError as `check_evaluation` does.
+    `model`: anything that `adapt` accepts, such as weights. Payoffs are exact if the game has a
+    tree. Otherwise they are estimated from games that are not used for adaptation. Raises UserError
+    as `check_evaluation` does.
     """
     check_evaluation(choice, section)
     common = (choice, adapt, model, section)
@@ -143,7 +151,7 @@ def evaluate(
 
 
 def _evaluate_opponent(rng: Generator, common: Any, name: str) -> Row:
-    """Adapt a model to the opponent of this name and measure the policies of each step."""
+    """Adapt a model to one opponent and measure the policies of each step; return the row."""
     choice, adapt, model, section = common
     game, tree = playable_game(choice)
     opponent, eval_game = cached_opponent(choice, name), registry.evaluation_game(game)
@@ -183,13 +191,13 @@ def _sigma(tree: Tree, policy: BehaviouralPolicy) -> Array:
 def bound_exploitability(
     choice: GameChoice, policies: Sequence[BehaviouralPolicy], section: HeldOutEvaluation
 ) -> list[BehaviouralPolicy]:
-    """Replace each policy by one within the exploitability bound, by the section's bound_method."""
+    """Replace policies by policies within the exploitability bound, by `bound_method`."""
     _, tree = playable_game(choice)
     bound = section.exploitability_bound
     assert tree is not None
     assert bound is not None
     equilibrium = cached_equilibrium(choice)
-    bounded: dict[bytes, BehaviouralPolicy] = {}  # all repetitions start from one policy
+    bounded: dict[bytes, BehaviouralPolicy] = {}  # repetitions may share a policy
     keys = []
     for policy in policies:
         sigma = _sigma(tree, policy)
@@ -207,7 +215,7 @@ def bound_exploitability(
 def without_adaptation(
     rng: Generator, policy: BehaviouralPolicy, *unused: Any
 ) -> list[list[BehaviouralPolicy]]:
-    """Return the policy itself: the `Adapt` function of models that never adapt."""
+    """Return the policy unchanged: the `Adapt` function of models that never adapt."""
     return [[policy]]
 
 
@@ -221,8 +229,8 @@ def payoff_against(
 ) -> tuple[float, float]:
     """Compute a policy's payoff per game and its standard error, averaged over the seats.
 
-    The opponent sits in all other seats. With a tree the payoff is exact; without, `deals` deals
-    are played from every seat.
+    The opponent sits in all other seats. With a tree the payoff is exact. Without a tree, `deals`
+    deals are played from every seat.
     """
     if tree is not None:
         return exact_payoff(tree, _sigma(tree, policy), _sigma(tree, opponent)), 0.0
@@ -233,7 +241,7 @@ def payoff_against(
 def exact_payoff(tree: Tree, sigma: Array, opponent: Array) -> float:
     """Compute a strategy's exact payoff per game, averaged over the seats.
 
-    `sigma`: (N, A) the strategy; `opponent`: (N, A) the strategy of all other seats.
+    `sigma` (N, A): the strategy. `opponent` (N, A): the strategy in all other seats.
     """
     total = 0.0
     for seat in range(tree.seats):
@@ -249,9 +257,9 @@ def best_response_payoff(tree: Tree, opponent: Array) -> float:
 
 
 def flat_metrics(rows: list[Row], unit: str) -> dict[str, float]:
-    """Return the payoffs of evaluation rows as metrics by name, such as random/after_3_big_blind.
+    """Convert evaluation rows to payoffs by metric name, such as `random/after_3_big_blind`.
 
-    `unit`: the unit of the payoffs, part of the names.
+    `unit`: the unit of the payoffs, which ends the names.
     """
     return {
         payoff_name(opponent_label(row["stranger"]), k, unit): payoff

@@ -1,4 +1,4 @@
-"""Games, trees, opponents and equilibria by game choice, built once in each process."""
+"""Cache of games, trees, opponents and equilibria in each process, by the chosen game."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _cache: dict[str, Any] = {}
 
 
 def _cached(key: str, make: Callable[[], Any]) -> Any:
-    """Return the object of this key; make it if this process has none yet."""
+    """Return the object of a key; call `make` if this process has not made it yet."""
     if key not in _cache:
         _cache[key] = make()
     return _cache[key]
@@ -26,8 +26,8 @@ def _cached(key: str, make: Callable[[], Any]) -> Any:
 def cached_game(choice: GameChoice, memory: int | None = None) -> tuple[Any, Tree | None]:
     """Return a game and its tree; the tree is None if the game does not define one.
 
-    `memory`: the most bytes that the tree may take. Raises UserError if it would take more, and for
-    a game that is too large for a tree.
+    `memory`: largest size of the tree in bytes. Raises UserError if the tree would be larger, or if
+    the game is too large for a tree.
     """
 
     def make() -> tuple[Any, Tree | None]:
@@ -38,7 +38,10 @@ def cached_game(choice: GameChoice, memory: int | None = None) -> tuple[Any, Tre
 
 
 def game_with_tree(choice: GameChoice) -> tuple[Any, Tree]:
-    """Return a game of two seats and its tree. Raises UserError for any other game."""
+    """Return a two-seat game and its tree.
+
+    Raises UserError if the game has another number of seats or is too large for a tree.
+    """
     game, tree = two_seat_game(choice)
     if tree is None:
         raise UserError(f"{game.name} is too large for a tree, which this trainer needs")
@@ -46,20 +49,21 @@ def game_with_tree(choice: GameChoice) -> tuple[Any, Tree]:
 
 
 def two_seat_game(choice: GameChoice) -> tuple[Any, Tree | None]:
-    """Return a game of two seats and its tree; the tree is None if the game is too large for one.
+    """Return a two-seat game and its tree; the tree is None if the game is too large for one.
 
     Raises UserError for a game with another number of seats.
     """
     game = _game(choice)
     if not isinstance(game, Game) or game.seats != 2:
-        raise UserError(f"{game.name} is no game that 2 seats play: this trainer needs one")
+        raise UserError(f"{game.name} is not a two-seat game: this trainer needs one")
     return playable_game(choice)
 
 
 def playable_game(choice: GameChoice) -> tuple[Any, Tree | None]:
-    """Return a game of any number of seats and its tree, None if the game is too large for one.
+    """Return a game of any number of seats and its tree.
 
-    Raises UserError for a game that can only be solved, not played.
+    The tree is None if the game is too large for one. Raises UserError for a game that can be
+    solved but not played.
     """
     game = _game(choice)
     registry.check_playable(game)
@@ -74,11 +78,16 @@ def _game(choice: GameChoice) -> Any:
 def check_discrete_actions(game: Game) -> None:
     """Raise UserError for a game whose actions are real vectors."""
     if game.actions is None:
-        raise UserError(f"{game.name} moves by real vectors: this trainer needs single actions")
+        raise UserError(
+            f"the actions of {game.name} are real vectors: this trainer needs discrete actions"
+        )
 
 
 def check_tree(key: str, value: str, game: Game, tree: Tree | None, remedy: str) -> None:
-    """Raise UserError, with the remedy, if the value of a key needs a tree and there is none."""
+    """Raise UserError if there is no tree but a job's value needs one.
+
+    The message names the dotted `key`, its `value` and the `remedy`.
+    """
     if tree is None:
         raise UserError(
             f"{key}: {value} needs a tree, and {game.name} is too large for one: {remedy}"
@@ -86,17 +95,17 @@ def check_tree(key: str, value: str, game: Game, tree: Tree | None, remedy: str)
 
 
 def cached_opponent(choice: GameChoice, name: str) -> Any:
-    """Return the policy of an opponent by name, as `make_opponent` does. Raises UserError."""
+    """Return the policy of an opponent by name; see `make_opponent`."""
     key = choice.model_dump_json() + name
     return _cached(key, lambda: make_opponent(name, *playable_game(choice)))
 
 
 def cached_equilibrium(choice: GameChoice) -> Array:
-    """Return the exact equilibrium (N, A) that is nearest to the strategy of opponent `cfr`.
+    """Return an exact equilibrium (N, A): the nearest to the strategy of opponent `cfr`.
 
-    Of all equilibria it is one that exploits mistakes of the other side, as CFR+ does; the
-    equilibrium of a linear program alone need not. The strategy of CFR+ itself is not exact.
-    Raises UserError for a game without a tree, with other than two seats, or not zero-sum.
+    CFR+ finds an equilibrium that exploits mistakes of the other side, but only approximately. The
+    equilibrium of a linear program is exact, but may not exploit mistakes. Raises UserError for a
+    game without a tree, with other than two seats, or not zero-sum.
     """
 
     def make() -> Array:

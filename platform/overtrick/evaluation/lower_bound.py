@@ -1,4 +1,4 @@
-"""Lower bound on a policy's exploitability in games too large for a tree."""
+"""Lower bound on a policy's exploitability in games that are too large for a tree."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from overtrick.games import registry
 from overtrick.solvers.lookahead.local_best_response import local_best_response
 
 SAMPLES = {"games": 2_000, "particles": 100, "seed": 0}
-"""Default sample sizes of `lower_bound`, and its seed."""
+"""Default sample sizes of `lower_bound`, and its default seed."""
 
 
 def lower_bound(game: Redealable, against: str, samples: Mapping[str, int]) -> dict[str, Any]:
-    """Estimate the payoff of a local best response, a lower bound on an opponent's exploitability.
+    """Estimate a lower bound on an opponent's exploitability: the payoff of a local best response.
 
-    `against`: an opponent by name, run or folder. `samples`: values that replace those of SAMPLES:
-    games, an even number; particles, deals sampled at each decision; seed. Returns the JSON object
-    of `overtrick best-response --json`. Raises UserError.
+    `against`: an opponent by name, run or folder. `samples` may replace the values of SAMPLES:
+
+    - `games`: number of games, even.
+    - `particles`: deals sampled at each decision.
+    - `seed`: random seed.
+
+    Returns the JSON object of `overtrick best-response --json`. Raises UserError for an unknown
+    opponent or values out of range.
     """
     settings = {**SAMPLES, **samples}
     opponent = make_opponent(resolve_opponent(against, game), game, None)

@@ -13,11 +13,11 @@ from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.storage import locate, model_files
 
-CFR_ITERATIONS = 10_000
+CFR_ITERATIONS = 10_000  # of opponent `cfr`
 
 
 def opponent_names(game: Game) -> list[str]:
-    """List the reference opponents of a game; `cfr` is one of them if the game has a tree."""
+    """List the names of a game's reference opponents, including `cfr` if the game has a tree."""
     solved = ["cfr"] if isinstance(game, (Enumerable, ExplicitTreeGame)) else []
     return ["random", *registry.scripted_players(game), *solved]
 
@@ -25,8 +25,8 @@ def opponent_names(game: Game) -> list[str]:
 def check_opponent(name: str, game: Game, tree: Tree | None) -> None:
     """Raise UserError if an opponent is unknown, its files are missing, or its model is invalid.
 
-    `tree`: the tree of the game, None if it has none; with it a model's action probabilities are
-    checked at every information set.
+    `tree`: the tree of the game, None if it has none. With a tree, a model's action probabilities
+    are checked at every information set.
     """
     if _is_model(name):
         policy = model_files.policy(locate.model_folder(name), game)
@@ -39,16 +39,16 @@ def check_opponent(name: str, game: Game, tree: Tree | None) -> None:
         )
         raise UserError(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
     elif game.actions is None and name in (known := registry.scripted_players(game)):
-        known[name](game)  # it may need files
+        known[name](game)  # raises UserError if files are missing
 
 
 def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
     """Make the policy of an opponent: a reference opponent by name, or a stored model by folder.
 
-    `random` plays uniformly over legal actions, `cfr` the average strategy of 10,000 iterations of
-    CFR+; other names are scripted players of the game. The policy is a BehaviouralPolicy unless
-    actions are real vectors. `tree`: the tree of the game, None if it has none. Raises UserError as
-    `check_opponent` does.
+    `random` acts uniformly over legal actions. `cfr` follows the average strategy of 10,000
+    iterations of CFR+. Other names are scripted players of the game. The result is a
+    BehaviouralPolicy unless actions are real vectors. `tree`: the tree of the game, None if it has
+    none. Raises UserError as `check_opponent` does.
     """
     check_opponent(name, game, tree)
     if _is_model(name):
@@ -66,10 +66,10 @@ def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
 
 
 def resolve_opponent(name: str, game: Game) -> str:
-    """Return the name of a reference opponent as it is, and a model's or run's name as a folder.
+    """Convert the name of a model or run to its folder; return other names unchanged.
 
-    A name that is neither is returned as it is. Raises UserError if a run or model of that name
-    cannot be found.
+    The names of reference opponents are unchanged too. Raises UserError if a run or model of the
+    given name cannot be found.
     """
     if name in opponent_names(game):
         return name

@@ -1,4 +1,4 @@
-"""Agreement of recorded auctions with a bidding system: in calls, and in the calls' meaning."""
+"""Agreement of recorded auctions with a bidding system: in the calls and in their meaning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from overtrick.games.bridge.system.rule_matching import NO_RULE
 
 
 class RecordedAuctions(NamedTuple):
-    """G recorded auctions, and which of their calls are counted."""
+    """G recorded auctions, and a mask of the calls that are counted."""
 
     hands: Array  # (G, 4) the cards of each seat as bit sets
     dealer: Array  # (G,)
@@ -32,11 +32,11 @@ class RecordedAuctions(NamedTuple):
 def select_auctions(
     boards: Sequence[Board], pairs: str | None = None, kind: str | None = None
 ) -> RecordedAuctions:
-    """Collect the auctions of boards; boards without an auction are left out.
+    """Collect the recorded auctions of boards; leave out boards without an auction.
 
     `pairs`: count only calls of pairs whose recorded system has this name. `kind`: use only boards
-    of this kind. Raises UserError, which lists the names in the file, if there is no such pair or
-    board.
+    of this kind. Raises UserError if there is no such pair or board; the message lists the recorded
+    names.
     """
     chosen = [board for board in boards if board.auction]
     if not chosen:
@@ -69,24 +69,33 @@ def select_auctions(
 
 
 def _check_name(name: str, recorded: Iterable[str], what: str, where: str) -> None:
-    """Raise UserError unless a name is recorded; list those that are, the most frequent first."""
+    """Raise UserError unless a name is among the recorded names.
+
+    The message lists the recorded names, most frequent first.
+    """
     names = [each for each, _ in Counter(recorded).most_common() if each]
     if not names:
-        raise UserError(f"no board of the file tells its {what} ({where})")
+        raise UserError(f"no board of the file records its {what} ({where})")
     if name not in names:
         raise UserError(f"no {what} '{name}' in the file: it has {', '.join(names)}")
 
 
 def follow_system(rules: System, of: RecordedAuctions) -> ReplayedAuctions:
-    """Replay auctions by a bidding system; return its own call and its meaning for each call."""
+    """Replay auctions by a bidding system.
+
+    Returns for each recorded call the system's own call and its meaning of the recorded one.
+    """
     return replay_auctions(of.hands, of.dealer, of.vulnerable, of.calls, rules, rules)
 
 
 def agreement_shares(of: RecordedAuctions, by: ReplayedAuctions) -> dict[str, float | None]:
     """Compute the shares of the counted calls that the bidding system would make too.
 
-    opening: all calls up to the first bid; response: the next call of the opener's partner; all;
-    and each of them without passes. A share without calls is None.
+    - opening: all calls up to the first bid.
+    - response: the next call of the opener's partner.
+    - all: all calls.
+
+    The same shares are computed without passes. A share without calls is None.
     """
     calls = of.calls
     made, same = of.counted, by.calls == calls
@@ -109,15 +118,17 @@ def agreement_shares(of: RecordedAuctions, by: ReplayedAuctions) -> dict[str, fl
 def meaning_table(
     rules: System, of: RecordedAuctions, by: ReplayedAuctions
 ) -> list[dict[str, Any]]:
-    """Compare the hands of the counted calls with the meaning of the calls, by type of call.
+    """Compare the hands of the counted calls with the calls' meaning, by type of call.
 
-    Passes are left out. Each row has the number of calls; known, the share that the system gives a
-    meaning; true, the share of hands with the points and suit lengths that their player's calls so
-    far show; width, the mean number of high-card-point values that bids leave possible. The last
-    row is all types together.
+    Passes are left out. The last row is all types together. Columns of a row:
+
+    - calls: number of calls.
+    - known: share of the calls to which the system gives a meaning.
+    - true: share of the hands whose points and suit lengths agree with their player's calls so far.
+    - width: mean number of high-card-point values that bids leave possible.
     """
     counted = of.counted & (of.calls != PASS)
-    kind = rule_types(rules)[by.read]  # NO_RULE is the last
+    kind = rule_types(rules)[by.read]  # the last entry is the type of NO_RULE
     rows = []
     for name, part in [
         *((TYPES[k], counted & (kind == k)) for k in range(len(TYPES))),

@@ -1,1 +1,1 @@
-"""Policies: functions from observations to actions, and the rollout loop that plays them."""
+"""Policies (functions from observations to actions) and the rollout loop that plays games."""

@@ -11,7 +11,7 @@ MAX_LOG_STD = 20.0  # a larger log standard deviation means that learning has di
 
 
 def sample_actions(probs: Array, rng: Generator) -> Actions:
-    """Sample one action for each row of probabilities (R, A), never one of probability 0.
+    """Sample one action for each row of probabilities (R, A); never an action of probability 0.
 
     Raises RunError if the probabilities are not finite.
     """
@@ -29,8 +29,8 @@ def sample_actions(probs: Array, rng: Generator) -> Actions:
 def sample_gaussian_actions(mean: Array, log_std: Array, rng: Generator) -> Actions:
     """Sample one real vector for each row from independent normal distributions.
 
-    `mean` and log_std (natural logarithm of the standard deviation) are (R, A). Raises RunError if
-    they are not finite or a log_std is above MAX_LOG_STD.
+    `mean` and `log_std` are (R, A); `log_std` is the natural logarithm of the standard deviation.
+    Raises RunError if they are not finite or `log_std` exceeds MAX_LOG_STD.
     """
     if not (np.isfinite(mean).all() and (log_std < MAX_LOG_STD).all()):
         raise RunError(

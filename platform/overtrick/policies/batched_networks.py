@@ -21,10 +21,11 @@ from overtrick.policies.forward_pass import (
 
 
 class BatchedNetworks:
-    """Policy of M networks whose weights are arrays with leading axis M, each playing G / M games.
+    """Policy of M networks of equal shape, each of which plays G / M of G games.
 
-    Of G games, member m plays games m * G / M to (m + 1) * G / M - 1. `start` raises ValueError
-    if G is not a multiple of M. All members are evaluated in one batched forward pass.
+    The weights are arrays with leading axis M. Network m plays games m * G / M to (m + 1) * G / M -
+    1. All networks are evaluated in one batched forward pass. `start` raises ValueError if G is not
+    a multiple of M.
     """
 
     def __init__(self, features: Callable[[Observations], Array], weights: Weights) -> None:
@@ -32,7 +33,7 @@ class BatchedNetworks:
         self.weights = weights
 
     def start(self, games: int, rng: Generator) -> PolicySession:
-        """Return a session for G games, G / M of them for each of the M members."""
+        """Start a session of G games, G / M for each of the M networks."""
         members = len(self.weights["w0"])
         if games % members:
             raise ValueError(f"{games} games cannot be shared evenly by {members} members")

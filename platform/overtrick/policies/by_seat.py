@@ -17,7 +17,7 @@ class PolicyBySeat(MemorylessPolicy):
         self.policies = policies
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, A), each row's from the policy of its seat."""
+        """Return action probabilities (R, A); each row uses the policy of its seat."""
         assert observations.legal is not None
         out = np.zeros(observations.legal.shape)
         for seat, policy in enumerate(self.policies):

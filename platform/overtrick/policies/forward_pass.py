@@ -1,4 +1,4 @@
-"""Forward pass of a multilayer perceptron or a batch of them, and padding to equal lengths."""
+"""Forward pass of one or many multilayer perceptrons, and padding of rows to equal lengths."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from torch.nn.functional import leaky_relu
 from overtrick.core import Array
 
 Weights = dict[str, Array]
-"""Weights of a multilayer perceptron by name: w0 (F, H), b0 (H,), w1, ...; a population has a
-leading axis M. A policy of real vectors outputs their mean, and also has log_std (A,)."""
+"""Weights of a multilayer perceptron by name: w0 (F, H), b0 (H,), w1, ...
+
+For M networks each array has a leading axis M. A policy of real vectors outputs their mean, and has
+also log_std (A,).
+"""
 
 LOG_STD = "log_std"
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -37,9 +40,9 @@ def forward(
 ) -> Tensor:
     """Compute the outputs of a multilayer perceptron: hidden layers and a linear output layer.
 
-    `x` is (R, F) and the result (R, outputs); for M networks with weights (M, ...), x is (M, R, F)
-    and the result (M, R, outputs). `disturb`: a function of each hidden layer's activations, such
-    as dropout.
+    `x` is (R, F) and the result (R, outputs). For M networks with weights (M, ...), `x` is
+    (M, R, F) and the result (M, R, outputs). `disturb`: a function applied to each hidden layer's
+    activations, such as dropout.
     """
     layers = len(weights) // 2
     for layer in range(layers):
@@ -59,9 +62,9 @@ def masked_log_softmax(logits: Tensor, legal: Tensor) -> Tensor:
 
 
 def pad_slots(member: Array, members: int) -> Array:
-    """Return (R,) the position, from 0, of each row among the rows of the same member.
+    """Return (R,) the position of each row among the rows of the same member, from 0.
 
-    `member` (R,): the member, from 0 to members - 1, to which each row belongs.
+    `member` (R,) is the member of each row, from 0 to `members` - 1.
     """
     order = np.argsort(member, kind="stable")
     starts = np.searchsorted(member[order], np.arange(members))
@@ -71,10 +74,10 @@ def pad_slots(member: Array, members: int) -> Array:
 
 
 def pad(rows: Array, member: Array, slot: Array, members: int) -> Array:
-    """Return rows (R, ...) as (M, longest, ...), grouped by member and padded with zeros.
+    """Group rows (R, ...) by member and pad them with zeros to (M, longest, ...).
 
-    `member` (R,): the member of each row. `slot` (R,): its position, as returned by `pad_slots`.
-    longest: the largest number of rows of a member.
+    `member` (R,) is the member of each row, `slot` (R,) its position as returned by `pad_slots`.
+    `longest` is the largest number of rows of a member.
     """
     longest = int(slot.max()) + 1 if len(slot) else 0
     out = np.zeros((members, longest, *rows.shape[1:]), rows.dtype)

@@ -1,4 +1,4 @@
-"""Base class of policies that are given by action probabilities and have no memory."""
+"""Base class of policies that have no memory and are given by action probabilities."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Registry of the kinds of stored models that play by themselves, and how each is loaded.
+"""Registry of the kinds of stored models that are a policy by themselves.
 
-A kind is recognised by the names of its weights. A learner whose models are of another kind than
-those below registers it in its own module.
+A kind is recognised by the names of a model's weights. A learner with another kind of model
+registers it in the learner's own module.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ SEAT = "seat_{}"  # prefix of the weights of one seat, if each seat has its own 
 
 
 class StoredWeights(NamedTuple):
-    """The weights of a stored model, or those of one of its seats."""
+    """The weights of a stored model, or of one of its seats."""
 
     arrays: dict[str, Array]
     job: Mapping[str, Any]  # plain data of the job that trained the model
-    source: str  # the model's folder, named in errors
+    source: str  # the model's folder, for error messages
 
     def under(self, prefix: str) -> dict[str, Array]:
-        """Return the arrays whose names begin with a prefix and a dot, without the prefix."""
+        """Return the arrays whose names begin with `PREFIX.`, with the prefix removed."""
         start = f"{prefix}."
         return {n.removeprefix(start): v for n, v in self.arrays.items() if n.startswith(start)}
 
@@ -39,7 +39,7 @@ class StoredWeights(NamedTuple):
 
 
 class ModelKind(NamedTuple):
-    """How models of one kind are recognised and loaded."""
+    """Kind of stored model: a test of its weights, and a function that builds its policy."""
 
     matches: Callable[[StoredWeights], bool]
     load: Callable[[StoredWeights, Any], Any]
@@ -50,25 +50,25 @@ KINDS: list[ModelKind] = []
 
 
 def register(kind: ModelKind) -> None:
-    """Register a kind of models."""
+    """Register a kind of model, to be tried after all kinds registered before."""
     KINDS.append(kind)
 
 
 def kind_of(weights: StoredWeights) -> ModelKind | None:
-    """Find the kind of a model; None if it does not play by itself."""
+    """Find the kind of a model; None if the model is not a policy by itself."""
     return next((kind for kind in KINDS if kind.matches(weights)), None)
 
 
 def load_policy(weights: StoredWeights, game: Any) -> Any:
     """Build the policy of a stored model for a game.
 
-    It is a behavioural policy unless actions are real vectors. Raises UserError for a model that
-    does not play by itself, is damaged, or does not fit the game.
+    The result is a behavioural policy unless actions are real vectors. Raises UserError if the
+    model is not a policy by itself, is damaged, or does not fit the game.
     """
     kind = kind_of(weights)
     if kind is None:
         raise UserError(
-            f"the model in {weights.source} is no player by itself: it has to search, or to watch "
+            f"the model in {weights.source} is not a policy by itself: it must search, or observe "
             "its opponent first"
         )
     return kind.load(weights, game)
@@ -77,7 +77,7 @@ def load_policy(weights: StoredWeights, game: Any) -> Any:
 def load_strategy(weights: StoredWeights, game: Any) -> TabularPolicy:
     """Build the tabular policy of a stored strategy sigma (N, A).
 
-    Raises UserError for another game's shape, or for rows that are no probabilities.
+    Raises UserError if the shape does not fit the game, or a row is not a probability distribution.
     """
     sigma = weights.arrays["sigma"]
     sets = game.infosets  # None in games too large to number them
@@ -101,23 +101,23 @@ def load_seats(weights: StoredWeights, game: Any) -> PolicyBySeat:
     policies = []
     for seat in range(game.seats):
         own = weights.seat(seat)
-        kind = kind_of(own) or NETWORK  # the network's check says what is missing
+        kind = kind_of(own) or NETWORK  # the network's check reports missing arrays
         policies.append(kind.load(own, game))
     return PolicyBySeat(policies)
 
 
 def load_network(weights: StoredWeights, game: Any) -> Any:
-    """Build the policy of a stored network, which may be a Gaussian over moves of real numbers."""
+    """Build the policy of a stored network. In games of real-vector actions it is Gaussian."""
     arrays = weights.under("policy")
     check_network(arrays, game, weights.source)
     return network_policy(game.features, arrays)
 
 
 def check_network(arrays: Mapping[str, Array], game: Any, source: str) -> None:
-    """Raise UserError unless arrays are a network whose inputs and outputs fit a game."""
+    """Raise UserError unless `arrays` are a network whose inputs and outputs fit a game."""
     model = f"the model in {source}"
     if not isinstance(game, Game):
-        raise UserError(f"{model} is a network, which cannot see {game.name}")
+        raise UserError(f"{model} is a network, and {game.name} has no features for networks")
     if (LOG_STD in arrays) != (game.actions is None):
         raise UserError(f"{model} is damaged: it has other layers than w0, b0, ...")
     layers = dict(arrays)

@@ -29,7 +29,7 @@ class NetworkPolicy(MemorylessPolicy):
 
 
 def network_policy(features: Callable[[Observations], Array], weights: Weights) -> Any:
-    """Return the policy of one network: a NetworkPolicy, or BatchedNetworks for real vectors."""
+    """Return the policy of one network: NetworkPolicy; for real vectors, BatchedNetworks."""
     if LOG_STD in weights:
         return BatchedNetworks(features, {name: value[None] for name, value in weights.items()})
     return NetworkPolicy(features, weights)

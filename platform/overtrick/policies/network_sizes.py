@@ -1,4 +1,4 @@
-"""Numbers of inputs and outputs of the networks for a game."""
+"""Numbers of inputs and outputs that a game's networks need, and a check of stored layers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def input_size(game: Game) -> int:
 
 
 def output_size(game: Game) -> int:
-    """Return the number of outputs of a policy network: A, or the length of a real vector."""
+    """Return the number of outputs of a policy network: A, or the length of an action vector."""
     return len(game.action_names) if game.actions is None else game.actions
 
 
@@ -52,8 +52,9 @@ def check_layers(
 ) -> None:  # fmt: skip
     """Raise UserError unless weights w0, b0, w1, ... are finite layers of a perceptron.
 
-    `inputs`, `outputs`: the sizes that the game needs. `model`, `game`: named in errors. `others`:
-    weights that are no layers, checked to be finite too.
+    - `inputs`, `outputs`: the sizes that the game needs.
+    - `model`, `game`: names for error messages.
+    - `others`: weights other than layers, which must be finite too.
     """
     layers = len(weights) // 2
     names = {f"{kind}{k}" for kind in "wb" for k in range(layers)}

@@ -1,4 +1,4 @@
-"""The rollout loop: play games with given policies and collect trajectories and payoffs."""
+"""Rollout loop: play games with given policies and collect trajectories and payoffs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from overtrick.core import (
 )
 
 PRIVILEGED = "hindsight"
-"""Key in Trajectories.extras: features (D, F) for a privileged critic, from all cards."""
+"""Key of the privileged features in Trajectories.extras.
+
+They are (D, F), for a privileged critic that sees all cards.
+"""
 
 
 def play(
@@ -35,14 +38,17 @@ def play(
     recorded: Sequence[int] | None = None,
     privileged: bool = False,
 ) -> Rollout:
-    """Play games side by side to their end, and record the decisions of some policies.
+    """Play games in parallel to their end, and record the decisions of some policies.
 
-    `games`: the number of games to deal, or their deals (G, C). `seating` (G, S): index of the
-    policy in each seat of each game; by default policy s plays seat s. `recorded`: indices of the
-    policies whose decisions are recorded; by default all. `privileged`: also store features for a
-    privileged critic in the trajectories' extras. Each policy has its own random generator, so that
-    its draws do not depend on the other policies. Raises ValueError for an illegal action, and if
-    the numbers of policies and seats differ without seating.
+    Each policy has its own random generator, so that its draws do not depend on the other policies.
+    Raises ValueError for an illegal action. Raises ValueError also if the numbers of policies and
+    seats differ and `seating` is not given.
+
+    - `games`: the number of games to deal, or their deals (G, C).
+    - `seating` (G, S): index of the policy in each seat of each game. By default policy s plays
+      seat s.
+    - `recorded`: indices of the policies whose decisions are recorded; by default all.
+    - `privileged`: store features for a privileged critic in the trajectories' extras, too.
     """
     if seating is None and len(policies) != game.seats:
         raise ValueError(f"{game.name} has {game.seats} seats, for {len(policies)} policies")
@@ -88,9 +94,9 @@ def play(
 def play_duplicate(
     game: Game, policy: Policy, opponent: Policy, deals: int, rng: Generator
 ) -> tuple[Array, Array]:
-    """Play each deal S times, once with `policy` in each seat and `opponent` in all others.
+    """Play each deal S times, once with `policy` in each seat and `opponent` in all other seats.
 
-    Return the payoffs (deals, S) of `policy` in seats 0, 1, ..., and their mean (deals,).
+    Returns the payoffs (deals, S) of `policy` in seats 0, 1, ..., and their mean (deals,).
     """
     deal_rng, play_rng = rng.spawn(2)
     dealt = game.deal(deals, deal_rng)
@@ -110,12 +116,15 @@ def random_seating(games: int, rng: Generator) -> Array:
 
 
 def select_policy_decisions(batch: Trajectories, seating: Array, policy: int) -> Trajectories:
-    """Return only the decisions of one policy; `seating` (G, S) is the policy in each seat."""
+    """Return only the decisions of one policy.
+
+    `seating` (G, S) is the index of the policy in each seat of each game.
+    """
     return select_rows(batch, np.flatnonzero(seating[batch.game, batch.seat] == policy))
 
 
 _Moment = tuple[Observations, Array, Array, dict[str, Array], Array]
-"""Decisions at one time: observations, action, logp, extras, and points of the seat before."""
+"""Decisions at one time: observations, action, logp, extras, and each seat's points before them."""
 
 
 def _trajectories(
@@ -123,10 +132,10 @@ def _trajectories(
 ) -> Trajectories:
     """Sort recorded decisions by game, seat and time, and compute their rewards.
 
-    `payoff` (G, S): final points. `like`: observations whose arrays have the right types, for the
-    case that nothing was recorded.
+    `payoff` (G, S): final points. `like`: observations whose arrays have the right shapes and
+    types, used if nothing was recorded.
     """
-    made = np.zeros(payoff.size, np.int64)  # decisions so far, by owner (game, seat)
+    made = np.zeros(payoff.size, np.int64)  # decisions so far of each owner, a (game, seat)
     places = []
     for observations, *_ in moments:  # an owner has at most one row at a time
         owner = observations.game * game.seats + observations.seat
@@ -151,7 +160,7 @@ def _trajectories(
     after[last] = payoff.reshape(-1)[owner[last]]
     extras = [m[3] for m in moments]
     if any(each.keys() != extras[0].keys() for each in extras):
-        raise ValueError("recorded policies have different extras: record them one at a time")
+        raise ValueError("recorded policies have different extras: record each in its own call")
     return Trajectories(
         games=len(payoff),
         game=owner // game.seats,

@@ -7,17 +7,16 @@ from overtrick.policies.memoryless import MemorylessPolicy
 
 
 class TabularPolicy(MemorylessPolicy):
-    """Policy that plays the strategy sigma (N, A): action probabilities, 0 where illegal.
+    """Policy given by a strategy sigma (N, A): action probabilities, 0 where illegal.
 
-    `probs` raises UserError for observations of a game with other actions or more information
-    sets.
+    `probs` raises UserError for observations of a game with other actions or more information sets.
     """
 
     def __init__(self, sigma: Array) -> None:
         self.sigma = sigma
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, A): the table rows of the rows' information sets."""
+        """Return action probabilities (R, A): for each row, sigma's row of its information set."""
         assert observations.legal is not None
         assert observations.infoset is not None
         sets, actions = 1 + int(observations.infoset.max(initial=-1)), observations.legal.shape[1]

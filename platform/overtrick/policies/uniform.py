@@ -1,4 +1,4 @@
-"""Policies that play uniformly at random."""
+"""Policies that act uniformly at random."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from overtrick.policies.memoryless import MemorylessPolicy
 
 
 class UniformPolicy(MemorylessPolicy):
-    """Policy that plays every legal action with equal probability."""
+    """Policy that takes every legal action with equal probability."""
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, A): equal for all legal actions of a row."""
+        """Return action probabilities (R, A), equal for all legal actions of a row."""
         assert observations.legal is not None
         return observations.legal / observations.legal.sum(axis=1, keepdims=True)
 
 
 class UniformVectorPolicy:
-    """Policy of real vectors whose `width` components are uniform from -1 to 1."""
+    """Policy for real-vector actions: each of `width` components is uniform from -1 to 1."""
 
     def __init__(self, width: int) -> None:
         self.width = width

@@ -1,1 +1,1 @@
-"""Evolution: a genetic algorithm on stacked network weights, and evolution strategies."""
+"""Evolution: a genetic algorithm on populations of networks, and evolution strategies."""

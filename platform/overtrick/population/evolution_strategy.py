@@ -17,20 +17,21 @@ KIND_OPTIONS: dict[StrategyKind, dict[str, Any]] = {
     "csa": {"CMA_on": 0, "CMA_diagonal": True},
     "cma": {},
 }
-"""Options of the `cma` package by kind. csa adapts the step size only (Ostermeier, Gawelczyk and
-Hansen 1994); cma also adapts the covariance matrix (Hansen and Ostermeier 2001). For csa the
-diagonal option only makes it faster.
+"""Options of the `cma` package by kind of evolution strategy.
+
+`csa` adapts the step size only (Ostermeier, Gawelczyk and Hansen 1994); its diagonal option only
+makes it faster. `cma` also adapts the covariance matrix (Hansen and Ostermeier 2001).
 """
 
 
 @dataclass(eq=False)
 class EvolutionStrategy:
-    """Evolution strategy: samples lambda genomes (lambda, P) a generation; the better half sets the
-    mean.
+    """Evolution strategy: samples lambda genomes per generation; the better half sets the mean.
 
-    `start` draws the initial mean (P,) of each run: a converged or stagnating run is followed by a
-    restart from another mean. All random draws come from rng. The state is the list of all scores,
-    because they determine everything else: `load` repeats asking and telling, without evaluations.
+    `start` draws the initial mean (P,) of a search. When a search has converged or stagnates,
+    another one starts from a new mean. All random draws come from `rng`. A checkpoint holds the
+    scores of all generations, because they determine everything else: `load` repeats all
+    generations with the stored scores instead of evaluations.
     """
 
     start: Callable[[Generator], Array]
@@ -44,7 +45,7 @@ class EvolutionStrategy:
 
     @property
     def step_size(self) -> float:
-        """Current step size, in the units of the initial one."""
+        """Current step size, in the units of `step`, the initial one."""
         return self.step if self._run is None else float(self._run.sigma)
 
     def ask(self) -> Array:
@@ -54,9 +55,7 @@ class EvolutionStrategy:
         return np.array(self._run.ask())
 
     def tell(self, genomes: Array, score: Array) -> None:
-        """Update the strategy by the scores (lambda,) of the genomes asked for; larger is
-        better.
-        """
+        """Update the strategy by the scores (lambda,) of the last genomes; larger is better."""
         self._run.tell(list(genomes), (-score).tolist())
         self.scores.append(np.array(score, np.float64))
 
@@ -65,7 +64,10 @@ class EvolutionStrategy:
         return {"told": np.array(self.scores).reshape(-1, self.size)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Repeat the generations of a state; the strategy must be new and equally configured."""
+        """Repeat the generations of a state.
+
+        The strategy must be new and have the configuration of the strategy that made the state.
+        """
         for score in state["told"]:
             self.tell(self.ask(), score)
 

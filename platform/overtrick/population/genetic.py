@@ -21,8 +21,9 @@ class EvolutionConfig:
 
 
 def select(fitness: Array, count: int) -> Array:
-    """Return (count,) indices of the fittest members, best first; of equals, the earlier one
-    first.
+    """Return (count,) the indices of the fittest members, best first.
+
+    Members of equal fitness stay in their order.
     """
     return np.argsort(-fitness, kind="stable")[:count]
 
@@ -35,9 +36,9 @@ def elite_count(members: int, elite_share: float) -> int:
 def evolve(weights: Weights, fitness: Array, config: EvolutionConfig, rng: Generator) -> Weights:
     """Return the next generation of M members: weights with leading axis M, best member first.
 
-    The elite is copied. Each weight of any other member comes from itself or from one randomly
-    drawn elite member (its mate), with equal probability. With probability mutation_rate the member
-    then gets Gaussian noise on every weight.
+    The elite is copied. For every other member an elite member is drawn at random as its mate, and
+    each weight is taken from the member or the mate with equal probability. With probability
+    `mutation_rate` the member then gets Gaussian noise on every weight.
     """
     members = len(fitness)
     order = select(fitness, members)
@@ -51,7 +52,7 @@ def evolve(weights: Weights, fitness: Array, config: EvolutionConfig, rng: Gener
         per_gene = (members,) + (1,) * (genes.ndim - 1)
         crossed = rng.random(genes.shape) < 0.5
         child = np.where(crossed & offspring.reshape(per_gene), genes[mates], genes)
-        # biases start at 0, so the layer's weights set the scale of their noise
+        # biases start at 0, so the scale of their noise is that of the layer's weights
         layer = weights[name.replace("b", "w", 1)][order]
         square = (layer.reshape(members, -1) ** 2).mean(axis=1)
         scale = 1.0 if name == LOG_STD else np.sqrt(square).reshape(per_gene)

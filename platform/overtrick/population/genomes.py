@@ -1,4 +1,4 @@
-"""Encodings of strategies as vectors of real numbers (genomes); M genomes (M, P) at once."""
+"""Encodings of strategies as genomes: vectors of P real numbers; M genomes are (M, P)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from numpy.random import Generator
 from overtrick.core import Array, UserError
 
 MAX_LOGIT = 20.0
-"""Largest absolute output before the sigmoid. Larger ones change no strategy (the sigmoid is 2e-9),
-but products of such probabilities become subnormal numbers, which are very slow.
+"""Largest absolute output before the sigmoid.
+
+Larger outputs do not change a strategy (the sigmoid is 2e-9). Products of such small probabilities
+become subnormal numbers, which are very slow.
 """
 
 
@@ -21,8 +23,9 @@ class GenomeEncoding(Protocol):
     genes: int  # P, the length of a genome
 
     def strategies(self, genomes: Array) -> Array:
-        """Return strategies (M, N, A), 0 at illegal actions. Raises UserError for a wrong
-        length.
+        """Return the strategies (M, N, A) of genomes (M, P); 0 at illegal actions.
+
+        Raises UserError if the genomes have a wrong length.
         """
 
     def start(self, rng: Generator) -> Array:
@@ -30,9 +33,10 @@ class GenomeEncoding(Protocol):
 
 
 class DirectEncoding:
-    """One gene for each legal action; squared genes are normalised within an information set.
+    """Encoding with one gene for each legal action; squared genes are normalised to probabilities.
 
-    Squares avoid negative weights. `legal` is (N, A). Source: Samothrakis and Lucas 2011, eq. 5.
+    Squares avoid negative weights. `legal` is the mask (N, A) of legal actions. Source: Samothrakis
+    and Lucas 2011, eq. 5.
     """
 
     def __init__(self, legal: Array) -> None:
@@ -40,8 +44,9 @@ class DirectEncoding:
         self.genes = int(legal.sum())
 
     def strategies(self, genomes: Array) -> Array:
-        """Return strategies (M, N, A), 0 at illegal actions. Raises UserError for a wrong
-        length.
+        """Return the strategies (M, N, A) of genomes (M, P); 0 at illegal actions.
+
+        Raises UserError if the genomes have a wrong length.
         """
         check_genomes(genomes, self.genes)
         weights = np.zeros((len(genomes), *self.legal.shape))
@@ -54,11 +59,12 @@ class DirectEncoding:
 
 
 class PerceptronEncoding:
-    """Weights of a network with one tanh layer and a sigmoid output for each action, normalised.
+    """Encoding as weights of a network with one tanh layer and a sigmoid output for each action.
 
-    The network is evaluated at every information set. `inputs` are (N, F), `legal` (N, A). Genes:
-    hidden weights (F, H) and biases (H,), then output weights (H, A) and biases (A,). Source:
-    Samothrakis and Lucas 2011, eqs. 5 and 6.
+    The network is evaluated at every information set, and its outputs are normalised over the legal
+    actions. `inputs` are (N, F), `legal` is the mask (N, A), `hidden` the number H of hidden units.
+    The genes are hidden weights (F, H) and biases (H,), then output weights (H, A) and biases (A,).
+    Source: Samothrakis and Lucas 2011, eqs. 5 and 6.
     """
 
     def __init__(self, inputs: Array, legal: Array, hidden: int) -> None:
@@ -73,8 +79,9 @@ class PerceptronEncoding:
         self.genes = sum(rows * columns for rows, columns in self.shapes)
 
     def strategies(self, genomes: Array) -> Array:
-        """Return strategies (M, N, A), 0 at illegal actions. Raises UserError for a wrong
-        length.
+        """Return the strategies (M, N, A) of genomes (M, P); 0 at illegal actions.
+
+        Raises UserError if the genomes have a wrong length.
         """
         check_genomes(genomes, self.genes)
         ends = np.cumsum([rows * columns for rows, columns in self.shapes])
@@ -92,8 +99,10 @@ class PerceptronEncoding:
 
 
 def normalise_weights(weights: Array, legal: Array) -> Array:
-    """Normalise weights (M, N, A) to strategies; uniform where an information set has none (eq.
-    5).
+    """Normalise weights (M, N, A) to strategies.
+
+    Information sets without weight get the uniform strategy. Source: Samothrakis and Lucas 2011,
+    eq. 5.
     """
     total = weights.sum(axis=-1, keepdims=True)
     positive = total > np.finfo(float).tiny
@@ -102,6 +111,6 @@ def normalise_weights(weights: Array, legal: Array) -> Array:
 
 
 def check_genomes(genomes: Array, genes: int) -> None:
-    """Raise UserError unless genomes are (M, genes)."""
+    """Raise UserError unless `genomes` has shape (M, `genes`)."""
     if genomes.ndim != 2 or genomes.shape[1] != genes:
-        raise UserError(f"a genome of {genes} numbers is needed, not one of {genomes.shape[-1]}")
+        raise UserError(f"a genome must have {genes} numbers, not {genomes.shape[-1]}")

@@ -29,9 +29,10 @@ class Population:
         return len(next(iter(self.weights.values())))
 
     def replace_worst(self, candidate: Weights, fitness: Array, rng: Generator) -> dict[str, float]:
-        """Add a candidate, remove the least fit of all M + 1, and evolve the others.
+        """Add a candidate, remove the least fit of all M + 1 members, and evolve the M others.
 
-        `fitness` (M + 1,) is that of the members and, last, the candidate. Returns its summary.
+        `fitness` (M + 1,) is the fitness of the members, then of the candidate. Returns the best,
+        mean and worst fitness.
         """
         survivors = np.sort(select(fitness, self.size))
         joined = {n: v[survivors] for n, v in with_candidate(self.weights, candidate).items()}
@@ -39,8 +40,9 @@ class Population:
         return _summary(fitness)
 
     def next_generation(self, fitness: Array, rng: Generator) -> dict[str, float]:
-        """Replace the members by their next generation, fittest first; return a summary of fitness
-        (M,).
+        """Replace the members by their next generation, given their fitness (M,).
+
+        Returns the best, mean and worst fitness.
         """
         self.weights = evolve(self.weights, fitness, self.config, rng)
         return _summary(fitness)
@@ -63,5 +65,5 @@ def _summary(fitness: Array) -> dict[str, float]:
 
 
 def with_candidate(members: Weights, candidate: Weights) -> Weights:
-    """Return the weights of M members and of one candidate after them, (M + 1, ...)."""
+    """Append one network to a population of M networks; return weights (M + 1, ...)."""
     return {n: np.concatenate([v, candidate[n][None]]) for n, v in members.items()}

@@ -1,1 +1,1 @@
-"""Our games, policies and networks inside RLlib, and its algorithms run on our games."""
+"""Integration with RLlib: our games, networks and policies, trained by its algorithms."""

@@ -1,4 +1,4 @@
-"""Setup of a multi-agent training run with RLlib, and its conversion to RLlib's configuration."""
+"""Settings of multi-agent training with RLlib, converted to RLlib's configuration."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ COMPLETE_EPISODES = {
 }
 """Sampling of one complete game after the other.
 
-A replay buffer cannot join an episode that was cut between two decisions of a seat. Of several
-games in parallel RLlib would drop the longest.
+A replay buffer cannot join an episode that was cut between two decisions of a seat. RLlib would
+drop the longest of several games played in parallel.
 """
 SINGLE_STEPS = {**TRUNCATED_EPISODES, "rollout_fragment_length": 1}
-"""Sampling of one step of each game: where all seats act at once, cut episodes can be joined."""
+"""Sampling of one step of each game; cut episodes can be joined where all seats act at once."""
 SAMPLING: dict[str, dict[str, Any]] = {
     "PPO": TRUNCATED_EPISODES,
     "APPO": TRUNCATED_EPISODES,
@@ -54,35 +54,35 @@ class MultiAgentSetup:
     seats: int
     canonical: bool  # observations and actions are in the game's canonical form
     seed: int
-    workers: int  # RLlib's env runners; 0: sample in this process
+    workers: int  # number of RLlib's env runners; 0: sample in this process
     cpus: float  # per worker
-    env_steps: int  # environment steps per iteration, at least
+    env_steps: int  # smallest number of environment steps per iteration
     game_length: float  # mean environment steps per game
     hidden: tuple[int, ...]
     learning_rate: float
     discount: float
     by_seat: bool  # one network per seat, else one for all seats
-    past_selves: int
+    past_selves: int  # number of earlier versions of the learners kept as opponents
     opponents: tuple[Callable[[], Any], ...]  # functions that make the opponents' policies
-    opponent_share: float  # of games in which a past self or an opponent sits in all seats but one
+    opponent_share: float  # share of games with a past self or opponent in all seats but one
     section: Mapping[str, Any]  # the job's section of the algorithm
 
     @property
     def has_replay_buffer(self) -> bool:
-        """True if the algorithm learns from a replay buffer."""
+        """True if the algorithm trains from a replay buffer."""
         return self.algorithm in ("DQN", "SAC")
 
     def learners(self) -> list[str]:
-        """List the modules that learn: one for each seat, or one for all."""
+        """List the names of the RLlib modules that train: one for each seat, or one for all."""
         return [SEAT.format(k) for k in range(self.seats)] if self.by_seat else [LEARNER]
 
     def opponent_names(self) -> list[str]:
-        """List the past selves and opponents that may sit in all seats but one."""
+        """List the names of the past selves and opponents that may sit in all seats but one."""
         past = [f"{PAST_SELF}_{k}" for k in range(self.past_selves)]
         return past + [f"{OPPONENT}_{k}" for k in range(len(self.opponents))]
 
     def module_of(self, agent: str) -> str:
-        """Return the module that plays an agent of GameEnv."""
+        """Return the name of the RLlib module that plays an agent of GameEnv."""
         learners, opponent = self.learners(), opponent_of_agent(agent)
         learner = learners[seat_of_agent(agent) % len(learners)]
         if opponent.startswith(PAST_SELF):
@@ -91,7 +91,7 @@ class MultiAgentSetup:
 
 
 def past_self_module(past_self: str, learner: str) -> str:
-    """Return the name of the module of a learner's past self."""
+    """Return the name of the RLlib module of a learner's past self."""
     return f"{past_self}_{learner}"
 
 
@@ -149,10 +149,10 @@ def algorithm_config(setup: MultiAgentSetup) -> AlgorithmConfig:
 
 
 def _sampling(setup: MultiAgentSetup) -> dict[str, Any]:
-    """Return the settings of sampling: those of SAMPLING, with fewer environments for PPO.
+    """Return the settings of sampling: an entry of SAMPLING, with fewer environments for PPO.
 
     A seat's last decision is lost where its game is cut at the end of an iteration. PPO therefore
-    has only so many environments that each plays two games per iteration.
+    gets so few environments that each plays at least two games per iteration.
     """
     settings = SAMPLING[setup.algorithm]
     envs = settings["num_envs_per_env_runner"]
@@ -163,7 +163,7 @@ def _sampling(setup: MultiAgentSetup) -> dict[str, Any]:
 
 
 def _training(setup: MultiAgentSetup) -> dict[str, Any]:
-    """Return the algorithm's training settings, from its section of the job."""
+    """Return the algorithm's training settings, converted from its section of the job."""
     section = setup.section
     settings = {name: section[key] for key, name in SETTINGS[setup.algorithm].items()}
     if setup.algorithm == "PPO":
@@ -184,11 +184,11 @@ def _training(setup: MultiAgentSetup) -> dict[str, Any]:
 
 
 def _replay(setup: MultiAgentSetup) -> dict[str, Any]:
-    """Return the settings of a replay buffer, with `gradient_steps` steps per iteration.
+    """Return RLlib's settings of a replay buffer with `gradient_steps` steps per iteration.
 
-    RLlib learns after each round of sampling, and sets the number of gradient steps by the
-    training intensity. It assumes that a round has one step of each environment, and that this
-    process samples beside its workers. With complete episodes a round has a game of each worker.
+    RLlib trains after each round of sampling, and sets the number of gradient steps by the training
+    intensity. It assumes that a round has one step of each environment, and that this process
+    samples too, beside its workers. With complete episodes a round is one game of each worker.
     """
     sampling, section = SAMPLING[setup.algorithm], setup.section
     envs = sampling["num_envs_per_env_runner"]
@@ -231,4 +231,4 @@ SETTINGS: dict[str, dict[str, str]] = {
     },
     "SAC": {"tau": "tau", "initial_alpha": "initial_alpha", **_BUFFER},
 }
-"""RLlib's name of each key of an algorithm's section."""
+"""For each algorithm: RLlib's name of each key of the algorithm's section in a job."""

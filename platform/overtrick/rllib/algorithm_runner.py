@@ -1,4 +1,4 @@
-"""Runner of an RLlib algorithm: one iteration at a time, with its state as arrays."""
+"""Runner of an RLlib algorithm: trains by iterations and converts its state to arrays."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ from overtrick.rllib.algorithm_config import MultiAgentSetup
 from overtrick.rllib.replay_buffer import LearnerReplayBuffer
 
 LEARNER_METRICS = {"loss": "total_loss", "entropy_nats": "entropy"}
-"""RLlib's names of the learner's metrics, by our names; not every algorithm has all of them."""
+"""RLlib's name of each metric of the learner, by our name; not every algorithm has all metrics."""
 POLICY_DRAWS, REPLAY_DRAWS = 1, 2
-"""Last part of a generator's key, after the iteration's seed, the worker, and the environment or
-opponent: what is drawn. The key of deals has no such part, which numpy treats as 0."""
+"""Last number in the seed of a random generator: the purpose of its draws.
+
+It follows the iteration's seed, the worker, and the environment or opponent. The seeds of deals do
+not have this number, which numpy treats as 0.
+"""
 
 
 def policy_networks(state: Mapping[str, Array], algorithm: str) -> dict[str, Weights]:
@@ -42,16 +45,16 @@ def policy_networks(state: Mapping[str, Array], algorithm: str) -> dict[str, Wei
 
 
 class AlgorithmRunner:
-    """RLlib algorithm built from a setup; it runs until `close`."""
+    """RLlib algorithm, built from a setup and running until `close`."""
 
     def __init__(self, setup: MultiAgentSetup) -> None:
         self.setup = setup
         _seed_all([setup.seed])  # draws the initial weights
         self.algorithm = config.algorithm_config(setup).build_algo()
-        self._paused: Any = nullcontext()  # context in which nothing is learnt
+        self._paused: Any = nullcontext()  # context in which no weights are updated
         if setup.algorithm == "APPO":
             self._paused = _lock_updates(self.algorithm.learner_group._learner)
-        # RLlib creates it in the user's home directory and never uses it
+        # RLlib creates this folder in the user's home directory and never uses it
         shutil.rmtree(self.algorithm.logdir, ignore_errors=True)
         if setup.has_replay_buffer:
             self.algorithm.local_replay_buffer = LearnerReplayBuffer(setup)
@@ -63,7 +66,7 @@ class AlgorithmRunner:
     def step(self, seed: int, epsilon: float) -> dict[str, float]:
         """Run one iteration with a random seed; return its metrics.
 
-        `epsilon`: share of random actions, used by DQN.
+        `epsilon`: probability of a random action, used by DQN.
         """
         _seed_all([seed])
         runners = self.algorithm.env_runner_group
@@ -81,12 +84,12 @@ class AlgorithmRunner:
         for ours, theirs in LEARNER_METRICS.items():
             modules = [learners.get(name, {}) for name in self.setup.learners()]
             values = [float(module[theirs]) for module in modules if theirs in module]
-            if values:  # with a replay buffer nothing is learnt at first
+            if values:  # with a replay buffer the first iterations take no gradient step
                 metrics[ours] = float(np.mean(values))
         return metrics
 
     def store_past_self(self, slot: int) -> None:
-        """Replace a past self, by number, by the present learners."""
+        """Replace the past self number `slot` by a copy of the current learners."""
         modules = self._learner_state()["rl_module"]
         copies = {
             config.past_self_module(f"{config.PAST_SELF}_{slot}", m): modules[m]
@@ -113,7 +116,7 @@ class AlgorithmRunner:
         return out
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Continue from a state of this or another process."""
+        """Restore what `state` returned, in this process or another one."""
         learner = self._learner_state()
         modules: dict[str, dict[str, Array]] = {}
         temperatures: dict[str, Array] = {}
@@ -137,7 +140,7 @@ class AlgorithmRunner:
             self._load_replay_buffer(unprefixed("memory", state), int(state["target_age"]))
 
     def _load_replay_buffer(self, games: Mapping[str, Array], age: int) -> None:
-        """Replace the replay buffer.
+        """Replace the replay buffer, and restore the schedule of target updates.
 
         `age`: environment steps since the last update of the target networks.
         """
@@ -153,7 +156,10 @@ class AlgorithmRunner:
         self.algorithm.config = changed
 
     def _target_update_step(self, new: int | None = None) -> int:
-        """Return the last step at which this process updated target networks; set it if given."""
+        """Return the environment step at which this process last updated the target networks.
+
+        If `new` is given, set it first.
+        """
 
         def of(learner: Any) -> int:
             if new is not None:
@@ -171,7 +177,7 @@ class AlgorithmRunner:
             return self.algorithm.learner_group.get_state()["learner"]
 
     def _set_learner(self, learner: dict[str, Any]) -> None:
-        """Set parts of the learner's state, and copy its weights to all env runners."""
+        """Set the given entries of the learner's state, and copy its weights to all env runners."""
         group = self.algorithm.learner_group
         with self._paused:
             group.set_state({"learner": learner})
@@ -180,9 +186,9 @@ class AlgorithmRunner:
             )
 
     def _temperatures(self, new: Mapping[str, Array] | None) -> dict[str, Array]:
-        """Return the logarithm of SAC's temperature by module, after setting it if given.
+        """Return the logarithm of SAC's temperature for each module; RLlib's own state lacks it.
 
-        RLlib's own state leaves it out.
+        If `new` is given, set it first.
         """
         if self.setup.algorithm != "SAC":
             return {}
@@ -200,7 +206,7 @@ class AlgorithmRunner:
 def _lock_updates(learner: Any) -> Any:
     """Make the learner thread of APPO hold a lock during updates; return the lock.
 
-    RLlib itself locks only reading of the weights.
+    RLlib itself takes the lock only to read the weights.
     """
     lock, thread = learner._model_io_lock, learner._learner_thread
     update = thread._update_method
@@ -214,7 +220,7 @@ def _lock_updates(learner: Any) -> Any:
 
 
 def _seed_all(key: list[int]) -> None:
-    """Seed the global generators of this process, from which RLlib draws."""
+    """Seed the global random generators of this process, which RLlib uses."""
     a, b, c = np.random.SeedSequence(key).generate_state(3)
     torch.manual_seed(int(a))
     np.random.seed(b)
@@ -224,7 +230,7 @@ def _seed_all(key: list[int]) -> None:
 def _prepare(runner: Any, seed: int, epsilon: float, restart: bool) -> None:
     """Seed an env runner for an iteration and set its exploration.
 
-    `restart`: start new games, as unfinished games are not in a checkpoint.
+    `restart`: start new games, because checkpoints do not hold unfinished games.
     """
     key = [seed, runner.worker_index]
     _seed_all(key)

@@ -1,9 +1,9 @@
-"""Multi-agent environment of RLlib for any game: an agent for each seat, an episode for each game.
+"""RLlib environment for any game: one agent for each seat, one episode for each game.
 
-An observation has the features of the game and, for discrete actions, the mask of legal actions.
-It may also have the raw observation, from which a policy of this package plays an agent. Features,
-mask and actions may be in the game's canonical form, such as with suits in canonical order; raw
-observations never are.
+An observation has the features of the game and, for discrete actions, the mask of legal actions. It
+may also have the raw observation, which policies of this package need to play an agent. Features,
+mask and actions may be in the game's canonical form, for example with the suits in canonical order.
+Raw observations are never in canonical form.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _env_numbers = itertools.count()  # of this process
 def observation_space(game: Game, raw: bool) -> Dict:
     """Return the observation space of an agent.
 
-    `raw`: include the raw observation, and the numbers of the environment and of its game, by which
-    a policy with memory knows that a new game has begun.
+    `raw`: include the raw observation and two numbers, of the environment and of its current game.
+    A policy with memory uses them to notice that a new game has begun.
     """
     spaces: dict[str, Any] = {FEATURES: Box(-np.inf, np.inf, (input_size(game),), np.float32)}
     if game.actions is not None:
@@ -50,16 +50,21 @@ def action_space(game: Game) -> gym.Space:
 
 
 class GameEnv(MultiAgentEnv):
-    """Environment of one game: each seat is an agent, named by its number.
+    """Multi-agent environment of one game: each seat is an agent, named by its number.
 
-    In some games an opponent sits in all seats but one, which is drawn. An agent that an opponent
-    plays is named by its seat and the opponent, so that a policy mapping can tell who plays it.
+    In a share of the games an opponent sits in all seats but one; the seat is drawn at random. An
+    agent's name then holds the seat and the opponent, so that a policy mapping can tell which
+    policy plays it.
 
-    `config`: game and options; seed of the first deals; opponents, a list of names; opponent_share,
-    the share of games with an opponent, drawn uniformly; raw, whether agents observe raw
-    observations (only those that opponents play, if there are opponents); canonical, whether
-    features, masks and actions are in the canonical form of a SuitSymmetric game. The seed is
-    combined with RLlib's index of the worker.
+    Entries of `config`:
+
+    - `game` and `options`: name of the game and its options.
+    - `seed`: seed of the first deals, combined with RLlib's index of the worker.
+    - `opponents`: list of the opponents' names.
+    - `opponent_share`: share of games with an opponent, drawn uniformly from `opponents`.
+    - `raw`: give raw observations to the agents that opponents play; if there are no opponents, to
+      all.
+    - `canonical`: give features, masks and actions in the canonical form of a SuitSymmetric game.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -88,7 +93,7 @@ class GameEnv(MultiAgentEnv):
     def reset(
         self, *, seed: int | None = None, options: AnyDict | None = None
     ) -> tuple[AnyDict, AnyDict]:
-        """Deal a new game; return the observations of the agents that act first, and no infos."""
+        """Deal a new game; return the first agents' observations, and empty infos."""
         if seed is not None:
             self.reseed(seed)
         self._state = self.game.start(self.game.deal(1, self._rng))
@@ -116,7 +121,7 @@ class GameEnv(MultiAgentEnv):
         return observed, rewards, {"__all__": over}, {"__all__": False}, {}
 
     def _observe(self) -> AnyDict:
-        """Return the observations of the agents that must act; empty at the end of the game."""
+        """Return the observations of the agents that must act now; empty at the end of the game."""
         self._observations = shown = self.game.observe(self._state)
         if not len(shown):
             return {}
@@ -135,12 +140,12 @@ class GameEnv(MultiAgentEnv):
         return observed
 
     def _is_raw(self, agent: str) -> bool:
-        """Return whether an agent observes raw observations."""
+        """Return whether an agent gets raw observations."""
         return self.raw and (bool(opponent_of_agent(agent)) or not self.opponents)
 
 
 def agent_name(seat: int, opponent: str) -> str:
-    """Return the name of an agent: its seat, and the opponent that plays it, if any."""
+    """Return the name of an agent: its seat, and the opponent that plays it, if there is one."""
     return f"{seat} {opponent}".strip()
 
 
@@ -150,5 +155,5 @@ def seat_of_agent(agent: str) -> int:
 
 
 def opponent_of_agent(agent: str) -> str:
-    """Return the opponent that plays an agent, by the agent's name; empty if the learner plays."""
+    """Return the opponent that plays an agent, from the agent's name; empty for a learner."""
     return agent.partition(" ")[2]

@@ -1,4 +1,4 @@
-"""Episode replay buffer of DQN and SAC, stored in checkpoints as arrays."""
+"""Episode replay buffer of DQN and SAC for RLlib, with a checkpoint as arrays."""
 
 from __future__ import annotations
 
@@ -20,13 +20,17 @@ OBSERVATIONS = "shown"
 
 
 class LearnerReplayBuffer(MultiAgentEpisodeReplayBuffer):
-    """Replay buffer of the newest games; samples hold only decisions of modules that learn.
+    """Replay buffer of the newest games, from which only decisions of learning modules are sampled.
 
-    Its arrays leave out decisions of opponents. turns, over: (G,) length of each game and whether
-    it has ended. seats: (G,) number of seats that learners played. seat, decisions, ended: (E,) for
-    each of these E seats its number, its decisions, and whether its episode has ended. action,
-    reward: (D,) for each decision, the reward until the seat's next decision. Observations have
-    D + E rows, as each seat has one more of them than decisions.
+    A checkpoint leaves out the decisions of opponents. Its arrays describe G games, E episodes (one
+    for each seat that a learner played) and D decisions:
+
+    - `turns`, `over` (G,): length of each game and whether it has ended.
+    - `seats` (G,): number of seats that learners played.
+    - `seat`, `decisions`, `ended` (E,): the seat of an episode, its number of decisions, and
+      whether it has ended.
+    - `action`, `reward` (D,): each decision, and its reward until the seat's next decision.
+    - observations (D + E, ...): each episode has one observation more than decisions.
     """
 
     def __init__(self, setup: MultiAgentSetup) -> None:
@@ -45,7 +49,7 @@ class LearnerReplayBuffer(MultiAgentEpisodeReplayBuffer):
         return super().sample(*args, **options, modules_to_sample=learners)
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays of the buffer, see the class; no arrays if it is empty."""
+        """Return the arrays of a checkpoint (see the class); none for an empty buffer."""
         games = list(self.episodes)
         by_game = [self._learner_episodes(game) for game in games]
         episodes = [episode for seats in by_game for episode in seats.values()]
@@ -67,13 +71,13 @@ class LearnerReplayBuffer(MultiAgentEpisodeReplayBuffer):
         }
 
     def _learner_episodes(self, game: MultiAgentEpisode) -> dict[int, SingleAgentEpisode]:
-        """Return the episodes of the seats that learners played in a game, by seat."""
+        """Return the episodes of a game in which a learner acted, by seat."""
         own = {agent_name(seat, ""): seat for seat in range(self._setup.seats)}
         episodes = game.agent_episodes.items()
         return {own[agent]: each for agent, each in episodes if agent in own and len(each)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Add the games of a state to the buffer."""
+        """Add the games of a checkpoint to the buffer."""
         columns = unprefixed(OBSERVATIONS, state)
         episode = first = row = 0
         games = []
@@ -106,7 +110,7 @@ class LearnerReplayBuffer(MultiAgentEpisodeReplayBuffer):
 
 
 def _columns(observations: Any) -> dict[str, Array]:
-    """Return observations as columns; RLlib has them as columns or as a list of rows."""
+    """Return observations as columns; RLlib stores them as columns or as a list of rows."""
     if isinstance(observations, Mapping):
         return dict(observations)
     return {name: np.stack([each[name] for each in observations]) for name in observations[0]}

@@ -1,4 +1,4 @@
-"""Modules of RLlib: networks with masked illegal actions, and fixed policies as opponents.
+"""RLlib modules: networks that mask illegal actions, and fixed policies as opponents.
 
 Networks start with torch's initial weights. `extract_weights` converts a module's network to the
 format of this package's models.
@@ -37,7 +37,7 @@ from overtrick.rllib.multi_agent_env import ACTION_MASK, FEATURES, MATCH, OBSERV
 
 CRITIC = "critic"
 POLICY_NETWORKS = {"PPO": "policy", "APPO": "policy", "DQN": "af", "SAC": "pi"}
-"""Name of the network that acts, in the module of each algorithm."""
+"""For each algorithm: the name of the policy network inside its module."""
 
 
 class Mlp(nn.Sequential):
@@ -50,7 +50,7 @@ class Mlp(nn.Sequential):
 
 
 class GaussianMlp(Mlp):
-    """Multilayer perceptron of a Gaussian policy: (R, 2 A) means and log standard deviations.
+    """Network of a Gaussian policy: outputs means and log standard deviations (R, 2 A).
 
     The log standard deviations (A,) are parameters that do not depend on the input.
     """
@@ -65,7 +65,7 @@ class GaussianMlp(Mlp):
 
 
 def extract_weights(state: Mapping[str, Array], network: str) -> Weights:
-    """Extract a network from a module's state, in the format of this package's models.
+    """Extract one network from a module's state, in the format of this package's models.
 
     `network`: the name of the network in the module.
     """
@@ -74,7 +74,7 @@ def extract_weights(state: Mapping[str, Array], network: str) -> Weights:
         owner, _, rest = name.partition(".")
         place, _, kind = rest.partition(".")
         if owner == network and kind:
-            layer = int(place) // 2  # ReLU layers are counted, too
+            layer = int(place) // 2  # every second layer is a ReLU
             weights["wb"[kind == "bias"] + str(layer)] = np.ascontiguousarray(value.T)
         elif owner == network:
             weights[LOG_STD] = value
@@ -82,17 +82,17 @@ def extract_weights(state: Mapping[str, Array], network: str) -> Weights:
 
 
 class NoCatalog:
-    """Catalog of RLlib that builds nothing: modules here build their own networks."""
+    """Empty RLlib catalog: the modules here build their own networks."""
 
     def __init__(self, **options: Any) -> None:
         """Ignore RLlib's options."""
 
     def get_action_dist_cls(self, framework: str) -> None:
-        """Return None, for torch's default distribution of the action space."""
+        """Return None, which selects torch's default distribution of the action space."""
 
 
 def _sizes(module: Any) -> tuple[int, tuple[int, ...], int]:
-    """Return the numbers of features, of hidden units by layer, and of actions of a module."""
+    """Return a module's number of features, its hidden units by layer, and its actions."""
     space = module.action_space
     out = space.n if isinstance(space, Discrete) else space.shape[0]
     return (
@@ -103,9 +103,9 @@ def _sizes(module: Any) -> tuple[int, tuple[int, ...], int]:
 
 
 class MaskedActorCritic(TorchRLModule, ValueFunctionAPI, TargetNetworkAPI):
-    """Policy network and critic of PPO and APPO.
+    """Policy network and critic of PPO and APPO, with illegal actions masked.
 
-    model_config: hidden, the units of each layer.
+    Entries of `model_config`: `hidden`, the units of each layer.
     """
 
     def setup(self) -> None:
@@ -131,7 +131,10 @@ class MaskedActorCritic(TorchRLModule, ValueFunctionAPI, TargetNetworkAPI):
 
 
 def _masked_logits(policy: nn.Module, observation: AnyDict) -> Tensor:
-    """Return log-probabilities (R, A) with illegal actions masked; means and stds unchanged."""
+    """Return log-probabilities (R, A) of actions, with illegal actions masked.
+
+    For real-vector actions return means and log standard deviations unchanged.
+    """
     out = policy(observation[FEATURES])
     if ACTION_MASK not in observation:
         return out
@@ -141,9 +144,10 @@ def _masked_logits(policy: nn.Module, observation: AnyDict) -> Tensor:
 
 
 class MaskedDqn(DefaultDQNTorchRLModule):
-    """Q-network whose illegal actions have the value -inf, which RLlib's exploration never draws.
+    """Q-network of DQN in which illegal actions have the value -inf.
 
-    model_config: hidden, double_q, epsilon.
+    RLlib's exploration therefore never takes them. Entries of `model_config`: `hidden`, `double_q`,
+    `epsilon`.
     """
 
     def setup(self) -> None:
@@ -163,8 +167,8 @@ class MaskedDqn(DefaultDQNTorchRLModule):
 class GaussianSac(DefaultSACTorchRLModule):
     """Gaussian policy and twin critics of SAC for real-vector actions.
 
-    Unlike RLlib's, the policy is not squashed by tanh, and its standard deviations do not depend on
-    the observation. model_config: hidden, twin_q.
+    Unlike in RLlib, tanh does not squash the policy, and its standard deviations do not depend on
+    the observation. Entries of `model_config`: `hidden`, `twin_q`.
     """
 
     def setup(self) -> None:
@@ -183,7 +187,7 @@ class _StateEncoder(nn.Module):
 
 class _StateActionEncoder(nn.Module):
     def forward(self, batch: AnyDict) -> AnyDict:
-        # games clip actions to [-1, 1], and a critic's values beyond would diverge
+        # games clip actions to [-1, 1]; a critic's values outside this range would diverge
         actions = batch[Columns.ACTIONS].clamp(-1, 1)
         return {ENCODER_OUT: torch.cat([batch[Columns.OBS][FEATURES], actions], dim=-1)}
 
@@ -191,14 +195,14 @@ class _StateActionEncoder(nn.Module):
 class FixedPolicyModule(RLModule):
     """Module of an opponent: a fixed policy of this package that acts on raw observations.
 
-    model_config: game, options, make (a function that makes the policy), seed, and canonical (as in
-    GameEnv: actions are answered in canonical form).
+    Entries of `model_config`: `game`, `options`, `make` (a function that makes the policy), `seed`,
+    and `canonical` (return actions in canonical form, as in GameEnv).
     """
 
     def setup(self) -> None:
         self._game = registry.make(self.model_config["game"], **self.model_config["options"])
         self._policy = self.model_config["make"]()
-        # of policies with memory: the current game of each environment and its session
+        # for policies with memory: the current game of each environment and its session
         self._matches: dict[int, tuple[int, PolicySession]] = {}
         self.reseed(self.model_config["seed"])
 
@@ -222,10 +226,10 @@ class FixedPolicyModule(RLModule):
         return {Columns.ACTIONS: torch.from_numpy(action)}
 
     def _act_in_matches(self, observations: Observations, places: Array) -> Array:
-        """Return the actions (R, A) of a policy with memory.
+        """Return the actions (R, A) of a policy with memory, which continues within each game.
 
-        `places`: (R, 2) the number of each row's environment and of its current game; a new game
-        starts a new session of the policy.
+        `places` (R, 2): the index of each row's environment, and the index of its current game.
+        When the second index changes, the policy starts a new session.
         """
         action = np.empty((len(observations), len(self._game.action_names)))
         for env in np.unique(places[:, 0]):
