@@ -1,1 +1,1 @@
-"""Ray: worker pools, placement groups, data-parallel learners, and jobs on a cluster."""
+"""Ray: worker pools, placement of processes, data-parallel learners, and jobs on a cluster."""

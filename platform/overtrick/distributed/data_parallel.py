@@ -1,5 +1,7 @@
-"""Data-parallel training of one trainer by several learners (Ray Train), and reading of training
-files on other nodes (Ray Data). Both libraries are imported only when they are used."""
+"""Data-parallel training with Ray Train, and reading of training files with Ray Data.
+
+Both libraries are imported only when they are used.
+"""
 
 from __future__ import annotations
 
@@ -20,31 +22,31 @@ POLL_INTERVAL = 1.0  # seconds between checks that the learners are alive
 
 
 class LearnerShare(NamedTuple):
-    """The share of one of n learners in the gradient steps that they take together.
+    """Part of one learner in data-parallel gradient steps of n learners.
 
-    All learners start with the same weights and read the same batches in the same order. Each takes
-    every n-th row of a batch; its loss is the sum over these rows divided by the rows of the full
-    batch. The gradients summed over the learners are then those of a single learner, apart from
-    rounding, and all learners keep the same weights.
+    All learners start with the same weights and read the same batches in the same order. Each
+    learner takes every n-th row of a batch. Its loss is the sum over these rows divided by the
+    number of rows in the full batch. So the gradients, summed over learners, equal those of a
+    single learner up to rounding, and all learners keep the same weights.
     """
 
     rank: int = 0
     learners: int = 1
 
     def rows(self, batch: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return this learner's rows of a batch of columns (R, ...); there may be none."""
+        """Return this learner's rows of a batch of columns (R, ...); possibly none."""
         if self.learners == 1:
             return batch
         return {name: column[self.rank :: self.learners] for name, column in batch.items()}
 
     def total(self, value: Tensor) -> Tensor:
-        """Sum a tensor over all learners, in place; every learner must call it."""
+        """Sum a tensor over all learners in place, and return it. Every learner must call it."""
         if self.learners > 1:
             torch.distributed.all_reduce(value)
         return value
 
     def add_gradients(self, params: Iterable[Tensor]) -> None:
-        """Install hooks that sum the gradients of parameters over all learners."""
+        """Install hooks that sum the gradients of `params` over all learners."""
         if self.learners > 1:
             for param in params:
                 hook: Any = param.register_post_accumulate_grad_hook
@@ -62,16 +64,21 @@ MakeTrainer = Callable[[LearnerShare], Trainer]
 
 
 class DataParallelTrainer:
-    """Proxy of a trainer whose steps are taken by several learners on the cluster.
+    """Trainer whose iterations are computed by several learners on the cluster.
 
-    It holds the metrics and the state that the first learner reports after each step. If a learner
-    dies, `step` raises the error of Ray Train; training continues after loading the last state.
+    It holds the metrics and the state that the first learner reports after each iteration. If a
+    learner dies, `step` raises the error of Ray Train. Training can continue after `load` with the
+    last state.
     """
 
     def __init__(
         self, make: MakeTrainer, iterations: int, learners: int, each: Mapping[str, float]
     ) -> None:
-        """iterations: the last one. `each`: the resources of a learner by Ray's kind."""
+        """Set up the trainer; the learners start at the first step.
+
+        `make`: builds the trainer of a learner. `iterations`: the last iteration. `learners`: their
+        number. `each`: the resources of a learner by kind, such as CPU.
+        """
         self._begin = partial(_Team, make, iterations, learners, dict(each))
         self._team: _Team | None = None
         self._state: dict[str, Array] = {}
@@ -90,7 +97,7 @@ class DataParallelTrainer:
         return self._state
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Stop the learners; the next step starts them with this state."""
+        """Stop the learners. The next step starts them again with this state."""
         self.close()
         self._state, self.iteration = dict(state), int(state["iteration"])
 
@@ -102,10 +109,10 @@ class DataParallelTrainer:
 
 
 class _Team:
-    """Running learners of one trainer: one run of Ray Train for all its steps.
+    """Running learners of one trainer: a single run of Ray Train for all iterations.
 
-    To start a run takes seconds. The learners run at most two steps ahead of the reports that have
-    been read.
+    Starting a run takes seconds, so it is not repeated for each iteration. The learners are at most
+    two iterations ahead of the reports that have been read.
     """
 
     def __init__(
@@ -134,16 +141,16 @@ class _Team:
         self._thread.start()
 
     def _run(self, trainer: Any) -> None:
-        """Run the learners to their end; the body of the thread."""
+        """Run the learners to their end, in the thread of this object."""
         try:
             trainer.fit()
         except Exception as error:  # raised by next_report
             self._error = error
 
     def next_report(self) -> tuple[dict[str, float], dict[str, Array]]:
-        """Wait for the next step and return its metrics and state.
+        """Wait for the next iteration and return its metrics and state.
 
-        Raises the error that ended the learners, if one did.
+        If an error ended the learners, raises that error.
         """
         from ray.util.queue import Empty
 
@@ -167,7 +174,10 @@ class _Team:
 
 
 def _learn(make: MakeTrainer, state: Mapping[str, Array], iterations: int, reports: Any) -> None:
-    """Train as one of the learners; the first one puts its metrics and state into the queue."""
+    """Train as one of the learners. The first learner puts metrics and state into the queue.
+
+    `reports`: the queue. `iterations`: the last iteration.
+    """
     from ray.train import get_context
 
     context = get_context()
@@ -188,10 +198,10 @@ def _learn(make: MakeTrainer, state: Mapping[str, Array], iterations: int, repor
 def read_files(
     load: Callable[[str], dict[str, Array]], files: Sequence[str], readers: int
 ) -> Iterator[dict[str, Array]]:
-    """Read the columns of files with Ray Data, several files ahead.
+    """Yield the columns of files in order, read by Ray Data several files ahead.
 
-    `load`: reads one file as columns (R, ...) by name. `readers`: CPUs of the cluster that read.
-    Rows are yielded in the order of the files, in batches of any size.
+    `load`: reads one file as columns (R, ...) by name. `readers`: number of cluster CPUs that read.
+    The batches have no fixed size.
     """
     from ray.data import ExecutionResources, from_items
 

@@ -1,7 +1,7 @@
-"""Client of Ray Jobs: submit a job with this code to a running cluster, and follow it.
+"""Client of Ray Jobs: submit a job together with this code to a running cluster, and follow it.
 
-Ray Jobs stores the code and the job on the cluster and runs the driver there, so the machine that
-submitted it may disconnect. Passwords are not sent; they are in the cluster's own environment.
+Ray Jobs stores code and job on the cluster and runs the driver there. So the submitting machine may
+disconnect. Passwords are not sent; the cluster has them in its own environment.
 """
 
 from __future__ import annotations
@@ -63,13 +63,14 @@ class SubmittedJob:
 
 
 class Cluster:
-    """A running Ray cluster, given by the address of its dashboard.
+    """Client of a running Ray cluster, given by the address of its dashboard.
 
-    Raises UserError if it does not answer, refuses the token, or runs another version of Ray.
+    Raises UserError if the cluster does not answer, refuses the token, or runs another version of
+    Ray.
     """
 
     def __init__(self, address: str) -> None:
-        """address: of the dashboard, such as http://HEAD:8265."""
+        """Connect to the cluster. `address`: its dashboard, such as http://HEAD:8265."""
         if not address.startswith(("http://", "https://")):
             raise UserError(
                 f"--address {address}: must be that of the cluster's dashboard, such as "
@@ -119,18 +120,18 @@ class Cluster:
                     time.sleep(POLL_INTERVAL)
 
     def jobs(self) -> list[SubmittedJob]:
-        """List all jobs that were submitted to the cluster, the newest first."""
+        """Return all jobs that were submitted to the cluster, the newest first."""
         with self._request():
             found = [_job_of(each) for each in self._client.list_jobs() if each.submission_id]
         return sorted(found, key=lambda each: -(each.start or time.time()))
 
     def job(self, submission: str) -> SubmittedJob:
-        """Look up a job by its id. Raises UserError for an unknown id."""
+        """Return a job by its id. Raises UserError for an unknown id."""
         with self._request(submission):
             return _job_of(self._client.get_job_info(submission))
 
     def stop(self, submission: str) -> SubmittedJob:
-        """Stop a job as Ctrl-C does, and wait until it has ended."""
+        """Stop a job, as Ctrl-C does, and wait until it has ended."""
         with self._request(submission):
             self._client.stop_job(submission)
         deadline = time.monotonic() + 2 * GRACE
@@ -144,10 +145,10 @@ class Cluster:
             return redact(self._client.get_job_logs(submission))
 
     def follow(self, submission: str, write: Callable[[str], None]) -> int:
-        """Write a job's log as it grows, from its beginning; return the job's exit code.
+        """Write a job's log from its beginning until the job ends; return the job's exit code.
 
-        After a broken connection the log continues where it stopped. Raises UserError
-        if the cluster does not answer for MAX_OUTAGE seconds.
+        After a broken connection the log continues where it stopped. Raises UserError if the
+        cluster does not answer for MAX_OUTAGE seconds.
         """
         shown = 0
         while True:
@@ -160,7 +161,10 @@ class Cluster:
         return _exit_code(job)
 
     def _retry(self, ask: Callable[[], T]) -> T:
-        """Call a function, again and again while the cluster is unreachable; return its result."""
+        """Call a function until the cluster answers, and return the result.
+
+        After MAX_OUTAGE seconds the UnreachableError is raised.
+        """
         deadline, warned = time.monotonic() + MAX_OUTAGE, False
         while True:
             try:
@@ -174,10 +178,10 @@ class Cluster:
             time.sleep(POLL_INTERVAL)
 
     async def _tail(self, submission: str, shown: int, write: Callable[[str], None]) -> int:
-        """Write the log beyond its first `shown` characters until the connection ends.
+        """Write the log after its first `shown` characters, until the connection ends.
 
-        Return how many characters have been written in all. A connection that has ended silently
-        is found by `_has_more`.
+        Returns the number of characters written in all. If a connection ends silently, `_has_more`
+        detects it.
         """
         received = 0
         lines: AsyncIterator[str] = self._client.tail_job_logs(submission)
@@ -199,9 +203,9 @@ class Cluster:
             return shown
 
     def _has_more(self, submission: str, shown: int) -> bool:
-        """Return whether a job has ended or its log is longer than `shown` characters.
+        """Return True if a job has ended or its log is longer than `shown` characters.
 
-        Also true if the cluster does not answer, so that the connection is made anew.
+        Also True if the cluster does not answer, so that the caller connects again.
         """
         try:
             return _has_ended(self.job(submission)) or len(self.log(submission)) > shown
@@ -210,9 +214,9 @@ class Cluster:
 
     @contextmanager
     def _request(self, submission: str = "") -> Iterator[None]:
-        """Turn errors of a request to the cluster into UserError in one line.
+        """Context manager that turns errors of a request to the cluster into a one-line UserError.
 
-        `submission`: the id of the job that is asked about, if any.
+        `submission`: the id of the requested job, if the request is about a job.
         """
         try:
             yield
@@ -239,7 +243,7 @@ class Cluster:
 
 
 def redact(text: str) -> str:
-    """Replace the passwords and tokens of this machine's environment by stars."""
+    """Replace the passwords and tokens in this machine's environment by stars."""
     for name, value in os.environ.items():
         if SECRET.search(name) and len(value) >= 6:
             text = text.replace(value, "*" * 3)
@@ -260,7 +264,7 @@ def _exit_code(job: SubmittedJob) -> int:
 
 
 def _job_of(details: Any) -> SubmittedJob:
-    """Convert Ray's details of a job."""
+    """Convert the job details of Ray's client to a SubmittedJob."""
     start = None if details.start_time is None else details.start_time / 1000
     end = time.time() if details.end_time is None else details.end_time / 1000
     name = (details.metadata or {}).get(METADATA_KEY) or redact(details.entrypoint)

@@ -1,4 +1,4 @@
-"""Packaging of a job for a cluster: the files that it names and the command that runs it there."""
+"""Package a job for a cluster: its files, and the command that runs it there."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ class ClusterTask:
     """A job to run on the cluster."""
 
     command: str  # the command of `overtrick`: train, sweep, evaluate or resume
-    name: str  # of the job, or of the run to resume
+    name: str  # name of the job, or of the run to resume
     job: Mapping[str, Any] | None  # plain data; None: resume the run
     runs: str  # the folder of runs on the cluster; "": its own OVERTRICK_RUNS
     environment: Mapping[str, str]  # environment variables of the driver
 
 
 def pack(task: ClusterTask, folder: Path) -> str:
-    """Write the job and its files into a folder; return the shell command to run in its copy.
+    """Write the job and its files into a folder, and return the shell command that runs the job.
 
-    Raises UserError if the files are too large, or if no folder on the cluster is named for them.
+    The command runs on the cluster, in a copy of the folder. Raises UserError if the files are too
+    large, or if the task does not name a folder on the cluster for them.
     """
     call = f'export MLFLOW_TRACKING_URI="{TRACKING_URI}" && exec python -m overtrick {task.command}'
     runs = f'{CHECK_RUNS_FOLDER}; mkdir -p "$OVERTRICK_RUNS"'
@@ -74,7 +75,7 @@ def pack(task: ClusterTask, folder: Path) -> str:
 
 
 def _files(plain: Any) -> Iterator[Path]:
-    """Yield the files and folders of this machine that a job names by absolute path."""
+    """Yield the local files and folders that a job names by absolute path."""
     if isinstance(plain, Mapping):
         plain = list(plain.values())
     if isinstance(plain, list):
@@ -85,7 +86,10 @@ def _files(plain: Any) -> Iterator[Path]:
 
 
 def _with_paths(plain: Any, there: Mapping[str, str]) -> Any:
-    """Copy plain data with paths replaced by those on the cluster."""
+    """Return a copy of plain data in which local paths are replaced by paths on the cluster.
+
+    `there`: the path on the cluster for each local path.
+    """
     if isinstance(plain, Mapping):
         return {key: _with_paths(value, there) for key, value in plain.items()}
     if isinstance(plain, list):
@@ -94,7 +98,7 @@ def _with_paths(plain: Any, there: Mapping[str, str]) -> Any:
 
 
 def _files_in(path: Path) -> list[Path]:
-    """List a file itself, or all files in a folder."""
+    """Return all files in a folder; for a file, only the file itself."""
     return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
 
 
@@ -103,7 +107,7 @@ def _size(path: Path) -> int:
 
 
 def _digest(path: Path) -> str:
-    """Compute a short digest of the content of a file or folder."""
+    """Return a short hash of the content of a file or folder."""
     digest = hashlib.sha256()
     for part in _files_in(path):
         digest.update(str(part.relative_to(path)).encode() + b"\0" + part.read_bytes())

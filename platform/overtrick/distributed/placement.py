@@ -1,4 +1,4 @@
-"""Resource bundles of a job on a Ray cluster, and whether the cluster's nodes can hold them.
+"""Compute the resource bundles of a job, and check that the nodes of a Ray cluster can hold them.
 
 A bundle is an amount of each kind of resource, such as CPU or GPU, on one node.
 """
@@ -19,13 +19,14 @@ Bundles = Sequence[Mapping[str, float]]
 """Bundles, or the resources of nodes: amounts by kind."""
 MACHINES = "OVERTRICK_MACHINES"  # the environment variable with the nodes of an autoscaler
 UNITS = 10_000  # Ray counts resources in ten thousandths
-WAYS = 10_000  # placements that are tried before the search gives up
+WAYS = 10_000  # placements tried before the search gives up
 
 
 def trial_bundles(job: dict[str, Any]) -> list[Bundle]:
-    """Return the bundles that a trial reserves with Tune: its own first, then one for each worker.
+    """Return the bundles that a Tune trial reserves: its own first, then one for each worker.
 
-    `job`: plain data of the job. A trial with several learners only coordinates them: one CPU.
+    `job`: plain data of the job. A trial with several learners only coordinates them, so its own
+    bundle is one CPU.
     """
     several = job["resources"]["learners"] > 1
     own = {"CPU": 1.0} if several else learner_bundle(job["resources"])
@@ -36,7 +37,7 @@ def trial_bundles(job: dict[str, Any]) -> list[Bundle]:
 def later_bundles(job: dict[str, Any]) -> list[Bundle]:
     """Return the bundles that Ray Train and Ray Data reserve once a trial runs.
 
-    These are the learners, if there are several, and the readers of training data.
+    They are for the learners, if there are several, and for the readers of training data.
     """
     learners, readers = (int(job["resources"][kind]) for kind in ("learners", "data_readers"))
     spread = [learner_bundle(job["resources"])] * learners if learners > 1 else []
@@ -44,22 +45,22 @@ def later_bundles(job: dict[str, Any]) -> list[Bundle]:
 
 
 def all_bundles(job: dict[str, Any]) -> list[Bundle]:
-    """Return all bundles that a job holds at once."""
+    """Return all bundles that a job occupies at the same time."""
     own = trial_bundles(job)
     return ([total_resources(own)] if job["resources"]["single_node"] else own) + later_bundles(job)
 
 
 def learner_bundle(resources: dict[str, Any]) -> Bundle:
-    """Return the bundle of one learner from a job's `resources` section."""
+    """Return the bundle of one learner. `resources`: the section `resources` of a job."""
     cpus, gpus = (float(resources[kind]) for kind in ("cpus", "gpus"))
     return {"CPU": cpus} | ({"GPU": gpus} if gpus else {})
 
 
 def with_autoscaler_nodes(machines: Bundles, most: str) -> list[Mapping[str, float]]:
-    """Return the nodes of a cluster together with those that its autoscaler may still add.
+    """Return the nodes of a cluster, including nodes that its autoscaler may still add.
 
-    `machines`: the present nodes' resources. `most`: all nodes that the cluster may have, such as
-    20x16CPU,4x8CPU+1GPU; the present ones are counted in it. Raises UserError for another form.
+    `machines`: the resources of the present nodes. `most`: all nodes that the cluster may have,
+    including the present ones, such as "20x16CPU,4x8CPU+1GPU". Raises UserError for another form.
     """
     left = []
     for words in most.split(",") if most else ():
@@ -80,7 +81,10 @@ def with_autoscaler_nodes(machines: Bundles, most: str) -> list[Mapping[str, flo
 
 
 def check_fits(bundles: Bundles, machines: Bundles) -> None:
-    """Raise UserError if nodes can never hold all bundles of a job at once."""
+    """Raise UserError if the nodes can never hold all bundles of a job at the same time.
+
+    `machines`: the resources of the nodes.
+    """
     have = total_resources(machines)
     for kind, amount in total_resources(bundles).items():
         if amount > have.get(kind, 0):
@@ -109,18 +113,18 @@ def check_fits(bundles: Bundles, machines: Bundles) -> None:
 
 
 def copies_that_fit(bundles: Bundles, machines: Bundles, most: int) -> int:
-    """Return how many copies of a set of bundles nodes can hold at once, from 1 to `most`.
+    """Return how many copies of a set of bundles fit on the nodes at once, from 1 to `most`.
 
-    An upper bound where the search gives up.
+    If the search gives up, the result is an upper bound. `machines`: the resources of the nodes.
     """
     return 1 + bisect(range(2, most + 1), 0, key=lambda k: not _fits([*bundles] * k, machines))
 
 
 def _fits(bundles: Bundles, machines: Bundles) -> bool | None:
-    """Return whether nodes can hold all bundles at once; None if the search gives up.
+    """Return True if all bundles fit on the nodes at once, None if the search gives up.
 
-    Depth-first search over the placements of all bundles but the most frequent size, the largest
-    first; bundles of that size are then counted into the room that is left.
+    Depth-first search places all bundles except the most frequent size, the largest first. The
+    bundles of the most frequent size are then counted into the remaining room.
     """
     kinds = sorted({kind for bundle in bundles for kind in bundle})
     sizes = Counter(_amounts(bundle, kinds) for bundle in bundles)
@@ -135,7 +139,7 @@ def _fits(bundles: Bundles, machines: Bundles) -> bool | None:
             if sum(_count_fitting(frequent, room) for room in free) >= count:
                 return True
             continue
-        for k, room in reversed(list(enumerate(free))):  # the least room is tried first
+        for k, room in reversed(list(enumerate(free))):  # the fullest node is tried first
             if _count_fitting(others[placed], room) and room not in free[k - 1 : k]:  # equal nodes
                 less = tuple(a - b for a, b in zip(room, others[placed], strict=True))
                 way = placed + 1, tuple(sorted((*free[:k], less, *free[k + 1 :])))
@@ -146,16 +150,16 @@ def _fits(bundles: Bundles, machines: Bundles) -> bool | None:
 
 
 def _amounts(bundle: Mapping[str, float], kinds: Sequence[str]) -> tuple[int, ...]:
-    """Return the amount of each kind in a bundle, in Ray's integer units."""
+    """Return the amount of each resource kind in a bundle, in Ray's integer units."""
     return tuple(round(bundle.get(kind, 0) * UNITS) for kind in kinds)
 
 
 def _count_fitting(size: tuple[int, ...], room: tuple[int, ...]) -> float:
-    """Return how many bundles of a size fit into the free room of one node."""
+    """Return the number of bundles of one size that fit into the free resources of one node."""
     return min((r // s for s, r in zip(size, room, strict=True) if s), default=math.inf)
 
 
 def total_resources(bundles: Bundles) -> dict[str, float]:
-    """Add up bundles by kind."""
+    """Sum the resources of all bundles by kind."""
     kinds = sorted({kind for bundle in bundles for kind in bundle})
     return {kind: sum(bundle.get(kind, 0) for bundle in bundles) for kind in kinds}

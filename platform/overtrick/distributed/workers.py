@@ -1,8 +1,8 @@
 """Worker pools that run shards of work on Ray actors or in this process, with equal results.
 
-Work is cut into shards of a fixed size. Shard k always gets the k-th spawned random generator,
-results are joined in the order of the shards, and a shard whose worker died is run again. Results
-therefore do not depend on the number of workers or on their failures.
+Work is cut into shards of a fixed size. Shard k always gets the k-th spawned random generator, and
+results are joined in the order of the shards. If a worker dies, its shard is run again. So results
+depend neither on the number of workers nor on their failures.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ LOST = (
     exceptions.NodeDiedError,
 )
 MAX_LOSSES = 5  # workers that may die on one shard before the run fails
-SHORT_SHARD = 1.0  # seconds; after a shorter first shard each worker is given two at a time
+SHORT_SHARD = 1.0  # seconds; if the first shard is shorter, workers get two at a time
 Shard = tuple[Any, ...]
 Shards = Sequence[Shard]
 Work = Callable[..., Any]
 """A module-level function of (generator, common, *shard); Ray pickles it by name."""
 OnResult = Callable[[int, Any], None]
-"""Receives the number of a finished shard and its result."""
+"""Callback: receives the number of a finished shard and its result."""
 
 
 def _ignore(shard: int, result: Any) -> None:
-    """Ignore a result."""
+    """Default of `on_result`: do nothing."""
 
 
 class Hostable(Protocol):
-    """An object that an actor can host; its state holds everything that it needs to continue."""
+    """An object that an actor can host: its state contains all that it needs to continue."""
 
     def state(self) -> dict[str, Array]:
         """Return the object's state as arrays by name."""
@@ -57,19 +57,19 @@ class Hostable(Protocol):
 
 
 class RemoteObject(Hostable, Protocol):
-    """A hosted object whose methods are called by name."""
+    """Handle to a hosted object, whose methods are called by name."""
 
     def call(self, method: str, *args: Any) -> Any:
         """Call a method of the object and return its result."""
 
 
 def chunks(total: int, size: int) -> list[Shard]:
-    """Cut an amount of work into shards (count,) of a fixed size; the last may be smaller."""
+    """Cut `total` items into shards (count,) of at most `size` items."""
     return [(min(size, total - first),) for first in range(0, total, size)]
 
 
 def array_chunks(size: int, *arrays: np.ndarray) -> list[Shard]:
-    """Cut arrays of one length into shards (rows of each array,) of at most `size` rows."""
+    """Cut arrays of equal length into shards of at most `size` rows: a slice of each array."""
     return [tuple(a[k : k + size] for a in arrays) for k in range(0, len(arrays[0]), size)]
 
 
@@ -79,31 +79,31 @@ class WorkerPool(Protocol):
     def map(
         self, work: Work, common: Any, shards: Shards, rng: Generator, on_result: OnResult = _ignore
     ) -> list[Any]:
-        """Return work(generator, common, *shard) of every shard, in the order of the shards.
+        """Return the results of work(generator, common, *shard) for all shards, in their order.
 
-        `rng`: spawns one generator for each shard. `on_result`: called after each shard, in any
-        order.
+        `rng`: spawns one generator for each shard. `on_result`: called after each shard with its
+        number and result, in any order.
         """
 
     def host(self, thing: Hostable) -> RemoteObject:
-        """Host an object and return a handle to it."""
+        """Host an object, on an actor or in this process, and return a handle to it."""
 
     def close(self) -> None:
         """Stop the workers and the hosted objects."""
 
 
 def start_pool(workers: int, cpus: float = 1.0) -> WorkerPool:
-    """Start a pool of Ray actors with `cpus` CPUs each, or return this process if workers is 0."""
+    """Start a pool of Ray actors with `cpus` CPUs each; with 0 workers, return a LocalPool."""
     return RayPool(workers, cpus) if workers else LocalPool()
 
 
 class LocalPool:
-    """Worker pool that runs all shards in this process, one after the other."""
+    """Worker pool that runs all shards in this process, one after another."""
 
     def map(
         self, work: Work, common: Any, shards: Shards, rng: Generator, on_result: OnResult = _ignore
     ) -> list[Any]:
-        """Return work(generator, common, *shard) of every shard, in the order of the shards."""
+        """Return the results of work(generator, common, *shard) for all shards, in their order."""
         results = []
         for k, (child, shard) in enumerate(zip(rng.spawn(len(shards)), shards, strict=True)):
             results.append(_run(work, child, common, shard))
@@ -115,11 +115,11 @@ class LocalPool:
         return _LocalHost(thing)
 
     def close(self) -> None:
-        """Do nothing: there are no workers."""
+        """Do nothing, because there are no workers."""
 
 
 class RayPool:
-    """Worker pool of Ray actors; a dead actor is replaced and its shard is run again."""
+    """Worker pool of Ray actors. A dead actor is replaced, and its shard is run again."""
 
     def __init__(self, workers: int, cpus: float = 1.0) -> None:
         self._cpus = cpus
@@ -129,13 +129,14 @@ class RayPool:
     def map(
         self, work: Work, common: Any, shards: Shards, rng: Generator, on_result: OnResult = _ignore
     ) -> list[Any]:
-        """Return work(generator, common, *shard) of every shard, in the order of the shards.
+        """Return the results of work(generator, common, *shard) for all shards, in their order.
 
-        Raises RunError if MAX_LOSSES workers died on one shard, and any error of the work itself.
+        Raises RunError if MAX_LOSSES workers died on one shard. Errors of `work` are raised
+        unchanged.
         """
         shared, rngs = ray.put(common), rng.spawn(len(shards))
         waiting, workers = deque(range(len(shards))), range(len(self._workers))
-        load, most = [0 for _ in workers], 1  # shards of each worker, and the most it may have
+        load, most = [0 for _ in workers], 1  # shards per worker now, and at most
         running: dict[Any, tuple[int, int, Any]] = {}
         results: list[Any] = [None] * len(shards)
         losses, began = [0] * len(shards), time.perf_counter()
@@ -160,7 +161,7 @@ class RayPool:
                 losses[shard] += 1
                 if losses[shard] == MAX_LOSSES:
                     raise RunError(f"shard {shard} lost {MAX_LOSSES} workers: {error}") from error
-                if self._workers[worker] is actor:  # not yet replaced for its other shard
+                if self._workers[worker] is actor:  # not yet replaced when its other shard failed
                     ray.kill(actor)  # it may be alive but unreachable, and hold its CPU
                     self._workers[worker] = _new_worker(self._cpus)
                 waiting.appendleft(shard)
@@ -172,7 +173,7 @@ class RayPool:
         return results
 
     def host(self, thing: Hostable) -> RemoteObject:
-        """Start an actor that hosts an object and return a handle to it."""
+        """Start an actor that hosts an object, and return a handle to it."""
         self._hosts.append(_RayHost(thing))
         return self._hosts[-1]
 
@@ -202,10 +203,10 @@ class _LocalHost:
 
 
 class _RayHost:
-    """Handle to an object in a Ray actor.
+    """Handle to an object that is hosted by a Ray actor.
 
-    The object's state is copied here after each call. If the actor dies, a new one is started from
-    that state and the call is repeated.
+    It receives a copy of the object's state after each call. If the actor dies, a new one is
+    started from that state and the call is repeated.
     """
 
     def __init__(self, thing: Hostable) -> None:
@@ -214,7 +215,7 @@ class _RayHost:
         self.actor = _new_host(thing)
 
     def call(self, method: str, *args: Any) -> Any:
-        """Call a method of the object and return its result; restart a dead actor first.
+        """Call a method of the object and return its result. A dead actor is restarted.
 
         Raises RunError if the actor died MAX_LOSSES times.
         """
@@ -240,7 +241,7 @@ class _RayHost:
 
 
 def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
-    """Run one shard on one thread, because sums depend on the number of threads."""
+    """Run one shard on a single thread, because float sums depend on the number of threads."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -251,7 +252,7 @@ def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
 
 @ray.remote(max_restarts=0)
 class _Worker:
-    """Ray actor that runs shards and reports Ray metrics of them."""
+    """Ray actor that runs shards and records Ray metrics about them."""
 
     def __init__(self) -> None:
         self._meters = WorkerMetrics()
@@ -270,7 +271,7 @@ class _HostActor:
         self._thing = thing
 
     def call(self, method: str, args: Shard) -> Any:
-        """Call a method of the object; return its result and the object's state afterwards."""
+        """Call a method of the object; return its result and the object's new state."""
         return getattr(self._thing, method)(*args), self._thing.state()
 
 
@@ -287,13 +288,13 @@ def _new_host(thing: Hostable) -> Any:
 def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     """Connect to the cluster of RAY_ADDRESS, or start Ray on this machine.
 
-    `bundles`: the resources that will be used at once, by kind. A local Ray is given as many CPUs
-    as they ask for; with fewer cores the processes take turns. Raises UserError if the cluster
-    refuses the connection, or could never hold the bundles, even fully grown: Tune would wait for
-    ever.
+    `bundles`: the resources that will be used at the same time, by kind. A local Ray gets as many
+    CPUs as they need; if the machine has fewer cores, the processes share them. Raises UserError if
+    the cluster refuses the connection, or could never hold the bundles even when fully grown: Tune
+    would wait forever.
     """
     wanted = placement.total_resources(bundles)
-    disable_log_once_globally()  # else Tune holds every saved state as text
+    disable_log_once_globally()  # otherwise Tune keeps every saved state as text
     if not ray.is_initialized():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if cluster := os.environ.get("RAY_ADDRESS"):
@@ -315,14 +316,14 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
 
 
 def room_for(bundles: Sequence[Mapping[str, float]], most: int) -> int:
-    """Return how many copies of a set of bundles the cluster can hold at once, from 1 to `most`."""
+    """Return how many copies of a set of bundles fit on the cluster at once, from 1 to `most`."""
     return placement.copies_that_fit(bundles, _machines(), most)
 
 
 def _machines() -> list[Mapping[str, float]]:
-    """Return the resources of each node, and of each that the autoscaler may add (MACHINES).
+    """Return the resources of each node, including nodes that the autoscaler may add.
 
-    Ray does not say which nodes its autoscaler could add.
+    Ray does not know the latter, so they are read from the environment variable OVERTRICK_MACHINES.
     """
     there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     return placement.with_autoscaler_nodes(
@@ -331,7 +332,7 @@ def _machines() -> list[Mapping[str, float]]:
 
 
 class RngStream(IntEnum):
-    """Independent streams of random numbers: the first part of a generator's key."""
+    """Independent streams of random numbers: the first element of a generator's key."""
 
     INITIAL = 0
     TRAIN = 1
@@ -342,6 +343,6 @@ class RngStream(IntEnum):
 def generator(seed: int, *key: int) -> Generator:
     """Return the random generator of one piece of work.
 
-    `seed`: the job's. key: an RngStream and numbers that identify the work.
+    `seed`: the job's seed. `key`: an RngStream, followed by numbers that identify the work.
     """
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

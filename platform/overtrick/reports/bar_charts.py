@@ -1,4 +1,4 @@
-"""Bar charts of counts and shares, and means with error bars."""
+"""Bar charts of counts and percentages, and means with error bars."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from overtrick.reports.figures import COLOURS
 
 
 def shares(panels: Mapping[str, Mapping[str, int]], columns: int = 2) -> Figure:
-    """Draw counts as shares of their panel, in per cent: a panel of bars for each title.
+    """Draw one bar chart for each title: counts as percentages of their sum.
 
-    `panels`: counts by name, by the title of the panel. An empty panel is marked "none".
+    `panels`: maps each title to its counts by name. A chart without counts is marked "none".
+    `columns`: number of charts side by side.
     """
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(5.5 * columns, 3.2 * rows), layout="constrained")
@@ -36,7 +37,8 @@ def shares(panels: Mapping[str, Mapping[str, int]], columns: int = 2) -> Figure:
 def grouped_shares(rows: Sequence[Mapping[str, Any]], key: str, names: Sequence[str]) -> Figure:
     """Draw a group of bars for each row, one bar for each column of shares, in per cent.
 
-    `key`: the column that labels the rows. `names`: the columns drawn. A share of None has no bar.
+    `key`: the column that labels the rows. `names`: the columns to draw, each from 0 to 1. A share
+    of None has no bar.
     """
     figure = Figure(figsize=(max(5.5, 0.8 * len(rows)), 3.6), layout="constrained")
     axis = figure.subplots()
@@ -54,7 +56,7 @@ def grouped_shares(rows: Sequence[Mapping[str, Any]], key: str, names: Sequence[
 def means_with_errors(points: Sequence[tuple[float, float, float]], x: str, y: str) -> Figure:
     """Draw means with error bars of two standard errors, joined by a line.
 
-    `points`: (x, mean, standard error), at least one. `x`, `y`: labels of the axes.
+    `points`: at least one (x, mean, standard error). `x`, `y`: labels of the axes.
     """
     figure = Figure(figsize=(5.5, 3.6), layout="constrained")
     axis = figure.subplots()

@@ -35,7 +35,7 @@ MAX_INFOSETS = 40  # information sets that fit in a figure
 
 
 def learning_curve(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
-    """Draw the payoff after adaptation against each held-out opponent, by iteration."""
+    """Draw the payoff after adaptation by iteration, a line for each held-out opponent."""
     figure, (axis,) = _panels(1)
     for colour, (opponent, step) in zip(itertools.cycle(COLOURS), last_steps(history).items()):
         name = payoff_name(opponent, step, unit)
@@ -48,10 +48,11 @@ def learning_curve(history: Sequence[tuple[int, Mapping[str, float]]], unit: str
 
 
 def convergence(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
-    """Draw the exploitability of each solver by iteration, with slopes of published rates.
+    """Draw the exploitability of each solver by iteration, with the slopes of known rates.
 
-    1 / sqrt(T) bounds every CFR variant (Zinkevich et al. 2007, theorem 4; Lanctot et al. 2009;
-    Tammelin et al. 2015; Brown and Sandholm 2019); CFR+ and discounted CFR often approach 1 / T.
+    The rate 1 / sqrt(T) bounds every CFR variant (Zinkevich et al. 2007, theorem 4; Lanctot et al.
+    2009; Tammelin et al. 2015; Brown and Sandholm 2019). CFR+ and discounted CFR often approach 1 /
+    T.
     """
     figure, (axis,) = _panels(1)
     start = gap_name("", unit)
@@ -71,7 +72,10 @@ def convergence(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -
 
 
 def evolution_progress(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
-    """Draw exploitability and step size by evaluations (Samothrakis and Lucas 2011, Fig. 6)."""
+    """Draw the exploitability and the step size of an evolution strategy by number of evaluations.
+
+    As in Samothrakis and Lucas 2011, Fig. 6.
+    """
     figure = Figure(figsize=(9, 4), layout="constrained")
     evaluations = [m[EVALUATIONS] for _, m in history]
     gap = next(name for name in history[-1][1] if name.startswith(gap_name("", unit)))
@@ -83,7 +87,10 @@ def evolution_progress(history: Sequence[tuple[int, Mapping[str, float]]], unit:
 
 
 def strategy_bars(sigma: Array, situations: Sequence[str], actions: Sequence[str]) -> Figure:
-    """Draw the action probabilities of a strategy (N, A), one bar for each information set."""
+    """Draw the action probabilities of a strategy (N, A), one bar for each information set.
+
+    `situations`: names of the N information sets. `actions`: names of the A actions.
+    """
     figure = Figure(figsize=(7, 1 + 0.25 * len(situations)), layout="constrained")
     axis = figure.subplots()
     left = np.zeros(len(situations))
@@ -99,8 +106,9 @@ def strategy_bars(sigma: Array, situations: Sequence[str], actions: Sequence[str
 def game_tree(nodes: TreeNodes, probability: Array, actions: Sequence[str]) -> Figure:
     """Draw the upper part of a game tree with a strategy (Samothrakis and Lucas 2011, Fig. 3).
 
-    `probability`: (V,) of the edge into each of V nodes; edges are as wide as they are probable.
-    Chance nodes are grey and show their first two outcomes, other nodes have their seat's colour.
+    `probability`: (V,) probability of the edge into each of V nodes; it sets the width of the edge.
+    Chance nodes are grey and show only their first two outcomes. Other nodes have the colour of
+    their seat.
     """
     below = np.bincount(nodes.parent[1:], minlength=len(nodes.parent))
     first = 1 + np.cumsum(below) - below
@@ -141,9 +149,9 @@ def game_tree(nodes: TreeNodes, probability: Array, actions: Sequence[str]) -> F
 def bucket_graph(start: Array, moves: Sequence[Array]) -> Figure:
     """Draw the transitions between card buckets (Samothrakis and Lucas 2011, Fig. 5).
 
-    `start` (K, K): probability of the first buckets of both seats. `moves`: probabilities (K, K)
-    from bucket to bucket, for each change of round. Lines are as wide as a transition is probable,
-    points as large as a bucket is.
+    `start`: (K, K) joint probability of both seats' first buckets. `moves`: for each change of
+    round, transition probabilities (K, K) from bucket to bucket. The width of a line shows the
+    probability of a transition, the size of a point that of a bucket.
     """
     figure = Figure(figsize=(7, 4), layout="constrained")
     axis = figure.subplots()
@@ -163,9 +171,9 @@ def bucket_graph(start: Array, moves: Sequence[Array]) -> Figure:
 
 
 def action_heatmaps(probabilities: Array, actions: Sequence[str]) -> Figure:
-    """Draw action probabilities (rounds, K, A) by round and bucket, a panel for each action.
+    """Draw action probabilities (rounds, K, A) by round and bucket, a heat map for each action.
 
-    Samothrakis and Lucas 2011, Fig. 4.
+    As in Samothrakis and Lucas 2011, Fig. 4.
     """
     figure = Figure(figsize=(3.2 * len(actions), 3.4), layout="constrained")
     axes = figure.subplots(1, len(actions), sharey=True, squeeze=False)[0]
@@ -178,7 +186,10 @@ def action_heatmaps(probabilities: Array, actions: Sequence[str]) -> Figure:
 
 
 def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
-    """Draw the payoff by adaptation steps, a panel for each opponent, with its best response."""
+    """Draw the payoff after each adaptation step, a chart for each held-out opponent.
+
+    A dashed line shows the best-response value. `rows`: the final table, a row for each opponent.
+    """
     figure, axes = _panels(len(rows))
     for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):
         steps = np.arange(len(row["steps"]))
@@ -197,7 +208,7 @@ def adaptation_figures(
     rows: Sequence[Mapping[str, Any]],
     unit: str,
 ) -> dict[str, Figure]:
-    """Draw the learning curve and the final table of a trainer whose model adapts."""
+    """Return the figures of a trainer whose model adapts: learning curve and final table."""
     curve = learning_curve(history, unit)
     return {"learning_curve": curve, "adaptation": adaptation(rows, unit)}
 
@@ -209,10 +220,9 @@ def learning_figures(
     gap_unit: str,
     exact: bool,
 ) -> dict[str, Figure]:
-    """Draw the learning curve of a trainer whose model does not adapt.
+    """Return the figures of a trainer whose model does not adapt: the learning curve.
 
-    `policy`, `gap_unit`: the policy whose exploitability was measured, and its unit. `exact`: draw
-    the exploitability by iteration as well.
+    If `exact`, also the exploitability by iteration of the policy named `policy`, in `gap_unit`.
     """
     drawn = {"learning_curve": learning_curve(history, unit)}
     if exact:
@@ -223,7 +233,11 @@ def learning_figures(
 
 
 def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
-    """Draw payoff by exploitability: an adapting model at its bounds, and the frontier above it."""
+    """Draw the payoff of an adapting model by exploitability, a chart for each held-out opponent.
+
+    Each point is one exploitability bound. The line above the points is the best payoff that any
+    strategy of that exploitability reaches.
+    """
     figure = Figure(figsize=(3.2 * len(rows), 3.6), layout="constrained")
     axes = figure.subplots(1, len(rows), squeeze=False)[0]
     for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):
@@ -232,7 +246,7 @@ def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
         axis.plot(*zip(*best, strict=True), color="black", lw=1, label="best possible")
         ours = [(p["exploitability"], p["payoff"]) for p in row["adapted"]]
         axis.plot(*zip(*sorted(ours), strict=True), "o-", color=colour, ms=4, label="adapted")
-        axis.set_xscale("symlog", linthresh=0.01)  # from 0 on
+        axis.set_xscale("symlog", linthresh=0.01)  # includes 0
         axis.set(
             title=opponent_label(row["stranger"]), xlabel=f"exploitability, {unit}", xlim=(0, None)
         )
@@ -242,9 +256,9 @@ def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
 
 
 def policies_by_hand(probabilities: Array, hands: Sequence[str], actions: Sequence[str]) -> Figure:
-    """Draw action probabilities (members, hands, A), a panel for each member of a population.
+    """Draw action probabilities (members, hands, A) by hand, a chart for each population member.
 
-    Wu et al. 2022, Fig. 4.
+    As in Wu et al. 2022, Fig. 4.
     """
     figure, axes = _panels(len(probabilities))
     for member, (axis, table) in enumerate(zip(axes, probabilities, strict=True)):
@@ -259,10 +273,10 @@ def policies_by_hand(probabilities: Array, hands: Sequence[str], actions: Sequen
 
 
 def parallel_coordinates(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Figure:
-    """Draw a sweep in parallel coordinates: a line for each trial, from its values to its rank.
+    """Draw the trials of a sweep in parallel coordinates: one axis for each key, the last for rank.
 
-    `rows`: trials, the best first; a trial without score ends at the iteration where it stopped.
-    `keys`: the searched job keys, one axis each.
+    `rows`: the trials, the best first. A trial without a score is labelled with the iteration at
+    which it stopped. `keys`: the searched job keys.
     """
     figure, (axis,) = _panels(1)
     scales = [sorted({str(row[key]) for row in rows}, key=_by_size) for key in keys]
@@ -284,7 +298,7 @@ def parallel_coordinates(rows: Sequence[Mapping[str, Any]], keys: Sequence[str])
 
 
 def _heights(things: Sequence[Any]) -> Array:
-    """Return evenly spaced heights from 0 to 1, one for each entry."""
+    """Return evenly spaced heights from 0 to 1, one for each entry of `things`."""
     return np.linspace(0, 1, len(things)) if len(things) > 1 else np.ones(1)
 
 
@@ -296,14 +310,14 @@ def _by_size(value: str) -> tuple[float, str]:
 
 
 def save(figures: Mapping[str, Figure], folder: Path) -> None:
-    """Write each figure as NAME.png into a folder, which is made if necessary."""
+    """Write each figure as NAME.png into a folder, which is created if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
         figure.savefig(folder / f"{name}.png", dpi=120)
 
 
 def _panels(count: int) -> tuple[Figure, list[Any]]:
-    """Return a figure with panels side by side that share their y axis."""
+    """Return a figure with `count` charts side by side, and their axes; they share the y axis."""
     figure = Figure(figsize=(max(6.4, 2.6 * count), 4.0), layout="constrained")
     axes = figure.subplots(1, count, sharey=True, squeeze=False)[0]
     return figure, list(axes)

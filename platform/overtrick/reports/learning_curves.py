@@ -28,9 +28,9 @@ MAX_LINES = 4  # lines of a panel whose legend fits inside it
 
 
 def confidence_band(values: Array) -> tuple[Array, Array]:
-    """Return the mean (X,) of values (seeds, X) and half the width of its confidence band (X,).
+    """Return the mean over seeds (X,) and half the width of its confidence band (X,).
 
-    The width is nan for a single seed.
+    `values`: (seeds, X). The width is nan for a single seed.
     """
     seeds = len(values)
     mean = values.mean(axis=0)
@@ -41,9 +41,9 @@ def confidence_band(values: Array) -> tuple[Array, Array]:
 
 
 def seed_curve(seeds: Sequence[Mapping[float, float]]) -> Curve | None:
-    """Return the curve of some seeds, each a metric by x, where all seeds were measured.
+    """Return the mean curve of several seeds at the x values that all seeds share.
 
-    None if no x is common to all seeds.
+    `seeds`: the metric by x, for each seed. Returns None if no x value is common to all seeds.
     """
     shared = sorted(set.intersection(*(set(each) for each in seeds)))
     if not shared:
@@ -55,7 +55,7 @@ def seed_curve(seeds: Sequence[Mapping[float, float]]) -> Curve | None:
 def payoff_curves(groups: Mapping[str, Sequence[History]], unit: str) -> Curves:
     """Return the payoff after adaptation by iteration, for each opponent and group of seeds.
 
-    `groups`: the histories of the seeds, by the label of the group.
+    `groups`: maps the label of a group to the histories of its seeds.
     """
     every = [entry for histories in groups.values() for each in histories for entry in each]
     found: Curves = {}
@@ -69,16 +69,19 @@ def payoff_curves(groups: Mapping[str, Sequence[History]], unit: str) -> Curves:
 
 
 def payoff_by_iteration(groups: Mapping[str, Sequence[History]], unit: str) -> Figure:
-    """Draw the payoff after adaptation by iteration: a panel for each opponent, a line a group."""
+    """Draw the payoff after adaptation by iteration: a chart per opponent, a line per group.
+
+    `groups`: maps the label of a group to the histories of its seeds.
+    """
     return draw_curves(payoff_curves(groups, unit), "iteration", _payoff_label(unit))
 
 
 def payoff_by_value(
     payoffs: Mapping[str, Mapping[float, Sequence[float]]], key: str, unit: str
 ) -> Figure:
-    """Draw the final payoff after adaptation by the value of a job key, a panel for each opponent.
+    """Draw the final payoff after adaptation by the value of a job key, a chart for each opponent.
 
-    `payoffs`: by opponent and value, one payoff for each seed.
+    `payoffs`: for each opponent and value of the key, the payoff of each seed.
     """
     drawn: Curves = {}
     for opponent, by_value in payoffs.items():
@@ -99,7 +102,7 @@ def _payoff_label(unit: str) -> str:
 
 
 def draw_curves(drawn: Curves, xlabel: str, ylabel: str, marker: str | None = None) -> Figure:
-    """Draw curves with their confidence bands, a panel for each key, a line for each label."""
+    """Draw curves with their confidence bands: a chart for each key, a line for each label."""
     across = min(len(drawn), MAX_COLUMNS)
     down = -(-len(drawn) // MAX_COLUMNS)
     size = (max(4.5, 3.2 * across), 3.4 * down)

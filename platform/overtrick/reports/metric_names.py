@@ -1,4 +1,4 @@
-"""Names of metrics: how they are built from opponents and units, and how they are read back."""
+"""Names of metrics in MLflow: build them from opponents and units, and parse them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 OPPONENTS = "opponents"
-"""Takes the place of an opponent's name in metrics of the training opponents as a whole."""
+"""Stands for all training opponents together, in place of an opponent's name."""
 
 ITERATIONS = "solver_iterations"
 """Iterations of the solvers of a run so far."""
@@ -26,7 +26,7 @@ RECOGNISED = "recognised"
 
 
 def gap_name(policy: str, unit: str) -> str:
-    """Return the metric of the exploitability of a policy or solver, with its unit.
+    """Return the MLflow name of a policy's or solver's exploitability metric, with the unit.
 
     A plus sign, which MLflow does not accept, becomes "_plus".
     """
@@ -34,7 +34,10 @@ def gap_name(policy: str, unit: str) -> str:
 
 
 def opponent_label(opponent: str) -> str:
-    """Return the name of an opponent for people and metrics; a model has the name of its run."""
+    """Return the short name of an opponent for metrics and figures.
+
+    A model has the name of its run.
+    """
     path = Path(opponent)
     if "/" not in opponent:
         return opponent
@@ -42,12 +45,12 @@ def opponent_label(opponent: str) -> str:
 
 
 def payoff_name(opponent: str, step: int, unit: str) -> str:
-    """Return the metric of the payoff against an opponent after some adaptation steps."""
+    """Return the MLflow name of the payoff against an opponent after `step` adaptation steps."""
     return f"{opponent}/after_{step}_{unit.replace(' ', '_')}"
 
 
 def last_steps(history: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str, int]:
-    """Return the largest number of adaptation steps measured against each opponent.
+    """Return for each opponent the largest number of adaptation steps with a measured payoff.
 
     `history`: pairs of an iteration and its metrics.
     """

@@ -1,4 +1,4 @@
-"""Progress of a running command: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of a running command: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINE_SECONDS = 10.0  # between lines where there is no terminal
 
 
 def _columns() -> list[ProgressColumn]:
-    """Return the columns of a bar: description, bar, count, time elapsed and time left."""
+    """Return the columns of a progress bar: description, bar, count, time elapsed and time left."""
     return [
         TextColumn("{task.description}"),
         BarColumn(),
@@ -37,7 +37,7 @@ def _columns() -> list[ProgressColumn]:
 
 
 class IterationBar:
-    """Progress of training by iteration, with the latest metrics."""
+    """Progress display of training: finished iterations, with the latest metrics."""
 
     def __init__(self, console: Console, name: str, iterations: int) -> None:
         self._console = console
@@ -84,9 +84,10 @@ class IterationBar:
 
 @contextmanager
 def counting(console: Console, name: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show the progress of work that reports how much of total is done, first 0 when it is ready.
+    """Context manager that shows the progress of work with a known total.
 
-    Without a terminal, print one line at the start.
+    Yields a function to call with the amount of finished work: first 0, when preparation is done.
+    Without a terminal, only one line is printed at the start.
     """
     ready = f"{name}: getting ready (a first run compiles)"
     terminal = console.is_terminal
@@ -99,7 +100,11 @@ def counting(console: Console, name: str, total: int) -> Iterator[Callable[[int]
 
 @contextmanager
 def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """Show the progress of work in stages that reports (stage, parts done, parts in all)."""
+    """Context manager that shows the progress of work in stages.
+
+    Yields a function to call with the name of the stage, its finished parts, and its total of
+    parts.
+    """
     began = last = time.monotonic()
     with Progress(*_columns(), console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
@@ -116,7 +121,7 @@ def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _summary(metrics: Mapping[str, float]) -> str:
-    """Summarise metrics in a line: exploitabilities, or the payoffs after the last step."""
+    """Return metrics as one line: exploitabilities, or else the payoffs after the last step."""
     gaps = [(n.rpartition("/")[2], g) for n, g in metrics.items() if n.startswith("exploitability")]
     if gaps:
         return " ".join(f"{policy} {gap:.2g}" for policy, gap in gaps)

@@ -1,4 +1,4 @@
-"""Results as tables for people, printed by commands and shown in reports."""
+"""Results as rich tables, printed by commands and shown in reports."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def evaluation(rows: Rows, unit: str) -> Table:
-    """Return the table of an evaluation: payoffs by adaptation step, or the rows as they are."""
+    """Return the table of an evaluation.
+
+    If the rows have payoffs by adaptation step, these are the columns; else the rows are unchanged.
+    """
     if rows and "steps" in rows[0]:
         return _adaptation(rows, unit)
     return plain(rows, f"in {unit}s a game")
 
 
 def cells(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Return the column names of a table and the entries of its rows, as text."""
+    """Return the column names of a table, and its rows as text."""
     columns = [list(map(str, column.cells)) for column in table.columns]
     rows = zip(*columns, strict=True)
     return [str(column.header) for column in table.columns], list(map(list, rows))
 
 
 def plain(rows: Rows, title: str = "") -> Table:
-    """Return rows as a table; all rows have the keys of the first."""
+    """Return rows as a table. All rows have the keys of the first row."""
     table = Table(*(rows[0] if rows else ()), title=title)
     for row in rows:
         table.add_row(*map(short, row.values()))
@@ -35,7 +38,7 @@ def plain(rows: Rows, title: str = "") -> Table:
 
 
 def short(entry: Any) -> str:
-    """Format an entry of a table: four digits of a number, a dash for None."""
+    """Format a table entry: numbers with four significant digits, None as a dash."""
     if entry is None:
         return "-"
     if isinstance(entry, list):
@@ -44,7 +47,7 @@ def short(entry: Any) -> str:
 
 
 def _adaptation(rows: Rows, unit: str) -> Table:
-    """Return payoffs before and after each adaptation step, and the best-response value."""
+    """Return a table with payoffs after each adaptation step and the best-response value."""
     steps = len(rows[0]["steps"])
     after = [f"after {k}" for k in range(1, steps)]
     first = "before" if after else "payoff"
@@ -61,9 +64,9 @@ def _adaptation(rows: Rows, unit: str) -> Table:
 
 
 def safety(rows: Rows, unit: str) -> Table:
-    """Return payoff and exploitability of an adapting model at each exploitability bound.
+    """Return a table with payoff and exploitability of an adapting model at each bound.
 
-    The last column is the best payoff that any strategy of that exploitability reaches.
+    The last column is the best payoff that any strategy of the same exploitability reaches.
     """
     title = f"{unit} a game"
     table = Table("stranger", "bound", "payoff", "exploitability", "most of all", title=title)

@@ -1,1 +1,1 @@
-"""HTML pages: their parts, recorded games step by step, and bridge boards."""
+"""HTML pages: their elements, step-by-step replays of games, and bridge boards."""

@@ -22,7 +22,7 @@ SEAT_NAMES = dict(zip(SEATS, ("North", "East", "South", "West"), strict=True))
 
 
 def auction_article(games: Games, number: int) -> str:
-    """Write recorded auction `number` as a board, its calls explained by the sides' systems."""
+    """Return recorded auction `number` as HTML; the bidding systems explain the calls."""
     deal, calls = games.deals[number], [move.action for move in games.moves[number]]
     contract, declarer = auction_rules.describe_contract(calls, SEATS[deal[CARDS]])
     players, points = games.who[number], games.payoff[number]
@@ -48,9 +48,9 @@ REPLAYS[Auction.name] = auction_article
 
 
 def board_article(board: Board, note: str = "", default_system: str | None = None) -> str:
-    """Write a board as HTML: deal, auction with meanings, result and card play, as far as known.
+    """Return a bridge board as HTML: deal, auction with meanings, result and card play, if known.
 
-    `default_system`: the bidding system of sides for which the board names none that we have.
+    `default_system`: the bidding system of a side whose system is not recorded or not available.
     """
     dealer = SEATS.index(board.dealer)
     pieces = [
@@ -71,7 +71,7 @@ def board_article(board: Board, note: str = "", default_system: str | None = Non
 
 
 def _hands(board: Board) -> str:
-    """Write the four hands, in clockwise order from North for screen readers."""
+    """Return the four hands as HTML, clockwise from North for screen readers."""
     hands = []
     for seat, letter in enumerate(SEATS):
         suits = [
@@ -84,7 +84,10 @@ def _hands(board: Board) -> str:
 
 
 def _auction(calls: Sequence[int], dealer: int, board: Board, default_system: str | None) -> str:
-    """Write the auction in four columns, and the meanings of its calls if the systems are known."""
+    """Return the auction as HTML in four columns.
+
+    The meanings of the calls are added if the bidding systems of both sides are known.
+    """
     cells = [""] * ((dealer - diagram.WEST) % 4) + [diagram.format_call(call) for call in calls]
     rows = [(cells[first : first + 4] + [""] * 4)[:4] for first in range(0, len(cells), 4)]
     columns = elements.table(diagram.COLUMNS, rows)
@@ -109,7 +112,7 @@ def _auction(calls: Sequence[int], dealer: int, board: Board, default_system: st
 
 
 def _card_play(board: Board) -> str:
-    """Write the tricks, with a star at the winning card of each."""
+    """Return the tricks as HTML; a star marks the winning card of each trick."""
     assert board.declarer is not None
     declarer = SEATS.index(board.declarer)
     deal = np.array([*((board.holder - declarer) % 4), board.strain, 0])

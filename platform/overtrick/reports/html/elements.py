@@ -1,4 +1,4 @@
-"""Parts of an HTML page (escaped text, tables, images, curves), and the page as one file."""
+"""Elements of an HTML page (escaped text, tables, images, curves), and the page as one file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLICY += "img-src data:; media-src data:"  # the page can load nothing from els
 
 
 class PageSection(NamedTuple):
-    """Section of a page: a heading, and pieces of HTML that may be left out from the end."""
+    """Section of a page: a heading, and pieces of HTML, which may be left out to save space."""
 
     heading: str
     pieces: Sequence[str]
@@ -28,7 +28,8 @@ class PageSection(NamedTuple):
 def page(title: str, lead: str, sections: Iterable[PageSection]) -> str:
     """Return an HTML page that needs no other file.
 
-    Pieces that would make it larger than MAX_BYTES are left out, and the page says how many.
+    A piece that would make the page larger than MAX_BYTES is left out. The page shows how many
+    pieces are missing.
     """
     style, script = ((HERE / name).read_text() for name in ("page.css", "page.js"))
     room = MAX_BYTES - len(style) - len(script) - 20_000
@@ -59,7 +60,7 @@ def page(title: str, lead: str, sections: Iterable[PageSection]) -> str:
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table with a heading row; a wide table can be scrolled."""
+    """Return an HTML table with a heading row; a wide table can be scrolled."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows
@@ -71,17 +72,17 @@ def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def text(words: str) -> str:
-    """Return preformatted text."""
+    """Return preformatted text as HTML."""
     return f"<pre>{escape(words)}</pre>\n"
 
 
 def folded(name: str, words: str) -> str:
-    """Return text that a reader can unfold."""
+    """Return text as HTML under the heading `name`, hidden until the reader unfolds it."""
     return f"<details><summary>{escape(name)}</summary>{text(words)}</details>\n"
 
 
 def picture(path: Path, name: str) -> str:
-    """Return an image or a video, embedded in the page as data."""
+    """Return HTML with an image or video embedded as data."""
     kind = MIME_TYPES[path.suffix]
     data = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
     shown = f'<img src="{data}" alt="figure: {escape(name)}">'
@@ -91,9 +92,9 @@ def picture(path: Path, name: str) -> str:
 
 
 def curve(name: str, points: Sequence[tuple[int, float]]) -> str:
-    """Return a small line chart of a metric by iteration, with at most MAX_POINTS points.
+    """Return a small SVG line chart of a metric by iteration, with at most MAX_POINTS points.
 
-    `points`: (iteration, value), at least two, all finite.
+    `points`: at least two pairs (iteration, value), all finite.
     """
     step = math.ceil(len(points) / MAX_POINTS)
     xs, ys = zip(*[*points[:-1:step], points[-1]], strict=True)

@@ -1,4 +1,4 @@
-"""Recorded games as HTML, step by step, or as the game's own module registers in REPLAYS."""
+"""Recorded games as HTML, step by step. A game may register a display of its own in REPLAYS."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ REPLAYS: dict[str, Callable[[Games, int], str]] = {}
 
 
 def game_replays(games: Games) -> list[str]:
-    """Write each recorded game as HTML. Raises UserError for games that break the rules."""
+    """Return each recorded game as HTML. Raises UserError for games that break the rules."""
     write = REPLAYS.get(games.game, _step_by_step)
     return [write(games, number) for number in range(len(games.moves))]
 
 
 def _step_by_step(games: Games, number: int) -> str:
-    """Write a recorded game as a list of decisions, each with the observation of its seat."""
+    """Return a recorded game as an HTML list of decisions, each with its observation."""
     rules = registry.make(games.game, **games.options)
     shown = registry.presentation(rules)
     seats = [f"seat {name}" if name.isdigit() else name for name in shown.seat_names()]
