@@ -10,7 +10,7 @@ __all__ = ["make", "names"]
 def __getattr__(name: str) -> Any:
     """Import `make` or `names` from overtrick.games.registry on first use.
 
-    The import is late so that environment variables can be set before numpy is imported.
+    The import is late, so that environment variables can be set before numpy is imported.
     """
     if name in __all__:
         from overtrick.games import registry

@@ -1,4 +1,4 @@
-"""`python -m overtrick`: the command line where no script of that name is installed."""
+"""Run the command line as `python -m overtrick`, for use if the script is not installed."""
 
 from overtrick.cli import main
 

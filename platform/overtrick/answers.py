@@ -7,7 +7,7 @@ from overtrick.serving.predictor import Predictor
 
 
 class Answers(Predictor):
-    """The class Predictor under the name it had before version 0.2."""
+    """The class Predictor, under the name that it had before version 0.2."""
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -16,7 +16,7 @@ class Answers(Predictor):
 
     @property
     def said(self) -> tuple[str, ...]:
-        """Names of the output columns, in order."""
+        """Return the names of the output columns, in order."""
         return self.outputs
 
     def ask(self, observations: Array) -> Array:

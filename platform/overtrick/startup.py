@@ -1,4 +1,4 @@
-"""Environment variables that must be set before numpy, torch and Ray are imported."""
+"""Set environment variables that must be set before numpy, torch and Ray are imported."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ GENERATED: set[str] = set()  # variables for a local Ray that `prepare` has set
 def prepare() -> None:
     """Set missing environment variables: threads, memory thresholds, and options of Ray.
 
-    Numerical libraries use one thread: learner and workers share the cores, and sums of floats
-    depend on the number of threads. A local Ray listens on all network interfaces, so it is given
-    a random token; without a Ray address in the environment, only this run can join it.
+    Numerical libraries use one thread, for two reasons: learner and workers share the cores, and
+    sums of floats depend on the number of threads. A local Ray listens on all network interfaces,
+    so it gets a random token, and only this run can join it.
     """
     for name in THREADS:
         os.environ.setdefault(name, "1")

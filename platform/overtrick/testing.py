@@ -1,4 +1,4 @@
-"""Checks that a game fulfils the contract of core/games.py, also for games of other packages."""
+"""Check that a game fulfils the contract of core/games.py, also for games in other packages."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class BrokenGameError(UserError):
 def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
     """Check that a game fulfils the contract of core/games.py. Raises BrokenGameError if not.
 
-    `deals` (G, C): deals to play instead of those of game.deal, if solving these is slow. The check
-    plays random games from `seed`, so it may miss rare errors. Games whose actions are real vectors
-    are checked without illegal actions and without serving.
+    `deals`: (G, C) deals to play; None: sample them by game.deal. Give few deals if solving them is
+    slow. The check plays random games from `seed`, so it may miss rare errors. For games whose
+    actions are real vectors, illegal actions and serving are not checked.
     """
     _check_attributes(game)
     rng = np.random.default_rng(seed)
@@ -67,7 +67,7 @@ def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
 
 
 def _check(holds: Any, method: str, why: str) -> None:
-    """Raise BrokenGameError with the method and the remedy unless a condition holds."""
+    """Raise BrokenGameError, with the method and the remedy, unless `holds` is true."""
     if not holds:
         raise BrokenGameError(f"{method}: {why}")
 
@@ -88,7 +88,7 @@ def _check_attributes(game: Any) -> None:
 
 
 def _play_randomly(game: Any, deals: Deals, rng: Generator) -> Turns:
-    """Play the deals (G, C) uniformly at random to the end, and return all turns."""
+    """Play games with deals (G, C) uniformly at random to the end, and return all turns."""
     state, turns = game.start(deals.copy()), Turns()
     while len(observations := game.observe(state)):
         _check(len(turns) < MAX_TURNS, "step", f"games must end within {MAX_TURNS} turns")
@@ -158,7 +158,7 @@ def _equal_states(a: Any, b: Any) -> bool:
 
 
 def _check_state_copies(game: Any, state: Any) -> None:
-    """Check that a state can be indexed by game, and that observe does not change it."""
+    """Check that games of a state can be selected by index, and observe does not change it."""
     before = copy.deepcopy(state)
     game.observe(state)
     _check(_equal_states(before, state), "observe", "must not change the state")
@@ -185,7 +185,7 @@ def _check_features(game: Any, rows: Observations) -> None:
 
 
 def _check_texts(game: Any, rows: Observations) -> None:
-    """Check the results of hand and describe."""
+    """Check the texts that `hand` and `describe` return."""
     named = game.hand(rows) if game.actions is not None else np.full(len(rows), "")
     _check(named.shape == (len(rows),), "hand", f"must return (R,) strings, not {named.shape}")
     for row in rows.observation[:MAX_ROWS]:
@@ -194,7 +194,7 @@ def _check_texts(game: Any, rows: Observations) -> None:
 
 
 def _equal_rows(one: Observations, two: Observations) -> bool:
-    """Return True if rows have equal seats, observations, legal actions, information sets."""
+    """Return True if rows are equal in seats, observations, legal actions and information sets."""
     return all(np.array_equal(getattr(one, n), getattr(two, n)) for n in COLUMNS)
 
 
@@ -224,7 +224,7 @@ def _check_capabilities(game: Any, rows: Observations, deals: Deals, rng: Genera
 
 
 def _check_redeal(game: Any, rows: Observations, rng: Generator) -> None:
-    """Check that deals sampled by redeal give each seat the observation of the first turn."""
+    """Check that deals sampled by `redeal` reproduce the observations of the first turn."""
     if not isinstance(game, core.Redealable):
         return
     again = game.observe(game.start(game.redeal(rows, rng)))
@@ -235,7 +235,7 @@ def _check_redeal(game: Any, rows: Observations, rng: Generator) -> None:
 
 
 def _check_pickling(game: Any, deals: Deals, turns: Turns) -> None:
-    """Check that a game can be pickled, and that its copy starts equal games."""
+    """Check that a game can be pickled, and that its copy starts the same games."""
     pickle.dumps(game)
     again = copy.deepcopy(game)
     for name in ("name", "seats", "unit", "actions", "action_names", "observation_fields"):
@@ -246,7 +246,7 @@ def _check_pickling(game: Any, deals: Deals, turns: Turns) -> None:
 
 
 def _check_validation(game: Any, turns: Turns, rng: Generator) -> None:
-    """Check that validated_observations rebuilds rows, and refuses impossible observations."""
+    """Check that validated_observations restores rows, and rejects impossible observations."""
     if not isinstance(game, core.ValidatesObservations):
         return
     refused = 0
@@ -268,7 +268,7 @@ def _check_validation(game: Any, turns: Turns, rng: Generator) -> None:
 
 
 def _check_illegal_actions(game: Any, turns: Turns) -> None:
-    """Check that step refuses illegal actions and then leaves the state unchanged."""
+    """Check that `step` rejects illegal actions and leaves the state unchanged."""
     for state, rows, _ in turns:
         assert rows.legal is not None
         for wrong in (-1, game.actions, *np.flatnonzero(~rows.legal[0])):
@@ -285,7 +285,7 @@ def _check_illegal_actions(game: Any, turns: Turns) -> None:
 
 
 def _check_enumeration(game: Any, played: Deals, turns: Turns) -> None:
-    """Check the list of deals, the information sets, and payoffs against the game tree."""
+    """Check the list of deals, the information sets, and the payoffs against the game tree."""
     deals, probability = game.every_deal()
     total = probability.sum()
     _check(len(np.unique(deals, axis=0)) == len(deals), "every_deal", "deals must be distinct")

@@ -485,7 +485,7 @@ def test_a_model_with_other_inputs_is_refused(refused, stored: Path) -> None:
 
 def test_a_file_that_is_no_database_is_refused(refused, tmp_path: Path) -> None:
     (tmp_path / "mlflow.db").write_text("these are not the bytes of a database at all" * 9)
-    assert "mlflow.db is no SQLite database" in refused("train", write_job_file(tmp_path))
+    assert "mlflow.db is not a SQLite database" in refused("train", write_job_file(tmp_path))
 
 
 def test_a_damaged_model_card_is_refused(refused, stored: Path) -> None:

@@ -72,7 +72,7 @@ def test_statistics_count_who_opens_and_how_long_it_takes(file: Path) -> None:
         ({"auction": "1D P P", "contract": None}, "the auction '1D P P' does not end"),
         ({"auction": "1D P 1Z"}, "'1Z' is no call"),
         ({"contract": "4S"}, "4S by N is recorded, but its auction has 3N by N"),
-        ({"play": "SQ S1"}, "'S1' in its play is no card"),
+        ({"play": "SQ S1"}, "'S1' in its play is not a card"),
     ],
 )
 def test_a_bad_row_is_named_and_the_others_are_read(tmp_path: Path, changed, said: str) -> None:

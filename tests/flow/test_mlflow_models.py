@@ -203,7 +203,7 @@ def test_facts_that_nobody_sees_are_refused(stored, kind, fact, value, why):
     ("weights", "game", "why"),
     [
         ({"made": np.array(1)}, "minibridge", "no player by itself: it has to search, or to watch"),
-        ({"sigma": np.ones((1, 1))}, "openspiel/kuhn_poker", "whose players see no facts"),
+        ({"sigma": np.ones((1, 1))}, "openspiel/kuhn_poker", "whose players observe nothing"),
     ],
 )
 def test_who_does_not_answer_is_refused(tmp_path, weights, game, why):
@@ -407,7 +407,7 @@ def test_our_commands_never_run_the_code_beside_a_model_but_mlflow_does(
     [
         ("weights", "models:/.*/1 is damaged where sqlite:.* keeps it"),
         ("format", "has format 9, of overtrick .*; this version reads 1"),
-        ("foreign", "is no model of overtrick"),
+        ("foreign", "is not a model of overtrick"),
         ("gone", "cannot give .*/MLmodel: restore it, or train again"),
     ],
 )

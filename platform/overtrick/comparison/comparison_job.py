@@ -25,7 +25,10 @@ EXACT = "exact"  # the oracle that computes the best response instead of learnin
 
 
 class Method(Section):
-    """A row of the table: a trained method, a fixed policy, or an oracle; exactly one of them."""
+    """A row of the table: a trained method, a fixed policy, or an oracle (best response).
+
+    Exactly one of `job`, `policy` and `oracle` is set.
+    """
 
     job: str | dict[str, Any] | None = None
     """Job file, relative to the table's folder, or its content; trained with every seed of the
@@ -57,12 +60,12 @@ class Method(Section):
 
     @property
     def training_job(self) -> str | dict[str, Any] | None:
-        """The job file or job with which the method is trained; None if it is not trained."""
+        """Return the job file, or the job, that trains the method; None if it is not trained."""
         return self.job if self.oracle in (None, EXACT) else self.oracle
 
 
 class ModelOf(Section):
-    """An opponent that is the model of one of the table's methods."""
+    """An opponent in the table that is the trained model of another method of the table."""
 
     method: Name
     """Method whose model, trained with the first seed, is the opponent."""
@@ -116,7 +119,7 @@ class ComparisonJob(BaseJob):
         return self
 
     def _references(self) -> Iterable[tuple[str, Iterable[str], Iterable[str]]]:
-        """Yield each key that refers to rows or columns, its names, and the existing names."""
+        """Yield each key that refers to rows or columns, its values, and the existing names."""
         learners = [name for name, method in self.methods.items() if method.job is not None]
         yield "ours", [self.ours] if self.ours else [], self.methods
         yield "variants", self.variants, self.methods
@@ -145,7 +148,8 @@ def load(path: str | Path, overrides: Sequence[str]) -> ComparisonJob:
 def _with_job(method: Method, folder: Path, source: str, table: ComparisonJob) -> Method:
     """Return a method with its complete, validated job in place of a file name.
 
-    source names the method in errors. Raises UserError.
+    `folder`: the folder of the table's job file. `source`: names the method in errors. Raises
+    UserError.
     """
     asked = method.training_job
     if asked is None:
@@ -176,7 +180,7 @@ def _with_job(method: Method, folder: Path, source: str, table: ComparisonJob) -
 
 
 def _leave_out(content: dict[str, Any], key: str, source: str) -> None:
-    """Remove the value at a dotted key. Raises UserError if there is none."""
+    """Remove the value at a dotted key in place. Raises UserError if the key is missing."""
     *parents, leaf = key.split(".")
     place: Any = content
     for parent in parents:
@@ -187,12 +191,12 @@ def _leave_out(content: dict[str, Any], key: str, source: str) -> None:
 
 
 def _evaluation_game(choice: GameChoice) -> tuple[str, dict[str, Any]]:
-    """Return the name and options of the game in which a job's policy is evaluated."""
+    """Return name and options of the game on which the policies of a job are evaluated."""
     game = registry.evaluation_game(registry.make(choice.name, **choice.options))
     portable = isinstance(game, PortableOptions)
     return choice.name, game.portable_options() if portable else choice.options
 
 
 def _describe(choice: GameChoice) -> str:
-    """Write a game and its options for an error message."""
+    """Return a game and its options as text for an error message."""
     return f"{choice.name} {choice.options}" if choice.options else choice.name

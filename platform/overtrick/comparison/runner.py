@@ -1,4 +1,4 @@
-"""Training and evaluation of a comparison table; a stopped table continues where it was."""
+"""Train and evaluate the methods of a comparison table; continue a stopped table."""
 
 from __future__ import annotations
 
@@ -42,27 +42,27 @@ CELLS = "cells"  # the folder of the evaluated cells, one file each
 
 @dataclass(frozen=True)
 class FinishedComparison:
-    """A comparison table whose cells have been evaluated, except those of failed methods."""
+    """A comparison table with all cells evaluated, except the cells of failed methods."""
 
     folder: RunFolder
     outcome: statistics.Outcome
     failed: list[str]  # one line for each failed training
     seconds: float
-    undelivered: int  # events that MLflow has not received and that wait on disk
+    undelivered: int  # number of events on disk, not yet sent to MLflow
 
 
 def read_job(folder: RunFolder) -> ComparisonJob:
-    """Read the job of a comparison table. Raises UserError if the folder holds none."""
+    """Read the job of a comparison table. Raises UserError for any other folder."""
     lifecycle.check_kind(folder, "table")
     return job_file.load_stored(folder, TABLES)
 
 
 def run(folder: RunFolder, progress: Callable[[int], None]) -> FinishedComparison:
-    """Do the unfinished trainings and evaluations of a comparison table and store its results.
+    """Run the unfinished trainings and evaluations of a comparison table and store its results.
 
-    progress receives how much is done of the work that `schedule.check` counts. Raises UserError if
-    the folder holds no table or another process works on it; RunError if a model that is an
-    opponent cannot be trained.
+    `progress`: called with the amount of finished work, counted as in `schedule.check`. Raises
+    UserError if the folder is not a table or another process works on it; RunError if a model that
+    serves as opponent could not be trained.
     """
     table = read_job(folder)
     plan = plan_comparison(table, folder)
@@ -87,7 +87,7 @@ def run(folder: RunFolder, progress: Callable[[int], None]) -> FinishedCompariso
 def _train(
     table: ComparisonJob, plan: ComparisonSchedule, group: RunGroup, progress: Callable[[int], None]
 ) -> None:
-    """Train every trial; trials against the model of another trial come after it."""
+    """Train all trials. Trials against the model of another trial start after that trial."""
     jobs = [in_training(table, job) for job in plan.jobs]
     start_ray([{"CPU": max(table.workers, *(float(job.resources.cpus) for job in jobs))}])
     group.train(jobs[: plan.early], progress, _save_model)
@@ -100,7 +100,7 @@ def _train(
 
 
 def _save_model(child: ChildRun) -> None:
-    """Store the model of a finished trial, once."""
+    """Store the model of a finished trial, unless it is stored already."""
     if not (child.folder.model / model_files.CARD).exists():
         lifecycle.save_model(child.job, child.folder, child.checkpoints.state(), child.tracker)
 
@@ -108,10 +108,10 @@ def _save_model(child: ChildRun) -> None:
 def _evaluate(
     table: ComparisonJob, plan: ComparisonSchedule, group: RunGroup, progress: Callable[[int], None]
 ) -> dict[tuple[str, int, int], Row]:
-    """Evaluate the missing cells and return all rows, by method, seed and column.
+    """Evaluate the missing cells, and return the rows of all cells by method, seed and column.
 
-    Cells of a method that could not be trained are left out. Each row is stored as soon as it is
-    done.
+    Each row is stored as soon as it is computed. Cells of a method whose training failed are left
+    out.
     """
     place = group.folder.path / CELLS
     place.mkdir(exist_ok=True)
@@ -145,7 +145,10 @@ def _evaluate(
 
 
 def _load_player(table: ComparisonJob, entry: Entry, group: RunGroup) -> Any:
-    """Load a trial's weights, or its policy if its trainer does not evaluate held-out opponents."""
+    """Return a trial's weights, if its trainer evaluates them itself, or else its policy.
+
+    A trainer evaluates weights itself if its evaluation has held-out opponents.
+    """
     folder = group.children[entry.trial].folder.model
     if entry.job is not None and isinstance(entry.job.evaluation, HeldOutEvaluation):
         return model_files.load(folder).weights
@@ -153,11 +156,11 @@ def _load_player(table: ComparisonJob, entry: Entry, group: RunGroup) -> Any:
 
 
 def _row(_: Generator, common: Any, entry: Entry, player: Any, who: str, column: int) -> Row:
-    """Evaluate one cell: an entry against one opponent.
+    """Evaluate one cell of the table: a method with one seed against one opponent.
 
-    Random numbers are those that an evaluation against all opponents would use. `common`: the game
-    and the evaluation budget. `player`: from `_load_player`, for a trained entry. `who`: the
-    opponent.
+    The random numbers are the same as in an evaluation against all opponents. `common`: the game
+    and the evaluation budget. `player`: for a trained method, the result of `_load_player`. `who`:
+    the opponent. `column`: its index.
     """
     game, budget = common
     rng, pool = generator(entry.seed, RngStream.EVALUATE), start_pool(0)
@@ -177,7 +180,10 @@ def _row(_: Generator, common: Any, entry: Entry, player: Any, who: str, column:
 
 
 def _save_trial(child: ChildRun, rows: list[Row | None]) -> None:
-    """Store a trial's own table once all its cells have been evaluated."""
+    """Store a trial's own result table if all its cells are evaluated.
+
+    `rows`: the trial's cells; None for a missing cell.
+    """
     done = [row for row in rows if row is not None]
     if len(done) < len(rows) or child.folder.table.exists():
         return
@@ -187,7 +193,7 @@ def _save_trial(child: ChildRun, rows: list[Row | None]) -> None:
 
 
 def _opponent_notes(table: ComparisonJob, plan: ComparisonSchedule) -> list[str]:
-    """Write a note on each opponent that is a model of the table, with its exploitability."""
+    """Return a note on each opponent that is a model of the table, with its exploitability."""
     game, tree = two_seat_game(table.game)
     notes = []
     for (column, who), name in zip(table.opponents.items(), plan.opponents, strict=True):
@@ -216,7 +222,7 @@ def _save_figures(plan: ComparisonSchedule, group: RunGroup, unit: str) -> None:
 
 
 def _report(group: RunGroup, found: statistics.Outcome) -> None:
-    """Report the means and the files of the table to MLflow."""
+    """Send the means and the files of the table to MLflow."""
     unit = found.unit.replace(" ", "_")
     means = {
         f"{row['method'].replace('+', '_plus_')}/{row['stranger'].replace('+', '_plus_')}_{unit}":

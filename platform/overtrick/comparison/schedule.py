@@ -1,4 +1,4 @@
-"""Plan of a comparison table: which jobs are trained, and which cells are evaluated."""
+"""Plan of a comparison table: the jobs to train and the cells to evaluate."""
 
 from __future__ import annotations
 
@@ -22,24 +22,27 @@ from overtrick.tracking import server_address
 from overtrick.training.registry import JOBS, TRAINERS
 
 MINIMAL_EVALUATION = {"opponents": ("random",), "repeats": 2, "eval_deals": 2, "every": 10**9}
-"""Evaluation during a training without learning curve; only its last iteration has one."""
+"""Evaluation settings in training without learning curves: evaluate only the last iteration."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A method with one seed; a learnt oracle has one entry for each opponent."""
+    """A method with one seed, and the opponents that it is evaluated against.
+
+    A trained oracle (best response) has an entry for each opponent.
+    """
 
     method: str
     seed: int
     columns: tuple[int, ...]  # indices of its opponents
-    policy: str | None = None  # a policy without training, or EXACT
+    policy: str | None = None  # a policy that is not trained, or EXACT
     job: Job | None = None  # otherwise the job that trains and evaluates it
     trial: int = -1  # its number among the trained entries
 
 
 @dataclass(frozen=True)
 class ComparisonSchedule:
-    """All entries of a comparison table and their opponents."""
+    """The opponents and all entries of a comparison table."""
 
     opponents: list[str]  # by column: a name, or the folder of a model
     entries: list[Entry]
@@ -47,25 +50,26 @@ class ComparisonSchedule:
 
     @property
     def trials(self) -> list[Entry]:
-        """Entries that are trained, by trial number."""
+        """The entries that are trained, sorted by trial number."""
         trained = [entry for entry in self.entries if entry.job is not None]
         return sorted(trained, key=lambda entry: entry.trial)
 
     @property
     def jobs(self) -> list[Job]:
-        """Job of each trial; training may replace its evaluation (`in_training`)."""
+        """The job of each trial. Training may use other evaluation settings, see `in_training`."""
         return [entry.job for entry in self.trials if entry.job is not None]
 
     @property
     def cells(self) -> list[tuple[Entry, int]]:
-        """Cells of the table: every entry with the column of each of its opponents."""
+        """The cells of the table: each entry with the column of each of its opponents."""
         return [(entry, column) for entry in self.entries for column in entry.columns]
 
 
 def plan_comparison(table: ComparisonJob, folder: RunFolder) -> ComparisonSchedule:
     """Plan the trainings and evaluations of a comparison table.
 
-    `folder`: of the table, which will hold the models that are opponents. Raises UserError.
+    `folder`: the folder of the table; it will contain the models that serve as opponents. Raises
+    UserError.
     """
     trials = [(n, s) for n, m in table.methods.items() if m.job is not None for s in table.seeds]
     opponents, columns = [], range(len(table.opponents))
@@ -98,16 +102,17 @@ def plan_comparison(table: ComparisonJob, folder: RunFolder) -> ComparisonSchedu
 
 
 def _trained_columns(table: ComparisonJob) -> list[int]:
-    """List the columns whose opponents are models of the table's methods."""
+    """Return the columns whose opponents are models of the table's methods."""
     return [k for k, who in enumerate(table.opponents.values()) if isinstance(who, ModelOf)]
 
 
 def _job(
     table: ComparisonJob, name: str, seed: int, opponents: list[str], opponent: str | None = None
 ) -> Job:
-    """Return the job that trains and evaluates a method with a seed under the table's budget.
+    """Return the job that trains and evaluates a method with one seed under the table's budget.
 
-    `opponents`: the columns. `opponent`: the one that a learnt oracle is trained against.
+    `opponents`: the opponent of each column. `opponent`: for a trained oracle, the opponent that it
+    is trained against.
     """
     method = table.methods[name]
     assert isinstance(method.training_job, dict)
@@ -124,17 +129,20 @@ def _job(
 
 
 def _used_values(section: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values without the keys that have no effect in a job's evaluation section.
+    """Return the values without keys that have no effect in a job's evaluation section.
 
-    `section`: the class of the section. A model that never adapts has no number of steps.
+    `section`: the class of that section. For example, a model that never adapts has no number of
+    steps.
     """
     return {key: value for key, value in values.items() if key not in section.never_used_keys()}
 
 
 def in_training(table: ComparisonJob, job: Job) -> Job:
-    """Return the job with the held-out opponents that exist before any model is trained.
+    """Return the job with the evaluation settings to use during training.
 
-    Without a learning curve (`evaluate.every` of the table) training evaluates as little as it can.
+    Its opponents are the held-out opponents that exist before any model is trained. If the table
+    asks for no learning curves (`evaluate.every` is None), training evaluates as little as
+    possible.
     """
     if not isinstance(job.evaluation, HeldOutEvaluation):
         return job
@@ -148,7 +156,7 @@ def in_training(table: ComparisonJob, job: Job) -> Job:
 def check(table: ComparisonJob) -> int:
     """Validate a table and return its amount of work: training iterations plus cells.
 
-    Raises UserError for a table that would only fail later.
+    Raises UserError for a table that would otherwise fail later.
     """
     game, tree = two_seat_game(table.game)
     named = {f"opponents.{k}": who for k, who in table.opponents.items() if isinstance(who, str)}

@@ -37,15 +37,15 @@ class Outcome:
     notes: list[str]
 
     def with_notes(self, notes: Sequence[str]) -> Outcome:
-        """Return the results with further notes."""
+        """Return a copy of the results with additional notes."""
         return replace(self, notes=[*self.notes, *notes])
 
 
 def summarise(table: ComparisonJob, cells: Mapping[tuple[str, int, int], Row]) -> Outcome:
     """Compute the results of a table from its evaluated cells.
 
-    `cells`: by method, seed and column. Payoffs are points per game after the last adaptation step.
-    A method that could not be trained has no mean.
+    `cells`: the rows by method, seed and column. Payoffs are points per game after the last
+    adaptation step. A method whose training failed has no mean.
     """
     game = registry.evaluation_game(two_seat_game(table.game)[0])
     columns = list(table.opponents)
@@ -91,9 +91,10 @@ def summarise(table: ComparisonJob, cells: Mapping[tuple[str, int, int], Row]) -
 
 
 def _against_baselines(table: ComparisonJob, rows: Rows, oracle: str | None) -> Rows:
-    """Compare `ours` with the mean of the baselines against each opponent.
+    """Compare the method `ours` with the mean of the baselines against each opponent.
 
-    p is that of Welch's two-sided t test over seeds; None with too few seeds or no variance.
+    The p value is from Welch's two-sided t test over seeds. It is None if there are too few seeds
+    or if there is no variance.
     """
     aside = {table.ours, oracle, *table.variants}
     baselines = [method for method in table.methods if method not in aside]
@@ -127,14 +128,17 @@ def _mean(payoffs: Mapping[int, float]) -> float | None:
 
 
 def _standard_error(payoffs: Mapping[int, float]) -> float | None:
-    """Return the standard error of a mean over seeds; None for a single seed."""
+    """Return the standard error of a mean over seeds; None for fewer than two seeds."""
     if len(payoffs) < 2:
         return None
     return float(np.std(list(payoffs.values()), ddof=1) / np.sqrt(len(payoffs)))
 
 
 def _welch(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
-    """Return the p value of the hypothesis of equal means (Welch 1947); None without variance."""
+    """Return the p value of Welch's test for equal means (Welch 1947).
+
+    None if a sample has fewer than two values or if there is no variance.
+    """
     if min(len(ours), len(theirs)) < 2:
         return None
     spreads = [float(np.std(each, ddof=1)) for each in (ours, theirs)]
@@ -148,7 +152,7 @@ def _welch(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
 
 
 def wide(found: Outcome) -> Rows:
-    """Format the table with a row for each method and a column for each opponent.
+    """Return the table as text with a row for each method and a column for each opponent.
 
     Published payoffs have columns of their own.
     """
@@ -164,7 +168,7 @@ def wide(found: Outcome) -> Rows:
 
 
 def _cell(row: Mapping[str, Any]) -> str:
-    """Format mean, standard error and share of a cell."""
+    """Return mean, standard error and share of a cell as text."""
     if row["mean"] is None:
         return "failed"
     error, share = row["standard_error"], row["share"]
@@ -173,7 +177,7 @@ def _cell(row: Mapping[str, Any]) -> str:
 
 
 def markdown(found: Outcome) -> str:
-    """Format the table, the comparison of `ours` with the baselines, and the notes as Markdown."""
+    """Return the table, the comparison with the baselines, and the notes as Markdown."""
     texts = [_markdown_table(wide(found))]
     if found.against_baselines:
         texts.append("Ours against the mean of the baselines, p by Welch's t test over seeds:")
@@ -187,7 +191,7 @@ def markdown(found: Outcome) -> str:
 
 
 def _markdown_table(rows: Rows) -> str:
-    """Format rows with the same keys as a Markdown table."""
+    """Return rows as a Markdown table. All rows have the keys of the first row."""
     header = list(rows[0])
     lines = [header, ["---"] * len(header), *(map(_format, row.values()) for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -200,7 +204,7 @@ def _format(entry: Any) -> str:
 
 
 def save(found: Outcome, folder: Path) -> None:
-    """Write the table as Markdown, CSV and JSON (FILES) into a folder."""
+    """Write the table as Markdown, CSV and JSON files into a folder."""
     text = io.StringIO()
     names = ["method", "stranger", "mean", "standard_error", "share", "paper"]
     writer = csv.writer(text, lineterminator="\n")

@@ -138,7 +138,7 @@ def _board(row: dict[str, Any], number: int) -> Board:
         contract, declarer = auction_rules.describe_contract(calls, row["dealer"])
     played = (row.get("play") or "").split()
     if unknown := set(played) - set(CARD_NAMES):
-        raise UserError(f"'{min(unknown)}' in its play is no card")
+        raise UserError(f"'{min(unknown)}' in its play is not a card")
     return pbn_lin.validated(
         Board(
             parse_deal(row["deal"]),

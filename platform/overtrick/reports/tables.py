@@ -15,7 +15,7 @@ Rows = Sequence[Mapping[str, Any]]
 def evaluation(rows: Rows, unit: str) -> Table:
     """Return the table of an evaluation.
 
-    If the rows have payoffs by adaptation step, these are the columns; else the rows are unchanged.
+    Payoffs after each adaptation step get a column per step. Other rows are shown unchanged.
     """
     if rows and "steps" in rows[0]:
         return _adaptation(rows, unit)

@@ -1,1 +1,1 @@
-"""Stored models that answer from raw observations, in this process or under MLflow."""
+"""Inference with stored models on raw observations, in this process or under MLflow."""

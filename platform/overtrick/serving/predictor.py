@@ -17,17 +17,17 @@ from overtrick.storage import locate, model_files
 
 
 class Predictor:
-    """A stored model that answers single observations, without a game in progress.
+    """A stored model that computes outputs from single observations, without a game in progress.
 
-    `observation_fields` names the input columns; they are whole numbers unless actions are real
-    vectors. `outputs` names the output columns, and `kind` says what they hold:
+    `observation_fields`: the names of the input columns. Inputs are integers, unless the game's
+    actions are real vectors. `outputs`: the names of the output columns. `kind`: their meaning:
 
-    - probabilities: the probability of each action;
-    - moves: the mean of each number of an action, and its standard deviation as NAME_std;
-    - imps: the expected IMPs of each legal call, NaN for illegal calls.
+    - probabilities: the probability of each action
+    - moves: the mean of each component of an action, and its standard deviation as NAME_std
+    - imps: the expected IMPs of each legal call, NaN for illegal calls
 
-    Raises UserError for a model that has to search or to model its opponent first, or whose game
-    has no observations.
+    Raises UserError for a model that needs a search or an opponent model, or whose game has no
+    observations.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -36,7 +36,7 @@ class Predictor:
         self.game: Any = registry.make(stored.game, **options)
         if not isinstance(self.game, Game):
             raise UserError(
-                f"the model in {folder} is of {stored.game}, whose players see no facts"
+                f"the model in {folder} is of {stored.game}, whose players observe nothing"
             )
         self.observation_fields = self.game.observation_fields
         spec = registry.spec_of(self.game)
@@ -45,7 +45,7 @@ class Predictor:
         self.kind, self.outputs, self._answer = answers
 
     def predict(self, observations: Array) -> Array:
-        """Compute the outputs (R, len(outputs)) float64 of observations (R, K).
+        """Return the outputs (R, len(`outputs`)) float64 for observations (R, K).
 
         Raises UserError for observations that cannot occur in the game.
         """
@@ -59,7 +59,7 @@ class Predictor:
 
 
 def mlflow_description(folder: Path) -> dict[str, Any]:
-    """Describe a stored model's inputs and outputs for `Tracker.model`. Raises UserError."""
+    """Return a stored model's inputs and outputs, for `Tracker.model`. Raises UserError."""
     stored, predictor = model_files.load(folder), Predictor(folder)
     fields = predictor.observation_fields
     input_type = "double" if predictor.game.actions is None else "long"
@@ -79,7 +79,10 @@ def mlflow_description(folder: Path) -> dict[str, Any]:
 
 
 def _policy_answers(stored: model_files.Model, folder: Path, game: Any) -> ModelAnswers:
-    """Return the answers of a model with a policy: probabilities, or moves of real numbers."""
+    """Return the output function of a model with a policy.
+
+    The outputs are probabilities, or mean and standard deviation of actions that are real vectors.
+    """
     names = tuple(game.action_names)
     policy = model_files.policy(folder, game)
     if game.actions is not None:

@@ -1,7 +1,7 @@
-"""The Python model that MLflow loads and serves: observations by name in, one record a row out.
+"""The Python model that MLflow loads and serves: rows of observations in, one record a row out.
 
-MLflow stores a copy of this file beside the weights and runs that copy (models from code). The
-copy only passes the weights, which are data, to the installed package.
+MLflow stores a copy of this file beside the weights and runs that copy (models from code). The copy
+only passes the weights to the installed package.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from overtrick.serving.predictor import Predictor
 
 
 class ServedModel(mlflow.pyfunc.PythonModel):
-    """A stored model behind MLflow's interface."""
+    """A stored model with MLflow's interface."""
 
     def load_context(self, context: Any) -> None:
         """Load the model from the artifacts that MLflow has unpacked."""
@@ -25,7 +25,7 @@ class ServedModel(mlflow.pyfunc.PythonModel):
     def predict(
         self, context: Any, model_input: pd.DataFrame, params: Any = None
     ) -> list[dict[str, Any]]:
-        """Return one record of outputs by name for each row; None stands for NaN."""
+        """Return for each row a record of outputs by name; None stands for NaN."""
         fields = list(self.predictor.observation_fields)
         outputs = self.predictor.predict(model_input[fields].to_numpy())
         return [

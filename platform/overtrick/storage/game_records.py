@@ -1,4 +1,4 @@
-"""Recorded games on disk: deals and moves, from which observations are computed again."""
+"""Recorded games on disk: deals and moves, from which observations are recomputed."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Recorder:
         return getattr(self.game, name)
 
     def start(self, deals: Deals) -> Any:
-        """Start games, one for each deal, and forget those recorded before."""
+        """Start a game for each deal, and discard the games recorded before."""
         self.deals, self.moves = deals, [[] for _ in deals]
         self.payoff = np.zeros((len(deals), self.game.seats))
         return self.game.start(deals)
 
     def step(self, state: Any, observations: Observations, action: Array) -> Array:
-        """Play and record the actions of all seats to move; return the payoffs of the step."""
+        """Play and record the actions of all seats that must act; return the points of the step."""
         reward: Array = self.game.step(state, observations, action)
         self.payoff += reward
         for game, seat, made in zip(observations.game, observations.seat, action, strict=True):
@@ -81,7 +81,7 @@ class Games:
 
 
 def check(path: Path) -> None:
-    """Raise UserError for a path to which games cannot be written."""
+    """Raise UserError unless games can be written to this path (a .parquet file)."""
     if path.suffix != ".parquet" or not path.absolute().parent.is_dir():
         raise UserError(
             f"cannot keep games in {path}: name a .parquet file of a folder that exists"
@@ -121,7 +121,7 @@ def load(path: Path) -> Games:
 
 
 def steps(games: Games, game: int) -> Iterator[Step]:
-    """Replay one of the games and yield its steps. Raises UserError for illegal moves."""
+    """Replay recorded game number `game`; yield its steps. Raises UserError for illegal moves."""
     rules = registry.make(games.game, **games.options)
     state = rules.start(games.deals[[game]])
     left = list(games.moves[game])

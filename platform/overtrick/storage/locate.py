@@ -1,6 +1,6 @@
-"""Find runs by name, and models by run, by folder, or by their name in MLflow's model registry.
+"""Find runs by name; find models by run, by folder, or by name in MLflow's model registry.
 
-Of a registered model only the data is downloaded: its weights and its model.json. The Python code
+Only the data of a registered model is downloaded: its weights and its model.json. The Python code
 that MLflow stores beside them to load the model is neither downloaded nor run.
 """
 
@@ -33,12 +33,12 @@ def runs_folder() -> Path:
 
 
 def run_names() -> list[str]:
-    """List the names of the runs in `runs_folder()`."""
+    """Return the sorted names of the runs in `runs_folder()`."""
     return sorted(folder.parent.name for folder in runs_folder().glob("*/job.json"))
 
 
 def find_run(run: str) -> RunFolder | None:
-    """Find a run by its path or its name; None if there is no such run."""
+    """Find a run by its path or its name; return None if there is no such run."""
     for path in (Path(run), runs_folder() / run):
         folder = RunFolder(path.absolute())
         if folder.job.exists():
@@ -47,22 +47,22 @@ def find_run(run: str) -> RunFolder | None:
 
 
 def absolute_path(name: str) -> str:
-    """Return the absolute path of a run given by name, or of any other path."""
+    """Return the absolute path of a run, given by name, or of any other path."""
     return str(find_run(name) or Path(name).absolute())
 
 
 def absolute_if_path(name: str) -> str:
-    """Return the absolute path of a run, a file or a path; return any other name unchanged."""
+    """Return the absolute path of a run or a path; return any other name unchanged."""
     is_path = "/" in name or Path(name).is_file() or find_run(name) is not None
     return absolute_path(name) if is_path else name
 
 
 def model_folder(name: str) -> Path:
-    """Find the folder of a model; download it first if it is named models:/NAME/VERSION.
+    """Find the folder of a model; download a registered model first.
 
-    `name`: the folder of a model, the folder or name of its run, or a registered model. Any other
-    path is returned unchanged. Raises UserError for an unknown registered model and for a run that
-    has no model.
+    `name`: the folder of a model, the folder or name of its run, or models:/NAME/VERSION. Any other
+    path is returned unchanged. Raises UserError for an unknown registered model, and for a run
+    without a model.
     """
     if is_registered(name):
         return download(name, server_address.default())
@@ -82,15 +82,15 @@ def model_folder(name: str) -> Path:
 
 
 def is_registered(name: str) -> bool:
-    """Return whether a name is that of a registered model, models:/..."""
+    """Return True if a name is that of a registered model, models:/..."""
     return name.startswith(SCHEME)
 
 
 def pin_models(content: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Replace each registered model in a job's plain data by the folder of its download.
 
-    The job then keeps the same model when it is resumed, even if an alias has moved since. Models
-    come from the MLflow server of the job itself. source names the job in errors. Raises UserError.
+    So a resumed job keeps its models, even if an alias has moved since. Models are downloaded from
+    the MLflow server of the job. `source`: names the job in errors. Raises UserError.
     """
     section = content.get("track")
     uri = section.get("uri") if isinstance(section, Mapping) else None
@@ -116,17 +116,17 @@ def pin_models(content: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 
 def download(name: str, uri: str) -> Path:
-    """Download a registered model unless it is in the cache; return its folder.
+    """Download a registered model, unless it is in the cache, and return its folder.
 
     `name`: models:/NAME/VERSION or models:/NAME@ALIAS. `uri`: the MLflow server. Raises UserError
-    for an unknown model, one that Overtrick has not made, or one of another format.
+    for an unknown model, a model of another program, or another format.
     """
     asked = model_versions.parse(name)
     server_address.check(uri, must_exist=True)
     with mlflow_tracker.command_client(uri) as client:
         version = model_versions.find(client, asked, uri)
         location = client.get_model_version_download_uri(asked.name, version.version)
-        # the time tells apart two models of one name, if the first was deleted
+        # the time distinguishes a model from a deleted one of the same name
         key = hashlib.sha256(f"{uri} {location} {version.creation_timestamp}".encode())
         above = cache_folder() / "models" / key.hexdigest()[:16]
         folder = above / f"{asked.name}-{int(version.version)}"
@@ -149,7 +149,7 @@ def download(name: str, uri: str) -> Path:
 def model_tags(content: Mapping[str, Any]) -> dict[str, str]:
     """Return MLflow tags with the registered name and digests of each model that a job uses.
 
-    `content`: the job's plain data after `pin_models`, which holds the models' folders.
+    `content`: the job's plain data after `pin_models`, with the folders of the models.
     """
 
     def absolute_paths(value: Any) -> Iterator[str]:
@@ -165,12 +165,15 @@ def model_tags(content: Mapping[str, Any]) -> dict[str, str]:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Compute the SHA-256 digest of each file of a model."""
+    """Return the SHA-256 digest of each file of a model."""
     return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in FILES}
 
 
 def _download(uri: str, location: str, name: str, folder: Path) -> None:
-    """Download the data of a model into `folder`/model. Raises UserError if its digests differ."""
+    """Download the data of a model into `folder`/model. Raises UserError if its digests differ.
+
+    `location`: the URI of the model's MLflow artifacts. `name`: the registered name, for errors.
+    """
     about = _metadata(uri, location, name, folder)
     if about.get("format") != FORMAT:
         raise UserError(
@@ -189,7 +192,10 @@ def _download(uri: str, location: str, name: str, folder: Path) -> None:
 
 
 def _metadata(uri: str, location: str, name: str, folder: Path) -> dict[str, Any]:
-    """Read Overtrick's metadata in a model's MLmodel file. Raises UserError if it has none."""
+    """Read Overtrick's metadata in the MLmodel file of a model.
+
+    Raises UserError if there is none.
+    """
     try:
         file = mlflow_tracker.fetch(uri, f"{location}/MLmodel", folder)
         content = yaml.safe_load(file.read_text())
@@ -198,5 +204,5 @@ def _metadata(uri: str, location: str, name: str, folder: Path) -> dict[str, Any
     metadata = content.get("metadata") if isinstance(content, dict) else None
     about = metadata.get("overtrick") if isinstance(metadata, dict) else None
     if not isinstance(about, dict):
-        raise UserError(f"{name} is no model of overtrick: only those that it trains can play")
+        raise UserError(f"{name} is not a model of overtrick: only models that it trains can play")
     return about

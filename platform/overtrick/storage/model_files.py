@@ -1,4 +1,4 @@
-"""Files of stored models: weights as safetensors, and game and job as JSON; no code is stored."""
+"""Files of stored models: weights as safetensors, game and job as JSON. They contain no code."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ WEIGHTS, CARD = "weights.safetensors", "model.json"
 
 @dataclass(frozen=True)
 class Model:
-    """The result of training: weights by name, and the game and the job they are for."""
+    """A trained model: its weights by name, and the game and the job that they are for."""
 
     weights: dict[str, Array]  # policy.w0, ..., critic.w0, ...; seat_0.policy.w0, ...; sigma (N, A)
     game: str
     job: dict[str, Any]  # plain data, read again by `config.job_file.parse`
-    result: dict[str, Any] = field(default_factory=dict)  # known figures of the model, if any
+    result: dict[str, Any] = field(default_factory=dict)  # known measurements of the model, if any
 
 
 def check_place(folder: Path) -> None:
     """Raise UserError unless a model can be written to a folder.
 
-    An earlier model may be replaced, but not that of a run.
+    An earlier model in the folder may be replaced, unless it belongs to a run.
     """
     if os.path.lexists(folder):
         names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
@@ -55,7 +55,7 @@ def check_place(folder: Path) -> None:
 
 
 def save(model: Model, folder: Path) -> None:
-    """Write a model, in place of an earlier one; it appears complete or not at all."""
+    """Write a model atomically, in place of an earlier one."""
     with replacing_folder(folder) as new:
         write_weights(new / WEIGHTS, dict(sorted(model.weights.items())))
         card = {"format": FORMAT, "game": model.game, "job": model.job}
@@ -67,7 +67,7 @@ def save(model: Model, folder: Path) -> None:
 def load(folder: Path, game: str | None = None) -> Model:
     """Read a stored model.
 
-    Raises UserError if it is missing or damaged, or if it is not for the named game.
+    Raises UserError if it is missing or damaged, or if it is a model of another game than `game`.
     """
     card_path, weights_path = folder / CARD, folder / WEIGHTS
     try:
@@ -94,15 +94,15 @@ def load(folder: Path, game: str | None = None) -> Model:
 
 
 def plays(weights: Mapping[str, Array]) -> bool:
-    """Return whether a model has a policy that plays without a search or an opponent model."""
+    """Return True if a model has a policy that plays without search or an opponent model."""
     return model_kinds.kind_of(StoredWeights(dict(weights), {}, "")) is not None
 
 
 def policy(folder: Path, game: Any) -> Any:
     """Load the policy of a stored model for a game.
 
-    It is a behavioural policy unless actions are real vectors. Raises UserError for a model that
-    does not play by itself, is damaged, or does not fit the game.
+    The policy is behavioural, unless the game's actions are real vectors. Raises UserError for a
+    model that does not play by itself, is damaged, or does not fit the game.
     """
     stored = load(folder, game.name)
     return model_kinds.load_policy(StoredWeights(stored.weights, stored.job, str(folder)), game)

@@ -1,6 +1,6 @@
-"""Translation of job keys and values from before version 0.2 to their present names.
+"""Translate job keys and values from before version 0.2 to their present names.
 
-A job file with an old key is refused with the new name in the error; the job of a stored run or
+A job file with an old key is rejected, and the error names the new key. The job of a stored run or
 model is translated. No other module contains an old name.
 """
 
@@ -11,12 +11,12 @@ from copy import deepcopy
 from typing import Any
 
 Sections = Mapping[str, Mapping[str, str]]
-"""By section ("" for keys outside sections): new key by old key. A new key with a dot is complete;
-any other stays in its section."""
+"""For each section ("" for top-level keys): new key by old key. A new key that contains a dot is a
+full path; any other new key stays in its section."""
 
 
 def _dotted(*groups: Sections) -> dict[str, str]:
-    """Return the new dotted key by old dotted key of all groups of sections."""
+    """Return the new dotted key of each old dotted key, from all groups of sections."""
     found: dict[str, str] = {}
     for sections in groups:
         for section, names in sections.items():
@@ -226,9 +226,9 @@ _VALUES = {
 
 
 def new_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str | None:
-    """Return the present name of an old dotted key of a trainer's job; None if it is no old key.
+    """Return the present name of an old dotted job key; None if the key is not an old one.
 
-    `job`: plain data of the job file, because some new names depend on its `solver`.
+    `job`: plain data of the job, because some new names depend on its `solver`.
     """
     if key in _SOLVER_KEYS:
         section = key.partition(".")[0]
@@ -240,7 +240,7 @@ def new_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str | None:
 
 
 def translate_job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy a stored job's plain data, with old keys and values replaced by the present ones."""
+    """Return a copy of a stored job's plain data with present keys and values."""
     new = deepcopy(dict(job))
     trainer = new.get("trainer")
     for key, value in list(job.items()):
@@ -257,7 +257,7 @@ def translate_job(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _move(job: dict[str, Any], old: str, new: str | None) -> None:
-    """Move the value at an old dotted key of a job to the new key; nothing if `new` is None."""
+    """Move the value at an old dotted key of a job to the new key; do nothing if `new` is None."""
     if new is None:
         return
     section, _, leaf = old.rpartition(".")
@@ -274,14 +274,17 @@ def _new_value(leaf: str, value: Any) -> Any:
 
 
 def _new_search_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str:
-    """Return the new name of a search option, or of a dotted job key that is searched."""
+    """Return the new name of a key in the section `search`.
+
+    The key is an option of the search, or the dotted job key whose values the search varies.
+    """
     dotted = key if "." in key else f"search.{key}"
     new = new_key(trainer, dotted, job) or dotted
     return new if "." in key else new.removeprefix("search.")
 
 
 def _translate_method(method: Any) -> Any:
-    """Translate the jobs and dotted keys inside a method of a comparison table."""
+    """Translate the jobs and dotted keys of one method of a comparison table."""
     if not isinstance(method, Mapping):
         return method
     new = dict(method)
@@ -303,6 +306,6 @@ def _translate_method(method: Any) -> Any:
 
 
 def _any_new_key(key: str, job: Mapping[str, Any]) -> str:
-    """Return the new name of a dotted key whose trainer is not known, or the key itself."""
+    """Return the new name of an old dotted key of any trainer; return another key unchanged."""
     found = (new_key(trainer, key, job) for trainer in KEYS)
     return next((new for new in found if new is not None), key)

@@ -1,8 +1,8 @@
-"""Tables of arrays in Parquet files whose metadata say what they hold and how they were made.
+"""Tables of arrays in Parquet files, with metadata about their content and origin.
 
-Every column is an array (R, ...); the axes after the rows are flattened into lists of fixed length.
-Kind, version and parameters are JSON in the metadata of the schema, under `overtrick`. A file
-appears complete or not at all. Columns of text, or with missing values (None), are object arrays.
+Every column is an array (R, ...). Axes after the first are flattened into lists of fixed length.
+Columns of text, or with missing values (None), are object arrays. The schema's metadata has kind,
+version and parameters as JSON under the key `overtrick`. Files are written atomically.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROWS = 10_000  # of a batch, where a file is read in batches
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file; its version is raised when the meaning of its columns changes."""
+    """A kind of file. Its version is raised when the meaning of its columns changes."""
 
     name: str
     version: int
@@ -37,7 +37,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class StoredTable:
-    """The columns of a file, and the parameters it was made with."""
+    """The columns of a file, and the parameters that it was made with."""
 
     parameters: dict[str, Any]
     columns: dict[str, Array]  # (R, ...) each
@@ -55,10 +55,11 @@ class TableHeader:
 def save(
     path: Path, kind: Kind, parameters: Mapping[str, Any], columns: Mapping[str, Array]
 ) -> None:
-    """Write columns to a file that appears complete or not at all.
+    """Write columns to a file atomically.
 
-    `columns`: numbers or booleans (R, ...), or objects (R,). `parameters`: what the file is made
-    with; must be JSON. Raises ValueError for columns of different lengths and for other parameters.
+    `columns`: numbers or booleans (R, ...), or objects (R,). `parameters`: describe the origin of
+    the data, and must be JSON-serialisable. Raises ValueError if columns differ in length or the
+    parameters cannot be serialised.
     """
     arrays = {name: np.ascontiguousarray(column) for name, column in columns.items()}
     about = {
@@ -79,10 +80,10 @@ def save(
 
 
 def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) -> StoredTable:
-    """Read a file of a kind.
+    """Read a file and check its kind, version, digest and parameters.
 
-    Raises UserError, with the kind's remedy, for a file that is missing, damaged, of another kind
-    or version, or made with other parameters, if they are given.
+    `parameters`: the required parameters; None accepts any. Raises UserError, with the remedy of
+    the kind, for a file that is missing, damaged, or not as required.
     """
     file, about = _open(path, kind)
     try:
@@ -107,10 +108,10 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
 
 
 def head(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) -> TableHeader:
-    """Read the metadata of a file without its rows; the digest is not checked.
+    """Read the metadata of a file without its rows. The digest is not checked.
 
-    Raises UserError for a file that is missing, damaged, of another kind or version, or made with
-    other parameters, if they are given.
+    `parameters`: the required parameters; None accepts any. Raises UserError for a file that is
+    missing, damaged, or not as required.
     """
     file, about = _open(path, kind)
     try:
@@ -156,8 +157,8 @@ def batches(
 ) -> Iterator[dict[str, list[Any]]]:
     """Yield columns of any Parquet file as lists, ROWS rows at a time.
 
-    `optional`: columns that are left out if the file lacks them. Raises UserError for a file that
-    cannot be read or lacks a required column.
+    `optional`: columns that the file may lack. Raises UserError for a file that cannot be read or
+    lacks a required column.
     """
     try:
         with parquet.ParquetFile(path) as file:
@@ -184,7 +185,7 @@ def batch_count(path: Path) -> int:
 def _check_parameters(
     path: Path, kind: Kind, found: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> None:
-    """Raise UserError, which names the first difference, if parameters differ."""
+    """Raise UserError if parameters differ. The message names the first difference."""
     for name in [*wanted, *found]:
         if found.get(name) != wanted.get(name) or (name in found) != (name in wanted):
             sides = (found, wanted)
@@ -193,7 +194,7 @@ def _check_parameters(
 
 
 def _digest(about: Mapping[str, Any], columns: Mapping[str, Array]) -> str:
-    """Compute a SHA-256 digest of metadata and columns; Parquet does not protect its metadata."""
+    """Return a SHA-256 digest of metadata and columns. Parquet does not protect its metadata."""
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     for name, column in columns.items():
         digest.update(f"{name} {column.dtype} {column.shape}".encode())
@@ -214,7 +215,10 @@ def _column(array: Array) -> pa.Array:
 
 
 def _array(column: pa.ChunkedArray, objects: bool) -> Array:
-    """Convert a Parquet column to a flat array of numbers, or to an array of R objects."""
+    """Convert a Parquet column to a flat array of numbers, or to an array of R objects.
+
+    `objects`: return objects.
+    """
     if objects:
         return np.array(column.to_pylist(), object)
     chunk = column.combine_chunks()

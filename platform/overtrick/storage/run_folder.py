@@ -1,4 +1,4 @@
-"""The folder of a run on disk: where each of its files lies, and the checkpoints of its trials."""
+"""The folder of a run on disk: the paths of its files, and the checkpoints of its trials."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATE = "state.safetensors"  # the file of a checkpoint that holds the trainer's
 class RunFolder:
     """The folder of a run, a sweep or a comparison table.
 
-    The child runs of a sweep or a table have folders of their own in `children`.
+    The child runs of a sweep or a table have their own folders in `children`.
     """
 
     path: Path
@@ -41,7 +41,7 @@ class RunFolder:
 
     @property
     def table(self) -> Path:
-        """The final table; a run that has it is finished."""
+        """The final table. A run that has this file is finished."""
         return self.path / "table.json"
 
     @property
@@ -76,7 +76,7 @@ class RunFolder:
 
     @property
     def children(self) -> Path:
-        """The folder of the child runs; only a sweep or a table has one."""
+        """The folder of the child runs. Only a sweep or a table has one."""
         return self.path / "trials"
 
     def child(self, number: int) -> RunFolder:
@@ -85,30 +85,33 @@ class RunFolder:
 
     @property
     def group(self) -> RunFolder:
-        """The folder of the sweep or table that this is a child run of; otherwise this folder."""
+        """For a child run, the folder of its sweep or table; otherwise this folder."""
         above = RunFolder(self.path.parent.parent)
         return above if above.children.exists() else self
 
     @property
     def run_id(self) -> str | None:
-        """MLflow's id of the run; None if MLflow has not received it yet."""
+        """The run's id in MLflow; None if MLflow has not received the run yet."""
         return mlflow_tracker.run_id(self.path)
 
     @property
     def rejected_events(self) -> Path:
-        """The file of events that MLflow has refused."""
+        """The file of events that MLflow has rejected."""
         return self.path / mlflow_tracker.REJECTED_EVENTS
 
     def history(self) -> list[tuple[int, dict[str, float]]]:
-        """Return every reported iteration and its metrics, in order."""
+        """Return all reported iterations with their metrics, in order."""
         return mlflow_tracker.history(self.path)
 
     def read_job(self) -> dict[str, Any]:
-        """Return the content of the job file, unchecked and with the keys it was written with."""
+        """Return the content of the job file, not validated and with keys of its own version."""
         return dict(json.loads(self.job.read_text()))
 
     def checkpoints(self, trial: int = 0) -> TrialCheckpoints:
-        """Return the checkpoints of a trial; those of child runs lie in the folder of the group."""
+        """Return the checkpoints of a trial.
+
+        The checkpoints of child runs are in the folder of their group.
+        """
         return TrialCheckpoints(self.path, trial)
 
 
@@ -116,14 +119,15 @@ class RunFolder:
 class TrialCheckpoints:
     """The checkpoints that Ray Tune has written for one trial.
 
-    A checkpoint is a folder with the trainer's state. One that a kill left half written is ignored.
+    A checkpoint is a folder with the trainer's state. An incomplete checkpoint, left by a killed
+    process, is ignored.
     """
 
     folder: Path  # of the run or run group
     trial: int
 
     def newest(self, most: int | None = None) -> Path | None:
-        """Return the readable checkpoint with the most iterations, or None.
+        """Return the readable checkpoint with the most iterations; None if there is none.
 
         `most`: ignore checkpoints of later iterations.
         """
@@ -143,13 +147,13 @@ class TrialCheckpoints:
         return 0 if newest is None else iteration_of(newest)
 
     def state(self) -> dict[str, Array]:
-        """Return the trainer's state in the newest checkpoint; there must be one."""
+        """Return the trainer's state in the newest checkpoint, which must exist."""
         newest = self.newest()
         assert newest is not None
         return read_state(newest)
 
     def delete_older(self) -> None:
-        """Delete all checkpoints of the trial but the newest."""
+        """Delete all checkpoints of the trial except the newest."""
         newest = self.newest()
         for checkpoint in self.folder.glob(f"tune-*/{trial_name(self.trial)}/checkpoint_*"):
             if checkpoint != newest:
@@ -157,15 +161,15 @@ class TrialCheckpoints:
 
 
 def trial_name(trial: int) -> str:
-    """Return the name of a trial's folder inside the folders of Tune."""
+    """Return the name of a trial's folder inside Tune's folders."""
     return f"trial-{trial}"
 
 
 def read_state(checkpoint: Path) -> dict[str, Array]:
-    """Read a trainer's state from the folder of a checkpoint: arrays by name, sorted by name."""
+    """Read a trainer's state from a checkpoint folder: arrays by name, sorted by name."""
     return dict(sorted(load_file(checkpoint / STATE).items()))
 
 
 def iteration_of(checkpoint: Path) -> int:
-    """Read how many iterations a checkpoint's trainer had done."""
+    """Return the number of iterations that a checkpoint's trainer had finished."""
     return int(read_state(checkpoint)["iteration"])

@@ -1,1 +1,1 @@
-"""Studies that commands run: matches, exact solutions, safety of adaptation, style of card play."""
+"""Studies that commands run: matches, exact solutions, safety of adaptation, card-play style."""

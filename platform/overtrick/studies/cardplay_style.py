@@ -1,4 +1,4 @@
-"""Style of a Mini-Bridge declarer: its play on some deals, and how often it follows rules."""
+"""Study a Mini-Bridge declarer: show its card play, and how often it follows rules of thumb."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from overtrick.solvers.lookahead.pimc import PimcPolicy
 
 
 class CardplayStudy(NamedTuple):
-    """Deals with a declarer's card play as text, and its agreement with rules of card play."""
+    """Deals with a declarer's card play as text, and how often it followed each rule of thumb."""
 
     hands: list[str]
-    style: list[dict[str, Any]]  # rule, asked (decisions it applies to), followed (share of them)
+    style: list[dict[str, Any]]  # keys: rule, asked (decisions it fits), followed (share)
 
 
 def study_style(
@@ -35,12 +35,18 @@ def study_style(
     seed: int,
     signs: bool,
 ) -> CardplayStudy:
-    """Play deals of Mini-Bridge, draw the first ones, and measure how the declarer plays.
+    """Play deals of Mini-Bridge, format the first ones as text, and measure the declarer's style.
 
-    `declarer`, `against`: the declarer and the defenders, each a player by name or a model folder.
-    `worlds`: if above 0, the declarer guides a PIMC search that samples this many deals a decision.
-    `boards`: number of deals drawn. `deals`: number of deals measured. `signs`: draw suits as
-    symbols. Raises UserError for an unknown player.
+    - `choice`: the game and its options.
+    - `declarer`, `against`: the declarer and the defenders, each a player by name or a model
+      folder.
+    - `worlds`: if above 0, the declarer is the rollout policy of a PIMC search that samples this
+      many deals per decision.
+    - `boards`: number of deals shown as text.
+    - `deals`: number of deals measured.
+    - `signs`: show suits as symbols, not letters.
+
+    Raises UserError for an unknown player.
     """
     game = card_game(with_trick_scoring(choice))
     for name in (declarer, against):

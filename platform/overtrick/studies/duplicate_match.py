@@ -1,7 +1,7 @@
 """Duplicate matches of two bidding sides (systems or trained bidders), scored in IMPs.
 
-Every deal is bid at two tables, with the seats exchanged. A contract scores the tricks that its
-side makes double dummy, and the difference of the two scores is converted to IMPs.
+Every deal is bid at two tables with the seats exchanged. A contract is scored by the double-dummy
+tricks of its side. The difference of the two scores is converted to IMPs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class TableResult(NamedTuple):
 
 
 class BoardResults(NamedTuple):
-    """G boards of a duplicate match; at the open table the first side sits North-South."""
+    """Results of G boards of a duplicate match.
+
+    At the open table the first side sits North-South, at the closed table East-West.
+    """
 
     holder: Array  # (G, 52) the seat that holds each card
     dealer: Array  # (G,)
@@ -64,22 +67,22 @@ class DuplicateMatch(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """The mean IMPs a board of the first side."""
+        """The first side's mean IMPs a board."""
         return float(self.boards.imps.mean())
 
     @property
     def standard_error(self) -> float:
-        """The standard error of the mean, in IMPs a board."""
+        """The standard error of the first side's mean, in IMPs a board."""
         return float(self.boards.imps.std(ddof=1) / np.sqrt(len(self.boards.imps)))
 
 
 def is_bidding_system(name: str) -> bool:
-    """Test whether a name is that of a bidding system, or a file that holds one."""
+    """Return True if a name is that of a bidding system or of a file with a bidding system."""
     return name in loader.system_names() or Path(name).suffix == loader.SUFFIX
 
 
 def find_bidder(what: str) -> Path | None:
-    """Return the folder of a bidding model, given by its folder or run; None for anything else.
+    """Return the folder of a bidding model, given by its folder or its run; else None.
 
     Raises UserError for a damaged model.
     """
@@ -95,7 +98,7 @@ def find_bidder(what: str) -> Path | None:
 def play_match(
     a: str, b: str, boards: int, seed: int, pool: WorkerPool, progress: Callable[[int], None]
 ) -> DuplicateMatch:
-    """Play boards between two bidding sides; dealer and vulnerability rotate.
+    """Play a match of `boards` boards between two sides that bid; dealer and vulnerability rotate.
 
     `a`, `b`: sides as `bidders.load_side` accepts them. `progress`: called with the number of
     finished boards. Raises UserError for an unknown side.
@@ -115,9 +118,9 @@ def play_match(
 
 
 def _play_shard(rng: Generator, sides: tuple[Side, Side], first: int, count: int) -> BoardResults:
-    """Bid count boards, from board number first, at both tables, and score the contracts.
+    """Bid `count` boards at both tables, starting with board number `first`; score the contracts.
 
-    A contract that both tables reach is solved double dummy once.
+    If both tables reach the same contract, it is solved double dummy only once.
     """
     a, b = sides
     holder, dealer, vulnerable = deal_boards(first, count, "rotating", "rotating", rng)
@@ -147,7 +150,7 @@ def _play_shard(rng: Generator, sides: tuple[Side, Side], first: int, count: int
 
 
 def recorded_games(match: DuplicateMatch) -> Games:
-    """Return the auctions of a duplicate match as recorded games, those of the open table first.
+    """Return the auctions of a duplicate match as recorded games, first those of the open table.
 
     The payoff is the contract's score in points at double-dummy tricks.
     """
@@ -177,8 +180,8 @@ def recorded_games(match: DuplicateMatch) -> Games:
 def board_row(match: DuplicateMatch, board: int) -> dict[str, Any]:
     """Return board number `board` (from 0) of a match as one row of a report.
 
-    It has the auction, contract, tricks and North-South score of both tables, and the first side's
-    IMPs.
+    The row has the auction, contract, tricks and North-South score of both tables, and the IMPs of
+    the first side.
     """
     boards = match.boards
     row: dict[str, Any] = {
@@ -201,9 +204,9 @@ def board_row(match: DuplicateMatch, board: int) -> dict[str, Any]:
 
 
 def describe_board(match: DuplicateMatch, board: int, signs: bool = True) -> str:
-    """Draw board number `board` (from 0) with both auctions and the meaning of each call.
+    """Return board number `board` (from 0) as text, with both auctions and the meanings of calls.
 
-    `signs`: print suits as symbols, not letters.
+    `signs`: show suits as symbols, not letters.
     """
     boards, row = match.boards, board_row(match, board)
     lines = [
@@ -229,7 +232,7 @@ def describe_board(match: DuplicateMatch, board: int, signs: bool = True) -> str
 
 
 def _made_calls(calls: Array) -> list[int]:
-    """Return the calls of one auction (L,) without its padding."""
+    """Return the calls of one auction (L,) without the padding."""
     return [int(call) for call in calls[calls >= 0]]
 
 
@@ -238,13 +241,14 @@ def check_report(out: Path) -> None:
     if out.suffix not in REPORT_SUFFIXES:
         raise UserError(f"a report is a {' or '.join(REPORT_SUFFIXES)} file, not '{out.name}'")
     if not out.parent.is_dir():
-        raise UserError(f"cannot write {out}: {out.parent} is no folder")
+        raise UserError(f"cannot write {out}: {out.parent} is not a folder")
 
 
 def write_report(match: DuplicateMatch, out: Path, show: int = 0) -> None:
-    """Write one row a board to a .csv or .md file; in .md the first boards also as diagrams.
+    """Write a match to a .csv or .md file, one row for each board.
 
-    `show`: number of diagrams. Raises UserError for a path that `check_report` refuses.
+    `show`: number of boards that are also shown as diagrams, in a .md file only. Raises UserError
+    for a path that `check_report` rejects.
     """
     check_report(out)
     rows = [board_row(match, board) for board in range(len(match.boards.imps))]

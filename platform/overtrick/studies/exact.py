@@ -42,13 +42,17 @@ def solve_game(
     save: Path | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """Approximate an equilibrium of a game; return the keys of `overtrick solve --json`.
+    """Approximate an equilibrium of a game; return the values that `overtrick solve --json` prints.
 
-    `plan`: an algorithm of SOLVERS. `memory`: the most GiB for the tree; None: the free memory.
-    `save`: a folder in which the strategy is stored as a model. `progress`: called with the number
-    of finished iterations, first with 0 when the tree is built and the kernels are compiled;
-    `seconds` counts the iterations alone. Raises UserError for an unknown game or plan, a game that
-    the plan cannot solve, a tree that does not fit, or an unusable folder.
+    - `plan`: the algorithm, a name in SOLVERS.
+    - `memory`: limit for the game tree in GiB; None: all free memory.
+    - `save`: a folder in which the strategy is stored as a model.
+    - `progress`: called with the number of finished iterations; first with 0, when the tree is
+      built and the kernels are compiled.
+
+    `seconds` in the result counts only the iterations. Raises UserError for an unknown game or
+    plan, a game that the plan cannot solve, a tree that does not fit in memory, or an unusable
+    folder.
     """
     if plan not in SOLVERS:
         raise UserError(f"unknown plan '{plan}': did you mean '{nearest(plan, SOLVERS)}'?")
@@ -76,10 +80,10 @@ def solve_game(
 
 
 def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> dict[str, Any]:
-    """Return best-response values by seat, with the keys of `overtrick best-response --json`.
+    """Return best-response values by seat, as `overtrick best-response --json` prints them.
 
     `against`: an opponent by name, a run, or a model folder. `asked`: settings of `lower_bound`,
-    which a game too large for a tree gets. Raises UserError.
+    which is used for a game that is too large for a tree. Raises UserError.
     """
     game = registry.make(name)
     if isinstance(game, Redealable) and not isinstance(game, Enumerable):
@@ -103,10 +107,12 @@ def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> 
 def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
     """Convert a stored model to a pyspiel.TabularPolicy.
 
-    `folder`: a model of openspiel/NAME, or of a game of ours that OpenSpiel has as well. `twin`:
-    then its name there, such as "leduc_poker(suit_isomorphism=true)" for leduc_textbook. Raises
-    UserError for a model that cannot be read, a game of ours without twin, or a twin with another
-    tree; ValueError if two seats share an information-state string.
+    `folder`: the model of a game openspiel/NAME, or of an Overtrick game that OpenSpiel also has.
+    `twin`: in the second case, the game in OpenSpiel, such as "leduc_poker(suit_isomorphism=true)"
+    for leduc_textbook.
+
+    Raises UserError for a model that cannot be read, a missing `twin`, or a `twin` with another
+    game tree; ValueError if two seats share an information-state string.
     """
     stored = model_files.load(folder)
     job = job_file.parse(stored.job, JOBS, f"{folder / model_files.CARD}")

@@ -24,7 +24,7 @@ from overtrick.training.tournament import PairResult, play_duplicate_boards
 
 @dataclass(frozen=True)
 class MatchResult:
-    """Result of a match, and the game it was played in."""
+    """Result of a match, with the game in which it was played."""
 
     game: str
     unit: str
@@ -42,12 +42,16 @@ def play_match(
     video: Path | None = None,
     record: bool = False,
 ) -> MatchResult:
-    """Play each board twice between players a and b, with the seats exchanged.
+    """Play a match of two players: each board twice, with the seats exchanged.
 
-    `a`, `b`: reference opponents by name, runs, or model folders. `game`: a game by name; by
-    default that of a model, or the only game that has both reference opponents. `video`: a file for
-    a video of one more game, in which a has seat 0. `record`: return the games as well. Raises
-    UserError.
+    - `a`, `b`: reference opponents by name, runs, or model folders.
+    - `game`: the name of the game; None: the game of a model, or the only game that has both
+      reference opponents.
+    - `options`: options of the game.
+    - `video`: a file for a video of one more game, with `a` in seat 0.
+    - `record`: return the games as well.
+
+    Raises UserError.
     """
     choice = choose_game(a, b, game, options)
     made, _ = two_seat_game(choice)
@@ -79,10 +83,10 @@ def play_match(
 
 
 def check_players(players: Sequence[str], others: Sequence[str]) -> None:
-    """Check that players exist: reference opponents of any game, runs, paths, registered models.
+    """Raise UserError, with the nearest name, unless all players exist.
 
-    `others`: further valid names, used for suggestions only. Raises UserError with the nearest
-    name.
+    A player is a reference opponent of any game, a run, a path, or a registered model. `others`:
+    further valid names, used for suggestions only.
     """
     reference = {name for names in _opponents_by_game().values() for name in names}
     known = reference | set(locate.run_names())
@@ -108,9 +112,9 @@ def load_player(what: str, choice: GameChoice) -> Any:
 
 
 def choose_game(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> GameChoice:
-    """Return the game of a match between players a and b, with its options.
+    """Return the game of a match between players `a` and `b`, with its options.
 
-    The options are those in which a model was trained, overridden by the given ones. Raises
+    If a player is a model, its game and options are used, overridden by the given ones. Raises
     UserError.
     """
     opponents = _opponents_by_game()
@@ -128,7 +132,10 @@ def choose_game(a: str, b: str, game: str | None, options: Mapping[str, Any]) ->
 
 
 def _only_game(a: str, b: str, games: Sequence[str]) -> str:
-    """Return the only game that has reference opponents a and b. Raises UserError."""
+    """Return the only game of a list. Raises UserError if there is none or more than one.
+
+    `games`: the games that have both reference opponents `a` and `b`.
+    """
     if not games:
         raise UserError(f"no game has both {a} and {b}: name one with --game")
     if len(games) > 1:

@@ -1,4 +1,4 @@
-"""Payoff and exploitability of an adapting model at several bounds on its exploitability."""
+"""Evaluate an adapting model at several exploitability bounds: payoff and exploitability."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ TRUSTS = (0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)
 def evaluate_safety(
     what: str, against: Sequence[str], overrides: Sequence[str], workers: int, out: Path | None
 ) -> tuple[dict[str, Any], Path | None]:
-    """Evaluate a stored model that adapts, without and with each bound on its exploitability.
+    """Evaluate a stored model that adapts, at each exploitability bound and without a bound.
 
-    `what`: a run or a model folder. `against`: held-out opponents in place of the job's, unless
-    empty. `overrides`: key=value overrides of the model's job. `out`: a folder for safety.json and
-    safety.png; by default the figures/ of the run. Return the answer of `overtrick safety --json`,
-    and that folder (None for a model without a run). Raises UserError for a model that does not
-    adapt, or a game without a tree.
+    - `what`: a run or a model folder.
+    - `against`: held-out opponents; if empty, those of the job.
+    - `overrides`: `key=value` overrides of the model's job.
+    - `out`: a folder for safety.json and safety.png; None: the folder figures/ of the run.
+
+    Returns the values that `overtrick safety --json` prints, and the folder (None for a model
+    without a run). Raises UserError for a model that does not adapt, or a game without a tree.
     """
     folder = lifecycle.find_model(what)
     stored = model_files.load(folder)
@@ -61,7 +63,7 @@ def evaluate_safety(
 def _jobs_by_bound(
     card: Mapping[str, Any], source: str, against: Sequence[str], overrides: Sequence[str]
 ) -> dict[float | None, Job]:
-    """Return the job of a stored model once for each bound, and once without a bound (None).
+    """Return the job of a stored model for each exploitability bound, and without a bound (None).
 
     `source`: the file of the job, named in errors. Raises UserError.
     """
@@ -89,12 +91,15 @@ def _jobs_by_bound(
 def _safety_rows(
     jobs: Mapping[float | None, Job], tree: Tree, weights: Mapping[str, Array], pool: WorkerPool
 ) -> list[dict[str, Any]]:
-    """Return one row for each held-out opponent: {stranger, frontier, adapted}.
+    """Return one row for each held-out opponent with the keys stranger, frontier and adapted.
 
-    frontier: restricted Nash responses, see `response_frontier`. adapted: the model after its last
-    adaptation step with each bound, {bound, payoff, standard_error, exploitability, most}, where
-    most is the best payoff that any strategy of at most that exploitability reaches. Payoffs are
-    points a game; only the draws of adaptation are random.
+    - `stranger`: the opponent.
+    - `frontier`: the points of `response_frontier`.
+    - `adapted`: for each bound, a dictionary with `bound`, and with `payoff`, `standard_error` and
+      `exploitability` of the model after its last adaptation step. Its key `most` is the best
+      payoff that any strategy of at most that exploitability reaches.
+
+    Payoffs are in points a game. Only the games of the adaptation are random.
     """
     tables = {}
     for bound, job in jobs.items():
@@ -124,7 +129,8 @@ def _safety_rows(
 def response_frontier(tree: Tree, opponent: Array) -> list[dict[str, float]]:
     """Evaluate restricted Nash responses to an opponent (N, A), from equilibrium to best response.
 
-    Each point has trust (a value of TRUSTS), payoff and exploitability, in points a game.
+    Returns for each value of TRUSTS a dictionary with `trust`, `payoff` and `exploitability`, in
+    points a game.
     """
     points = []
     for trust in TRUSTS:

@@ -1,4 +1,4 @@
-"""Asynchronous successive halving (ASHA): decides which trials of a sweep stop early.
+"""Asynchronous successive halving (ASHA): stop the worse trials of a sweep early.
 
 Li et al. 2020, "A system for massively parallel hyperparameter tuning", in the variant that stops
 trials instead of pausing them, like Ray Tune's ASHAScheduler. Differences:
@@ -22,26 +22,27 @@ import numpy as np
 from overtrick.core.files import append_line, read_complete_lines
 
 Measure = Callable[[Mapping[str, float]], float | None]
-"""Compute the score of one iteration's metrics; larger is better, None if it was not measured."""
+"""Returns the score of one iteration's metrics: larger is better, None if it was not measured."""
 
 
 def finite_or_worst(score: float) -> float:
-    """Return a score, or -inf, the worst of all, if it is NaN or infinite."""
+    """Return the score, or -inf if it is NaN or infinite."""
     return score if math.isfinite(score) else -math.inf
 
 
 class Asha:
     """ASHA's stopping rule, with its decisions stored in a file.
 
-    Rungs are at grace, grace * factor, grace * factor^2, ... iterations. At each rung a trial
-    continues if its score is among the best 1 / factor of the trials that reached the rung before
-    it, and its score is finite. A decision is written to the file before it takes effect.
+    The rungs are at `grace`, `grace` * `factor`, `grace` * `factor`^2, ... iterations. At each rung
+    a trial continues if its score is finite, and among the best 1 / `factor` of the scores of
+    earlier trials at this rung. A decision is written to the file before it takes effect.
     """
 
     def __init__(self, file: Path, grace: int, factor: int, measure: Measure) -> None:
-        """Open the rule and repeat the decisions that `file` already holds.
+        """Create the rule, and repeat the decisions that `file` already contains.
 
         `grace`: iterations before the first rung. `factor`: the reduction factor between rungs.
+        `measure`: returns the score of an iteration's metrics.
         """
         self._file, self._grace, self._factor, self._measure = file, grace, factor, measure
         self._rungs: dict[int, dict[int, float]] = {}  # by rung: scores by trial
@@ -52,9 +53,9 @@ class Asha:
             self._decide(entry["trial"], entry["iteration"], entry["score"])
 
     def stops(self, trial: int, iteration: int, metrics: Mapping[str, float]) -> bool:
-        """Return whether a trial should end after this iteration, given its metrics.
+        """Return True if the trial should end after this iteration, given its metrics.
 
-        Every trial stops once one has passed the second rung without any score.
+        If a trial passes the second rung without any score, all trials are stopped.
         """
         score = self._measure(metrics)
         if score is None and iteration > self._grace * self._factor and not self._passed(trial):
@@ -73,15 +74,15 @@ class Asha:
         return trial in self._stopped
 
     def stopped_at(self) -> Mapping[int, int]:
-        """Return the last iteration of each stopped trial, by trial."""
+        """Return the last iteration of each stopped trial, by number of the trial."""
         return self._stopped
 
     def error(self) -> str:
-        """Return why the trials cannot be compared, or an empty string."""
+        """Return the reason why trials cannot be compared, or an empty string if they can."""
         return self._error
 
     def _decide(self, trial: int, iteration: int, score: float) -> None:
-        """Enter a trial's score at its rung; stop the trial if the score is too low."""
+        """Record a trial's score at its rung, and stop the trial if the score is too low."""
         rung = self._rung(iteration)
         assert rung is not None
         earlier = self._rungs.setdefault(rung, {})
@@ -92,7 +93,7 @@ class Asha:
         earlier[trial] = score
 
     def _rung(self, iteration: int) -> int | None:
-        """Return the highest rung at or below an iteration; None below the first."""
+        """Return the highest rung at or below an iteration; None below the first rung."""
         if iteration < self._grace:
             return None
         rung = self._grace
@@ -101,5 +102,5 @@ class Asha:
         return rung
 
     def _passed(self, trial: int) -> list[int]:
-        """List the rungs at which a trial has a score."""
+        """Return the rungs at which a trial has a score."""
         return [rung for rung, scores in self._rungs.items() if trial in scores]

@@ -4,7 +4,7 @@ Jaderberg et al. 2017, "Population based training of neural networks". Differenc
 
 | here | paper, and Ray Tune |
 |---|---|
-| all trials finish a round before any starts the next, so only the seed decides | asynchronous |
+| all trials finish a round before the next, so results depend only on the seed | asynchronous |
 | trials with different grid values form separate populations | one population |
 | a trial that failed, or whose score is not finite, copies another | not specified |
 """
@@ -42,9 +42,13 @@ def train(
 ) -> list[Round]:
     """Train the trials of a sweep by PBT and return its rounds.
 
-    `first`: the values with which each trial starts. `job_of`: builds a trial's job from its
-    values. `interval`: the iterations of a round. `save`: called for each finished trial, with its
-    last job. Raises UserError if no score was measured in a round; RunError if every trial failed.
+    - `first`: the values with which each trial starts.
+    - `job_of`: builds a trial's job from its values.
+    - `measure`: returns the score of an iteration's metrics.
+    - `interval`: the number of iterations in a round.
+    - `save`: called for each finished trial, with its last job.
+
+    Raises UserError if no score was measured in a round; RunError if every trial failed.
     """
     file = group.folder.path / SCHEDULE
     rounds: list[Round] = [[{"copied": None, "values": dict(chosen)} for chosen in first]]
@@ -75,7 +79,10 @@ def train(
 
 
 def trial_schedule(rounds: Sequence[Round], trial: int, interval: int) -> list[dict[str, Any]]:
-    """List the values that a trial used, with the iteration they began at and the copied trial."""
+    """Return the sequence of values that a trial used.
+
+    Each entry has the values, the iteration at which they began (`from`) and the copied trial.
+    """
     return [
         {"from": number * interval, "copied": each[trial]["copied"], **each[trial]["values"]}
         for number, each in enumerate(rounds)
@@ -84,9 +91,9 @@ def trial_schedule(rounds: Sequence[Round], trial: int, interval: int) -> list[d
 
 
 def _scores(group: RunGroup, measure: Measure, begin: int, end: int) -> list[float]:
-    """Return each trial's last score after iteration `begin` and up to `end`.
+    """Return each trial's last score after iteration `begin` and up to iteration `end`.
 
-    The score of a trial that failed, or whose score is not finite, is -inf. Raises UserError if a
+    The score is -inf for a trial that failed, or whose score is not finite. Raises UserError if a
     trial has no score; RunError if every trial failed.
     """
     scores = []
@@ -105,7 +112,10 @@ def _scores(group: RunGroup, measure: Measure, begin: int, end: int) -> list[flo
 
 
 def _next(job: Job, rounds: Sequence[Round], scores: Sequence[float]) -> Round:
-    """Plan the next round: the worst trials copy one of the best, with perturbed values."""
+    """Plan the next round: the worst trials copy random trials among the best, with changes.
+
+    A copy perturbs the randomly drawn values of its original.
+    """
     search, last = job.search, rounds[-1]
     populations: dict[str, list[int]] = {}
     for trial, each in enumerate(last):

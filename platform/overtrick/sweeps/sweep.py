@@ -1,4 +1,4 @@
-"""Sweeps: one job trained in many variants, chosen by the `search` section of its job file."""
+"""Sweeps: train one job in many variants, given by the `search` section of its job file."""
 
 from __future__ import annotations
 
@@ -42,19 +42,20 @@ class FinishedSweep:
     rows: list[dict[str, Any]]  # trial, values tried, score; best first, failed trials last
     failed: list[str]  # one line for each failed trial
     seconds: float
-    undelivered: int  # events that MLflow has not received and that wait on disk
+    undelivered: int  # number of events on disk, not yet sent to MLflow
 
     @property
     def median(self) -> float | None:
-        """The median score, where a failed trial counts as -inf; None if that is the median."""
+        """The median score, counting failed trials as -inf; None if the median is -inf."""
         scores = [-math.inf if row["score"] is None else row["score"] for row in self.rows]
         return median(scores) if math.isfinite(median(scores)) else None
 
 
 def check(job: Job, source: str) -> int:
-    """Validate a sweep and return the number of iterations of all its trials.
+    """Validate a sweep and return the total number of iterations of its trials.
 
-    source names the job file in errors. Raises UserError for a sweep that would only fail later.
+    `source`: names the job file in errors. Raises UserError for a sweep that would otherwise fail
+    later.
     """
     search = job.search
     for key in search.spaces:
@@ -96,10 +97,7 @@ def _check_comparable(job: Job, source: str) -> None:
 
 
 def _check_copies(job: Job, jobs: Sequence[Job], source: str) -> None:
-    """Raise UserError if the states of PBT's trials have different shapes.
-
-    A trial could then not copy another.
-    """
+    """Raise UserError if PBT's trials could not copy each other, because state shapes differ."""
     first: dict[str, tuple[int, ...]] | None = None
     for each in jobs:
         trainer = TRAINERS[each.trainer].trainer(each, LocalPool())
@@ -114,10 +112,10 @@ def _check_copies(job: Job, jobs: Sequence[Job], source: str) -> None:
 
 
 def trials_of(job: Job, source: str) -> list[tuple[TrialValues, Job]]:
-    """List each trial's values by job key, drawn from the job's seed, and the job they make.
+    """Return each trial's values by job key, and the job with these values.
 
-    source names the job file in errors. Raises UserError for an empty search, or for values that
-    make an invalid job.
+    Random values are drawn with the job's seed. `source`: names the job file in errors. Raises
+    UserError for an empty search, or for values that make an invalid job.
     """
     if not job.search.spaces:
         raise UserError(f"{source} has no search: name keys, such as 'seed: {{grid: [0, 1]}}'")
@@ -126,7 +124,10 @@ def trials_of(job: Job, source: str) -> list[tuple[TrialValues, Job]]:
 
 
 def _job_of(job: Job, source: str, chosen: TrialValues) -> Job:
-    """Replace values of a job by dotted key. Raises UserError if the result is no valid job."""
+    """Return a copy of a job with the chosen values set at their dotted keys.
+
+    Raises UserError if the resulting job is invalid.
+    """
     game = {"name": job.game.name, **job.game.options}
     content = job.model_dump(mode="json") | {"game": game, "search": {}}
     for key, value in chosen.items():
@@ -135,10 +136,10 @@ def _job_of(job: Job, source: str, chosen: TrialValues) -> Job:
 
 
 def run(folder: RunFolder, progress: Callable[[int], None]) -> FinishedSweep:
-    """Train the unfinished trials of a sweep, each as a child run, and store the table.
+    """Train the unfinished trials of a sweep, each as a child run, and store the table of results.
 
-    progress receives the number of iterations done by all trials. Raises UserError if the folder
-    holds no sweep or another process works on it.
+    `progress`: called with the number of finished iterations of all trials. Raises UserError if the
+    folder is not a sweep or another process works on it.
     """
     lifecycle.check_kind(folder, "sweep")
     job = lifecycle.read_job(folder)
@@ -159,7 +160,10 @@ def _train(
     group: RunGroup,
     progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
-    """Train the trials by the method of the search; return one row a trial, the best first."""
+    """Train the trials by the method of the search; return a row for each trial, the best first.
+
+    `tried`: the values with which each trial starts.
+    """
     search, jobs = job.search, [child.job for child in group.children]
     measure = TRAINERS[job.trainer].progress_score or (lambda metrics: None)
     if search.metric is not None:
@@ -185,7 +189,7 @@ def _train(
 
 
 def _measured_every(job: Job) -> int:
-    """Return the iterations between measurements of the trainer's score."""
+    """Return the number of iterations between measurements of the trainer's score."""
     return job.evaluation.every if job.evaluation is not None else 1
 
 
@@ -195,14 +199,14 @@ def _grace_period(job: Job) -> int:
 
 
 def _perturbation_interval(job: Job) -> int:
-    """Return the iterations of one round of PBT; by default a tenth of all, so ten rounds."""
+    """Return the iterations in a round of PBT; by default a tenth of all iterations."""
     return job.search.perturbation_interval or max(
         _measured_every(job), job.stop.iterations // 10, 1
     )
 
 
 def _save_trial(child: ChildRun) -> None:
-    """Store the results of a finished trial, once."""
+    """Store the results of a finished trial, unless they are stored already."""
     if not child.folder.table.exists():
         lifecycle.save_results(child.job, child.folder, child.checkpoints.state(), child.tracker)
 
@@ -210,10 +214,10 @@ def _save_trial(child: ChildRun) -> None:
 def _rows(
     trainer: str, tried: Sequence[TrialValues], group: RunGroup, more: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Build the table of a sweep: one row a trial, the best score first.
+    """Return the table of a sweep: one row for each trial, the best score first.
 
     The score is None if the trial failed, was stopped, or ended with a score that is not finite.
-    `more`: further columns of each trial.
+    `more`: additional columns of each trial.
     """
     rows = []
     for chosen, child, columns in zip(tried, group.children, more, strict=True):
@@ -230,7 +234,7 @@ def _rows(
 
 
 def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:
-    """Store the table of a sweep and its figures, in its folder and in MLflow."""
+    """Store the table and the figures of a sweep, in its folder and in MLflow."""
     lifecycle.save_table(group.folder, rows, group.tracker)
     if scored := [row for row in rows if row["score"] is not None]:
         shown = [row for row in rows if row["score"] is not None or row.get("stopped")]
@@ -241,9 +245,9 @@ def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:
 
 
 def _curves(job: Job, scored: list[dict[str, Any]], group: RunGroup) -> dict[str, Figure]:
-    """Draw the learning curves of a sweep over seeds, by the values of its other keys.
+    """Draw the learning curves of a sweep over seeds, one curve for each combination of other keys.
 
-    If there is one other key and its values are numbers, draw the final payoff by that value too.
+    If there is one other key and its values are numbers, also draw the final payoff by that value.
     A trainer may add figures of its own.
     """
     others = [key for key in job.search.spaces if key != "seed"]

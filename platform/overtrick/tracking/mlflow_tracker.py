@@ -1,9 +1,9 @@
-"""Delivery of a run's metrics, files and model to MLflow, in batches on a background thread.
+"""Send a run's metrics, files and model to MLflow, in batches on a background thread.
 
-Every event is first appended to a spool file in the run's folder and delivered from there, in
-order. While the server is away events wait on disk, and training continues; events that a run
-leaves undelivered are delivered when the run is opened again. A second delivery changes nothing:
-an event keeps its time and step, and MLflow drops a metric that it already has.
+Every event is first appended to a spool file in the run's folder, and delivered from there in
+order. While the server does not answer, events wait on disk and training continues. Events that
+remain when a run ends are delivered when the run is opened again. Delivering an event twice changes
+nothing: it keeps its time and step, and MLflow drops a metric that it already has.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from overtrick.core import RunError, UserError
 from overtrick.core.files import append_line, read_complete_lines, write_text
 from overtrick.tracking import model_versions, server_address
 
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # else 4 minutes for a dead server
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # a dead server blocked 4 minutes
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 SPOOL = "track.jsonl"  # the file in a run's folder that holds every event
-REJECTED_EVENTS = "track.rejected"  # the file in a run's folder of events that MLflow refuses
+REJECTED_EVENTS = "track.rejected"  # the file in a run's folder of events that MLflow rejects
 IDENTITY = "track.run"  # the file in a run's folder that holds MLflow's id of the run
 BATCH = 200  # events delivered in one call
 BACKOFF = (1.0, 30.0)  # seconds between tries while the server is away: first, most
@@ -44,10 +44,10 @@ STORED = f"artifacts/{MODEL}"  # the folder of the model's data within MLflow's 
 
 
 class Tracker:
-    """The record of one run in MLflow, fed through a spool file in the run's folder.
+    """The record of one run in MLflow, written through a spool file in the run's folder.
 
-    `reported`: the last iteration that was reported. `error`: why the last delivery failed.
-    `rejected`: the number of events that MLflow refused.
+    `reported`: the last reported iteration. `error`: the error of the last failed delivery.
+    `rejected`: the number of events that MLflow rejected.
     """
 
     def __init__(
@@ -79,25 +79,25 @@ class Tracker:
 
     @property
     def run_id(self) -> str | None:
-        """MLflow's id of the run; None before its first event is delivered."""
+        """The run's id in MLflow; None before the first delivery."""
         return run_id(self.folder)
 
     def params(self, values: Mapping[str, Any]) -> None:
-        """Report the run's configuration by dotted key; to be called once."""
+        """Report the run's configuration by dotted key. Call it only once."""
         self._add({"params": {k: str(v)[:PARAM_LENGTH] for k, v in values.items()}})
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Report an iteration's metrics; an iteration that was reported before is ignored."""
+        """Report an iteration's metrics; ignore an iteration that was reported before."""
         if step > self.reported:
             self._add({"step": step, "metrics": dict(values)})
             self.reported = step
 
     def history(self) -> list[tuple[int, dict[str, float]]]:
-        """Return every reported iteration and its metrics, in order."""
+        """Return all reported iterations with their metrics, in order."""
         return history(self.folder)
 
     def artifact(self, path: Path, place: str = "") -> None:
-        """Report a file or folder of the run; place: the folder in MLflow that it is stored in."""
+        """Report a file or folder of the run. `place`: the folder for it in MLflow."""
         self._add({"artifact": str(path.absolute()), "place": place})
 
     def model(self, path: Path, answers: Mapping[str, Any]) -> None:
@@ -108,22 +108,22 @@ class Tracker:
         self._add({"model": str(path.absolute()), "answers": dict(answers), "step": self.reported})
 
     def note(self, text: str) -> None:
-        """Set the description at the top of the run's page in MLflow; text is Markdown."""
+        """Set the description on the run's page in MLflow to a Markdown text."""
         self._add({"note": text})
 
     def register(self, name: str) -> None:
-        """Register the reported model under a name in MLflow's model registry."""
+        """Register the reported model under `name` in MLflow's model registry."""
         self._add({"register": name})
 
     def close(self, status: str, patience: float = 30.0) -> int:
-        """End the run, deliver waiting events, and return how many could not be delivered.
+        """End the run, deliver waiting events, and return the number of undelivered events.
 
-        `status`: MLflow's status of the run. `patience`: seconds after which delivery gives up; the
-        events that are left stay on disk.
+        `status`: MLflow's status of the run. `patience`: seconds after which delivery gives up.
+        Undelivered events stay on disk.
         """
         try:
             self._add({"status": status})
-        finally:  # events of before are delivered even if the disk is full
+        finally:  # earlier events are delivered even if the disk is full
             self._deadline = time.monotonic() + patience
             self._closing.set()
             self._new.set()
@@ -131,7 +131,7 @@ class Tracker:
         return len(self._waiting)
 
     def _add(self, event: dict[str, Any]) -> None:
-        """Append an event to the spool; its time is never before that of the previous one."""
+        """Append an event to the spool file. Its time is never before the previous event's."""
         now = time.time_ns() // 1_000_000
         self._last_time = event["time"] = max(self._last_time, now)
         append_line(self._spool, json.dumps(event))
@@ -139,7 +139,7 @@ class Tracker:
         self._new.set()
 
     def _deliver(self) -> None:
-        """Deliver events as they come until the run is closed; the body of the thread."""
+        """Deliver events until the run is closed; runs in the background thread."""
         wait, longest = BACKOFF
         client, run_id, size = None, "", BATCH
         while not (self._closing.is_set() and not self._waiting):
@@ -151,7 +151,7 @@ class Tracker:
                     if client is None:
                         client, run_id = self._open()
                     if not self._deliver_batch(client, run_id, batch):
-                        size = 1  # to find the refused event
+                        size = 1  # to find the rejected event
                     wait = BACKOFF[0]
                 except Exception as error:  # training goes on, events wait
                     self.error = " ".join(str(error).split())
@@ -161,9 +161,10 @@ class Tracker:
             size = BATCH
 
     def _deliver_batch(self, client: Any, run_id: str, batch: list[dict[str, Any]]) -> bool:
-        """Deliver events and count them; return False if MLflow refuses one of several.
+        """Deliver a batch of events and count them as sent.
 
-        A single refused event is moved to REJECTED_EVENTS.
+        If MLflow rejects a batch of several events, returns False, so that the caller sends them
+        one by one. An event that is rejected on its own is moved to REJECTED_EVENTS.
         """
         try:
             _send(client, run_id, batch)
@@ -182,14 +183,14 @@ class Tracker:
         return True
 
     def _wait(self, seconds: float) -> bool:
-        """Wait before another try; return False if a closing run's patience is over."""
+        """Wait before the next try; return False if the run is closing and its patience is over."""
         if not self._closing.wait(seconds):
             return True
         time.sleep(min(seconds, 1.0))
         return time.monotonic() < self._deadline
 
     def _open(self) -> tuple[Any, str]:
-        """Connect to MLflow and return the client and the run's id, the same after a restart."""
+        """Connect to MLflow; return the client and the run's id, which stays after a restart."""
         from mlflow.exceptions import MlflowException
 
         with server_address.sqlite_lock(self._uri):
@@ -218,19 +219,19 @@ class Tracker:
 
 
 def history(folder: Path) -> list[tuple[int, dict[str, float]]]:
-    """Read every reported iteration of a run and its metrics, also while the run is going on."""
+    """Read all reported iterations of a run with their metrics, even while the run continues."""
     events = [json.loads(line) for line in read_complete_lines(folder / SPOOL, repair=False)]
     return [(e["step"], e["metrics"]) for e in events if "metrics" in e]
 
 
 def run_id(folder: Path) -> str | None:
-    """Read MLflow's id of the run in a folder; None if nothing has been delivered."""
+    """Read a run's MLflow id from its folder; None if nothing has been delivered."""
     identity = folder / IDENTITY
     return identity.read_text().strip() if identity.exists() else None
 
 
 def connect(uri: str) -> Any:
-    """Return a client of the MLflow server at an address, its model registry included."""
+    """Return a client of an MLflow server and its model registry."""
     from mlflow import MlflowClient
 
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
@@ -238,7 +239,10 @@ def connect(uri: str) -> Any:
 
 @contextmanager
 def command_client(uri: str) -> Iterator[Any]:
-    """Yield an MLflow client for a command; errors of MLflow become RunError in one line."""
+    """Context manager that yields an MLflow client for a command.
+
+    Errors of MLflow are raised as a one-line RunError.
+    """
     from mlflow.exceptions import MlflowException
 
     try:
@@ -248,7 +252,10 @@ def command_client(uri: str) -> Iterator[Any]:
 
 
 def fetch(uri: str, file: str, folder: Path) -> Path:
-    """Download a file of MLflow, given by its address, into a folder. Raises UserError."""
+    """Download an MLflow artifact into a folder and return its path. Raises UserError.
+
+    `uri`: the MLflow server. `file`: the URI of the artifact.
+    """
     from mlflow import artifacts
     from mlflow.exceptions import MlflowException
 
@@ -259,7 +266,7 @@ def fetch(uri: str, file: str, folder: Path) -> Path:
 
 
 def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
-    """Deliver events of a run: all metrics first, then the others in order."""
+    """Send events of a run to MLflow: first all metrics, then the other events in order."""
     from mlflow.entities import Metric, Param
 
     metrics = [
@@ -287,10 +294,10 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
 
 
 def _log_model(client: Any, run_id: str, event: Mapping[str, Any]) -> None:
-    """Log the model of a run in MLflow, with LOADER as its code; a second call changes nothing.
+    """Log the model of a run in MLflow, with LOADER as its code. A second call changes nothing.
 
-    event["answers"]: `facts` and `said`, MLflow's types of inputs and outputs by name; `example`,
-    inputs by column; `about`, metadata of the model.
+    `event["answers"]` has the keys `facts` and `said` (MLflow's types of inputs and outputs, by
+    name), `example` (inputs by column), and `about` (metadata of the model).
     """
     from mlflow import pyfunc
     from mlflow.entities import LoggedModelOutput

@@ -19,11 +19,11 @@ MISSING, EXISTS = "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"  # MLflow
 class NoModelError(UserError):
     """MLflow has no model of the run."""
 
-    error_code = "INVALID_PARAMETER_VALUE"  # the code with which MLflow refuses an event for good
+    error_code = "INVALID_PARAMETER_VALUE"  # MLflow's code for an event that it never accepts
 
 
 class ModelReference(NamedTuple):
-    """One version of a registered model, given by its number or by an alias."""
+    """Reference to a version of a registered model, by its number or by an alias."""
 
     name: str
     version: str | None
@@ -31,7 +31,7 @@ class ModelReference(NamedTuple):
 
 
 def parse(text: str) -> ModelReference:
-    """Parse models:/NAME/VERSION or models:/NAME@ALIAS. Raises UserError for anything else."""
+    """Parse models:/NAME/VERSION or models:/NAME@ALIAS. Raises UserError for any other text."""
     found = _REFERENCE.fullmatch(text)
     if found is None:
         raise UserError(
@@ -41,7 +41,7 @@ def parse(text: str) -> ModelReference:
 
 
 def check_names(name: str, alias: str | None) -> None:
-    """Raise UserError for a model name or an alias that MLflow, or `parse`, does not allow."""
+    """Raise UserError for a model name or an alias that MLflow or `parse` does not accept."""
     if not re.fullmatch(NAME, name):
         raise UserError(f"a model cannot be called '{name}': letters, digits, spaces, . - and _ do")
     if alias is not None and not re.fullmatch(ALIAS, alias):
@@ -53,7 +53,7 @@ def check_names(name: str, alias: str | None) -> None:
 def find(client: Any, reference: ModelReference, uri: str) -> Any:
     """Return MLflow's record of a model version.
 
-    Raises UserError, which names the existing models, versions or aliases, if there is none.
+    If there is none, raises UserError; the message lists the existing models, versions or aliases.
     """
     name, version, alias = reference
     try:
@@ -76,7 +76,7 @@ def find(client: Any, reference: ModelReference, uri: str) -> Any:
 
 
 def model_id(client: Any, run_id: str) -> str | None:
-    """Return MLflow's id of the model of a run; None if the run has none."""
+    """Return MLflow's id of a run's model, or None if the run has no model."""
     outputs = client.get_run(run_id).outputs
     return outputs.model_outputs[0].model_id if outputs and outputs.model_outputs else None
 
@@ -84,8 +84,8 @@ def model_id(client: Any, run_id: str) -> str | None:
 def register(client: Any, run_id: str, name: str, alias: str | None = None) -> int:
     """Register the model of a run under a name and return its version.
 
-    A model that is registered already keeps its version. `alias`: moved to this version. Raises
-    NoModelError.
+    A model that is already registered keeps its version. `alias`: an alias that is moved to this
+    version. Raises NoModelError.
     """
     known = model_id(client, run_id)
     if known is None:
@@ -106,6 +106,6 @@ def register(client: Any, run_id: str, name: str, alias: str | None = None) -> i
 
 
 def _raise_unless(error: Exception, code: str) -> None:
-    """Raise an error of MLflow unless it has this code."""
+    """Raise an MLflow error unless it has the given error code."""
     if getattr(error, "error_code", "") != code:
         raise error

@@ -1,4 +1,4 @@
-"""The address of the MLflow server or store: defaults, validation, and a check that it answers."""
+"""The address of the MLflow server or store: default, validation, and a connection check."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OTHER_CREDENTIALS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_AUTH", "MLFLOW_TR
 
 
 def absolute(uri: str) -> str:
-    """Make the path in a sqlite address absolute; leave another address as it is."""
+    """Make the path in a sqlite address absolute; return any other address unchanged."""
     file = sqlite_file(uri)
     return uri if file is None else f"{SQLITE}{file}"
 
@@ -48,10 +48,10 @@ def sqlite_file(uri: str) -> Path | None:
 
 
 def validate(uri: str) -> str:
-    """Validate an address and return it with an absolute path.
+    """Validate an MLflow address and return it with an absolute path.
 
-    Raises ValueError unless it is sqlite:///FILE or http(s), and for one with a password in it,
-    which would be stored with the run and shown.
+    Raises ValueError unless it is sqlite:///FILE or an http(s) URL without a password. A password
+    would be stored with the run and shown.
     """
     if sqlite_file(uri) is None:
         if not uri.startswith(("http://", "https://")):
@@ -65,15 +65,18 @@ def validate(uri: str) -> str:
 
 
 def default() -> str:
-    """Return the address of MLFLOW_TRACKING_URI, or of mlflow.db in the current folder.
+    """Return the address in MLFLOW_TRACKING_URI, or else mlflow.db in the current folder.
 
-    Raises UserError for an address with a password in it.
+    Raises UserError if the address contains a password.
     """
     return validated(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT, "MLFLOW_TRACKING_URI")
 
 
 def validated(uri: str, where: str) -> str:
-    """Validate an address. Raises UserError that names `where`, the place it was given."""
+    """Validate an MLflow address and return it with an absolute path.
+
+    `where`: the origin of the address, named in errors. Raises UserError.
+    """
     try:
         return validate(uri)
     except ValueError as error:
@@ -87,10 +90,10 @@ def artifact_folder(uri: str, experiment: str) -> str | None:
 
 
 def check(uri: str, must_exist: bool = False, experiment: str = "") -> None:
-    """Raise UserError if runs cannot be tracked at an address and in an experiment.
+    """Raise UserError if runs of an experiment cannot be tracked at an address.
 
-    `must_exist`: also raise it if there is no store or the server does not answer. Otherwise a
-    server that is away is only a warning, because a run's events wait on disk.
+    `must_exist`: also raise it if the store does not exist or the server does not answer. Otherwise
+    a server that does not answer only causes a warning, because events can wait on disk.
     """
     file = sqlite_file(uri)
     if file is None:
@@ -103,7 +106,7 @@ def check(uri: str, must_exist: bool = False, experiment: str = "") -> None:
 
 @functools.cache  # every trial of a sweep checks it
 def _check_server(uri: str, must_exist: bool, experiment: str) -> None:
-    """Check a server's health and the rights of this user, once for each set of arguments."""
+    """Check that a server answers and accepts runs of this user; cached by arguments."""
     try:
         with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=5) as answer:
             answer.read()
@@ -119,19 +122,19 @@ def _check_server(uri: str, must_exist: bool, experiment: str) -> None:
 
 
 def _away(error: Exception, reason: object) -> bool:
-    """Return whether a server that does not answer may do so later at the same address."""
+    """Return True if a server that does not answer now may answer later at the same address."""
     if isinstance(error, urllib.error.HTTPError):  # of a proxy in front of the server
         return error.code in GATEWAY_ERRORS
     if isinstance(reason, socket.gaierror):
-        return reason.errno == socket.EAI_AGAIN  # an unknown host name will not become right
+        return reason.errno == socket.EAI_AGAIN  # an unknown host name stays unknown
     known = isinstance(reason, (ConnectionError, TimeoutError))
     return known or (isinstance(reason, OSError) and reason.errno in UNREACHABLE)
 
 
 def _check_rights(uri: str, experiment: str) -> None:
-    """Raise UserError if a server asks for other credentials, or if this user may not add runs.
+    """Raise UserError if a server rejects the credentials, or if this user may not add runs.
 
-    The latter is checked for an experiment that exists.
+    The right to add runs is only checked for an experiment that exists.
     """
     if any(os.environ.get(name) for name in OTHER_CREDENTIALS):
         return  # another way to authenticate, which MLflow's client handles
@@ -171,11 +174,11 @@ def _check_rights(uri: str, experiment: str) -> None:
                 problem += "EDIT on it, or set track.experiment to one of your own"
             raise UserError(f"MLflow at {uri} {problem}") from None
     except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException):
-        return  # it only answers its health check yet; events wait on disk
+        return  # only the health check answers yet; events wait on disk
 
 
 def _credentials() -> tuple[str | None, str | None]:
-    """Return the name and password of MLflow's clients, from the environment or their file."""
+    """Return the user name and password for MLflow, from the environment or MLflow's file."""
     names = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
     stored = configparser.ConfigParser(interpolation=None)
     stored.read(Path.home() / ".mlflow" / "credentials")
@@ -185,7 +188,10 @@ def _credentials() -> tuple[str | None, str | None]:
 
 @contextlib.contextmanager
 def sqlite_lock(uri: str) -> Iterator[None]:
-    """Lock a SQLite store, because two processes that create its tables at once damage it."""
+    """Context manager that locks a SQLite store; does nothing for a server.
+
+    Two processes that create the tables of a store at the same time would damage it.
+    """
     file = sqlite_file(uri)
     if file is None:
         yield
@@ -196,7 +202,7 @@ def sqlite_lock(uri: str) -> Iterator[None]:
 
 
 def _check_sqlite(uri: str, file: Path) -> None:
-    """Raise UserError if a SQLite store cannot be written, or is no SQLite file."""
+    """Raise UserError if a SQLite store cannot be written, or is not an SQLite file."""
     place = file if file.exists() else file.parent
     if not os.access(place, os.W_OK):
         raise UserError(f"track.uri {uri}: {place} cannot be written")
@@ -205,4 +211,4 @@ def _check_sqlite(uri: str, file: Path) -> None:
             with contextlib.closing(sqlite3.connect(file)) as database:
                 database.execute("SELECT name FROM sqlite_master").fetchone()
         except sqlite3.DatabaseError as error:
-            raise UserError(f"track.uri {uri}: {file} is no SQLite database ({error})") from None
+            raise UserError(f"track.uri {uri}: {file} is not a SQLite database ({error})") from None
