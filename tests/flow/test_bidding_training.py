@@ -511,7 +511,7 @@ def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
     assert network_bidder.CANDIDATE_THRESHOLD <= min(chances) <= sum(chances) <= 1
     for hand, said in (
         ("AQ42.K5.QT93.K7", "a hand has 13 cards, but 'AQ42.K5.QT93.K7' has 12"),
-        ("AQ42.K5.QT93.K7Z", "'Z' in the hand 'AQ42.K5.QT93.K7Z' is no rank"),
+        ("AQ42.K5.QT93.K7Z", "'Z' in the hand 'AQ42.K5.QT93.K7Z' is not a rank"),
         ("AQ42.K5.QT93", "the hand 'AQ42.K5.QT93' has 3 suits, not 4"),
     ):
         with pytest.raises(UserError, match=said):
@@ -629,7 +629,7 @@ def test_models_that_do_not_serve_are_one_line(
         check(other)
     stored = model_files.load(taught["calls"])
     for network, said in (
-        ({}, "is damaged: its network is no section"),
+        ({}, "is damaged: its network is not a mapping"),
         ({"activation": "tanh", "bfloat16": False}, "leaky_relu, but .* has tanh"),
     ):
         bad = tmp_path / f"bad{len(network)}"

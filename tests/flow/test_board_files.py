@@ -64,13 +64,13 @@ def test_statistics_count_who_opens_and_how_long_it_takes(file: Path) -> None:
     ("changed", "said"),
     [
         ({"deal": DEAL.replace("KT8.A96", "KT.A96")}, "a hand has 13 cards, but in"),
-        ({"deal": "N:KT8.A96.A95.7542 QJ96.K42.T73.T96"}, "no deal in PBN"),
+        ({"deal": "N:KT8.A96.A95.7542 QJ96.K42.T73.T96"}, "not a deal in PBN"),
         ({"deal": None}, "its deal is None, not text"),
         ({"dealer": "X"}, "its dealer is 'X', not one of N, E, S, W"),
         ({"vulnerability": "Both"}, "vulnerability is None, NS, EW, All, not 'Both'"),
         ({"auction": "1D P 1C P P P"}, "call 3 of the auction, 1C, is not above 1D"),
         ({"auction": "1D P P", "contract": None}, "the auction '1D P P' does not end"),
-        ({"auction": "1D P 1Z"}, "'1Z' is no call"),
+        ({"auction": "1D P 1Z"}, "'1Z' is not a call"),
         ({"contract": "4S"}, "4S by N is recorded, but its auction has 3N by N"),
         ({"play": "SQ S1"}, "'S1' in its play is not a card"),
     ],
@@ -82,7 +82,7 @@ def test_a_bad_row_is_named_and_the_others_are_read(tmp_path: Path, changed, sai
     assert len(found.boards) == 2
     assert found.problems[0].startswith(f"{path}: row 2: ")
     assert said in found.problems[0]
-    with pytest.raises(UserError, match="no board of the file is sound"):
+    with pytest.raises(UserError, match="the file has no valid board"):
         board_files.load(write(path, [{**good, **changed}]))
 
 

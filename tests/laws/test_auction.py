@@ -53,7 +53,7 @@ def test_calls_are_read_in_other_words_too():
     assert parse_calls("") == []
     assert auction_rules.format_calls(parse_calls("1n PASS 7NT")) == "1N P 7N"
     for word in ("8N", "0C", "1", "N", "1NTT", "XXX", "Pa"):
-        with pytest.raises(UserError, match=f"'{word}' is no call: write P, X, XX or a bid"):
+        with pytest.raises(UserError, match=f"'{word}' is not a call: write P, X, XX or a bid"):
             parse_calls(f"1C {word}")
 
 
@@ -65,8 +65,8 @@ def test_calls_are_read_in_other_words_too():
         ("X", "call 1 of the auction, X, comes before any bid"),
         ("P P XX", "call 3 of the auction, XX, comes before any bid"),
         ("1C P X", "call 3 of the auction, X, doubles a bid of its own side"),
-        ("1C X P X", "call 4 of the auction, X, doubles what is doubled already"),
-        ("1C XX", "call 2 of the auction, XX, redoubles what nobody has doubled"),
+        ("1C X P X", "call 4 of the auction, X, doubles a doubled bid"),
+        ("1C XX", "call 2 of the auction, XX, redoubles a bid that is not doubled"),
         ("1C X P XX", "call 4 of the auction, XX, redoubles a bid of the other side"),
         ("1C X XX P XX", "call 5 of the auction, XX, redoubles once more"),
         ("P P P P P", "call 5 of the auction, P, comes after its end"),
@@ -84,7 +84,7 @@ def test_an_unlawful_auction_is_refused_by_its_first_wrong_call(calls, said):
 
 
 def test_a_number_that_is_no_call_is_refused():
-    with pytest.raises(UserError, match="call 2 of the auction, 38, is no number of a call"):
+    with pytest.raises(UserError, match="call 2 of the auction, 38, is not a call: calls are"):
         auction_rules.check_auction([0, 38])
 
 

@@ -190,13 +190,13 @@ def test_boards_come_back_from_rows_unchanged(with_tricks, tmp_path):
         ("None", "none", "vulnerability is None, NS, EW, All, not 'none'"),
         ("\tN\t", "\tX\t", "the opener is N, E, S or W, not 'X'"),
         ("Q94.KJ97", "Q9.KJ97", "in 'N:.*' they have N 12, E 13, S 13, W 13"),
-        ("Q94.KJ97", "Q94KJ97", "North's cards 'Q94KJ97.52.9763' are no hand"),
+        ("Q94.KJ97", "Q94KJ97", "North's cards 'Q94KJ97.52.9763' are not a hand"),
         ("K6.T53", "Q6.T53", "SQ is dealt twice"),
         ("3S P 4S", "3S P 2S", "call 10 of the auction, 2S, is not above 3S"),
         ("4S P P P", "4S P P", "does not end: a pass is missing"),
-        ("1H", "1Z", "'1Z' is no call"),
-        ("59b8a", "59e8a", "'42435424359e8a89b8a8' is no double-dummy analysis"),
-        (DIGITS, DIGITS[1:], "is no double-dummy analysis: 20 digits from 0 to d"),
+        ("1H", "1Z", "'1Z' is not a call"),
+        ("59b8a", "59e8a", "'42435424359e8a89b8a8' is not a double-dummy analysis"),
+        (DIGITS, DIGITS[1:], "is not a double-dummy analysis: 20 digits from 0 to d"),
         (f"\t{DIGITS}", "", "7 columns, not 8"),
     ],
 )
@@ -211,7 +211,7 @@ def test_a_bad_row_is_named_and_the_others_are_read(right, wrong, said, tmp_path
     (problem,) = found.problems
     assert problem.startswith(f"{path}: line 3: ")
     path.write_text("\n".join(["\t".join(zhang_tsv.WITH_TRICKS), bad]))
-    with pytest.raises(UserError, match=f"line 2: .*{said}.*; no board of the file is sound"):
+    with pytest.raises(UserError, match=f"line 2: .*{said}.*; the file has no valid board"):
         zhang_tsv.load(path)
 
 
@@ -221,7 +221,7 @@ def test_files_that_are_no_rows_are_refused(tmp_path):
         zhang_tsv.load(path)
     path.write_text(THEIRS)
     with pytest.raises(
-        UserError, match="line 1 must name the columns, parted by tabs: Vulnerabilit"
+        UserError, match="line 1 must name the columns, separated by tabs: Vulnerabilit"
     ):
         zhang_tsv.load(path)
     path.write_text("\t".join(zhang_tsv.COLUMNS) + "\n\n")

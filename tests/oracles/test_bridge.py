@@ -60,7 +60,7 @@ def test_deals_are_written_and_read_as_endplay_does(rng):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("KT8.A96", "no deal in PBN: 'KT8.A96'"),
+        ("KT8.A96", "not a deal in PBN: 'KT8.A96'"),
         ("N:AKQ.AKQ.AKQ.AKQ2 - - -", "N's hand|E's hand '-' has 1 suits, not 4"),
         ("N:KT8.A96.A95.7542 Q5.KJ52.KQ874.T8 AJ92.874.JT6.AQ3 7643.QT3.32.KJ9", "W 12"),
         ("N:KT8.A96.A95.7542 Q5.KJ52.KQ874.T8 AJ92.874.JT6.AQ3 7643.QT3.32.KJA", "CA is dealt twi"),

@@ -1,8 +1,8 @@
 """Rules of the bridge auction: calls as integers, legal calls, and the final contract.
 
-Calls 0 to 34 are the bids 1C, 1D, 1H, 1S, 1N, 2C ... 7N; then come pass, double and redouble. The
-state of one auction is an int64 vector (STATE_WIDTH,), which the compiled kernels read and write; G
-auctions side by side are an array (G, STATE_WIDTH).
+Calls 0 to 34 are the bids 1C, 1D, 1H, 1S, 1N, 2C ... 7N; calls 35 to 37 are pass, double and
+redouble. The state of one auction is an int64 vector (STATE_WIDTH,), which the compiled kernels
+read and write. The state of G auctions is an array (G, STATE_WIDTH).
 """
 
 from __future__ import annotations
@@ -27,27 +27,34 @@ CALL_SYNONYMS = {
 }  # fmt: skip
 
 LAST_BID, LAST_BIDDER, DOUBLED, PASSES, CALL_COUNT, NEXT_SEAT, FIRST_NAMED = range(7)
-"""Columns of the state: the last bid and its bidder, -1 before any bid; 0, or 1 if it is doubled, 2
-if redoubled; passes since the last other call; number of calls; the next seat to call; and from
-FIRST_NAMED on, by side (North-South first) and strain, the seat that first bid it, or -1."""
+"""Columns of the state of an auction:
+
+    LAST_BID, LAST_BIDDER  the last bid and its seat; -1 before any bid
+    DOUBLED                0; 1 if the last bid is doubled, 2 if redoubled
+    PASSES                 number of passes since the last other call
+    CALL_COUNT             number of calls
+    NEXT_SEAT              the next seat to call
+    FIRST_NAMED            first of ten columns, by side (North-South first) and strain: the seat
+                           of the side that first bid the strain, or -1
+"""
 STATE_WIDTH = FIRST_NAMED + 10
 NO_SEAT = -1
-LONGEST_AUCTION = 319  # calls
+LONGEST_AUCTION = 319  # number of calls
 PASSED_OUT = "Pass"  # text of a passed-out contract
 
 
 class Contracts(NamedTuple):
-    """Contracts of G auctions."""
+    """Contracts of G auctions, with their declarers."""
 
     declarer: Array  # (G,) seat; NO_SEAT where all passed
     level: Array  # (G,) 1 to 7; 0 where all passed
-    strain: Array  # (G,) -1 where all passed
-    doubled: Array  # (G,) 0, 1, or 2 for redoubled
+    strain: Array  # (G,) index into STRAIN_LETTERS; -1 where all passed
+    doubled: Array  # (G,) 0; 1 if doubled, 2 if redoubled
 
 
 @njit(cache=True)
 def start_auction(state, dealer):  # type: ignore[no-untyped-def]
-    """Write the state (STATE_WIDTH,) of an auction before its first call."""
+    """Write the state of an auction before its first call into `state` (STATE_WIDTH,)."""
     state[:] = 0
     state[LAST_BID] = state[LAST_BIDDER] = -1
     state[FIRST_NAMED:] = NO_SEAT
@@ -70,7 +77,7 @@ def may_double(state):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def is_legal_call(state, made):  # type: ignore[no-untyped-def]
-    """Return whether the next seat may make a call; none is legal after the auction."""
+    """Return whether the call `made` is legal for the next seat; false after the auction's end."""
     if made < 0 or made > REDOUBLE or auction_over(state):
         return False
     if made <= PASS:
@@ -80,7 +87,7 @@ def is_legal_call(state, made):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def write_legal_calls(state, mask):  # type: ignore[no-untyped-def]
-    """Write the legal calls of the next seat to `mask` (38,); none after the auction."""
+    """Write the legal calls of the next seat to `mask` (38,); none after the auction's end."""
     goes_on = not auction_over(state)
     for made in range(PASS + 1):
         mask[made] = goes_on and made > state[LAST_BID]
@@ -90,7 +97,7 @@ def write_legal_calls(state, mask):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def make_call(state, made):  # type: ignore[no-untyped-def]
-    """Make a legal call: advance the state of one auction in place."""
+    """Advance the state of one auction, in place, by the legal call `made`."""
     seat = state[NEXT_SEAT]
     state[PASSES] = state[PASSES] + 1 if made == PASS else 0
     if made < BIDS:
@@ -105,7 +112,10 @@ def make_call(state, made):  # type: ignore[no-untyped-def]
 
 
 def current_contracts(state: Array) -> Contracts:
-    """Return the contracts of auctions (G, STATE_WIDTH), as if all seats passed from here."""
+    """Return the contracts of G auctions if all seats pass from now on.
+
+    state: (G, STATE_WIDTH).
+    """
     bid, side = state[:, LAST_BID], state[:, LAST_BIDDER] % 2
     some = bid >= 0
     strain = np.where(some, bid % 5, -1)
@@ -119,9 +129,10 @@ def current_contracts(state: Array) -> Contracts:
 
 
 def final_contracts(calls: Array, dealer: Array) -> Contracts:
-    """Return the contracts of G auctions.
+    """Return the final contracts of G auctions.
 
-    calls: (G, L) legal calls, which are not checked, padded with -1. dealer: (G,) seat.
+    calls: (G, L) the calls of each auction, padded with -1; they are assumed to be legal. dealer:
+    (G,) seat.
     """
     state = np.empty((len(calls), STATE_WIDTH), np.int64)
     _make_all(np.asarray(calls), np.asarray(dealer), state)
@@ -139,10 +150,14 @@ def _make_all(calls, dealer, state):  # type: ignore[no-untyped-def]
 
 
 def bidding_situations(calls: Array) -> Array:
-    """Describe the situation before each call of auctions (G, L) padded with -1.
+    """Return the situation (R, 3) int8 before each of the R calls of G auctions.
 
-    Returns (R, 3) int8, a row a call: the last bid, or -1; its bidder relative to the caller, from
-    0 the caller to 3 the right-hand opponent, or -1; and 0, or 1 if it is doubled, 2 if redoubled.
+    calls: (G, L) the calls of each auction, padded with -1. Columns of the result:
+
+    0: the last bid, or -1 before any bid.
+    1: the seat of the last bid relative to the caller, from 0 (the caller) to 3 (the right-hand
+       opponent); -1 before any bid.
+    2: 0; 1 if the last bid is doubled, 2 if redoubled.
     """
     found = np.empty((int((calls >= 0).sum()), 3), np.int8)
     _situations(np.asarray(calls), found)
@@ -150,7 +165,7 @@ def bidding_situations(calls: Array) -> Array:
 
 
 def legal_in_situations(situations: Array) -> Array:
-    """Return (R, 38) bool: the legal calls in situations (R, 3) of bidding_situations."""
+    """Return the legal calls (R, 38) bool in situations (R, 3) from `bidding_situations`."""
     last, by, doubled = situations.T[:, :, None]
     bids = np.arange(PASS + 1) > last
     theirs, ours = (by % 2 == 1) & (doubled == 0), (by % 2 == 0) & (doubled == 1)
@@ -172,7 +187,7 @@ def _situations(calls, found):  # type: ignore[no-untyped-def]
 
 
 def parse_calls(text: str) -> list[int]:
-    """Parse calls such as "1N P 2D X", also 1NT, Pass or Dbl, in any letter case.
+    """Parse calls such as "1N P 2D X"; words such as 1NT, Pass and Dbl are accepted in any case.
 
     Raises UserError for an unknown call.
     """
@@ -190,14 +205,14 @@ def _parse_call(word: str) -> int:
         return CALL_SYNONYMS[said]
     said = said[:-1] if said.endswith("NT") else said
     if said not in CALLS:
-        raise UserError(f"'{word}' is no call: write P, X, XX or a bid such as 1C or 3N")
+        raise UserError(f"'{word}' is not a call: write P, X, XX or a bid such as 1C or 3N")
     return CALLS.index(said)
 
 
 def check_auction(calls: Sequence[int], done: bool = True) -> None:
-    """Raise UserError, naming the call, unless all calls are legal.
+    """Raise UserError for the first illegal call of an auction.
 
-    done: also require that the auction has ended.
+    done: also raise UserError if the auction has not ended.
     """
     state = np.empty(STATE_WIDTH, np.int64)
     wrong = _first_illegal(np.array(calls, np.int64), state)
@@ -212,7 +227,7 @@ def check_auction(calls: Sequence[int], done: bool = True) -> None:
 
 @njit(cache=True)
 def _first_illegal(calls, state):  # type: ignore[no-untyped-def]
-    """Make calls up to the first illegal one; return its index, or the number of calls."""
+    """Make calls until the first illegal call; return its index, or the number of calls."""
     start_auction(state, 0)
     for place in range(len(calls)):
         if not is_legal_call(state, calls[place]):
@@ -222,26 +237,26 @@ def _first_illegal(calls, state):  # type: ignore[no-untyped-def]
 
 
 def _reason(state: Array, made: int) -> str:
-    """Return why a call is illegal, as the end of a sentence."""
+    """Return why the call `made` is illegal, as the end of an error message."""
     if auction_over(state):
         return "comes after its end"
     if not 0 <= made < len(CALLS):
-        return f"is no number of a call: they go from 0 to {REDOUBLE}"
+        return f"is not a call: calls are numbered 0 to {REDOUBLE}"
     if made < BIDS:
         return f"is not above {CALLS[state[LAST_BID]]}"
     if state[LAST_BID] < 0:
         return "comes before any bid"
     theirs = (state[LAST_BIDDER] - state[NEXT_SEAT]) % 2 == 1
     if made == DOUBLE:
-        return "doubles what is doubled already" if theirs else "doubles a bid of its own side"
-    why = ("what nobody has doubled", "a bid of the other side", "once more")
+        return "doubles a doubled bid" if theirs else "doubles a bid of its own side"
+    why = ("a bid that is not doubled", "a bid of the other side", "once more")
     return f"redoubles {why[state[DOUBLED]]}"
 
 
 def describe_contract(calls: Sequence[int], dealer: str) -> tuple[str, str | None]:
-    """Return the contract of a legal auction, such as 4S, 3NX or 2HXX, and its declarer.
+    """Return the contract of a legal auction, such as "4S", "3NX" or "2HXX", and its declarer.
 
-    Returns ("Pass", None) if all passed. dealer: N, E, S or W.
+    Return ("Pass", None) if all passed. dealer: N, E, S or W.
     """
     found = final_contracts(np.array([[*calls, -1]]), np.array([SEATS.index(dealer)]))
     declarer, level, strain, doubled = (int(column[0]) for column in found)

@@ -1,8 +1,8 @@
 """Bridge cards, hands and deals as integers, and their PBN notation.
 
 Card c has suit c // 13 (clubs, diamonds, hearts, spades) and rank c % 13 (two to ace). A hand is an
-int64 bit mask with bit c for card c. A deal is the seat that holds each card: `holder` (52,). Seats
-N, E, S, W are 0 to 3, clockwise. Strains are the four suits and notrump.
+int64 bit mask with bit c for card c. A deal is an array `holder` (52,): the seat that holds each
+card. Seats N, E, S, W are 0 to 3, clockwise. Strains are the four suits and notrump.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ CARD_NAMES = tuple(suit + rank for suit in SUITS for rank in RANKS)
 SUIT_MASK = (1 << TRICKS) - 1  # all clubs; shift by 13 s for suit s
 HONOUR_POINTS = {"A": 4, "K": 3, "Q": 2, "J": 1}
 CARD_POINTS = np.array([HONOUR_POINTS.get(name[1], 0) for name in CARD_NAMES])
-"""(52,) honour points of each card, 40 in the pack (Milton Work)."""
+"""Honour points (52,) of each card by Milton Work's count: 4, 3, 2, 1 for A, K, Q, J."""
 
 
 def random_deals(games: int, rng: Generator) -> Array:
-    """Deal cards uniformly at random: (G, 52) int8 the seat that holds each card."""
+    """Sample uniformly random deals (G, 52) int8: the seat that holds each card."""
     holder = np.tile(np.repeat(np.arange(4, dtype=np.int8), TRICKS), (games, 1))
     _shuffle(holder, rng)
     return holder
 
 
 def hand_bits(holder: Array) -> Array:
-    """Convert deals (G, 52) to card bit masks: (G, 4) the hand of each seat."""
+    """Convert deals (G, 52) to the hands (G, 4) of all seats as card bit masks."""
     bits = np.int64(1) << np.arange(CARDS, dtype=np.int64)
     return np.stack([(holder == seat) @ bits for seat in range(4)], axis=1)
 
 
 def honour_points(holder: Array) -> Array:
-    """Count honour points: (G, 4) for each seat, from the holder of each card (G, 52)."""
+    """Return the honour points (G, 4) of each seat in deals (G, 52)."""
     return np.stack([(holder == seat) @ CARD_POINTS for seat in range(4)], axis=1)
 
 
 def suit_lengths(holder: Array) -> Array:
-    """Count suit lengths: (G, 4, 4) by seat and suit, from the holder of each card (G, 52)."""
+    """Return the suit lengths (G, 4, 4), by seat and suit, in deals (G, 52)."""
     by_suit = holder.reshape(-1, 4, TRICKS)
     return np.stack([(by_suit == seat).sum(axis=2) for seat in range(4)], axis=1)
 
 
 def parse_deal(text: str) -> Array:
-    """Parse a PBN deal such as "N:KT8.A96.A95.7542 ..." as (52,) int8 the holder of each card.
+    """Parse a PBN deal such as "N:KT8.A96.A95.7542 ..."; return the holder (52,) int8 of each card.
 
-    The letter names the seat of the first hand; the others follow clockwise. Each hand lists spades
-    first. Raises UserError.
+    The letter names the seat of the first hand; the other hands follow clockwise. Each hand lists
+    spades first. Raises UserError if the text is not a complete deal.
     """
     first, colon, rest = text.strip().partition(":")
     parts = rest.split()
     if not colon or first not in SEATS or len(first) != 1 or len(parts) != 4:
         raise UserError(
-            f"no deal in PBN: '{text}'; write four hands, such as N:KT8.A96.A95.7542 ..."
+            f"not a deal in PBN: '{text}'; write four hands, such as N:KT8.A96.A95.7542 ..."
         )
     holder = np.full(CARDS, -1, np.int8)
     for k, hand in enumerate(parts):
@@ -75,16 +75,16 @@ def parse_deal(text: str) -> Array:
 
 
 def parse_hand(hand: str, whose: str = "the hand") -> list[int]:
-    """Parse a PBN hand such as KT8.A96.A95.7542, spades first, as a list of cards.
+    """Parse a PBN hand such as KT8.A96.A95.7542, spades first, and return its cards.
 
-    Raises UserError; `whose` names the hand in its message.
+    whose: name of the hand for error messages. Raises UserError for wrong ranks or number of suits.
     """
     suits = hand.split(".")
     if len(suits) != 4:
         raise UserError(f"{whose} '{hand}' has {len(suits)} suits, not 4")
     for rank in hand.replace(".", ""):
         if rank not in RANKS:
-            raise UserError(f"'{rank}' in {whose} '{hand}' is no rank")
+            raise UserError(f"'{rank}' in {whose} '{hand}' is not a rank")
     return [
         CARD_NAMES.index(suit + rank)
         for suit, ranks in zip(reversed(SUITS), suits, strict=True)
@@ -93,7 +93,7 @@ def parse_hand(hand: str, whose: str = "the hand") -> list[int]:
 
 
 def format_deal(holder: Array) -> str:
-    """Format a deal (52,) in PBN, North first."""
+    """Format a deal (52,) in PBN, with North's hand first."""
     return "N:" + " ".join(format_hand(int(hand)) for hand in hand_bits(holder[None])[0])
 
 
@@ -106,7 +106,7 @@ def format_hand(cards: int) -> str:
 
 @njit(cache=True)
 def count_cards(cards):  # type: ignore[no-untyped-def]
-    """Count the cards of a bit mask."""
+    """Return the number of cards in a bit mask."""
     counted = 0
     while cards:
         cards &= cards - 1

@@ -1,4 +1,4 @@
-"""Contracts as bridge players write them, and their scores."""
+"""Scores of contracts for North-South, and contracts in the notation of bridge players."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ VULNERABILITIES = ("None", "NS", "EW", "All")
 
 
 def north_south_points(contracts: Contracts, vulnerable: Array, tricks: Array) -> Array:
-    """Score contracts: (G,) duplicate points of North-South.
+    """Return the duplicate points (G,) of North-South for contracts and their tricks.
 
-    vulnerable: (G,) index of VULNERABILITIES. tricks: (G,) tricks of the declaring side, ignored
+    vulnerable: (G,) index into VULNERABILITIES. tricks: (G,) tricks of the declaring side, ignored
     where all four players passed.
     """
     side = contracts.declarer % 2

@@ -1,7 +1,7 @@
 """Text diagrams of bridge deals, auctions and card play.
 
-In Mini-Bridge, seats are positions relative to the declarer, who sits South. Parameter `signs`
-writes suits as symbols instead of letters.
+In Mini-Bridge, seats are positions relative to the declarer, who sits South. In all functions,
+`signs` means to write suits as symbols instead of letters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from overtrick.games.bridge.trick_rules import beats
 POSITIONS = "SWNE"  # seats of declarer, left-hand opponent, dummy, right-hand opponent
 SUIT_SYMBOLS = dict(zip(SUITS, "♣♦♥♠", strict=True))
 HAND_WIDTH, CALL_WIDTH = 18, 7  # characters
-COLUMNS, WEST = ("West", "North", "East", "South"), 3  # of an auction; seat of the first
+COLUMNS, WEST = ("West", "North", "East", "South"), 3  # columns of an auction; the first seat
 
 
 def deal_diagram(deal: Array, signs: bool = True) -> str:
@@ -32,7 +32,7 @@ def hands_diagram(holder: Array, north: int = 0, signs: bool = True) -> str:
     """Draw four hands as a compass diagram with North on top.
 
     holder: (52,) the number of the hand that holds each card. north: the number of North's hand;
-    the others follow clockwise.
+    the numbers of the other hands follow clockwise.
     """
     hands = [_hand_lines(holder, (north + k) % 4, signs) for k in range(4)]
     top, right, below, left = hands
@@ -46,7 +46,7 @@ def hands_diagram(holder: Array, north: int = 0, signs: bool = True) -> str:
 
 
 def auction_table(calls: Sequence[int], dealer: int, signs: bool = True) -> str:
-    """Format calls as a table of four columns, West's first; dealer 0 is North."""
+    """Format an auction as a table of four columns, West first; dealer 0 is North."""
     said = [""] * ((dealer - WEST) % 4) + [format_call(each, signs) for each in calls]
     rows = [COLUMNS, *(said[first : first + 4] for first in range(0, len(said), 4))]
     return "\n".join("".join(f"{word:<{CALL_WIDTH}}" for word in row).rstrip() for row in rows)
@@ -55,7 +55,7 @@ def auction_table(calls: Sequence[int], dealer: int, signs: bool = True) -> str:
 def call_meanings(
     calls: Sequence[int], dealer: int, meanings: Sequence[str], signs: bool = True
 ) -> list[str]:
-    """Format one line for each call: the caller, the call and its meaning."""
+    """Return one line for each call: the caller, the call and its meaning."""
     return [
         f"  {SEATS[(dealer + k) % 4]} {format_call(made, signs):<5} {meaning}"
         for k, (made, meaning) in enumerate(zip(calls, meanings, strict=True))
@@ -63,7 +63,7 @@ def call_meanings(
 
 
 def format_call(made: int, signs: bool = True) -> str:
-    """Format a call, with "Pass" in full."""
+    """Format a call, such as 1S, X or Pass."""
     said = CALLS[made]
     if said == "P":
         return "Pass"
@@ -84,10 +84,12 @@ def format_play(deal: Array, cards: Array, signs: bool = True) -> str:
 def format_tricks(
     deal: Array, cards: Array, signs: bool = True, seats: str = POSITIONS
 ) -> tuple[list[str], int]:
-    """Format one line for each trick, with a star at the winning card.
+    """Return a line of text for each trick, and the number of tricks of the declarer's side.
 
-    The last trick may be unfinished. cards: in the order played. seats: letters of the positions.
-    Returns the lines and the number of tricks won by the declarer's side.
+    A star marks the winning card. The last trick may be unfinished.
+
+    deal: (54,) Mini-Bridge deal. cards: the cards in the order played. seats: letters of the
+    declarer, left-hand opponent, dummy and right-hand opponent.
     """
     leader, won, lines = 1, 0, []
     for first in range(0, len(cards), 4):
@@ -108,12 +110,12 @@ def format_tricks(
 
 
 def format_hand(holder: Array, seat: int, signs: bool = True) -> str:
-    """Format the cards of one seat in a line."""
+    """Format the cards of one seat in one line."""
     return "  ".join(_hand_lines(holder, seat, signs))
 
 
 def _hand_lines(holder: Array, seat: int, signs: bool) -> list[str]:
-    """Format one line for each suit, spades first; four empty lines if no card is known."""
+    """Return one line for each suit of a hand, spades first; empty lines if no card is known."""
     held = [CARD_NAMES[card] for card in np.flatnonzero(holder == seat)]
     if not held:
         return [""] * len(SUITS)

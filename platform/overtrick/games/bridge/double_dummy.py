@@ -1,4 +1,4 @@
-"""Double-dummy solutions by Bo Haglund's solver DDS, called through endplay."""
+"""Double-dummy tricks by Bo Haglund's solver DDS, called through the package endplay."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from endplay.types import Deal, Denom, Player
 from overtrick.core import Array, Deals
 from overtrick.games.bridge.cards import CARDS, SUITS, TRICKS, format_deal
 
-BOARDS_PER_CALL = 200  # most boards in one call of DDS
-TABLES_PER_CALL = 40  # most deals in one call for all strains
+BOARDS_PER_CALL = 200  # maximum number of boards in one call of DDS
+TABLES_PER_CALL = 40  # maximum number of deals in one call of DDS that solves all strains
 
 DENOMINATIONS = (Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.nt)
-"""Strains of endplay, in the order C, D, H, S, NT."""
+"""Endplay's strains, in the order C, D, H, S, NT."""
 
 
 def declarer_tricks(deals: Deals, threads: int = 0) -> Array:
-    """Solve Mini-Bridge deals (G, 54): (G,) tricks of the declarer's side, double dummy.
+    """Return the double-dummy tricks (G,) of the declarer's side in Mini-Bridge deals (G, 54).
 
-    threads: CPU threads of DDS; 0 uses every core.
+    threads: number of CPU threads of DDS; 0 uses every core.
     """
     _dds.SetMaxThreads(threads)
     found = []
@@ -31,31 +31,32 @@ def declarer_tricks(deals: Deals, threads: int = 0) -> Array:
 
 
 def contract_tricks(holder: Array, declarer: Array, strain: Array) -> Array:
-    """Solve contracts: (G,) tricks of the declaring side, double dummy, on one thread.
+    """Return the double-dummy tricks (G,) of the declaring side in given contracts.
 
-    holder: (G, 52) the seat that holds each card. declarer: (G,) seat. strain: (G,).
+    holder: (G, 52) the seat that holds each card. declarer: (G,) seat. strain: (G,). DDS runs on
+    one thread.
     """
     turned = (holder - declarer[:, None]) % 4
-    unused = np.zeros(len(holder), np.int64)  # column of the tricks that the contract needs
+    unused = np.zeros(len(holder), np.int64)  # column 53: the tricks that the contract needs
     return declarer_tricks(np.column_stack([turned, strain, unused]), threads=1)
 
 
 def _board(deal: Array) -> Deal:
-    """Convert a Mini-Bridge deal (54,) for endplay: declarer North, so that East leads."""
+    """Convert a Mini-Bridge deal (54,) to endplay's Deal; the declarer is North, so East leads."""
     board = Deal(format_deal(deal[:CARDS]))
     board.trump, board.first = DENOMINATIONS[deal[CARDS]], Player.east
     return board
 
 
 def trick_tables(holder: Array, threads: int = 1) -> Array:
-    """Solve deals for every contract: (R, 4, 5) int8 double-dummy tricks by declarer and strain.
+    """Return the double-dummy tricks (R, 4, 5) int8 of each declarer in each strain.
 
-    holder: (R, 52) the seat that holds each card. Declarers are N, E, S, W, strains C, D, H, S, NT.
-    The hands go to DDS as bit masks, because endplay's deal objects are slow. threads: CPU threads;
-    the default suits a worker with one core.
+    holder: (R, 52) the seat that holds each card. threads: number of CPU threads; the default suits
+    a worker with one core. Declarers are in the order N, E, S, W, strains in the order C, D, H, S,
+    NT. The hands go to DDS as bit masks, because endplay's deal objects are slow.
     """
     _dds.SetMaxThreads(threads)
-    # DDS wants spades first in each hand, and the two as bit 2
+    # in each hand, DDS wants spades first, and rank two as bit 2
     by_suit = holder.reshape(len(holder), len(SUITS), TRICKS)[:, ::-1]
     bits = np.uint32(4) << np.arange(TRICKS, dtype=np.uint32)
     sets = np.stack([(by_suit == seat) @ bits for seat in range(4)], axis=1)

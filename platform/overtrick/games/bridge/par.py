@@ -12,13 +12,13 @@ from overtrick.games.bridge import scoring
 from overtrick.games.bridge.cards import TRICKS
 
 BIDS, STRAINS = 35, 5
-PASSED_OUT = (0, 0, -1, -1, 0)  # a row of Par
+PASSED_OUT = (0, 0, -1, -1, 0)  # row of Par for a board that all players pass
 SIDE_VULNERABLE = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
-"""(4, 2) vulnerability of North-South and East-West, for None, NS, EW and All."""
+"""Vulnerability (4, 2) of North-South and East-West, for None, NS, EW and All."""
 
 
 class Par(NamedTuple):
-    """Par scores of R boards, each with a contract that reaches it."""
+    """Par scores of R boards, each with a contract that reaches the score."""
 
     score: Array  # (R,) points of North-South
     level: Array  # (R,) 0 where all pass
@@ -28,7 +28,10 @@ class Par(NamedTuple):
 
 
 def _bid_points() -> Array:
-    """Return (2, 35, 14) points of a bid by vulnerability, bid and tricks; doubled if it fails."""
+    """Return the points (2, 35, 14) of contracts by vulnerability, bid and tricks.
+
+    A contract that fails is doubled.
+    """
     vulnerable, bid, tricks = np.ix_(range(2), range(BIDS), range(TRICKS + 1))
     level, strain = bid // STRAINS + 1, bid % STRAINS
     doubled = (tricks < level + 6).astype(np.int64)
@@ -41,10 +44,13 @@ _BID_POINTS = _bid_points()
 def par(tables: Array, dealer: Array, vulnerable: Array) -> Par:
     """Compute par scores from double-dummy tricks.
 
-    A contract is doubled exactly if it fails, and neither side gains by bidding on. tables: (R, 4,
-    5) double-dummy tricks by declarer and strain. dealer: (R,) seat; it matters where both sides
-    can make the same contract. vulnerable: (R,) 0 None, 1 NS, 2 EW, 3 All. Of contracts with equal
-    scores the highest is returned, and of two declarers with equal tricks North or East.
+    In a par contract neither side gains by bidding on; a contract that fails is doubled. Of
+    contracts with equal scores, return the highest. Of two partners with equal tricks, North or
+    East declares.
+
+    tables: (R, 4, 5) double-dummy tricks by declarer and strain.
+    dealer: (R,) seat; it matters where both sides can make the same contract.
+    vulnerable: (R,) 0 None, 1 NS, 2 EW, 3 All.
     """
     found = np.tile(np.array(PASSED_OUT), (len(tables), 1))
     sides = SIDE_VULNERABLE[np.asarray(vulnerable)]
@@ -54,14 +60,16 @@ def par(tables: Array, dealer: Array, vulnerable: Array) -> Par:
 
 @njit(cache=True)
 def _par(tables, dealer, vulnerable, points, found):  # type: ignore[no-untyped-def]
-    """Solve the auction by backward induction from 7NT down, the two sides in turns.
+    """Solve the auctions by backward induction from 7NT down, in which the two sides alternate.
 
-    A side that bids gets the bid's points if the other side passes, or the opposite of what the
-    other side gets by bidding on. tables: (R, 4, 5); vulnerable: (R, 2) by side; points: (2, 35,
-    14) of _bid_points; found: (R, 5) output, the columns of Par.
+    If the other side passes, a bid gains its points. If the other side bids on, it gains minus the
+    points of the other side's best bid.
+
+    tables: (R, 4, 5) double-dummy tricks. dealer: (R,). vulnerable: (R, 2) by side. points: the
+    result of `_bid_points`. found: (R, 5) output, the columns of Par.
     """
-    best = np.empty((2, BIDS + 1), np.int64)  # by side: most points by this bid or a higher one
-    choice = np.empty((2, BIDS + 1), np.int64)  # that bid
+    best = np.empty((2, BIDS + 1), np.int64)  # by side: highest points by this or a higher bid
+    choice = np.empty((2, BIDS + 1), np.int64)  # the bid with these points
     for row in range(len(tables)):
         best[:, BIDS] = -100_000  # no bid is left: worse than any contract
         choice[:, BIDS] = BIDS

@@ -7,44 +7,46 @@ import numpy as np
 from overtrick.core import Array
 from overtrick.games.bridge.cards import NOTRUMP
 
-TRICK_POINTS = np.array([20, 20, 30, 30, 30])  # by strain; 10 more for the first in notrump
-GAME_POINTS = 100  # least trick score of a game contract
+TRICK_POINTS = np.array([20, 20, 30, 30, 30])  # by strain; 10 more for the first trick in notrump
+GAME_POINTS = 100  # lowest trick score of a game contract
 
 PART_SCORE_BONUS = 50
 GAME_BONUS, SMALL_SLAM_BONUS, GRAND_SLAM_BONUS = (300, 500), (500, 750), (1000, 1500)
 OVERTRICK_DOUBLED = (100, 200)
-"""Not vulnerable, vulnerable: bonuses, and points of a doubled overtrick (law 77)."""
+"""Bonuses, and points of a doubled overtrick, as (not vulnerable, vulnerable) (law 77)."""
 
 DOWN_DOUBLED = (
     (100, 300, 500, *range(800, 3501, 300)),
     (200, 500, 800, *range(1100, 3801, 300)),
 )
-"""Points lost in a doubled contract, by vulnerability and by undertricks from 1 to 13."""
+"""Points lost in a doubled contract, by vulnerability and number of undertricks (1 to 13)."""
 
 IMP_FLOORS = np.array([
     20, 50, 90, 130, 170, 220, 270, 320, 370, 430, 500, 600, 750, 900, 1100, 1300, 1500, 1750,
     2000, 2250, 2500, 3000, 3500, 4000,
 ])  # fmt: skip
-"""Least difference of points for 1, 2, ... 24 IMPs (Laws of Duplicate Bridge 2017, law 78B)."""
+"""Lowest point difference for 1, 2, ... 24 IMPs (Laws of Duplicate Bridge 2017, law 78B)."""
 
 
 def trick_score(level: Array, strain: Array) -> Array:
-    """Compute (G,) the trick score of undoubled contracts that are just made; level 1 to 7."""
+    """Return the trick score (G,) of undoubled contracts of levels 1 to 7, without overtricks."""
     return level * TRICK_POINTS[strain] + 10 * (strain == NOTRUMP)
 
 
 def trick_difference_reward(above: Array) -> Array:
-    """Compute (G,) tricks above the contract, plus 1 if it was made, so never 0.
+    """Return the reward (G,) of Hadjur 2018, Algorithm 1: `above`, plus 1 if `above` is 0 or more.
 
-    above: (G,) tricks minus those needed. Source: the reward of Hadjur 2018, Algorithm 1.
+    above: (G,) tricks won minus tricks needed for the contract.
     """
     return above + (above >= 0)
 
 
 def minibridge_points(level: Array, strain: Array, tricks: Array) -> Array:
-    """Compute (G,) Mini-Bridge points of the declarer: Hadjur 2018, Table 3.1.
+    """Return the declarer's Mini-Bridge points (G,): Hadjur 2018, Table 3.1.
 
-    A made contract scores its trick score; each missing trick costs 50.
+    A made contract scores its trick score without overtricks. Each undertrick costs 50.
+
+    level: (G,) 1 to 7. strain: (G,). tricks: (G,) tricks of the declarer's side.
     """
     above = tricks - level - 6
     return np.where(above >= 0, trick_score(level, strain), 50 * above)
@@ -53,10 +55,11 @@ def minibridge_points(level: Array, strain: Array, tricks: Array) -> Array:
 def duplicate_points(
     level: Array, strain: Array, doubled: Array, vulnerable: Array, tricks: Array
 ) -> Array:
-    """Compute (G,) points of the declaring side by the Laws of Duplicate Bridge 2017, law 77.
+    """Return the declaring side's points (G,) by the Laws of Duplicate Bridge 2017, law 77.
 
-    level: 1 to 7. doubled: 0, 1, or 2 if redoubled. vulnerable: 0 or 1, of the declaring side.
-    tricks: tricks of the declaring side.
+    All arguments have shape (G,). level: 1 to 7. doubled: 0; 1 if doubled, 2 if redoubled.
+    vulnerable: 1 if the declaring side is vulnerable, otherwise 0. tricks: tricks of the declaring
+    side.
     """
     above = tricks - level - 6
     times = np.array([1, 2, 4])[doubled]
@@ -75,5 +78,5 @@ def duplicate_points(
 
 
 def imps(points: Array) -> Array:
-    """Convert differences of points (G,) to IMPs of the same sign."""
+    """Convert point differences (G,) to IMPs of the same sign."""
     return np.sign(points) * np.searchsorted(IMP_FLOORS, np.abs(points), side="right")

@@ -1,4 +1,4 @@
-"""Rules of card play: playable cards, the winner of a trick, and replay of recorded plays."""
+"""Rules of card play: playable cards, the winner of a trick, and the replay of recorded tricks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ NO_CARD = -1
 
 @njit(cache=True)
 def playable_cards(hand, led):  # type: ignore[no-untyped-def]
-    """Return the playable cards of a hand (bit mask): those of the suit led, if it has any.
+    """Return the playable cards of a hand, as a bit mask: it must follow suit if it can.
 
-    led: the card led to the trick, or NO_CARD for the leader.
+    hand: bit mask. led: the card led to the trick, or NO_CARD for the leader.
     """
     if led == NO_CARD:
         return hand
@@ -32,12 +32,13 @@ def beats(card, best, strain):  # type: ignore[no-untyped-def]
 
 
 def replay_tricks(hands: Array, strain: Array, leader: Array, cards: Array) -> tuple[Array, Array]:
-    """Replay recorded plays from the opening lead on, and count tricks.
+    """Replay recorded card play, count the declaring side's tricks and find illegal cards.
 
-    hands: (G, 4) card bit masks. strain, leader: (G,). cards: (G, 52) in the order played, NO_CARD
-    after the last. Returns (G,) the finished tricks won by the declaring side, which are the
-    leader's opponents; and (G,) the index of the first card that was not held or did not follow
-    suit, NO_CARD if every card was legal.
+    hands: (G, 4) card bit masks. strain: (G,). leader: (G,) seat of the opening lead. cards: (G,
+    52) the cards in the order played, padded with NO_CARD.
+
+    Return the number (G,) of finished tricks won by the leader's opponents, and the index (G,) of
+    the first card that was not held or did not follow suit, NO_CARD if every card was legal.
     """
     won = np.zeros(len(hands), np.int64)
     wrong = np.full(len(hands), NO_CARD)

@@ -1,1 +1,1 @@
-"""The auction of bridge as a game: rules, observations, features and network bidders."""
+"""The bridge auction as a game: rules, observations, features and network bidders."""

@@ -1,21 +1,23 @@
-"""Features of an auction for any bidding system: 1,284 numbers before a call (Zhang et al. 2022,
-Table 1).
+"""Features of an auction and of the caller's hand, for any bidding system (Zhang et al. 2022,
+Table 1). There are 1,284 features before each call:
 
-    0  - 51    own hand: by suit C D H S 13 positions: as many of the first 8 as it has cards from
-               two to nine, then T J Q K A
+    0  - 51    own hand, 13 numbers for each suit C D H S: n cards from two to nine set the first n
+               of 8 numbers to 1; then T J Q K A
     52 - 55    vulnerability: None NS EW All
-    56 - 59    dealer, by N E S W
-    60 - 63    the seat to call, by N E S W
-    64 - 1283  305 numbers a player: the one to call, left-hand opponent, partner, right-hand one
+    56 - 59    dealer: N E S W
+    60 - 63    the seat to call: N E S W
+    64 - 1283  305 numbers for each player: the caller, left-hand opponent, partner, right-hand
+               opponent
 
-The 305 numbers of one player, in the order of the paper's table (suits S H D C):
+The 305 numbers describe what the player's calls have shown, in the order of the paper's table
+(suits S H D C):
 
     0   cue suit: the suit of the last call, NT S H D C          5
     5   honour points 0 to 40                                    41
     46  total points: with length                                41
     87  adjusted points: with shortness                          41
     128 length of each suit 0 to 13                              4 x 14
-    184 strength of each suit: 4 the ace, 2 the king, 1 the queen   4 x 8
+    184 strength of each suit: ace 4, king 2, queen 1            4 x 8
     216 control of each suit: unknown, first, second, third round   4 x 4
     232 king of each suit: unknown, yes, no                      4 x 3
     244 status of the bidding, by public_knowledge.STATUSES      10
@@ -64,15 +66,17 @@ def auction_features(
     out: Array | None = None,
     after: bool = False,
 ) -> Array:
-    """Return (R, 1284) float32: features before each call of G lawful auctions, in their order.
+    """Return the features (R, 1284) float32 before each of the R calls of G legal auctions.
 
-    R is the number of calls.
+    hands: (G, 4) hand of each seat, as card bit masks.
+    dealer: (G,) seat.
+    vulnerable: (G,) 0 None, 1 NS, 2 EW, 3 All.
+    calls: (G, L) calls of each auction, padded with -1.
+    ns, ew: the bidding systems by which the calls of each side are interpreted.
+    out: an array to write the features to, of R rows or more.
+    after: if true, return the features after each call, as seen by the seat that made it.
 
-    hands: (G, 4) sets of cards as bits, by seat. dealer: (G,) seats. vulnerable: (G,) 0 None, 1 NS,
-    2 EW, 3 All. calls: (G, L) padded with -1. ns, ew: the bidding systems by which the calls of
-    each side are interpreted. out: an array to write the features to. after: return the features
-    after each call instead, from the view of the seat that made it. Raises ValueError if `out` has
-    too few rows or another width.
+    Raises ValueError if `out` has too few rows or a wrong width.
     """
     count = int((np.asarray(calls) >= 0).sum())
     features = np.empty((count, WIDTH), np.float32) if out is None else out[:count]
@@ -102,9 +106,10 @@ def _write_auctions(hands, dealer, vulnerable, ns, ew, knowledge, calls, after, 
 
 @njit(cache=True)
 def write_features(knowledge, cards, seat, dealer, out):  # type: ignore[no-untyped-def]
-    """Write the features of one seat with a set of cards into `out` (1284,).
+    """Write the features of one seat into `out` (1284,).
 
-    knowledge: the auction so far and what its calls have shown, of the module `public_knowledge`.
+    knowledge: the auction so far and what its calls have shown (see `public_knowledge`). cards: the
+    seat's hand as a bit mask.
     """
     out[:] = 0
     for suit in range(4):
@@ -125,7 +130,7 @@ def write_features(knowledge, cards, seat, dealer, out):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _write_player(knowledge, seat, out):  # type: ignore[no-untyped-def]
-    """Write the 305 numbers of what one seat has shown into `out`, which holds zeros."""
+    """Write what one seat's calls have shown into `out` (305,), which must be all 0."""
     lo, hi = knowledge.lo[known.SHOWN, seat], knowledge.hi[known.SHOWN, seat]
     meaning = knowledge.meaning[seat]
     if meaning[known.SUIT] >= 0:
@@ -166,14 +171,14 @@ def _write_player(knowledge, seat, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _write_range(lo, hi, out):  # type: ignore[no-untyped-def]
-    """Write 1 / n at each of the n values from `lo` to `hi` that `out` has."""
+    """Write 1 / n at each of the n indices of `out` from `lo` to `hi`."""
     lo, hi = max(lo, 0), min(hi, len(out) - 1)
     out[lo : hi + 1] = np.float32(1 / (hi - lo + 1))
 
 
 @njit(cache=True)
 def _write_count(lo, hi, out):  # type: ignore[no-untyped-def]
-    """Write a number of cards from 0 to 4 into `out` (6,), whose first place means unknown."""
+    """Write a number of cards from `lo` to `hi`, at most 4, into `out` (6,); index 0 is unknown."""
     if lo <= 0 and hi >= 4:
         out[0] = 1
     else:
@@ -182,5 +187,5 @@ def _write_count(lo, hi, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _write_yes_no(lo, hi, out):  # type: ignore[no-untyped-def]
-    """Write whether a range from 0 to 1 is unknown, yes or no, in this order, into `out` (3,)."""
+    """Write a range of a yes-or-no value (1 or 0) into `out` (3,): unknown, yes, no."""
     out[0 if lo != hi else (1 if lo == 1 else 2)] = 1

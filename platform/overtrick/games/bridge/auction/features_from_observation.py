@@ -1,7 +1,7 @@
-"""Features and calls of bidding systems, computed from observations of the auction game.
+"""Features for networks, and the calls of bidding systems, from observations of the auction game.
 
-An observation contains all calls so far, so the auction is replayed and every call is interpreted
-by the bidding system of its side.
+An observation contains all calls so far. The auction is replayed, and every call is interpreted by
+the bidding system of its side.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from overtrick.games.bridge.system.rule_matching import NO_CALL, hear_call, matc
 
 
 def features_before_call(observation: Array, ns: System, ew: System) -> Array:
-    """Return (R, 1284) float32: features of the seats to call, from observations (R, K).
+    """Return the features (R, 1284) float32 of the seats to call, from observations (R, K).
 
     ns, ew: the bidding systems by which the calls of each side are interpreted.
     """
@@ -32,10 +32,11 @@ def features_before_call(observation: Array, ns: System, ew: System) -> Array:
 def features_after_call(
     observation: Array, row: Array, call: Array, ns: System, ew: System
 ) -> Array:
-    """Return (D, 1284) float32: features of the same seats after one more call each.
+    """Return the features (D, 1284) float32 of the seats to call after their own next call.
 
-    observation (R, K); row (D,) the observations to use; call (D,) the call that the seat of each
-    makes, or -1 for none. ns, ew: the bidding systems by which calls are interpreted.
+    observation: (R, K). row: (D,) indices of the observations to use. call: (D,) the next call of
+    each seat, or -1 for none. ns, ew: the bidding systems by which the calls of each side are
+    interpreted.
     """
     features = np.empty((len(row), WIDTH), np.float32)
     chosen = np.ascontiguousarray(observation[row]), np.ascontiguousarray(call, np.int64)
@@ -44,7 +45,7 @@ def features_after_call(
 
 
 def system_calls(observation: Array, ns: System, ew: System) -> Array:
-    """Return (R,) the calls that the bidding systems ns and ew make at observations (R, K)."""
+    """Return the calls (R,) that the sides' bidding systems make at observations (R, K)."""
     calls = np.empty(len(observation), np.int64)
     rows = np.ascontiguousarray(observation)
     _choose_calls(rows, ns.tables, ew.tables, knowledge_for(ns, ew), calls)
@@ -52,7 +53,7 @@ def system_calls(observation: Array, ns: System, ew: System) -> Array:
 
 
 def calls_made(observation: Array) -> Array:
-    """Return (R,) the number of calls made before each observation (R, K)."""
+    """Return the number (R,) of calls made before each observation (R, K)."""
     counts = np.empty(len(observation), np.int64)
     _count_calls(np.ascontiguousarray(observation), counts)
     return counts
@@ -67,7 +68,7 @@ def _count_calls(observation, counts):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _replay(observation, call, ns, ew, knowledge):  # type: ignore[no-untyped-def]
-    """Interpret the calls of one observation (K,), and then `call` unless it is negative."""
+    """Replay the auction of one observation (K,) into `knowledge`; add `call` unless it is -1."""
     calls = np.empty(LONGEST_AUCTION, np.int64)
     open_auction(knowledge, observation[obs.DEALER], observation[obs.VULNERABLE])
     count = obs.write_calls(observation, calls)

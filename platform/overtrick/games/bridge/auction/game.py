@@ -1,7 +1,7 @@
-"""The auction of bridge as a game: four hands bid, and the contract is scored double dummy.
+"""The bridge auction as a game: four hands bid, and the contract is scored double dummy.
 
-The cards are not played. A contract scores the tricks that its declarer makes double dummy; in
-IMPs, the difference to the score at par (Zhang et al. 2022, section 4.3).
+The cards are not played. A contract scores the declarer's double-dummy tricks. The payoff is this
+score, or its difference to par in IMPs (Zhang et al. 2022, section 4.3).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from overtrick.games.bridge.par import SIDE_VULNERABLE, par
 from overtrick.games.observation_checks import check_limits, check_rows
 
 SCORINGS = {"imps": "imp", "points": "point", "nothing": "call"}
-"""Units by scoring; payoffs of the scoring `nothing` are all 0."""
+"""Unit of payoffs by scoring; with the scoring `nothing` all payoffs are 0."""
 
 DEAL_DEALER, DEAL_VULNERABLE, DD_TABLE = range(CARDS, CARDS + 3)
-"""Columns of a deal after the 52 holders of the cards; DD_TABLE is the first of 20."""
+"""Columns of a deal after the 52 columns of cards; DD_TABLE is the first of 20 columns."""
 
 DEAL_WIDTH = DD_TABLE + 20
 UNSOLVED = -1
@@ -38,30 +38,36 @@ FEATURE_WIDTH = CARDS + 4 + 2 + 4 + 3 * BIDS * 4
 class AuctionState:
     """G auctions in progress."""
 
-    deal: Array  # (G, 74) as the docstring of Auction says
-    hand: Array  # (G, 4) sets of cards as bits, by seat
-    now: Array  # (G, STATE_WIDTH) auctions with the columns of `auction_rules`
+    deal: Array  # (G, 74) with the columns in the docstring of Auction
+    hand: Array  # (G, 4) hand of each seat, as card bit masks
+    now: Array  # (G, STATE_WIDTH) states of the auctions, as in `auction_rules`
     callers: Array  # (G, 105) int8 seats that made, doubled and redoubled each bid, or -1
 
 
 class Auction:
-    """The auction for four seats, or for two sides that each call for both their hands.
+    """The bridge auction as a game for four seats, or for two seats that bid both hands of a side.
 
-    A side that calls for two hands observes only the hand that is to call.
+    With two seats, a seat observes only the hand that is to call. North-South win what East-West
+    lose.
 
-    scoring: imps, the score's difference to par in IMPs; points, the score of duplicate bridge; or
-    nothing, all payoffs 0, for rollouts that need only the calls. North-South win what
-    East-West lose. seats: 4, or 2 for the two sides.
+    scoring: the payoff. `imps`: the difference of the score to par, in IMPs. `points`: the score of
+        duplicate bridge. `nothing`: 0, for rollouts that need only the calls.
+    seats: 4, or 2 for the two sides.
 
     A deal has 74 columns: the seat that holds each card; dealer; vulnerability (None, NS, EW, All);
-    the double-dummy tricks of North, then East, South and West as declarer in clubs, diamonds,
-    hearts, spades and notrump. Where these are -1 they are computed at the end of the game, if its
-    payoff depends on them.
+    double-dummy tricks, for N, E, S, W as declarer in C, D, H, S, NT. Tricks of -1 are computed at
+    the end of the game if its payoff depends on them.
 
-    Observation fields: 0 the seat that calls; 1 dealer; 2 vulnerability; 3 passes since the last
-    other call; 4 own cards; 5-39 by bid from 1C to 7N the seat that made it, or -1; 40-74 the seat
-    that doubled it; 75-109 the seat that redoubled it. The passes between follow from the seats, so
-    an observation contains every call.
+    Observation fields, which together determine every call of the auction:
+
+        0         seat to call
+        1         dealer
+        2         vulnerability
+        3         number of passes since the last other call
+        4         own cards, as a bit mask
+        5 - 39    for each bid from 1C to 7N, the seat that made it, or -1
+        40 - 74   the seat that doubled it, or -1
+        75 - 109  the seat that redoubled it, or -1
     """
 
     name = "auction"
@@ -83,7 +89,7 @@ class Auction:
         self.seats = seats
 
     def deal(self, games: int, rng: Generator) -> Deals:
-        """Draw cards, dealers and vulnerabilities uniformly and return deals (G, 74), unsolved."""
+        """Sample deals (G, 74) uniformly, without double-dummy tricks."""
         deals = np.full((games, DEAL_WIDTH), UNSOLVED, np.int8)
         deals[:, :CARDS] = random_deals(games, rng)
         deals[:, DEAL_DEALER] = rng.integers(4, size=games)
@@ -91,7 +97,7 @@ class Auction:
         return deals
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
-        """Deal the 39 hidden cards of each observation again, uniformly, and return (R, 74)."""
+        """Sample deals (R, 74): the 39 hidden cards of each observation are dealt uniformly."""
         observation = observations.observation
         deals = np.full((len(observation), DEAL_WIDTH), UNSOLVED, np.int8)
         deals[:, [DEAL_DEALER, DEAL_VULNERABLE]] = observation[:, [obs.DEALER, obs.VULNERABLE]]
@@ -105,9 +111,9 @@ class Auction:
         return deals
 
     def with_double_dummy(self, deals: Deals) -> Deals:
-        """Return the deals (G, 74) with all double-dummy tricks computed.
+        """Return a copy of the deals (G, 74) in which all double-dummy tricks are computed.
 
-        Deals that are bid more than once are then solved only once.
+        Call this before a deal is bid more than once, so that it is solved only once.
         """
         from overtrick.games.bridge import double_dummy  # here: importing endplay is slow
 
@@ -119,7 +125,7 @@ class Auction:
         return deals
 
     def start(self, deals: Deals) -> AuctionState:
-        """Return the auctions of deals (G, 74) before the first call."""
+        """Return the state of G auctions before the first call, for deals (G, 74)."""
         now = np.empty((len(deals), auction_rules.STATE_WIDTH), np.int64)
         _open(now, deals[:, DEAL_DEALER].astype(np.int64))
         callers = np.full((len(deals), 3 * BIDS), auction_rules.NO_SEAT, np.int8)
@@ -132,7 +138,7 @@ class Auction:
         return Observations(game, observation[:, obs.SEAT] % self.seats, observation, legal, None)
 
     def validated_observations(self, observation: Array) -> Observations:
-        """Rebuild the decision rows of observations (R, K).
+        """Validate raw observations (R, K) and derive their seats and legal calls.
 
         Raises UserError for the first row that no seat can observe.
         """
@@ -141,7 +147,7 @@ class Auction:
         limits = {**seats, "own": (0, (1 << CARDS) - 1), **callers}
         check_limits(self.observation_fields, observation, limits)
         thirteen = np.bitwise_count(observation[:, obs.OWN]) == TRICKS
-        check_rows(self.observation_fields, observation, thirteen, "tell of no 13 cards")
+        check_rows(self.observation_fields, observation, thirteen, "must contain 13 cards")
         rebuilt = [
             self.observation_after(
                 int(row[obs.DEALER]), int(row[obs.VULNERABLE]), int(row[obs.OWN]),
@@ -161,10 +167,10 @@ class Auction:
     def observation_after(
         self, dealer: int, vulnerable: int, own: int, calls: Sequence[int]
     ) -> Observations:
-        """Return the one observation row of the seat to call after the given calls.
+        """Return the observation of the seat to call after the given calls, as one row.
 
         dealer: a seat. vulnerable: 0 None, 1 NS, 2 EW, 3 All. own: the 13 cards of the seat to
-        call, as bits. Raises UserError if a call is illegal or the auction is over.
+        call, as a bit mask. Raises UserError if a call is illegal or the auction is over.
         """
         auction_rules.check_auction(calls, done=False)
         seat = (dealer + len(calls)) % 4
@@ -183,9 +189,9 @@ class Auction:
         return observations
 
     def step(self, state: AuctionState, observations: Observations, action: Array) -> Array:
-        """Make one call a row, and return (G, S) points, paid with the last pass.
+        """Make one call for each row and return the points (G, S), which are gained at the end.
 
-        Raises ValueError for an illegal call, before anything has changed.
+        Raises ValueError for an illegal call, before the state is changed.
         """
         wrong = _advance(observations.game, action, state.now, state.callers)
         if wrong >= 0:
@@ -200,14 +206,14 @@ class Auction:
 
     @property
     def lowest_payoff(self) -> float:
-        """The lowest payoff of a seat.
+        """Return the lowest payoff of a seat.
 
-        In points it is that of a vulnerable redoubled grand slam that loses every trick.
+        In points, it is the score of a vulnerable redoubled grand slam that loses every trick.
         """
         return {"imps": -24.0, "points": -7600.0, "nothing": 0.0}[self.scoring]
 
     def payoffs(self, deals: Deals, contracts: auction_rules.Contracts) -> Array:
-        """Return (G,) payoffs of North-South for contracts of deals (G, 74), in the game's unit."""
+        """Return the payoffs (G,) of North-South for contracts of deals (G, 74)."""
         if self.scoring == "nothing":
             return np.zeros(len(deals))
         if self.scoring == "points":  # passed-out deals score 0 and need not be solved
@@ -222,21 +228,26 @@ class Auction:
         return scoring.imps(_points(deals, contracts) - best.score)
 
     def features(self, observations: Observations) -> Array:
-        """Return (R, 482) float32 network inputs, all 0 or 1.
+        """Return the network inputs (R, 482) float32, all 0 or 1.
 
-        0-51 own cards; 52-55 dealer; 56 own side vulnerable; 57 other side vulnerable; 58-61 number
-        of passes since the last other call; from 62, four numbers a bid from 1C to 7N: the seat
-        that made it; from 202, the seat that doubled it; from 342, the seat that redoubled it.
+            0 - 51     own cards
+            52 - 55    dealer
+            56, 57     whether the own side, the other side is vulnerable
+            58 - 61    number of passes since the last other call, one-hot
+            62 - 201   the seat that made each bid from 1C to 7N
+            202 - 341  the seat that doubled each bid
+            342 - 481  the seat that redoubled each bid
+
         Seats are one-hot and relative: own, left-hand opponent, partner, right-hand opponent.
         """
         return _features(observations.observation, SIDE_VULNERABLE)
 
     def hand(self, observations: Observations) -> Array:
-        """Return (R,) str: the cards of the seat to call, spades first, as KT8.A96.A95.7542."""
+        """Return the cards (R,) str of the seat to call, spades first, such as KT8.A96.A95.7542."""
         return np.array([format_hand(int(own)) for own in observations.observation[:, obs.OWN]])
 
     def describe(self, observation: Array) -> str:
-        """Describe one observation (K,): the seat, its cards, and the calls so far."""
+        """Return one observation (K,) as text: the seat, its cards, and the calls so far."""
         seat, dealer = SEATS[observation[obs.SEAT]], SEATS[observation[obs.DEALER]]
         calls = auction_rules.format_calls(obs.calls_from_observation(observation)) or "nothing"
         return (
@@ -246,13 +257,16 @@ class Auction:
 
 
 def _points(deals: Deals, contracts: auction_rules.Contracts) -> Array:
-    """Return (G,) duplicate points of North-South for contracts of deals with known tricks."""
+    """Return the duplicate points (G,) of North-South for the contract of each deal.
+
+    deals: (G, 74) with double-dummy tricks.
+    """
     tricks = deals[np.arange(len(deals)), DD_TABLE + 5 * contracts.declarer + contracts.strain]
     return contract_results.north_south_points(contracts, deals[:, DEAL_VULNERABLE], tricks)
 
 
 def _over(now: Array) -> Array:
-    """Return (G,) bool: whether each auction (G, STATE_WIDTH) is over."""
+    """Return whether each auction is over (G,); now: (G, STATE_WIDTH) states of auctions."""
     return now[:, PASSES] >= np.where(now[:, LAST_BID] < 0, 4, 3)
 
 
@@ -264,7 +278,10 @@ def _open(now, dealer):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _observe(games, deals, hand, now, callers):  # type: ignore[no-untyped-def]
-    """Return observations (R, K) and legal calls (R, 38) of the seats to call in games (R,)."""
+    """Return the observations (R, K) and legal calls (R, 38) of the seats to call.
+
+    games: (R,) games that are not over. The other arguments are the fields of AuctionState.
+    """
     observation = np.empty((len(games), obs.CALLERS + 3 * BIDS), np.int64)
     legal = np.empty((len(games), PASS + 3), np.bool_)
     for row in range(len(games)):
@@ -282,7 +299,7 @@ def _observe(games, deals, hand, now, callers):  # type: ignore[no-untyped-def]
 def _advance(games, calls, now, callers):  # type: ignore[no-untyped-def]
     """Make one call in each of the games (R,), in place, and return -1.
 
-    If a call is illegal, change nothing and return the first such row.
+    If a call is illegal, change nothing and return the row of the first illegal call.
     """
     for row in range(len(games)):
         if not auction_rules.is_legal_call(now[games[row]], calls[row]):
@@ -299,7 +316,10 @@ def _advance(games, calls, now, callers):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _features(observation, vulnerable):  # type: ignore[no-untyped-def]
-    """Return (R, FEATURE_WIDTH) float32, as the docstring of Auction.features lists them."""
+    """Return the network inputs (R, FEATURE_WIDTH) float32 listed in `Auction.features`.
+
+    vulnerable: the table SIDE_VULNERABLE.
+    """
     features = np.zeros((len(observation), FEATURE_WIDTH), np.float32)
     for row in range(len(observation)):
         seen, numbers = observation[row], features[row]

@@ -1,6 +1,7 @@
-"""Bidders: one network gives the probability of each call, the other the IMPs that it leads to.
+"""Policies of the auction game that bid by networks, or by the rules of bidding systems.
 
-Zhang et al. 2022, Figure 1. `SystemBidder` bids by the rules of bidding systems, without networks.
+The call network predicts the probability of each call. The value network predicts the distribution
+of the difference to par, in IMPs, after a call (Zhang et al. 2022, Figure 1).
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ IMP_CLASSES = 2 * MAX_IMPS + 1
 OUTPUT_WIDTHS = {"calls": len(CALLS), "imps": IMP_CLASSES}
 IMPS = np.arange(-MAX_IMPS, MAX_IMPS + 1)
 SITUATION_SIZES = (BIDS + 1, 5, 3)
-"""Sizes of the one-hot columns of a situation: last bid or none; who made it, relative to the seat
-to call, or nobody; undoubled, doubled or redoubled."""
+"""Widths of the one-hot columns of a situation: the last bid, or none; the seat of the last bid
+relative to the seat to call, or none; undoubled, doubled or redoubled."""
 
 CANDIDATE_THRESHOLD = 0.01
 """The lowest probability of a candidate call (Zhang et al. 2022, section 4.3)."""
 
 
 class BiddingNetwork(NamedTuple):
-    """The weights of a network of calls or of IMPs, and its settings for inference."""
+    """Weights of a call network or a value network, and its settings for inference."""
 
     weights: Weights
     activation: str
@@ -41,13 +42,14 @@ class BiddingNetwork(NamedTuple):
 
     @property
     def sees_auction(self) -> bool:
-        """Whether the network's inputs contain the situation in addition to the features."""
+        """Return whether the inputs contain the auction's situation after the features."""
         return len(self.weights["w0"]) == input_width(with_auction=True)
 
     def log_probs(self, features: Array, possible: Array) -> Array:
-        """Return (R, A) float64 log probabilities from inputs (R, F), -inf where not possible.
+        """Return log probabilities (R, A) float64 of the outputs, -inf where not possible.
 
-        possible: (R, A) bool, the legal calls, or all classes of IMPs.
+        features: (R, F) network inputs. possible: (R, A) bool, the legal calls of a call network,
+        or all outputs (differences in IMPs) of a value network.
         """
         with torch.inference_mode():
             weights = {name: torch.from_numpy(value) for name, value in self.weights.items()}
@@ -61,18 +63,22 @@ class CandidateCall(NamedTuple):
 
     call: int
     probability: float
-    imps: float | None  # expected difference to par; None without a network of IMPs
+    imps: float | None  # expected difference to par; None without a value network
 
 
 def input_width(with_auction: bool) -> int:
-    """Return the number of a network's inputs F: the features, and with_auction the situation."""
+    """Return the number F of inputs of a network.
+
+    The inputs are the features, followed by the auction's situation if `with_auction` is true.
+    """
     return WIDTH + (sum(SITUATION_SIZES) if with_auction else 0)
 
 
 def unpack_inputs(bits: Array, situation: Array | None = None) -> Array:
-    """Return (R, F) float32 network inputs from packed features (R, 161).
+    """Return the network inputs (R, F) float32 from packed features (R, 161).
 
-    situation: (R, 3) as `auction_situations` returns it, appended one-hot if given.
+    situation: (R, 3) from `auction_situations`, appended to the features as one-hot columns; None
+    appends nothing.
     """
     inputs = np.zeros((len(bits), input_width(situation is not None)), np.float32)
     unpack(bits, inputs)
@@ -82,14 +88,14 @@ def unpack_inputs(bits: Array, situation: Array | None = None) -> Array:
 
 
 def append_situation(features: Array, situation: Array) -> Array:
-    """Return features (R, 1284) followed by situations (R, 3) as one-hot columns: (R, F)."""
+    """Append situations (R, 3) to features (R, 1284) as one-hot columns; return inputs (R, F)."""
     inputs = np.pad(features, ((0, 0), (0, sum(SITUATION_SIZES))))
     _write_situation(situation, inputs)
     return inputs
 
 
 def _write_situation(situation: Array, inputs: Array) -> None:
-    """Write situations (R, 3) as one-hot columns behind the features in `inputs` (R, F)."""
+    """Write situations (R, 3) as one-hot columns after the features in `inputs` (R, F)."""
     row, first = np.arange(len(situation)), WIDTH
     for value, width in zip(situation.T.astype(np.int64), SITUATION_SIZES, strict=True):
         inputs[row, first + value % width] = 1  # -1 is the last column
@@ -97,10 +103,10 @@ def _write_situation(situation: Array, inputs: Array) -> None:
 
 
 def auction_situations(observation: Array) -> Array:
-    """Return (R, 3) situations of observations (R, K), as `auction_rules.situations` codes them.
+    """Return the situations (R, 3) of the auctions in observations (R, K).
 
-    The columns are the last bid, or -1; the seat that made it, relative to the seat to call, or -1;
-    and 0, 1 if the bid is doubled, 2 if redoubled.
+    The columns are the columns of `auction_rules.bidding_situations`: the last bid, or -1; its seat
+    relative to the seat to call, or -1; and 0, 1 if the last bid is doubled, 2 if redoubled.
     """
     callers = observation[:, obs.CALLERS :].reshape(len(observation), 3, BIDS)
     bid = callers[:, 0] >= 0
@@ -112,9 +118,10 @@ def auction_situations(observation: Array) -> Array:
 
 
 def situations_after(situation: Array, call: Array) -> Array:
-    """Return (R, 3) the situations after one call each (R,), relative to the seats that made them.
+    """Return the situations (R, 3) after one more call in each auction.
 
-    situation: (R, 3) before the calls, as `auction_situations` returns it.
+    situation: (R, 3) from `auction_situations`, before the call. call: (R,). Seats in the result
+    are relative to the seat that made the call.
     """
     bids = (call < BIDS)[:, None]
     after = np.where(bids, np.stack([call, 0 * call, 0 * call], axis=1), situation)
@@ -125,10 +132,10 @@ def situations_after(situation: Array, call: Array) -> Array:
 def expected_imps(
     network: BiddingNetwork, observation: Array, row: Array, call: Array, ns: System, ew: System
 ) -> Array:
-    """Return (D,) the IMPs that a network expects of calls (D,) at observations `row` (D,).
+    """Return the expected IMPs (D,) of calls, predicted by a value network.
 
-    observation: (R, K). ns, ew: the bidding systems by which the calls of each side are
-    interpreted.
+    observation: (R, K). row: (D,) the observation at which each call is made. call: (D,). ns, ew:
+    the bidding systems by which the calls of each side are interpreted.
     """
     features = features_from_observation.features_after_call(observation, row, call, ns, ew)
     if network.sees_auction:
@@ -140,25 +147,26 @@ def expected_imps(
 
 
 class SystemBidder(MemorylessPolicy):
-    """Policy of the auction game that bids by the rules of two bidding systems, one a side."""
+    """Policy of the auction game that bids by rules: one bidding system for each side."""
 
     def __init__(self, ns: System, ew: System) -> None:
         self.ns, self.ew = ns, ew
 
     def probs(self, observations: Observations) -> Array:
-        """Return (R, 38) probabilities: 1 for the call that the system of the side makes."""
+        """Return action probabilities (R, 38): 1 for the call of the side's bidding system."""
         calls = features_from_observation.system_calls(observations.observation, self.ns, self.ew)
         return np.eye(len(CALLS))[calls]
 
 
 class NetworkBidder(MemorylessPolicy):
-    """Policy of the auction game that makes the candidate call with the most expected IMPs.
+    """Policy of the auction game that makes the candidate call with the highest expected IMPs.
 
-    Candidates are the calls to which the network `calls` gives a probability of at least
-    CANDIDATE_THRESHOLD. Without the network `imps` it makes the likeliest call.
+    Candidates are the calls whose probability is at least CANDIDATE_THRESHOLD.
 
-    ns, ew: the bidding systems by which the calls of each side are interpreted. epsilon:
-    probability of a uniformly drawn candidate instead.
+    ns, ew: the bidding systems by which the calls of each side are interpreted.
+    calls: the call network.
+    imps: the value network. Without it, the policy makes the most probable call.
+    epsilon: probability of a uniformly random candidate instead of the best.
     """
 
     def __init__(
@@ -170,7 +178,7 @@ class NetworkBidder(MemorylessPolicy):
         self.epsilon = epsilon
 
     def probs(self, observations: Observations) -> Array:
-        """Return (R, 38) probabilities of the calls."""
+        """Return the policy's action probabilities (R, 38)."""
         likely = self.call_probabilities(observations)
         candidates = _candidates(likely)
         value = likely if self.imps is None else self.candidate_imps(observations, candidates)
@@ -180,7 +188,7 @@ class NetworkBidder(MemorylessPolicy):
         return probs
 
     def call_probabilities(self, observations: Observations) -> Array:
-        """Return (R, 38) the probabilities that the network of calls gives to the legal calls."""
+        """Return the call network's probabilities (R, 38) of the legal calls."""
         assert observations.legal is not None
         observation = observations.observation
         features = features_from_observation.features_before_call(observation, self.ns, self.ew)
@@ -190,15 +198,16 @@ class NetworkBidder(MemorylessPolicy):
         return likely
 
     def candidate_imps(self, observations: Observations, candidates: Array) -> Array:
-        """Return (R, 38) the expected IMPs of each candidate (R, 38), -inf for other calls.
+        """Return the expected IMPs (R, 38) of candidate calls, -inf for other calls.
 
-        The only candidate of a row gets 0 without a forward pass.
+        candidates: (R, 38) bool. In a row with a single candidate, the candidate gets 0 without a
+        forward pass.
         """
         single = candidates & (candidates.sum(axis=1, keepdims=True) == 1)
         return np.where(single, 0.0, self._expected_imps(observations, candidates & ~single))
 
     def _expected_imps(self, observations: Observations, chosen: Array) -> Array:
-        """Return (R, 38) the expected IMPs of the chosen calls (R, 38), -inf for other calls."""
+        """Return the expected IMPs (R, 38) of the calls in the mask `chosen` (R, 38), else -inf."""
         assert self.imps is not None
         row, call = np.nonzero(chosen)
         values = np.full(chosen.shape, -np.inf)
@@ -208,7 +217,7 @@ class NetworkBidder(MemorylessPolicy):
         return values
 
     def candidates(self, observations: Observations) -> list[list[CandidateCall]]:
-        """Return the candidate calls of each row, the best first."""
+        """Return the candidate calls of each row, best call first."""
         likely = self.call_probabilities(observations)
         chosen = _candidates(likely)
         imps = None if self.imps is None else self._expected_imps(observations, chosen)
@@ -226,22 +235,28 @@ class NetworkBidder(MemorylessPolicy):
 
 
 def _candidates(likely: Array) -> Array:
-    """Return (R, 38) bool: the calls likely (R, 38) enough, or else the likeliest of the row."""
+    """Return the mask of candidate calls (R, 38): the probable calls, or the most probable call.
+
+    likely: (R, 38) call probabilities.
+    """
     return likely >= np.minimum(CANDIDATE_THRESHOLD, likely.max(axis=1, keepdims=True))
 
 
 class SamplingBidder(NetworkBidder):
-    """Policy of the auction game that samples calls from the network of calls.
+    """Policy of the auction game that samples calls from the call network's probabilities.
 
-    It uses the network of IMPs only for `value`, the baseline of a policy gradient.
+    The value network is used only for `value`, the baseline of a policy gradient.
     """
 
     def probs(self, observations: Observations) -> Array:
-        """Return (R, 38) the probabilities that the network of calls gives to the calls."""
+        """Return the call network's probabilities (R, 38) of the calls."""
         return self.call_probabilities(observations)
 
     def value(self, observations: Observations) -> Array:
-        """Return (R,) the IMPs expected before the call: the candidates' mean by probability."""
+        """Return the expected IMPs (R,) before the call.
+
+        It is the mean of the candidates' expected IMPs, weighted by their probabilities.
+        """
         assert self.imps is not None
         likely = self.call_probabilities(observations)
         likely *= _candidates(likely)

@@ -9,22 +9,23 @@ from overtrick.core import Array
 from overtrick.games.bridge.auction_rules import BIDS, PASS
 
 SEAT, DEALER, VULNERABLE, PASSES, OWN, CALLERS = range(6)
-"""Columns of an observation (K,), as the docstring of `game.Auction` lists them.
+"""Columns of an observation (K,), explained in the docstring of `game.Auction`.
 
-CALLERS is the first of 105 columns: the seat that made each bid, then the seat that doubled
+CALLERS is the first of 105 columns: for each bid, the seat that made it, then the seat that doubled
 it, then the seat that redoubled it.
 """
 
 MAX_CALLS = 3 * BIDS * 4 + 3
-"""The most calls that columns within their bounds can contain; lawful auctions are shorter."""
+"""Upper bound on the calls in any observation whose columns are within their limits. Legal auctions
+are shorter."""
 
 
 @njit(cache=True)
 def write_calls(observation, calls):  # type: ignore[no-untyped-def]
     """Write the calls made before one observation (K,) into `calls`, and return their number.
 
-    `calls` is an integer array with room for MAX_CALLS calls. The passes between the other calls
-    follow from the seats that made those.
+    calls: an integer array with room for MAX_CALLS calls. The passes between bids, doubles and
+    redoubles follow from the seats that made these.
     """
     count = 0
     for bid in range(BIDS):
@@ -44,6 +45,6 @@ def write_calls(observation, calls):  # type: ignore[no-untyped-def]
 
 
 def calls_from_observation(observation: Array) -> list[int]:
-    """Return the calls made before one observation (K,) of the auction game, from the dealer on."""
+    """Return the calls before one observation (K,) of the auction game, dealer's call first."""
     calls = np.empty(MAX_CALLS, np.int64)
     return list(calls[: write_calls(observation, calls)].tolist())

@@ -1,7 +1,7 @@
-"""Lossless packing of the 1,284 auction features of a row into 161 bytes.
+"""Lossless packing of the 1,284 auction features of a row into 161 bytes, one bit per feature.
 
-Within each range of a player the features that are not 0 share 1 equally. One bit a feature
-therefore determines them all.
+The non-zero features in each range of values (see `features`) are equal and sum to 1, so one bit
+per feature determines them.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from overtrick.core import Array
 from overtrick.games.bridge.auction.features import FIRST_PLAYER, PLAYER_WIDTH, WIDTH
 
 VERSION = 1
-"""Version of the features' meaning, stored with packed features; raise it when that changes."""
+"""Version of the features, stored with packed features. Increase it when their meaning changes."""
 
 PACKED_WIDTH = -(-WIDTH // 8)
 RANGE_WIDTHS = np.repeat(
     [5, 41, 14, 8, 4, 3, 10, 15, 4, 5, 6, 4, 5, 3], [1, 3, 4, 4, 4, 4, 1, 1, 1, 1, 2, 1, 1, 2]
 )
-"""Widths of the ranges of one player, in the order of the docstring of `features`."""
+"""Widths of the ranges of one player's features, in the order listed in `features`."""
 
 _FIRST = np.cumsum([0, *RANGE_WIDTHS])
 _RANGES = np.concatenate(
@@ -29,14 +29,14 @@ _SHARES = np.array([0, *(np.float32(1 / n) for n in range(1, max(RANGE_WIDTHS) +
 
 
 def pack(features: Array) -> Array:
-    """Return (R, 161) uint8: one bit a feature (R, 1284), set where it is not 0."""
+    """Pack features (R, 1284) into bytes (R, 161) uint8: a bit is 1 if its feature is not 0."""
     return np.packbits(features > 0, axis=1)
 
 
 def unpack(bits: Array, out: Array | None = None) -> Array:
-    """Return (R, 1284) float32: the features that were packed into bits (R, 161).
+    """Unpack features (R, 1284) float32 from packed bits (R, 161).
 
-    out: an array of R rows, at least as wide, to write to; its further columns are not changed.
+    out: array of R rows and at least 1284 columns to write to; columns after 1283 are not changed.
     Raises ValueError if the shapes do not fit.
     """
     features = np.empty((len(bits), WIDTH), np.float32) if out is None else out

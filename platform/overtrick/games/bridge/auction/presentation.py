@@ -1,4 +1,4 @@
-"""Presentation of the auction game for people: seats, hands, calls, contract and par."""
+"""Text presentation of the auction game: seats, hands, calls, contract and par."""
 
 from __future__ import annotations
 
@@ -18,25 +18,28 @@ from overtrick.games.presentation import PlayedActions, Presentation, action_arr
 
 
 class AuctionPresentation(Presentation):
-    """The auction game for people: one hand and the calls; at the end all hands and the result."""
+    """Text presentation of the auction game.
+
+    It shows one hand and the calls during the auction, then all hands and the result.
+    """
 
     def seat_names(self) -> tuple[str, ...]:
         """Return N, E, S and W, or the numbers of the two sides."""
         return tuple(SEATS) if self.game.seats == 4 else super().seat_names()
 
     def default_human_seat(self) -> int | None:
-        """Return South, where a person sits by custom."""
+        """Return South, the customary seat of a person."""
         return SEATS.index("S")
 
     def action_name_of(self, word: str) -> str:
-        """Translate words such as 1NT, pass or dbl to the name of the call; other words stay."""
+        """Return the name of the call for words such as 1NT, pass or dbl, else the word itself."""
         upper, known = word.upper(), auction_rules.CALL_SYNONYMS
         if upper.endswith("NT"):
             return upper[:-1]
         return auction_rules.CALLS[known[upper]] if upper in known else word
 
     def format_actions(self, names: Sequence[str]) -> str:
-        """List the legal calls (by name) in a line, the bids as a range."""
+        """Return the names of the legal calls in one line, with the bids as a range."""
         bids = [name for name in names if name in auction_rules.CALLS[: auction_rules.BIDS]]
         lowest = [f"{bids[0]} to {bids[-1]}"] if len(bids) > 1 else bids
         return "  ".join([*lowest, *names[len(bids) :]])
@@ -44,7 +47,7 @@ class AuctionPresentation(Presentation):
     def describe_observation(
         self, observation: Array, played: PlayedActions, signs: bool = True
     ) -> str:
-        """Show one observation (K,): the hand, dealer, vulnerability and the calls so far."""
+        """Return one observation (K,) as text: hand, dealer, vulnerability and the calls so far."""
         dealer = int(observation[obs.DEALER])
         hand = diagram.format_hand(held_cards(observation[obs.OWN]), 0, signs)
         return (
@@ -54,7 +57,7 @@ class AuctionPresentation(Presentation):
         )
 
     def describe_deal(self, deal: Array, played: PlayedActions, signs: bool = True) -> str:
-        """Show all hands, the contract, its points at double-dummy tricks, and par."""
+        """Return all hands, the auction, the contract with its double-dummy points, and par."""
         calls = action_array(played)
         deal = self.game.with_double_dummy(deal[None])[0]
         dealer, vulnerable = deal[[DEAL_DEALER]], deal[[DEAL_VULNERABLE]]

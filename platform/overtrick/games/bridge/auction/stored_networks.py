@@ -1,4 +1,4 @@
-"""Loading of the call and value networks of stored models, and their answers to observations."""
+"""Load the call and value networks of stored models, and answer observations with them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from overtrick.games.bridge.system.loader import System
 from overtrick.games.spec import ModelAnswers
 from overtrick.policies.network_sizes import check_layers
 
-OPPONENTS_SYSTEM = "natural"  # bid by the other side when a model answers single observations
+OPPONENTS_SYSTEM = "natural"  # system of the other side when a model answers observations
 
 
 def load_networks(
     weights: Mapping[str, Array], job: Mapping[str, Any], folder: str
 ) -> tuple[BiddingNetwork | None, BiddingNetwork | None]:
-    """Load the call network and the value network of a stored model; None for a missing one.
+    """Load the call network and the value network of a stored model; None for a missing network.
 
-    job: plain data of the job that trained the model; folder: named in errors. Raises UserError for
-    a damaged network, or one with other inputs or outputs than networks that bid.
+    weights: the model's arrays by name. job: plain data of the job that trained the model. folder:
+    the model's folder, for error messages. Raises UserError for a damaged network, and for a
+    network with wrong numbers of inputs or outputs.
     """
     names = network_bidder.OUTPUT_WIDTHS
     calls, imps = (load_network(weights, name, job, folder) for name in names)
@@ -36,10 +37,10 @@ def load_networks(
 def load_network(
     weights: Mapping[str, Array], name: str, job: Mapping[str, Any], folder: str
 ) -> BiddingNetwork | None:
-    """Load the network "calls" or "imps" of a stored model; None if the model lacks it.
+    """Load one network of a stored model; None if the model does not have it.
 
-    Raises UserError for a damaged network, or one with other inputs or outputs than networks that
-    bid.
+    name: `calls` for the call network or `imps` for the value network. The other arguments and
+    errors are as in `load_networks`.
     """
     start = f"{name}."
     own = {n.removeprefix(start): v for n, v in weights.items() if n.startswith(start)}
@@ -53,7 +54,7 @@ def load_network(
     try:
         return BiddingNetwork(own, section["activation"], section["bfloat16"])
     except (KeyError, TypeError):
-        raise UserError(f"{folder}/model.json is damaged: its network is no section") from None
+        raise UserError(f"{folder}/model.json is damaged: its network is not a mapping") from None
 
 
 def load_system(job: Mapping[str, Any], folder: str) -> System:
@@ -65,10 +66,10 @@ def load_system(job: Mapping[str, Any], folder: str) -> System:
 
 
 def check_system_version(versions: Mapping[str, str], system: System, taught: str) -> None:
-    """Raise UserError if the rules of a bidding system differ from those that a network learnt.
+    """Raise UserError if a bidding system's rules have changed since a network was trained.
 
-    versions: fingerprints of the rules by system, at the time of training. taught: the model or
-    run, named in the error. Other rules would change the features that the network sees.
+    Changed rules would change the network's input features. versions: fingerprints of the rules by
+    system, at the time of training. taught: description of the model or run for the error message.
     """
     if not isinstance(versions, Mapping) or versions.get(system.name) != loader.fingerprint(system):
         raise UserError(
@@ -79,18 +80,19 @@ def check_system_version(versions: Mapping[str, str], system: System, taught: st
 def job_value(job: Mapping[str, Any], folder: str, key: str) -> Any:
     """Return the value of a key in a stored model's job. Raises UserError if it is missing."""
     if key not in job:
-        raise UserError(f"{folder}/model.json is damaged, or of no bidder: it names no {key}")
+        raise UserError(f"{folder}/model.json is damaged, or not of a bidder: it has no {key}")
     return job[key]
 
 
 def answers(
     weights: Mapping[str, Array], job: Mapping[str, Any], folder: str
 ) -> ModelAnswers | None:
-    """Return how a stored bidding model answers observations; None without a bidding network.
+    """Return the function by which a stored bidding model answers observations.
 
-    With a call network: the probability of each call, after look-ahead with the value network if
-    there is one. With a value network alone: the expected IMPs of each legal call, NaN for other
-    calls. The other side bids by OPPONENTS_SYSTEM. Raises UserError for a damaged model.
+    With a call network, it returns the probability of each call, after look-ahead with the value
+    network if there is one. With only a value network, it returns the expected IMPs of each legal
+    call, NaN for other calls. Calls of the other side are interpreted by OPPONENTS_SYSTEM. Return
+    None if the model has no bidding network. Raises UserError for a damaged model.
     """
     calls, imps = load_networks(weights, job, folder)
     if calls is None and imps is None:

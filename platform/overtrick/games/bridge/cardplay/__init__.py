@@ -1,1 +1,1 @@
-"""Card play as a game (Mini-Bridge): kernels, rule-based defenders and state abstractions."""
+"""Bridge card play as a game (Mini-Bridge): kernels, rule-based defenders, state abstractions."""

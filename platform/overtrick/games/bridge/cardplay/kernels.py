@@ -1,9 +1,12 @@
-"""Compiled kernels of card play: tables, observations, moves, redeals and features.
+"""Compiled kernels of card play: initial states, moves, observations, redeals and features.
 
 Positions are relative to the declarer: 0 declarer, 1 left-hand defender, 2 dummy, 3 right-hand
-defender. A table is four arrays: `hand`, `played` and `trick` (4,), by position the cards held and
-the cards played, as sets of bits, and the card in the current trick, or NO_CARD; and `progress`
-(8,), with the columns named below. G tables have one more axis in front.
+defender. The state of one game is four arrays; the states of G games have one more axis in front:
+
+    hand      (4,) cards held by each position, as bit masks
+    played    (4,) cards played by each position, as bit masks
+    trick     (4,) card of each position in the current trick, or NO_CARD
+    progress  (8,) columns LED to NEEDED
 """
 
 from __future__ import annotations
@@ -16,25 +19,33 @@ from overtrick.games.bridge.cards import CARDS, TRICKS, hand_bits
 from overtrick.games.bridge.trick_rules import NO_CARD, beats, playable_cards
 
 LED, WINNING, TURN, CARDS_PLAYED, TRICKS_WON, VOIDS, STRAIN, NEEDED = range(8)
-"""Columns of `progress`: the card led, or NO_CARD; the position whose card wins the trick so far;
-the position to play; number of cards played; tricks won by the declaring side; known voids, with
-bit 4 * position + suit set where a position did not follow suit; strain; tricks needed."""
+"""Columns of `progress`:
+
+    LED           the card led to the current trick, or NO_CARD
+    WINNING       the position whose card wins the trick so far
+    TURN          the position to play
+    CARDS_PLAYED  number of cards played
+    TRICKS_WON    tricks won by the declaring side
+    VOIDS         known voids: bit 4 * position + suit is set if the position did not follow suit
+    STRAIN        strain of the contract
+    NEEDED        number of tricks needed for the contract
+"""
 PROGRESS_WIDTH = 8
 
 OBS_POSITION, OBS_STRAIN, OBS_NEEDED, OBS_WON, OBS_COUNT, OBS_OWN, OBS_SHOWN, OBS_TRICK = range(8)
 OBS_PLAYED, OBS_VOID = OBS_TRICK + 4, OBS_TRICK + 8
-"""First columns of the observation fields of MiniBridge; OBS_TRICK and OBS_PLAYED have four each,
-by position."""
+"""Columns of an observation of MiniBridge (see its docstring). OBS_TRICK and OBS_PLAYED are the
+first of four columns each, by position."""
 OBSERVATION_WIDTH = 16
 
 CARD_SET_COLUMNS = (OBS_OWN, OBS_SHOWN, *range(OBS_PLAYED, OBS_VOID))
-"""Observation columns that are sets of cards."""
+"""Observation columns that are bit masks of cards."""
 FEATURE_WIDTH = 4 + 5 + 5 + 16 + 4 + 1 + 12 + CARDS * (len(CARD_SET_COLUMNS) + 4 + 3)
 
 
 @njit(cache=True)
 def play_card(card, hand, played, trick, progress):  # type: ignore[no-untyped-def]
-    """Play a legal card at one table, in place."""
+    """Play a legal card in one game, in place."""
     position, bit = progress[TURN], np.int64(1) << card
     hand[position] ^= bit
     played[position] |= bit
@@ -57,7 +68,7 @@ def play_card(card, hand, played, trick, progress):  # type: ignore[no-untyped-d
 
 @njit(cache=True)
 def write_observation(hand, played, trick, progress, out):  # type: ignore[no-untyped-def]
-    """Write the observation of the position to play at one table into `out` (16,)."""
+    """Write the observation of the position to play in one game into `out` (16,)."""
     position = progress[TURN]
     out[OBS_POSITION], out[OBS_STRAIN] = position, progress[STRAIN]
     out[OBS_NEEDED], out[OBS_WON] = progress[NEEDED], progress[TRICKS_WON]
@@ -72,7 +83,10 @@ def write_observation(hand, played, trick, progress, out):  # type: ignore[no-un
 
 @njit(cache=True)
 def shown_position(position):  # type: ignore[no-untyped-def]
-    """Return the position whose open hand a position sees: declarer for dummy, else dummy."""
+    """Return the position whose hand is visible to `position` besides its own.
+
+    This is dummy, or the declarer if the position itself is dummy.
+    """
     return 0 if position == 2 else 2
 
 
@@ -88,7 +102,7 @@ def led_card(observation):  # type: ignore[no-untyped-def]
 def winning_position(observation):  # type: ignore[no-untyped-def]
     """Return the position whose card wins the current trick of one observation (K,) so far.
 
-    Before the lead the result has no meaning.
+    The result is meaningless before the lead.
     """
     position, place = observation[OBS_POSITION], observation[OBS_COUNT] % 4
     best = (position - place) % 4
@@ -102,7 +116,7 @@ def winning_position(observation):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def seen_cards(observation):  # type: ignore[no-untyped-def]
-    """Return the set of the cards that one observation (K,) shows: own, open and played cards."""
+    """Return the bit mask of all cards visible in one observation (K,): held, open or played."""
     seen = observation[OBS_OWN] | observation[OBS_SHOWN]
     for position in range(4):
         seen |= observation[OBS_PLAYED + position]
@@ -110,9 +124,9 @@ def seen_cards(observation):  # type: ignore[no-untyped-def]
 
 
 def initial_tables(deals: Deals) -> tuple[Array, Array, Array, Array]:
-    """Return hand, played and trick (G, 4) and progress (G, 8) before the opening lead.
+    """Return the states of games before the opening lead: `hand`, `played`, `trick`, `progress`.
 
-    deals: (G, 54) as MiniBridge has them. Cards with holder -1 count as played in tricks that the
+    deals: (G, 54) deals of MiniBridge. Cards with holder -1 count as played, in tricks that the
     declaring side did not win.
     """
     hand = hand_bits(deals[:, :CARDS])
@@ -126,7 +140,10 @@ def initial_tables(deals: Deals) -> tuple[Array, Array, Array, Array]:
 
 @njit(cache=True)
 def observe(games, hand, played, trick, progress):  # type: ignore[no-untyped-def]
-    """Return observations (R, K) and legal cards (R, 52) of the positions to play in games (R,)."""
+    """Return observations (R, K) and legal cards (R, 52) of the positions to play.
+
+    games: (R,) games that are not over. The other arguments are the states of all games.
+    """
     observation = np.empty((len(games), OBSERVATION_WIDTH), np.int64)
     for row in range(len(games)):
         game = games[row]
@@ -137,7 +154,7 @@ def observe(games, hand, played, trick, progress):  # type: ignore[no-untyped-de
 
 @njit(cache=True)
 def legal_cards(observation):  # type: ignore[no-untyped-def]
-    """Return (R, 52) bool: the legal cards at each observation (R, K)."""
+    """Return the legal cards (R, 52) bool at each observation (R, K)."""
     legal = np.empty((len(observation), CARDS), np.bool_)
     for row in range(len(observation)):
         write_cards(
@@ -148,7 +165,7 @@ def legal_cards(observation):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def write_cards(cards, out):  # type: ignore[no-untyped-def]
-    """Write a set of cards into `out` (52,) as zeros and ones."""
+    """Write a bit mask of cards into `out` (52,) as zeros and ones."""
     for card in range(CARDS):
         out[card] = cards >> card & 1
 
@@ -157,7 +174,7 @@ def write_cards(cards, out):  # type: ignore[no-untyped-def]
 def advance(games, cards, hand, played, trick, progress):  # type: ignore[no-untyped-def]
     """Play one card in each of the games (R,), in place, and return NO_CARD.
 
-    If a card is illegal, change nothing and return the first such row.
+    If a card is illegal, change nothing and return the row of the first illegal card.
     """
     for row in range(len(games)):
         game, card = games[row], cards[row]
@@ -173,9 +190,9 @@ def advance(games, cards, hand, played, trick, progress):  # type: ignore[no-unt
 
 @njit(cache=True)
 def resume(observation, deals, hand, played, trick, progress):  # type: ignore[no-untyped-def]
-    """Write the R tables at observations (R, K), with the hidden cards as in deals (R, 54).
+    """Write the states of R games at observations (R, K), with hidden cards from deals (R, 54).
 
-    hand, played, trick (R, 4) and progress (R, 8) are written to.
+    hand, played, trick: (R, 4) outputs. progress: (R, 8) output.
     """
     for row in range(len(observation)):
         seen = observation[row]
@@ -193,11 +210,12 @@ def resume(observation, deals, hand, played, trick, progress):  # type: ignore[n
 
 @njit(cache=True)
 def redeal(observation, deals, rng):  # type: ignore[no-untyped-def]
-    """Write a random holder of each card into columns 0 to 51 of deals (R, 54).
+    """Sample the hidden cards of observations (R, K) and write all holders to deals (R, 54).
 
-    The cards that an observation (R, K) does not show go to the hidden hands, uniformly among the
-    deals without a card in a known void. Once dummy is open only two hands are hidden: a card in a
-    void of one goes to the other, and the remaining cards are dealt at random.
+    The sample is uniform among the deals in which no hand holds a card of a suit in which it is
+    known to be void. Once dummy is open only two hands are hidden: a card that one hand cannot hold
+    goes to the other hand, and the remaining cards are dealt at random. Columns 52 and 53 of
+    `deals` stay unchanged.
     """
     hidden = np.empty(CARDS, np.int64)
     room = np.empty(4, np.int64)
@@ -216,9 +234,10 @@ def redeal(observation, deals, rng):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _place_seen(observation, deal, hidden, room):  # type: ignore[no-untyped-def]
-    """Write the holders of the cards that one observation (K,) shows; return how many are hidden.
+    """Write the holders of the visible cards of one observation (K,) into `deal`.
 
-    hidden (52,) receives the hidden cards; room (4,), how many of them each position holds.
+    hidden: (52,) output, the hidden cards. room: (4,) output, the number of hidden cards of each
+    position. Return the number of hidden cards.
     """
     position, unknown = observation[OBS_POSITION], 0
     room[:] = TRICKS
@@ -242,9 +261,10 @@ def _place_seen(observation, deal, hidden, room):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def _place_forced(voids, deal, hidden, room):  # type: ignore[no-untyped-def]
-    """Write the holders of the hidden cards that only one hand can have; return how many are left.
+    """Write the holders of the hidden cards that only one hand can hold into `deal`.
 
-    The cards left are moved to the front of `hidden`.
+    Move the other hidden cards to the front of `hidden` and return their number. Reduce `room` (4,)
+    by the cards placed.
     """
     free = 0
     for card in hidden:
@@ -264,7 +284,7 @@ def _place_forced(voids, deal, hidden, room):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def features(observation):  # type: ignore[no-untyped-def]
-    """Return (R, FEATURE_WIDTH) float32, as the docstring of MiniBridge.features lists them."""
+    """Return the network inputs (R, FEATURE_WIDTH) float32 listed in `MiniBridge.features`."""
     out = np.zeros((len(observation), FEATURE_WIDTH), np.float32)
     for row in range(len(observation)):
         seen, numbers = observation[row], out[row]
@@ -297,10 +317,10 @@ def features(observation):  # type: ignore[no-untyped-def]
 def _write_winners(observation, best, counts, cards):  # type: ignore[no-untyped-def]
     """Write the features of suit lengths and of winning cards of one observation (K,).
 
-    best: the card that wins the trick so far, or NO_CARD. counts (12,): by suit the numbers of own,
-    shown and unseen cards as shares of 13. cards (156,): 52 each for the unseen cards, the own or
-    shown cards that no unseen card of the suit beats, and the own cards that would win the trick so
-    far.
+    best: the card that wins the trick so far, or NO_CARD.
+    counts: (12,) output, by suit: number of own, visible and unseen cards, divided by 13.
+    cards: (156,) output, 52 numbers each for: unseen cards; own and visible cards that are higher
+        than all unseen cards of the suit; own cards that would win the trick so far.
     """
     seen = seen_cards(observation)
     for suit in range(4):

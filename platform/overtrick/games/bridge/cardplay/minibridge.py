@@ -1,7 +1,7 @@
-"""Mini-Bridge as a game: the play of the cards in a contract that the deal itself decides.
+"""Mini-Bridge as a game: card play in a contract that is computed from the deal, without auction.
 
-Positions are relative to the declarer: 0 declares, 1 leads to the first trick, 2 is dummy, 3 is the
-other defender (Hadjur 2018, section 4.3).
+Positions are relative to the declarer: 0 is the declarer, 1 leads to the first trick, 2 is dummy, 3
+is the other defender (Hadjur 2018, section 4.3).
 """
 
 from __future__ import annotations
@@ -28,37 +28,50 @@ from overtrick.games.bridge.cards import (
 from overtrick.games.bridge.trick_rules import NO_CARD
 from overtrick.games.observation_checks import check_limits, check_rows
 
-ALL_CARDS = (1 << CARDS) - 1  # as a set
+ALL_CARDS = (1 << CARDS) - 1  # bit mask
 POSITIONS = ("declarer", "left", "dummy", "right")
 SCORINGS = {"made": "contract", "tricks": "trick", "report": "point", "duplicate": "point"}
-"""Units by scoring. Payoffs of the declaring side: made, 1 for a contract made and -1 otherwise;
-tricks, those above the contract, plus one if it is made; report and duplicate, points as in
-`scoring`, undoubled and not vulnerable."""
+"""Unit of payoffs by scoring. Payoffs of the declaring side:
+
+    made       1 for a contract made, otherwise -1
+    tricks     tricks won minus tricks needed, plus 1 if the contract is made
+    report     points of `scoring.minibridge_points`
+    duplicate  points of `scoring.duplicate_points`, undoubled and not vulnerable
+"""
 
 
 @dataclass(slots=True)
 class MiniBridgeState:
-    """G tables of card play, by position, as the docstring of `kernels` describes them."""
+    """State of G games of card play, described in the docstring of `kernels`."""
 
-    hand: Array  # (G, 4) sets of cards held
-    played: Array  # (G, 4) sets of cards played
-    trick: Array  # (G, 4) cards in the current trick, or NO_CARD
-    progress: Array  # (G, 8)
+    hand: Array  # (G, 4) cards held by each position, as bit masks
+    played: Array  # (G, 4) cards played by each position, as bit masks
+    trick: Array  # (G, 4) card of each position in the current trick, or NO_CARD
+    progress: Array  # (G, 8) columns LED to NEEDED of `kernels`
 
 
 class MiniBridge:
-    """Card play as a game of two seats, the declaring side and the defence, or of four seats.
+    """Card play as a game for two seats (the declaring side and the defence) or four seats.
 
-    A seat of two hands decides for each hand by what that hand may see: a defender sees its own
-    cards and, after the first lead, dummy's; the declaring side sees both its hands.
+    A seat with two hands chooses each card by the observation of the hand that plays it. A defender
+    sees its own cards and, after the first lead, dummy's cards. The declaring side sees both its
+    hands. A deal has 54 columns: the position that holds each card, the strain, and the number of
+    tricks needed.
 
-    strain: notrump; or trump, where a pair with eight cards of a suit plays in it. scoring: made,
-    tricks, report or duplicate, as SCORINGS says. seats: 2 or 4. A deal has 54 columns: the
-    position that holds each card, the strain, and the number of tricks needed.
+    strain: `notrump`; or `trump`, where a pair with eight cards of a suit plays in this suit.
+    scoring: a name in SCORINGS.
+    seats: 2 or 4.
 
-    Observation fields: position; strain; tricks needed; tricks won by the declaring side; number of
-    cards played; own cards; cards of the open hand; the card of each position in the current trick,
-    or -1; the cards that each position has played; known voids by position and suit.
+    Observation fields (cards are bit masks):
+
+        0        position to play
+        1        strain
+        2, 3     tricks needed; tricks won by the declaring side
+        4        number of cards played
+        5, 6     own cards; cards of the other visible hand
+        7 - 10   card of each position in the current trick, or -1
+        11 - 14  cards that each position has played
+        15       known voids by position and suit, as bits
     """
 
     name = "minibridge"
@@ -86,9 +99,9 @@ class MiniBridge:
         self.seats = seats
 
     def deal(self, games: int, rng: Generator) -> Deals:
-        """Draw deals (G, 54) uniformly among those in which one pair has more points."""
+        """Sample deals (G, 54) uniformly among the deals in which one pair has more points."""
         deals = np.empty((0, CARDS + 2), np.int8)
-        while len(deals) < games:  # one deal in eight has 20 points on both sides
+        while len(deals) < games:  # in one deal of eight, both sides have 20 points
             holder = random_deals(games - len(deals) + 16, rng)
             contract = minibridge_contract.decide_contracts(holder, self.trumps)
             declared = contract.declarer != minibridge_contract.NO_DECLARER
@@ -98,9 +111,9 @@ class MiniBridge:
         return deals[:games]
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
-        """Sample the hidden hands of each observation again and return deals (R, 54).
+        """Sample deals (R, 54): the hidden cards of each observation are dealt again.
 
-        All hands that fit the cards played and the known voids are equally likely.
+        All deals that are consistent with the cards played and the known voids are equally likely.
         """
         observation = observations.observation
         deals = np.empty((len(observation), CARDS + 2), np.int8)
@@ -109,11 +122,11 @@ class MiniBridge:
         return deals
 
     def start(self, deals: Deals) -> MiniBridgeState:
-        """Return the tables of deals (G, 54) before the opening lead."""
+        """Return the state of G games before the opening lead, for deals (G, 54)."""
         return MiniBridgeState(*kernels.initial_tables(deals))
 
     def resume(self, observations: Observations, deals: Deals) -> MiniBridgeState:
-        """Return R tables at the rows' decisions, with the hidden cards as in deals (R, 54)."""
+        """Return a state of R games at the rows' decisions; deals: (R, 54) with hidden cards."""
         hand, played, trick = np.empty((3, len(observations), 4), np.int64)
         progress = np.empty((len(observations), kernels.PROGRESS_WIDTH), np.int64)
         kernels.resume(observations.observation, deals, hand, played, trick, progress)
@@ -125,15 +138,15 @@ class MiniBridge:
         return self._rows(game, *kernels.observe(game, *_arrays(state)))
 
     def _rows(self, game: Array, observation: Array, legal: Array) -> Observations:
-        """Return rows of the seats that play the observed positions."""
+        """Return observations (R, K) as rows of the seats that play the observed positions."""
         seat = observation[:, kernels.OBS_POSITION] % self.seats
         return Observations(game, seat, observation, legal, None)
 
     def validated_observations(self, observation: Array) -> Observations:
-        """Rebuild the decision rows of observations (R, K).
+        """Validate raw observations (R, K) and derive their seats and legal cards.
 
-        Raises UserError for the first row that no position can observe, as far as a single
-        observation shows.
+        Raises UserError for the first row with a contradiction. Only contradictions within the row
+        are found, so a row that passes may still be unreachable in play.
         """
         card, cards = (-1, CARDS - 1), (0, ALL_CARDS)
         check_limits(self.observation_fields, observation, {
@@ -156,9 +169,9 @@ class MiniBridge:
         )
 
     def step(self, state: MiniBridgeState, observations: Observations, action: Array) -> Array:
-        """Play one card a row, and return (G, S) points, paid with the last card.
+        """Play one card for each row and return the points (G, S), gained with the last card.
 
-        Raises ValueError for an illegal card, before anything has changed.
+        Raises ValueError for an illegal card, before the state is changed.
         """
         wrong = kernels.advance(observations.game, action, *_arrays(state))
         if wrong != NO_CARD:
@@ -172,7 +185,7 @@ class MiniBridge:
         return points
 
     def payoffs(self, strain: Array, needed: Array, won: Array) -> Array:
-        """Return (G,) payoffs of the declaring side from strains, tricks needed and tricks won."""
+        """Return the declaring side's payoffs (G,) from strains, tricks needed and tricks won."""
         above = won - needed
         if self.scoring == "report":
             return scoring.minibridge_points(needed - 6, strain, won)
@@ -185,25 +198,31 @@ class MiniBridge:
 
     @property
     def lowest_payoff(self) -> float:
-        """The lowest payoff of a seat in any contract."""
+        """Return the lowest payoff of a seat in any contract."""
         strain, needed, won = np.indices((len(STRAINS), TRICKS + 1, TRICKS + 1)).reshape(3, -1)
         some = needed > 6
         return float(-np.abs(self.payoffs(strain[some], needed[some], won[some])).max())
 
     def features(self, observations: Observations) -> Array:
-        """Return (R, 723) float32 network inputs.
+        """Return the network inputs (R, 723) float32.
 
-        0-3 position; 4-8 strain; 9-13 in 13ths: tricks needed, won, over, still needed, and minus
-        the tricks left that may be lost; 14-29 known voids by position and suit; 30-33 place in the
-        trick; 34 own side is winning the trick; 35-46 by suit, in 13ths: own, shown and unseen
-        cards; then 52 numbers each for the cards own, shown, played by each position (6 sets), in
-        the trick by position (4), unseen, own or shown with no unseen card above, and own cards
-        that would win the trick so far.
+        0 - 3    position, one-hot
+        4 - 8    strain, one-hot
+        9 - 13   divided by 13: tricks needed, tricks won, finished tricks, tricks still needed,
+                 minus the remaining tricks that the declaring side can afford to lose
+        14 - 29  known voids by position and suit
+        30 - 33  place in the trick, one-hot
+        34       whether the own side is winning the trick
+        35 - 46  by suit, divided by 13: number of own, visible and unseen cards
+        47 -     52 numbers for each of these 13 sets of cards: own cards; cards of the other
+                 visible hand; cards played by each position (4 sets); card of each position in
+                 the trick (4 sets); unseen cards; own or visible cards higher than all unseen
+                 cards of the suit; own cards that would win the trick so far
         """
         return kernels.features(observations.observation)
 
     def state_keys(self, representation: str) -> Callable[[Observations], Array]:
-        """Return the state abstraction of a name: a function from rows to table keys.
+        """Return the state abstraction with this name: a function from Observations to table keys.
 
         Raises UserError for an unknown name.
         """
@@ -215,29 +234,32 @@ class MiniBridge:
     def combined_policy(
         self, players: Mapping[str, BehaviouralPolicy], others: BehaviouralPolicy
     ) -> BehaviouralPolicy:
-        """Return one policy of all positions: players by position name, `others` where missing.
+        """Return a policy that acts by `players[position]`, or by `others` if there is no such key.
 
-        The player of `declarer` also plays dummy; the defenders are `left` and `right`.
+        Positions are `declarer` (whose player also plays dummy), `left` and `right`.
         """
         declarer = players.get("declarer", others)
         by = (declarer, players.get("left", others), declarer, players.get("right", others))
         return PolicyByPosition(dict(enumerate(by)))
 
     def canonical_observations(self, observations: Observations) -> tuple[Observations, Array]:
-        """Return the rows with suits in canonical order, and (R, 52) each card's original card."""
+        """Return the rows with suits in canonical order, and each card's original card (R, 52).
+
+        The second array is indexed by canonical card.
+        """
         return suit_canonical.canonical_observations(observations)
 
     def canonical_policy(self, policy: BehaviouralPolicy) -> BehaviouralPolicy:
-        """Wrap a policy of canonical observations as a policy of the game's own observations."""
+        """Return a policy on the game's observations from a policy on canonical observations."""
         return suit_canonical.CanonicalPolicy(policy)
 
     def hand(self, observations: Observations) -> Array:
-        """Return (R,) str: the cards of the position to play, spades first."""
+        """Return the cards (R,) str of the position to play, spades first."""
         own = observations.observation[:, kernels.OBS_OWN]
         return np.array([format_hand(int(cards)) for cards in own])
 
     def describe(self, observation: Array) -> str:
-        """Describe one observation (K,): position, hand, contract, and the cards in the trick."""
+        """Return one observation (K,) as text: position, hand, contract and current trick."""
         field = dict(zip(self.observation_fields, observation.tolist(), strict=True))
         contract = f"{field['needed'] - 6}{STRAINS[field['strain']]}"
         cards = ((who, field[f"trick_{who}"]) for who in POSITIONS)

@@ -1,4 +1,4 @@
-"""Contracts of Mini-Bridge: declarer, strain and tricks needed, decided by the deal itself."""
+"""Contracts of Mini-Bridge: compute declarer, strain and tricks needed from a deal."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from overtrick.games.bridge.cards import (
 )
 
 EVEN_POINTS = 20
-"""Honour points of both pairs in a deal that is not played."""
+"""Honour points of each pair in a deal without a contract."""
 MIN_FIT = 8
-"""The fewest cards of a suit that a pair must hold together to play in it."""
+"""Lowest number of cards of a suit that a pair needs to play in this suit."""
 
 IN_NOTRUMP = {21: 7, 23: 8, 25: 9, 27: 10, 29: 11, 33: 12, 37: 13}
 IN_TRUMPS = {21: 7, 23: 9, 25: 10, 27: 11, 31: 12, 37: 13}
-"""Tricks needed, by the lowest honour points of the pair (Hadjur 2018, Table 4.1)."""
+"""Number of tricks needed, by the lowest honour points for it (Hadjur 2018, Table 4.1)."""
 
 LONG_FIT, WITH_LONG_FIT = 9, 8
 """With at least LONG_FIT trumps, a pair with 21 or 22 points needs WITH_LONG_FIT tricks."""
@@ -36,15 +36,15 @@ class MiniBridgeContract(NamedTuple):
 
     declarer: Array  # (G,) seat; NO_DECLARER where both pairs have 20 points
     strain: Array  # (G,)
-    needed: Array  # (G,) tricks
+    needed: Array  # (G,) number of tricks needed
 
 
 def decide_contracts(holder: Array, trumps: bool) -> MiniBridgeContract:
-    """Return the contract of each deal (G, 52), with seat 0 as the dealer.
+    """Compute the contracts of deals (G, 52), with seat 0 as the dealer.
 
-    The pair with more honour points declares, and within it the hand with more; if equal, the hand
-    nearer to the dealer. With trumps, the pair's longest suit of at least 8 cards is trumps; if
-    equal, the suit with more honour points, then the higher one.
+    The pair with more honour points declares. Its hand with more honour points is the declarer; if
+    equal, the hand nearer to the dealer. If `trumps` is true, the pair's longest suit of at least 8
+    cards is trumps; of equally long suits, the suit with more honour points, then the higher suit.
     """
     games = np.arange(len(holder))
     held = honour_points(holder)
@@ -66,7 +66,10 @@ def decide_contracts(holder: Array, trumps: bool) -> MiniBridgeContract:
 
 
 def _best_fit(holder: Array, pair: Array) -> tuple[Array, Array]:
-    """Return (G,) the cards that each pair (G,) holds of its best suit, and (G,) that suit."""
+    """Return the number of cards (G,) of each pair in its best suit, and the suit (G,).
+
+    pair: (G,) 0 for seats 0 and 2, 1 for seats 1 and 3.
+    """
     games, suits = np.arange(len(holder)), len(SUITS)
     counts = suit_lengths(holder)
     both = (counts[:, :2] + counts[:, 2:])[games, pair]  # (G, suits)
@@ -77,7 +80,7 @@ def _best_fit(holder: Array, pair: Array) -> tuple[Array, Array]:
 
 
 def _by_points(table: dict[int, int]) -> Array:
-    """Return (41,) tricks needed by honour points; 0 below the lowest entry of the table."""
+    """Return the tricks needed (41,) by honour points; 0 below the table's lowest entry."""
     tricks = np.zeros(41, np.int64)
     for floor, needed in table.items():
         tricks[floor:] = needed

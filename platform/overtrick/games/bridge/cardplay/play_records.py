@@ -1,4 +1,4 @@
-"""Conversion between recorded card play (deals and cards in the order played) and trajectories."""
+"""Convert between recorded card play (deals, and cards in the order played) and trajectories."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from overtrick.games.bridge.trick_rules import playable_cards
 def decision_trajectories(
     deals: Deals, cards: Array, positions: tuple[int, ...], reward: Array
 ) -> Trajectories:
-    """Return the decisions of some positions in recorded games, as trajectories of one seat.
+    """Return the decisions of the given positions in recorded games, as trajectories of one seat.
 
-    deals: (G, 54). cards: (G, 52), or fewer in all games, in the order played; all must be legal.
-    positions: of the decisions to return. reward: (G,), the reward of every decision of a game.
+    deals: (G, 54). cards: (G, 52), or fewer columns, legal cards in the order played. positions:
+    the positions whose decisions are returned. reward: (G,) reward of every decision of a game.
     """
     games, each = len(deals), cards.shape[1] // 4 * len(positions)
     chosen = np.isin(np.arange(4), positions)
@@ -35,7 +35,7 @@ def decision_trajectories(
 
 
 def cards_in_play_order(batch: Trajectories) -> Array:
-    """Return (G, 52) int8 the cards in the order played, from trajectories of all positions."""
+    """Return the cards (G, 52) int8 in the order played, from trajectories of all positions."""
     cards = np.empty((batch.games, CARDS), np.int8)
     cards[batch.game, batch.observation[:, kernels.OBS_COUNT]] = batch.action
     return cards

@@ -1,4 +1,4 @@
-"""Complete games of card play in one compiled kernel, for rule-based and random players."""
+"""Play complete games of card play between rule-based or random players, in a compiled kernel."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from overtrick.games.bridge.cards import CARDS, draw_card
 from overtrick.games.bridge.trick_rules import NO_CARD, playable_cards
 
 PLAYERS = ("random", "rules")
-"""The players: uniform among legal cards, or by rule_defenders.RULES."""
+"""Names of players: `random` plays uniformly among legal cards, `rules` by rule_defenders.RULES."""
 
 
 def play_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tuple[Array, Array]:
     """Play games from the opening lead to the last card.
 
-    deals: (G, 54) as MiniBridge has them; or all with the same number of fewer cards, where the
-    missing cards have holder -1. declarer, defenders: the player of each side, of PLAYERS. Returns
-    the cards (G, 52), or fewer, int8 in the order played, and (G,) the tricks won by the declaring
-    side.
+    deals: (G, 54) deals of MiniBridge. Missing cards have holder -1; all deals must have the same
+    number of cards. declarer, defenders: the player of each side, a name in PLAYERS.
+
+    Return the cards (G, 52) int8, or fewer, in the order played, and the tricks (G,) won by the
+    declaring side.
     """
     by_rule = np.array([PLAYERS.index(declarer), PLAYERS.index(defenders)], np.int64)
     cards = np.empty((len(deals), (deals[0, :CARDS] >= 0).sum()), np.int8)
@@ -34,7 +35,10 @@ def play_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tup
 
 @njit(cache=True)
 def choose_card(observation, led, by_rule, rng):  # type: ignore[no-untyped-def]
-    """Return a card for one observation (K,): by the rules if by_rule, or else at random."""
+    """Choose a legal card at one observation (K,): by the rules if `by_rule`, else at random.
+
+    The choice is also random if no rule applies.
+    """
     if by_rule:
         card = rule_card(observation)
         if card != NO_CARD:

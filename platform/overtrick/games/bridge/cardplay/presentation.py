@@ -1,4 +1,4 @@
-"""Presentation of the Mini-Bridge game for people: hands as a diagram, and tricks."""
+"""Text presentation of the Mini-Bridge game: a diagram of the hands, and the tricks."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ UNSEEN = -1
 
 
 class CardPlayPresentation(Presentation):
-    """Mini-Bridge for people: the visible hands as a diagram, and the tricks."""
+    """Text presentation of Mini-Bridge: a diagram of the visible hands, and the tricks."""
 
     def seat_names(self) -> tuple[str, ...]:
-        """Return declarer and defence, or the numbers of four seats."""
+        """Return "declarer" and "defence", or the numbers of four seats."""
         return ("declarer", "defence") if self.game.seats == 2 else super().seat_names()
 
     def default_human_seat(self) -> int | None:
-        """Return the declarer's seat, which a person takes by custom."""
+        """Return the declarer's seat, the customary seat of a person."""
         return 0
 
     def describe_observation(
         self, observation: Array, played: PlayedActions, signs: bool = True
     ) -> str:
-        """Show one observation (K,): the visible hands and the tricks so far."""
+        """Return one observation (K,) as text: visible hands in a diagram, and tricks so far."""
         position, strain, needed, won = observation[: kernels.OBS_WON + 1].tolist()
         holder = np.full(CARDS, UNSEEN)
         shown = kernels.shown_position(position)
@@ -40,11 +40,11 @@ class CardPlayPresentation(Presentation):
         return "\n".join([diagram.deal_diagram(deal, signs), progress, *tricks])
 
     def describe_deal(self, deal: Array, played: PlayedActions, signs: bool = True) -> str:
-        """Show the deal (54,), all tricks and the result."""
+        """Return a diagram of the deal (54,), all tricks and the result, as text."""
         play = diagram.format_play(deal, action_array(played), signs)
         return f"{diagram.deal_diagram(deal, signs)}\n{play}"
 
 
 def held_cards(cards: int) -> Array:
-    """Return (52,): 0 for the cards of a bit set, UNSEEN for others."""
+    """Return holders (52,) of cards: 0 for the cards of a bit mask, UNSEEN for all others."""
     return np.where(np.int64(cards) >> np.arange(CARDS) & 1 == 1, 0, UNSEEN)

@@ -1,7 +1,7 @@
-"""Rule-based defenders of card play, by rules of thumb (Hadjur 2018, section 4.1).
+"""Rule-based defenders of card play, with rules of thumb from Hadjur 2018, section 4.1.
 
-A rule maps the situation of a defender to a card, or to NO_CARD if it does not apply. The first
-rule of `RULES` that applies decides.
+A rule is a function from the situation of a defender to a card, or to NO_CARD if it does not apply.
+The defender plays the card of the first rule in `RULES` that applies.
 """
 
 from __future__ import annotations
@@ -19,20 +19,25 @@ from overtrick.games.bridge.trick_rules import NO_CARD, beats, playable_cards
 from overtrick.policies.memoryless import MemorylessPolicy
 
 Rule = Callable[..., int]
-"""(hand, legal, place, led, best, dummy, strain) -> card. hand, legal: the sets of held cards and
-of legal ones. place: 0 for the leader of the trick to 3 for the last to play. led: the card led;
-best: the card that wins the trick so far. dummy: its cards if it has yet to play, else 0."""
+"""Function (hand, legal, place, led, best, dummy, strain) -> card. Arguments:
+
+    hand, legal  bit masks of the held cards and of the legal cards
+    place        place in the trick, from 0 (leader) to 3 (last to play)
+    led, best    the card led, and the card that wins the trick so far, or NO_CARD
+    dummy        dummy's cards if dummy has still to play to the trick, otherwise 0
+    strain       strain of the contract
+"""
 
 
 @njit(cache=True)
 def last_hand_takes_the_trick(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Last to play: play the cheapest card that wins the trick, even from partner."""
+    """Last to play: play the cheapest card that wins the trick, even if partner is winning it."""
     return _cheapest(legal, best, strain) if place == 3 else NO_CARD
 
 
 @njit(cache=True)
 def beaten_hand_plays_low(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """If no card of the suit led wins the trick, play the lowest one."""
+    """If no card of the suit led wins the trick, play the lowest card of the suit."""
     if place == 0 or not legal & _suit(led // TRICKS):
         return NO_CARD
     return _lowest(legal) if _cheapest(legal, best, strain) == NO_CARD else NO_CARD
@@ -46,9 +51,9 @@ def second_hand_plays_low(hand, legal, place, led, best, dummy, strain):  # type
 
 @njit(cache=True)
 def third_hand_plays_high(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Third to play: play the cheapest card above the best so far and all of dummy's cards.
+    """Third to play: play the cheapest card that beats the trick so far and dummy's cards.
 
-    If there is none, play the cheapest card that wins the trick so far.
+    If there is no such card, play the cheapest card that wins the trick so far.
     """
     if place != 2 or not legal & _suit(led // TRICKS):
         return NO_CARD
@@ -62,9 +67,9 @@ def third_hand_plays_high(hand, legal, place, led, best, dummy, strain):  # type
 
 @njit(cache=True)
 def leader_plays_the_top_of_a_sequence(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Leader: play the top of the best two honours in a row (ten or higher).
+    """Leader: play the higher card of the best pair of adjacent honours (ten or higher).
 
-    Of equal sequences choose the one in the longer suit.
+    Of equal pairs, choose the pair in the longer suit.
     """
     if place != 0:
         return NO_CARD
@@ -83,7 +88,7 @@ def leader_plays_the_top_of_a_sequence(hand, legal, place, led, best, dummy, str
 
 @njit(cache=True)
 def leader_plays_fourth_best(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Leader: play the fourth highest card of the longest suit, or its lowest if it has fewer."""
+    """Leader: play the fourth highest card of the longest suit, or its lowest if it is shorter."""
     if place != 0:
         return NO_CARD
     longest = 0
@@ -105,8 +110,8 @@ RULES: tuple[Rule, ...] = (
     leader_plays_the_top_of_a_sequence,
     leader_plays_fourth_best,
 )
-"""The rules in order of precedence. None applies to a hand that cannot follow suit, unless it plays
-last; it discards or ruffs at random."""
+"""The rules in order of precedence. No rule applies to a hand that cannot follow suit, unless it
+plays last; the hand then discards or ruffs at random."""
 
 
 @njit(cache=True)
@@ -116,7 +121,7 @@ def _suit(suit):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _lowest(cards):  # type: ignore[no-untyped-def]
-    """Return the card of lowest rank in a set; of equal ranks, the card of the lower suit."""
+    """Return the card of lowest rank in a bit mask, or NO_CARD; of equal ranks, the lower suit."""
     best = NO_CARD
     for card in range(CARDS):
         if cards >> card & 1 and (best == NO_CARD or card % TRICKS < best % TRICKS):
@@ -126,7 +131,7 @@ def _lowest(cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _highest(cards):  # type: ignore[no-untyped-def]
-    """Return the card of the highest number in a set, or NO_CARD if it is empty."""
+    """Return the card with the highest number in a bit mask, or NO_CARD if it is empty."""
     for card in range(CARDS - 1, -1, -1):
         if cards >> card & 1:
             return card
@@ -135,7 +140,7 @@ def _highest(cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _cheapest(cards, best, strain):  # type: ignore[no-untyped-def]
-    """Return the card of lowest rank in a set that beats the best card so far, or NO_CARD."""
+    """Return the lowest-ranked card in a bit mask that beats the card `best`, or NO_CARD."""
     able = np.int64(0)
     for card in range(CARDS):
         if cards >> card & 1 and beats(card, best, strain):
@@ -144,7 +149,7 @@ def _cheapest(cards, best, strain):  # type: ignore[no-untyped-def]
 
 
 def combine_rules(rules: tuple[Rule, ...]) -> Any:
-    """Return one compiled rule that answers as the first of the rules that applies."""
+    """Compile several rules to one rule, which returns the card of the first that applies."""
     first, *rest = rules
     if not rest:
         return first
@@ -165,13 +170,13 @@ ALL_RULES = combine_rules(RULES)
 
 @njit(cache=True)
 def rule_card(observation):  # type: ignore[no-untyped-def]
-    """Return the card that RULES choose at one observation (K,) of MiniBridge, or NO_CARD."""
+    """Return the card of the first rule that applies at an observation (K,), or NO_CARD."""
     return ALL_RULES(*_situation(observation))
 
 
 @njit(cache=True)
 def _situation(observation):  # type: ignore[no-untyped-def]
-    """Return the arguments of a rule for one observation (K,)."""
+    """Return the arguments to pass to a rule at one observation (K,)."""
     position, place = observation[kernels.OBS_POSITION], observation[kernels.OBS_COUNT] % 4
     led, best = kernels.led_card(observation), NO_CARD
     if place:
@@ -183,9 +188,10 @@ def _situation(observation):  # type: ignore[no-untyped-def]
 
 
 def rule_agreement(observations: Observations, action: Array) -> dict[str, tuple[int, int]]:
-    """Count by rule how often it applied to a real choice, and how often its card was played.
+    """Count for each rule how often it applied, and how often its card was played.
 
-    The player of each row may be of either side; the rules treat it as a defender. action: (R,).
+    Decisions with one legal card are not counted. The rows may belong to either side; the rules
+    treat every player as a defender. action: (R,) the cards played.
     """
     counts = {rule.__name__: [0, 0] for rule in RULES}
     assert observations.legal is not None
@@ -201,7 +207,7 @@ def rule_agreement(observations: Observations, action: Array) -> dict[str, tuple
 
 @njit(cache=True)
 def _write_probs(observation, probs):  # type: ignore[no-untyped-def]
-    """Write (R, 52) card probabilities: 1 for a rule's card, else uniform over legal cards."""
+    """Write action probabilities (R, 52): 1 for the rules' card, or uniform over legal cards."""
     for row in range(len(observation)):
         situation = _situation(observation[row])
         card, legal = ALL_RULES(*situation), situation[1]
@@ -213,23 +219,23 @@ def _write_probs(observation, probs):  # type: ignore[no-untyped-def]
 
 
 class RuleDefender(MemorylessPolicy):
-    """Policy of a defender that plays by RULES, and uniformly at random where none applies."""
+    """Policy of a defender that plays by RULES, and uniformly at random if no rule applies."""
 
     def probs(self, observations: Observations) -> Array:
-        """Return (R, 52) probabilities of the cards."""
+        """Return action probabilities (R, 52)."""
         probs = np.zeros((len(observations), CARDS))
         _write_probs(observations.observation, probs)
         return probs
 
 
 class PolicyByPosition(MemorylessPolicy):
-    """Policy of a side whose two hands are played by two policies, chosen by position."""
+    """Policy that acts by a different policy for each position of card play."""
 
     def __init__(self, by_position: Mapping[int, BehaviouralPolicy]) -> None:
         self.by_position = by_position
 
     def probs(self, observations: Observations) -> Array:
-        """Return (R, 52) probabilities of the cards, from the policy of each row's position."""
+        """Return action probabilities (R, 52) from the policy of each row's position."""
         probs = np.zeros((len(observations), CARDS))
         for position, policy in self.by_position.items():
             rows = np.flatnonzero(observations.observation[:, kernels.OBS_POSITION] == position)

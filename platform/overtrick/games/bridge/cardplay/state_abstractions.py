@@ -1,9 +1,9 @@
-"""State abstractions of card play, as keys for tables of action values (Hadjur 2018, section 4.2).
+"""State abstractions of card play: keys for tables of action values (Hadjur 2018, section 4.2).
 
-A key is a uint64 hash of all that an abstraction looks at; two different states collide once in
-2 ** 64 pairs. Most abstractions return one key a row, (R, 1), and every card is an action.
-`prospects` returns one key a card, (R, 52), 0 for illegal cards: the key describes the situation of
-the card, and playing it is the only action.
+A key is a uint64 hash of the parts of an observation that an abstraction keeps; two different
+states have the same key with probability 2 ** -64. Most abstractions return one key per row,
+(R, 1); the table then has a value for each of the 52 cards. `prospects` returns one key per legal
+card, (R, 52); the table then has one value for the key.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from overtrick.games.bridge.cards import CARDS, RANKS, SUIT_MASK, SUITS, TRICKS,
 from overtrick.games.bridge.trick_rules import NO_CARD, beats
 
 NEAR = 2
-"""The largest difference of rank between similar cards."""
+"""Largest difference in rank between similar cards."""
 
 
 def _cards_of_ranks(ranks: str) -> int:
-    """Return the set of all cards of some ranks."""
+    """Return the bit mask of all cards with the given ranks."""
     return sum(1 << (TRICKS * suit + RANKS.index(r)) for suit in range(len(SUITS)) for r in ranks)
 
 
 HELD_HONOURS, PLAYED_HONOURS = _cards_of_ranks("KA"), _cards_of_ranks("QKA")
-"""The cards that `known_hands` looks at in the visible hands, and in earlier tricks."""
+"""Bit masks of the cards that `known_hands` keeps in visible hands and in earlier tricks."""
 
 
 def similar_cards() -> tuple[Array, Array]:
-    """Return (52, 4) the cards similar to each card, and (52, 4) how many ranks away they are.
+    """Return the cards (52, 4) similar to each card, and their differences in rank (52, 4).
 
-    Similar cards are those of the same suit at most NEAR ranks away; -1 stands for a missing one.
+    Similar cards are cards of the same suit that differ by at most NEAR ranks. -1 marks a rank
+    outside the suit.
     """
     offset = np.array([-2, -1, 1, 2])
     rank = np.arange(CARDS)[:, None] % TRICKS + offset
@@ -45,7 +46,7 @@ def similar_cards() -> tuple[Array, Array]:
 
 @njit(cache=True)
 def _mix(key, word):  # type: ignore[no-untyped-def]
-    """Return the hash of a key and one more number (finaliser of MurmurHash3, Appleby 2011)."""
+    """Return the hash of a key and a number (finaliser of MurmurHash3, Appleby 2011)."""
     key = (key ^ np.uint64(word)) * np.uint64(0xFF51AFD7ED558CCD)
     key = (key ^ key >> np.uint64(33)) * np.uint64(0xC4CEB9FE1A85EC53)
     return key ^ key >> np.uint64(33)
@@ -123,7 +124,7 @@ def _prospects(observation, legal):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _winners(held, unseen):  # type: ignore[no-untyped-def]
-    """Return how many of the held cards of a suit are higher than all unseen ones."""
+    """Return the number of held cards of a suit that are higher than all unseen cards of it."""
     higher = 0
     for rank in range(TRICKS - 1, -1, -1):
         if unseen >> rank & 1:
@@ -133,32 +134,39 @@ def _winners(held, unseen):  # type: ignore[no-untyped-def]
 
 
 def full(observations: Observations) -> Array:
-    """Return (R, 1) uint64 keys of all observation fields."""
+    """Return keys (R, 1) uint64 that distinguish all observations."""
     return _full(observations.observation)
 
 
 def known_hands(observations: Observations) -> Array:
-    """Return (R, 1) uint64 keys of trick, honours in earlier tricks, and honours in visible hands.
+    """Return keys (R, 1) uint64 of the current trick, and of honours in earlier tricks and hands.
 
-    The current trick counts with all its cards; earlier tricks with queens, kings and aces; the
-    own and the open hand with kings and aces.
+    A key combines all cards of the current trick, the queens, kings and aces in earlier tricks, and
+    the kings and aces in the two visible hands.
     """
     return _honours(observations.observation, True)
 
 
 def unknown_hands(observations: Observations) -> Array:
-    """Return (R, 1) uint64 keys of the current trick and of the Q, K and A in earlier tricks."""
+    """Return keys (R, 1) uint64 of the current trick and of the Q, K and A in earlier tricks."""
     return _honours(observations.observation, False)
 
 
 def prospects(observations: Observations) -> Array:
-    """Return (R, 52) uint64 keys of the situation of each legal card, 0 for illegal cards.
+    """Return keys (R, 52) uint64 that describe each legal card's situation; 0 for illegal cards.
 
-    A key describes the place in the trick, the role of the card in it (leads, wins, follows, ruffs
-    or discards), whether the own side is winning it, and whether the open hand has played to it;
-    the number of unseen higher cards of the suit (to 3) and of own lower ones (to 2); the length of
-    the suit in the own hand (to 5), in the open hand (to 5) and unseen (to 6); and the number of
-    cards of each of the two hands that no unseen card beats (to 2).
+    A key combines these properties of the card and of its suit. Numbers are capped at the value in
+    brackets. The visible hand is dummy's, or the declarer's if dummy plays.
+
+    - the place in the trick
+    - the role of the card in the trick: lead, win, follow, ruff or discard
+    - whether the player's side is winning the trick
+    - whether the visible hand has already played to the trick
+    - the number of higher cards that are unseen [3]
+    - the number of lower cards in the player's hand [2]
+    - the length of the suit in the player's hand [5], in the visible hand [5], and unseen [6]
+    - the number of cards higher than all unseen cards, in the player's hand [2] and in the visible
+      hand [2]
     """
     return _prospects(observations.observation, observations.legal)
 
@@ -166,4 +174,4 @@ def prospects(observations: Observations) -> Array:
 REPRESENTATIONS: dict[str, Callable[[Observations], Array]] = {
     each.__name__: each for each in (full, known_hands, unknown_hands, prospects)
 }
-"""State abstractions by name: functions from rows to keys."""
+"""State abstractions by name: functions from Observations to keys."""

@@ -1,7 +1,7 @@
-"""Canonical order of suits for card play, so that equivalent decisions have equal observations.
+"""Reorder suits in observations of card play, so that equivalent decisions have equal observations.
 
-The suit led comes first. The other suits follow by the number of cards that the two visible hands
-have of them, then by the number of own cards.
+In the canonical order, the suit led comes first. The other suits are sorted by their number of
+cards in the two visible hands, then by their number of own cards, longest first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from overtrick.policies.memoryless import MemorylessPolicy
 
 
 def canonical_observations(observations: Observations) -> tuple[Observations, Array]:
-    """Return the rows with suits in canonical order, and (R, 52) each card's original card."""
+    """Return the rows with suits in canonical order, and each card's original card (R, 52).
+
+    The second array is indexed by canonical card.
+    """
     assert observations.legal is not None
     observation = observations.observation.copy()
     original = np.empty((len(observations), CARDS), np.int64)
@@ -29,7 +32,7 @@ def canonical_observations(observations: Observations) -> tuple[Observations, Ar
 
 
 def canonical_trajectories(batch: Trajectories) -> Trajectories:
-    """Return the same decisions of card play with suits in canonical order."""
+    """Return the same trajectories of card play with suits in canonical order."""
     observations, original = canonical_observations(batch.observations())
     return replace(
         batch,
@@ -41,13 +44,13 @@ def canonical_trajectories(batch: Trajectories) -> Trajectories:
 
 
 class CanonicalPolicy(MemorylessPolicy):
-    """A policy of canonical observations as a policy of the card-play game's own observations."""
+    """Policy on observations of card play, from a policy on canonical observations."""
 
     def __init__(self, policy: BehaviouralPolicy) -> None:
         self.policy = policy
 
     def probs(self, observations: Observations) -> Array:
-        """Return (R, 52) probabilities of the cards."""
+        """Return action probabilities (R, 52)."""
         canonical, original = canonical_observations(observations)
         probs = np.empty((len(observations), CARDS))
         np.put_along_axis(probs, original, self.policy.probs(canonical), axis=1)
@@ -56,9 +59,10 @@ class CanonicalPolicy(MemorylessPolicy):
 
 @njit(cache=True)
 def _reorder(observation, out, original):  # type: ignore[no-untyped-def]
-    """Write observations (R, K) in canonical order into `out`, a copy of them.
+    """Rewrite observations (R, K) with suits in canonical order.
 
-    original (R, 52) receives the original card of each canonical card.
+    out: (R, K) output, which must be a copy of the observations. original: (R, 52) output, the
+    original card of each canonical card.
     """
     rank = np.empty(4, np.int64)
     for row in range(len(observation)):
@@ -85,7 +89,7 @@ def _reorder(observation, out, original):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _rank_suits(observation, rank):  # type: ignore[no-untyped-def]
-    """Write the canonical number of each suit into `rank` (4,), from one observation (K,)."""
+    """Write each suit's place in the canonical order of one observation (K,) into `rank` (4,)."""
     key = np.empty(4, np.int64)
     for suit in range(4):
         own = count_cards(observation[kernels.OBS_OWN] >> (TRICKS * suit) & SUIT_MASK)

@@ -1,1 +1,1 @@
-"""Bridge boards as files: PBN, LIN, and the text rows of Zhang et al."""
+"""File formats for bridge boards: PBN, LIN, and the text rows of Zhang et al. 2022."""

@@ -1,7 +1,7 @@
-"""Board files in the exchange formats PBN and LIN, parsed and written by endplay.
+"""Load and save boards in the formats PBN and LIN, which the package endplay parses and writes.
 
-The card play is replayed by trick_rules: without a claim, endplay counts the tricks of a LIN file
-as if North led to every trick, and it fails on an unfinished play.
+Tricks are counted by trick_rules instead of endplay. For a LIN board without a claim, endplay
+counts tricks as if North led to every trick, and it fails on unfinished card play.
 """
 
 from __future__ import annotations
@@ -46,33 +46,33 @@ class Board:
     holder: Array  # (52,) int8 the seat that holds each card
     dealer: str  # N, E, S or W
     vulnerable: str  # None, NS, EW or All
-    auction: tuple[str, ...] = ()  # P X XX 1C .. 7N
-    contract: str | None = None  # as 4S, 3NX or 2HXX; Pass if all passed
-    declarer: str | None = None
-    play: tuple[int, ...] = ()  # the cards in the order played
-    tricks: int | None = None  # of the declaring side
-    number: int | None = None
+    auction: tuple[str, ...] = ()  # calls: P, X, XX, 1C to 7N
+    contract: str | None = None  # such as 4S, 3NX or 2HXX; Pass if all passed
+    declarer: str | None = None  # N, E, S or W
+    play: tuple[int, ...] = ()  # cards in the order played
+    tricks: int | None = None  # tricks of the declaring side
+    number: int | None = None  # number of the board
     systems: tuple[str, str] = ("", "")  # bidding systems of North-South and East-West, if known
-    kind: str = ""  # kind of players, as the file says: human, robot
+    kind: str = ""  # kind of players as in the file, such as human or robot
     table: Array | None = None  # (4, 5) int8 double-dummy tricks of N E S W in C D H S NT
 
     @property
     def strain(self) -> int:
-        """The index of the contract's strain."""
+        """Return the index of the contract's strain in CDHSN."""
         assert self.contract is not None
         return auction_rules.STRAIN_LETTERS.index(self.contract[1])
 
 
 @dataclass(frozen=True)
 class BoardFile:
-    """Boards of a file, and one message for each board that could not be read."""
+    """Valid boards of a file, and one error message for each board that could not be read."""
 
     boards: list[Board]
     problems: list[str]
 
 
 def load(path: Path) -> BoardFile:
-    """Load the boards of a .pbn or .lin file; report bad boards.
+    """Load the valid boards of a .pbn or .lin file, and an error message for each invalid board.
 
     Raises UserError if the file cannot be read or has no valid board.
     """
@@ -90,25 +90,25 @@ def load(path: Path) -> BoardFile:
             boards.append(_board(chunk, suffix))
         except UserError as error:
             problems.append(f"{where}: {error}")
-        except Exception as error:  # endplay raises many kinds at what it cannot read
+        except Exception as error:  # endplay raises many kinds of exceptions
             problems.append(f"{where}: it cannot be read ({type(error).__name__}: {error})")
     return board_file(path, boards, problems)
 
 
 def board_file(path: Path, boards: list[Board], problems: list[str]) -> BoardFile:
-    """Return the boards and problems of a file. Raises UserError if it has no valid board."""
+    """Return a BoardFile. Raises UserError if there is no valid board."""
     if problems and not boards:
-        raise UserError(f"{problems[0]}; no board of the file is sound")
+        raise UserError(f"{problems[0]}; the file has no valid board")
     if not boards:
         raise UserError(f"{path} holds no boards")
     return BoardFile(boards, problems)
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
-    """Save boards as PBN or LIN, by the file's ending.
+    """Save boards as PBN or LIN, by the file's ending, .pbn or .lin.
 
-    Raises UserError for another ending, and for a LIN board with a contract but without an auction:
-    LIN records the contract by its auction alone.
+    Raises UserError for another ending. Raises UserError for a LIN board with a contract but no
+    auction, because LIN records a contract only by its auction.
     """
     suffix = path.suffix.lower()
     if suffix not in (".pbn", ".lin"):
@@ -123,29 +123,29 @@ def save(path: Path, boards: Sequence[Board]) -> None:
 
 
 def validated(board: Board) -> Board:
-    """Validate a board and fill in the tricks of a play to the last card.
+    """Validate a board, and fill in its number of tricks if its card play is complete.
 
-    Raises UserError for an impossible auction, contract or number of tricks, a contract that the
-    auction does not reach, an illegal card, or tricks that the play contradicts.
+    Raises UserError for an impossible auction, contract or number of tricks, for a contract that
+    differs from the auction's, for an illegal card, and for tricks that differ from the card play.
     """
     if board.auction:
         _check_auction(board)
     if board.contract and not re.fullmatch(f"{PASSED_OUT}|[1-7][CDHSN]X{{0,2}}", board.contract):
-        raise UserError(f"'{board.contract}' is no contract")
+        raise UserError(f"'{board.contract}' is not a contract")
     if board.tricks is not None and not 0 <= board.tricks <= TRICKS:
         raise UserError(f"{board.tricks} tricks are recorded, but there are {TRICKS}")
     played = board.contract not in (None, PASSED_OUT)
     if played and board.declarer is None:
-        raise UserError(f"nobody declares {board.contract}")
+        raise UserError(f"{board.contract} has no declarer")
     if not played:
         if board.play or board.tricks is not None:
-            raise UserError("it was played, but in no contract")
+            raise UserError("there are cards or tricks, but no contract")
         return board
     return _replay_play(board) if board.play else board
 
 
 def _check_auction(board: Board) -> None:
-    """Raise UserError for an illegal auction, or one that does not reach the contract."""
+    """Raise UserError if the auction of a board is illegal or differs from its contract."""
     calls = auction_rules.parse_calls(" ".join(board.auction))
     auction_rules.check_auction(calls, done=board.contract is not None)
     if board.contract is None:
@@ -159,7 +159,10 @@ def _check_auction(board: Board) -> None:
 
 
 def _replay_play(board: Board) -> Board:
-    """Replay the card play of a board and fill in its tricks. Raises UserError."""
+    """Replay the card play of a board and fill in its number of tricks.
+
+    Raises UserError for an illegal card, or if the recorded tricks differ from the card play.
+    """
     cards = np.full((1, CARDS), NO_CARD)
     cards[0, : len(board.play)] = board.play
     leader = (SEATS.index(str(board.declarer)) + 1) % 4
@@ -178,7 +181,7 @@ def _replay_play(board: Board) -> Board:
 
 
 def _chunks(text: str, suffix: str) -> Iterator[tuple[int, str]]:
-    """Split a file into boards: yield the first line (from 1) and the text of each."""
+    """Split the text of a file into boards: yield each board's line number (from 1) and text."""
     last: dict[str, str] = {}
     start, lines = 1, list[str]()
     if suffix == ".lin":
@@ -204,7 +207,10 @@ def _chunks(text: str, suffix: str) -> Iterator[tuple[int, str]]:
 
 
 def _expand_repeated_tag(line: str, last: dict[str, str]) -> str:
-    """Replace # in a PBN line by the last value of its tag."""
+    """Replace the value "#" of a PBN tag by the tag's previous value.
+
+    last: the latest value of each tag, updated in place.
+    """
     if found := re.match(r'\[(\w+) "(.*)"\]', line):
         tag, value = found[1], found[2]
         last[tag] = last.get(tag, value) if value == "#" else value
@@ -213,14 +219,17 @@ def _expand_repeated_tag(line: str, last: dict[str, str]) -> str:
 
 
 def _board(chunk: str, suffix: str) -> Board:
-    """Parse the text of one board. Raises UserError, or any error of endplay."""
+    """Parse the text of one board. Raises UserError, or any exception of endplay.
+
+    suffix: .pbn or .lin.
+    """
     declarer_unknown = False
     if suffix == ".pbn":
         theirs = pbn.loads(chunk)[0]
         result = re.search(r'\[Result "(\d+)"\]', chunk)
         tricks, play = int(result[1]) if result else None, list(theirs.play)
         if dealer := re.search(r'\[Dealer "([NESW])"\]', chunk):
-            theirs.dealer = Player.find(dealer[1])  # endplay drops it where there is no contract
+            theirs.dealer = Player.find(dealer[1])  # endplay drops it if there is no contract
         if not theirs.auction and not re.search(r'\[Declarer "[NESW]"\]', chunk):
             declarer_unknown = True  # endplay assumes North
     else:
@@ -232,12 +241,12 @@ def _board(chunk: str, suffix: str) -> Board:
         theirs = lin.loads("pn|,,,|" + re.sub(r"(pn\|[^|]*\||pc\|\w\w\||mc\|\d+\|)", "", chunk))[0]
     calls = tuple(_call(bid) for bid in theirs.auction)
     if calls == ("P",) * 3 and re.search(r"^AP\b", chunk, re.MULTILINE):
-        calls += ("P",)  # endplay takes "all pass" for three of them, also where nobody has bid
+        calls += ("P",)  # endplay reads "all pass" as three passes, even if there is no bid
     contract, declarer = _contract(theirs)
     if contract is not None and declarer_unknown:
         declarer = None
     if theirs.dealer is None:
-        raise UserError("nobody deals")
+        raise UserError("the dealer is missing")
     return validated(
         Board(
             parse_deal(theirs.deal.to_pbn()),
@@ -254,7 +263,7 @@ def _board(chunk: str, suffix: str) -> Board:
 
 
 def _contract(theirs: endplay_types.Board) -> tuple[str | None, str | None]:
-    """Return the contract of an endplay board and its declarer."""
+    """Return the contract and the declarer of a board of endplay."""
     contract = theirs.contract
     if contract is None:
         return None, None
@@ -272,7 +281,7 @@ def _call(bid: Any) -> str:
 
 
 def _endplay_board(board: Board) -> endplay_types.Board:
-    """Convert a board for endplay."""
+    """Convert a board to endplay's Board."""
     contract = None
     if board.contract == PASSED_OUT:
         contract = Contract()

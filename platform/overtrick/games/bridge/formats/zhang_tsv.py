@@ -1,8 +1,9 @@
-"""Boards as tab-separated text, in the two formats of Zhang et al. 2022 (Tables 2 and 3).
+"""Load and save boards as tab-separated text, in the two formats of Zhang et al. 2022, Tables 2-3.
 
-The first line names the columns; each other line is a board. The second format has one column more,
-the double-dummy tricks. Vulnerability is None, NS, EW or All. The opener, who calls first, is N, E,
-S or W. A hand lists spades first, as Q94.KJ97.52.9763. The bid sequence is a complete auction.
+The first line names the columns; every other line is a board. Vulnerability is None, NS, EW or All.
+The opener, who makes the first call, is N, E, S or W. A hand lists spades first, such as
+Q94.KJ97.52.9763. The bid sequence is a complete auction. The second format has one more column, the
+double-dummy tricks.
 """
 
 from __future__ import annotations
@@ -23,34 +24,37 @@ COLUMNS = ("Vulnerability", "Opener", *HANDS, "Bid Sequence")
 WITH_TRICKS = (*COLUMNS, "Double dummy analysis")
 
 ORDER = np.ix_([0, 2, 1, 3], [4, 3, 2, 1, 0])
-"""Index that swaps the orders NESW, CDHSN of our tables and NSEW, NSHDC of the file."""
+"""Index that converts a trick table between our order (NESW, CDHSN) and the file's (NSEW, NSHDC).
+The same index works in both directions."""
 
 
 def format_trick_table(table: Array) -> str:
-    """Format double-dummy tricks (4, 5), by NESW and CDHSN, as 20 hexadecimal digits.
+    """Format double-dummy tricks (4, 5), by declarer NESW and strain CDHSN, as 20 hex digits.
 
-    In the text declarers are N, S, E, W and strains notrump, spades, hearts, diamonds, clubs.
+    In the text, declarers are in the order N, S, E, W, and strains in the order notrump, spades,
+    hearts, diamonds, clubs.
     """
     return "".join(f"{tricks:x}" for tricks in table[ORDER].ravel().tolist())
 
 
 def parse_trick_table(text: str) -> Array:
-    """Parse 20 hexadecimal digits as (4, 5) int8 double-dummy tricks, by NESW and CDHSN.
+    """Parse the text of `format_trick_table`; return tricks (4, 5) int8 by declarer and strain.
 
-    Raises UserError.
+    Raises UserError unless the text has 20 hexadecimal digits from 0 to d (13).
     """
     digits = text.lower()
     most = f"{TRICKS:x}"
     if len(digits) != 20 or any(each not in "0123456789abcdef" or each > most for each in digits):
-        raise UserError(f"'{text}' is no double-dummy analysis: 20 digits from 0 to {most}")
+        raise UserError(f"'{text}' is not a double-dummy analysis: 20 digits from 0 to {most}")
     table = np.array([int(each, 16) for each in digits], np.int8)
     return table.reshape(4, 5)[ORDER]
 
 
 def load(path: Path) -> BoardFile:
-    """Load boards, with their double-dummy tables if the file has them; report bad rows.
+    """Load the valid boards of a file, and an error message for each invalid row.
 
-    Raises UserError if the file cannot be read or has no valid row.
+    Boards have double-dummy tables if the file has them. Raises UserError if the file cannot be
+    read or has no valid row.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -62,8 +66,8 @@ def load(path: Path) -> BoardFile:
     if columns not in (COLUMNS, WITH_TRICKS):
         wanted = ", ".join(WITH_TRICKS[:-1])
         raise UserError(
-            f"{path}: line 1 must name the columns, parted by tabs: {wanted}, and, if there are "
-            f"tricks, {WITH_TRICKS[-1]}"
+            f"{path}: line 1 must name the columns, separated by tabs: {wanted}, and, if there "
+            f"are tricks, {WITH_TRICKS[-1]}"
         )
     boards: list[Board] = []
     problems: list[str] = []
@@ -78,10 +82,11 @@ def load(path: Path) -> BoardFile:
 
 
 def save(path: Path, boards: Sequence[Board], tables: Array | None = None) -> None:
-    """Save boards, with their double-dummy tricks (R, 4, 5) if given.
+    """Save boards to a file.
 
-    Raises UserError for a board without a complete auction, and unless tables has one table a
-    board.
+    tables: (R, 4, 5) double-dummy tricks of the boards, or None to save no tricks. Raises UserError
+    for a board without a complete auction, or if the number of tables differs from the number of
+    boards.
     """
     if tables is not None and len(tables) != len(boards):
         raise UserError(f"{path}: {len(boards)} boards with {len(tables)} tables of tricks")
@@ -100,7 +105,7 @@ def save(path: Path, boards: Sequence[Board], tables: Array | None = None) -> No
 
 
 def _parse_row(line: str, columns: tuple[str, ...]) -> Board:
-    """Parse one row. Raises UserError."""
+    """Parse one row of a file as a board. Raises UserError for an invalid row."""
     cells = [cell.strip() for cell in line.split("\t")]
     if len(cells) != len(columns):
         raise UserError(f"{len(cells)} columns, not {len(columns)}")
@@ -112,7 +117,7 @@ def _parse_row(line: str, columns: tuple[str, ...]) -> Board:
         raise UserError(f"the opener is N, E, S or W, not '{opener}'")
     for name, hand in zip(HANDS, hands, strict=True):
         if hand.count(".") != 3 or " " in hand:
-            raise UserError(f"{name}'s cards '{hand}' are no hand, such as Q94.KJ97.52.9763")
+            raise UserError(f"{name}'s cards '{hand}' are not a hand such as Q94.KJ97.52.9763")
     calls = auction_rules.parse_calls(bids)
     auction_rules.check_auction(calls)
     return Board(

@@ -239,7 +239,7 @@ def _parse_call(text: str) -> tuple[int, int]:
         return CALLS.index(text), 0
     how, _, strain = text.rpartition(" ")
     if how not in RELATIVE or strain not in tuple(STRAIN_LETTERS):
-        raise UserError(f"'{text}' is no call: write 1C to 7N, P, X, XX, or lowest S, jump S")
+        raise UserError(f"'{text}' is not a call: write 1C to 7N, P, X, XX, or lowest S, jump S")
     return STRAIN_LETTERS.index(strain), RELATIVE[how]
 
 
@@ -254,4 +254,4 @@ def _parse_kind(word: str) -> tuple[str, int]:
     if word in FLAGGED:
         return FLAGGED[word]
     near = nearest(word, [*STATUSES, *TYPES, *SLAMS, *(f"{key} S" for key in SUITED), *FLAGGED])
-    raise UserError(f"'{word}' is no kind of call: did you mean '{near}'?")
+    raise UserError(f"'{word}' is not a kind of call: did you mean '{near}'?")

@@ -131,7 +131,7 @@ def _parse_calls(word: str) -> int:
         elif one in GROUPS:
             mask |= GROUPS[one]
         else:
-            raise UserError(f"'{one}' is no call: write 1C to 7N, P, X, XX, {', '.join(GROUPS)}")
+            raise UserError(f"'{one}' is not a call: write 1C to 7N, P, X, XX, {', '.join(GROUPS)}")
     return mask
 
 
