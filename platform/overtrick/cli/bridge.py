@@ -109,7 +109,7 @@ def agreement(
     """Compute the share of recorded calls that a bidding system also makes.
 
     A second table checks the meanings that the system gives to calls. It shows how often a hand
-    fits the meanings of its calls so far, and how many values of high-card points these leave open.
+    fits the meanings of its calls so far, and how wide a range of high-card points they leave open.
     """
     from overtrick.datasets import board_files
     from overtrick.evaluation import system_agreement

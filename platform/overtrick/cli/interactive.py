@@ -130,8 +130,8 @@ class _AskAtTerminal:
 def parse_action(word: str, names: Sequence[str], meant: str, numbered: bool) -> int | str:
     """Return the index in `names` of the action that the person typed, or else a message to print.
 
-    `word`: the text as typed. `meant`: the same text in the game's own spelling. `numbered`: accept
-    the action's number, from 1.
+    `names`: the legal actions. `word`: the text as typed. `meant`: the same text, with a customary
+    word replaced by the game's own name. `numbered`: accept the action's number, from 1.
     """
     if not word:
         return 0 if len(names) == 1 else HELP
@@ -160,9 +160,9 @@ def _read_line(prompt: str) -> str | None:
 
 
 def _hint(table: HumanGame, observations: Observations) -> Table:
-    """Return a table of the actions at a one-row decision, with probabilities and values.
+    """Return the advice at a decision as a table: actions, probabilities and values.
 
-    Empty columns are left out.
+    `observations`: one row, the person's decision. Empty columns are left out.
     """
     advice = table.advise(observations)
     columns = {
@@ -178,10 +178,10 @@ def _hint(table: HumanGame, observations: Observations) -> Table:
 
 
 def _seat_number(table: HumanGame, asked: str | None) -> int | None:
-    """Return the index of the seat that the person asked for by number or name.
+    """Return the index of the person's seat; None: the person changes seats from game to game.
 
-    None, if the person asked for none, means that the seats change from game to game, unless the
-    game has a default seat. Raises UserError for an unknown seat.
+    `asked`: the number or name of a seat; None: the game's default. Raises UserError for an unknown
+    seat.
     """
     if asked is None:
         return table.presentation.default_human_seat()

@@ -77,8 +77,8 @@ def _play(
 ) -> tuple[dict[str, Any], bool]:
     """Play a match and print its result.
 
-    Returns the JSON values of the result, and False for a match of bidding. Raises UserError for an
-    option that does not apply to this kind of match.
+    Returns the JSON values of the result, and False for a match of bidding only, else True. Raises
+    UserError for an option that does not apply to this kind of match.
     """
     from overtrick.storage import game_records
 

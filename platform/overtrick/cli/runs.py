@@ -253,9 +253,10 @@ def keys(trainer: Annotated[str, Argument(help="A trainer, such as meta.")]) -> 
 def _job_or_run(
     command: str, job: Path | None, overrides: list[str] | None, resume: str | None
 ) -> tuple[Job, RunFolder | None]:
-    """Return the job of a job file and None, or the job of a run to resume and its folder.
+    """Return the job of a job file and None, or the job and the folder of a run to resume.
 
-    Raises UserError unless exactly one of `job` and `resume` is given.
+    Raises UserError unless exactly one of `job` and `resume` is given. `command`: the name of the
+    command that asks, for errors.
     """
     from overtrick.comparison.comparison_job import TABLES
     from overtrick.config.job_file import Job, load

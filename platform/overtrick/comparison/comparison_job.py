@@ -100,7 +100,7 @@ class ComparisonJob(BaseJob):
     """Row that is compared with the baselines."""
 
     variants: tuple[Name, ...] = ()
-    """Rows that are variants of `ours`, and so no baselines."""
+    """Rows that are variants of `ours`, and so not baselines."""
 
     paper: dict[Name, dict[Name, float]] = Field(default={})
     """Published payoffs, by row and column."""

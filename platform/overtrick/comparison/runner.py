@@ -158,9 +158,12 @@ def _load_player(table: ComparisonJob, entry: Entry, group: RunGroup) -> Any:
 def _row(_: Generator, common: Any, entry: Entry, player: Any, who: str, column: int) -> Row:
     """Evaluate one cell of the table: a method with one seed against one opponent.
 
-    The random numbers are the same as in an evaluation against all opponents. `common`: the game
-    and the evaluation budget. `player`: for a trained method, the result of `_load_player`. `who`:
-    the opponent. `column`: its index.
+    The random numbers are the same as in an evaluation against all opponents.
+
+    - `common`: the game and the evaluation budget.
+    - `entry`: the method with its seed.
+    - `player`: for a trained method, the result of `_load_player`.
+    - `who`, `column`: the opponent and its column.
     """
     game, budget = common
     rng, pool = generator(entry.seed, RngStream.EVALUATE), start_pool(0)

@@ -140,8 +140,8 @@ def _used_values(section: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 def in_training(table: ComparisonJob, job: Job) -> Job:
     """Return the job with the evaluation settings to use during training.
 
-    Its opponents are the held-out opponents that exist before any model is trained. If the table
-    asks for no learning curves (`evaluate.every` is None), training evaluates as little as
+    The held-out opponents are those that exist before any model of the table is trained. If the
+    table asks for no learning curves (`evaluate.every` is None), training evaluates as little as
     possible.
     """
     if not isinstance(job.evaluation, HeldOutEvaluation):

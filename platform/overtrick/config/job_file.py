@@ -51,7 +51,7 @@ FolderPath = Annotated[str, AfterValidator(lambda path: str(Path(path).absolute(
 ModelPath = Annotated[str, AfterValidator(locate.absolute_path)]
 """Folder of a model, or name or folder of its run; the job stores the absolute path."""
 Opponent = Annotated[str, AfterValidator(locate.absolute_if_path)]
-"""Name of a reference opponent, or a file, a run or the folder of a model, stored as absolute
+"""Reference opponent by name, or a file, a run or the folder of a model. The job stores an absolute
 path."""
 
 # Sections have no use for BaseModel.register, an ABC method: a key may have that name.
@@ -72,7 +72,7 @@ class UnusedKeys(NamedTuple):
 
 
 class UnusedKeysError(ValueError):
-    """A key was set that has no effect, by a rule of its section."""
+    """A key was set although, by a rule of its section, it has no effect."""
 
     def __init__(self, section: Section, rule: UnusedKeys, keys: Sequence[str]) -> None:
         self.section, self.rule, self.keys = section, rule, keys
@@ -216,7 +216,7 @@ class Track(Section):
     """MLflow tracking store: sqlite or http address; else MLFLOW_TRACKING_URI."""
 
     register: str | None = Field(default=None, pattern=NAMED)
-    """Name under which the model is registered in MLflow; none: it is not."""
+    """Name under which the model is registered in MLflow; none: do not register it."""
 
 
 class Videos(Section):
@@ -235,7 +235,7 @@ class BaseJob(Section):
     """Settings in every job file, both of a trainer and of a table of methods."""
 
     trainer: str
-    """Name of a trainer, or table."""
+    """Name of a trainer, or `table` for a comparison table."""
 
     game: GameChoice
     """A name, or {name: ..., option: ...}."""

@@ -31,7 +31,7 @@ METHODS_OF = {
     "perturbation_interval": ("pbt",),
     "quantile_fraction": ("pbt",),
 }
-"""Methods that read an option of the search; other options are read by all methods."""
+"""For each option of the search, the methods that use it; all methods use other options."""
 RESAMPLE_PROBABILITY = 0.25  # of a perturbed value, as in Ray Tune
 PERTURBATION_FACTORS = (0.8, 1.2)  # of a number that is not resampled (Jaderberg 2017, 4.1.1)
 
@@ -114,23 +114,23 @@ class Search(BaseModel):
     population based training."""
 
     trials: Annotated[int, Field(ge=1)] | None = None
-    """Draws, each combined with every value of a grid."""
+    """Number of random draws; each is combined with every combination of grid values."""
 
     metric: str | None = None
     """Metric by which trials are compared during training; -NAME if smaller is better; none: the
     trainer's score."""
 
     grace_period: Annotated[int, Field(ge=1)] | None = None
-    """Iterations before asha may stop a trial."""
+    """asha: iterations before a trial may be stopped."""
 
     reduction_factor: int = Field(default=3, ge=2)
-    """Of this many trials at a rung of asha about one continues."""
+    """asha: about one of this many trials continues after a rung."""
 
     perturbation_interval: Annotated[int, Field(ge=1)] | None = None
-    """Iterations between copies of better trials by pbt."""
+    """pbt: iterations in a round; after it the worst trials copy the best."""
 
     quantile_fraction: float = Field(default=0.25, gt=0, le=0.5)
-    """Share of the worst trials of pbt that copy one of as many best trials."""
+    """pbt: share of trials, the worst, that copy one of the same number of best trials."""
 
     @model_validator(mode="before")
     @classmethod

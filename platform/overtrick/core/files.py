@@ -29,10 +29,10 @@ def cache_folder() -> Path:
 def replacing(path: Path) -> Iterator[Path]:
     """Context manager that writes a file atomically.
 
-    Yields a temporary path in the same folder, and renames that file to `path` at the end of the
-    block; after an error the temporary file is deleted. A reader sees either the old file or the
-    complete new one. Several processes may write the same file at once; the last one wins. Raises
-    OSError, naming `path`, if the disk refuses.
+    Yields a temporary path in the same folder. At the end of the block that file is renamed to
+    `path`; after an error it is deleted. A reader sees either the old file or the complete new one.
+    Several processes may write the same file at once; the last one wins. Raises OSError, naming
+    `path`, if writing fails.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:

@@ -38,9 +38,9 @@ class ExplicitTreeGame(Protocol):
     def nodes(self, fits: Callable[[float, int], bool]) -> TreeNodes:
         """Return all nodes of the tree.
 
-        `fits`: called with the numbers V of nodes and N of information sets, returns whether such a
-        tree fits in memory. V may be a lower bound that is known before the tree is built. Raises
-        UserError if `fits` returns False.
+        `fits(V, N)`: returns whether a tree with V nodes and N information sets fits in memory. V
+        may be a lower bound that is known before the tree is built. Raises UserError if `fits`
+        returns False.
         """
 
 

@@ -43,7 +43,7 @@ class BiddingExamples:
     `folder`: has a folder of Parquet files for each split. `readers`: number of cluster CPUs that
     read files by Ray Data; with 0 this process reads. The batches are the same for any number of
     readers. Raises UserError if there are no examples, if they have features of another version, or
-    if they were not generated together.
+    if they were generated with different parameters.
     """
 
     def __init__(self, folder: str, split: str, readers: int = 0) -> None:

@@ -163,8 +163,8 @@ def _parts(
 ) -> Iterator[list[AnnotatedAuctions]]:
     """Yield the auctions of all files in batches, each grouped by bidding systems.
 
-    `problems`: receives a line for each invalid board, and for the boards of a file that cannot be
-    used.
+    `problems`: receives a line for each invalid board, and for each file the number of its boards
+    that cannot be used.
     """
     for number, name in enumerate(config.files):
         if config.solved:

@@ -1,4 +1,4 @@
-"""Generate boards that two bidding systems bid, solve them double dummy, and store them.
+"""Deal boards, let two bidding systems bid them, solve them double dummy, and store them.
 
 The Parquet file has a row for each board. It has the columns of recorded boards: dealer,
 vulnerability, deal (PBN), auction, system_ns, system_ew, contract, declarer. Further columns:

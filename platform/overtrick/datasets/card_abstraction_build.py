@@ -1,8 +1,9 @@
 """Generate the card abstraction of limit hold'em as a Parquet file.
 
-For each betting round, all holdings are evaluated by roll-outs and clustered into buckets by
-k-means. Then the transition probabilities between buckets are estimated from sampled deals. Each of
-these stages is computed in shards, see `chunked_build`.
+In each betting round, the strength of every holding (hole cards with the board) is estimated by
+roll-outs. The holdings are then clustered into buckets by k-means. Last, the transition
+probabilities between buckets are estimated from sampled deals. Each of these stages is computed in
+shards, see `chunked_build`.
 """
 
 from __future__ import annotations
@@ -206,7 +207,10 @@ def _roll_out(
     first: int,
     last: int,
 ) -> Columns:
-    """Estimate the strengths of holdings `first` to `last` - 1 of a round by roll-outs."""
+    """Estimate the strengths of holdings `first` to `last` - 1 of a round by roll-outs.
+
+    `part`, `place`: the number of the part, and of the shard in it; they seed the generator.
+    """
     rng = generator(common.seed, RngStream.INITIAL, round, part, place)
     return card_abstraction.roll_out(common, round, first, last, rng)
 
@@ -214,7 +218,10 @@ def _roll_out(
 def _deal(
     rng: Generator, common: Any, stage: int, part: int, place: int, first: int, last: int
 ) -> Columns:
-    """Count the bucket transitions in `last` - `first` sampled deals."""
+    """Count the bucket transitions in `last` - `first` sampled deals.
+
+    `part`, `place`: the number of the part, and of the shard in it; they seed the generator.
+    """
     parameters, buckets = common
     rng = generator(parameters.seed, RngStream.INITIAL, stage, part, place)
     return card_abstraction.count_transitions(parameters, buckets, last - first, rng)

@@ -106,11 +106,14 @@ def run_shards(
 ) -> Iterator[Columns]:  # fmt: skip
     """Compute the shards of one stage, store them in parts, and yield the columns of each part.
 
-    `work(rng, common, *shard)`: computes one shard as columns by name. It must not use `rng` but
-    make its own generator from the shard: `rng` depends on the shards that are still missing, and
-    so on interruptions. `join`: combines the columns of the `per_part` shards of a part. A part on
-    disk with the same `made_with` is not computed again. The files of the parts stay until the
-    caller deletes their folder. Raises UserError if that folder cannot be created.
+    - `work(rng, common, *shard)`: computes one shard as columns by name. It must not use `rng`,
+      which depends on interruptions; it derives its own generator from the shard.
+    - `per_part`: number of consecutive shards in a part.
+    - `join`: combines the columns of these shards.
+    - `kind`, `made_with`: the kind of the files, and the parameters that they depend on.
+
+    A part on disk with the same `made_with` is not computed again. The files of the parts stay
+    until the caller deletes their folder. Raises UserError if that folder cannot be created.
     """
     folder, made_with = create_parts_folder(out), {**made_with, "together": per_part}
     parts = [range(len(shards))[k : k + per_part] for k in range(0, len(shards), per_part)]

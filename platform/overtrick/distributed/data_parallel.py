@@ -76,8 +76,8 @@ class DataParallelTrainer:
     ) -> None:
         """Set up the trainer; the learners start at the first step.
 
-        `make`: builds the trainer of a learner. `iterations`: the last iteration. `learners`: their
-        number. `each`: the resources of a learner by kind, such as CPU.
+        `make`: builds the trainer of one learner. `iterations`: the last iteration. `learners`:
+        number of learners. `each`: the resources of one learner by kind, such as CPU.
         """
         self._begin = partial(_Team, make, iterations, learners, dict(each))
         self._team: _Team | None = None

@@ -161,9 +161,9 @@ class Cluster:
         return _exit_code(job)
 
     def _retry(self, ask: Callable[[], T]) -> T:
-        """Call a function until the cluster answers, and return the result.
+        """Call `ask` until the cluster answers, and return the result.
 
-        After MAX_OUTAGE seconds the UnreachableError is raised.
+        Raises UnreachableError after MAX_OUTAGE seconds.
         """
         deadline, warned = time.monotonic() + MAX_OUTAGE, False
         while True:
@@ -243,7 +243,7 @@ class Cluster:
 
 
 def redact(text: str) -> str:
-    """Replace the passwords and tokens in this machine's environment by stars."""
+    """Replace the passwords and tokens in this machine's environment with asterisks."""
     for name, value in os.environ.items():
         if SECRET.search(name) and len(value) >= 6:
             text = text.replace(value, "*" * 3)

@@ -121,10 +121,11 @@ def copies_that_fit(bundles: Bundles, machines: Bundles, most: int) -> int:
 
 
 def _fits(bundles: Bundles, machines: Bundles) -> bool | None:
-    """Return True if all bundles fit on the nodes at once, None if the search gives up.
+    """Return whether all bundles fit on the nodes at once; None if the search gives up.
 
-    Depth-first search places all bundles except the most frequent size, the largest first. The
-    bundles of the most frequent size are then counted into the remaining room.
+    A depth-first search places all bundles except those of the most frequent size, the largest
+    first. It then counts how many bundles of the most frequent size fit into the remaining
+    resources.
     """
     kinds = sorted({kind for bundle in bundles for kind in bundle})
     sizes = Counter(_amounts(bundle, kinds) for bundle in bundles)

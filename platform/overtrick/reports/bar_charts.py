@@ -37,8 +37,8 @@ def shares(panels: Mapping[str, Mapping[str, int]], columns: int = 2) -> Figure:
 def grouped_shares(rows: Sequence[Mapping[str, Any]], key: str, names: Sequence[str]) -> Figure:
     """Draw a group of bars for each row, one bar for each column of shares, in per cent.
 
-    `key`: the column that labels the rows. `names`: the columns to draw, each from 0 to 1. A share
-    of None has no bar.
+    `key`: the column that labels the rows. `names`: the columns to draw, with shares from 0 to 1. A
+    share of None has no bar.
     """
     figure = Figure(figsize=(max(5.5, 0.8 * len(rows)), 3.6), layout="constrained")
     axis = figure.subplots()

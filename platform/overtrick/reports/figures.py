@@ -50,9 +50,9 @@ def learning_curve(history: Sequence[tuple[int, Mapping[str, float]]], unit: str
 def convergence(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
     """Draw the exploitability of each solver by iteration, with the slopes of known rates.
 
-    The rate 1 / sqrt(T) bounds every CFR variant (Zinkevich et al. 2007, theorem 4; Lanctot et al.
-    2009; Tammelin et al. 2015; Brown and Sandholm 2019). CFR+ and discounted CFR often approach 1 /
-    T.
+    The rate 1/sqrt(T) bounds every CFR variant (Zinkevich et al. 2007, theorem 4; Lanctot et al.
+    2009; Tammelin et al. 2015; Brown and Sandholm 2019). CFR+ and discounted CFR often approach
+    1/T.
     """
     figure, (axis,) = _panels(1)
     start = gap_name("", unit)
@@ -233,7 +233,7 @@ def learning_figures(
 
 
 def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
-    """Draw the payoff of an adapting model by exploitability, a chart for each held-out opponent.
+    """Plot payoff against exploitability of an adapting model, a chart for each held-out opponent.
 
     Each point is one exploitability bound. The line above the points is the best payoff that any
     strategy of that exploitability reaches.

@@ -102,8 +102,8 @@ def counting(console: Console, name: str, total: int) -> Iterator[Callable[[int]
 def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
     """Context manager that shows the progress of work in stages.
 
-    Yields a function to call with the name of the stage, its finished parts, and its total of
-    parts.
+    Yields a function to call with the name of the stage, the number of finished parts, and the
+    number of all parts.
     """
     began = last = time.monotonic()
     with Progress(*_columns(), console=console, disable=not console.is_terminal) as bar:

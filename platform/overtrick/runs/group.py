@@ -107,8 +107,8 @@ class RunGroup:
     def close(self, status: str) -> None:
         """Send the final status of the group and of each child run to MLflow.
 
-        If the disk refuses one of them, the others are still sent. `status`: MLflow's status of the
-        group.
+        If a write to disk fails for one of them, the others are still sent. `status`: MLflow's
+        status of the group.
         """
         with ExitStack() as stack:
             for child in reversed(self.children):

@@ -104,7 +104,7 @@ class Trial(tune.Trainable):
         self.trainer.load(read_state(Path(checkpoint)))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Continue with another job in the same process, which saves the start of a new one."""
+        """Switch to another job in the same process, to save the start of a new process."""
         self.trainer.close()
         self.setup(new_config)
         return True

@@ -64,10 +64,10 @@ def listener(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Liste
 
 
 def save_video(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
-    """Write a video of one game of the model in a trainer's state, before any adaptation.
+    """Write a video of one game played by the model in `state`, before any adaptation.
 
-    The opponent is `videos.opponent`. Does nothing if the job asks for no videos. If the rendering
-    fails, a warning is logged.
+    `state`: a trainer's state. The opponent is `videos.opponent`. Does nothing if the job asks for
+    no videos. If the rendering fails, a warning is logged.
     """
     if job.videos.every is None:
         return

@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
 
 class Recorder:
-    """Wrapper of a game that records the deals and moves of the games played on it."""
+    """Wrapper of a game that records the deals, moves and payoffs of the games played on it."""
 
     def __init__(self, game: Any) -> None:
         self.game = game

@@ -104,7 +104,7 @@ class RunFolder:
         return mlflow_tracker.history(self.path)
 
     def read_job(self) -> dict[str, Any]:
-        """Return the content of the job file, not validated and with keys of its own version."""
+        """Return the content of the job file without validation or translation of old keys."""
         return dict(json.loads(self.job.read_text()))
 
     def checkpoints(self, trial: int = 0) -> TrialCheckpoints:
@@ -129,7 +129,7 @@ class TrialCheckpoints:
     def newest(self, most: int | None = None) -> Path | None:
         """Return the readable checkpoint with the most iterations; None if there is none.
 
-        `most`: ignore checkpoints of later iterations.
+        `most`: the largest iteration to consider; None: no limit.
         """
         best: tuple[int, Path] | None = None
         for file in self.folder.glob(f"tune-*/{trial_name(self.trial)}/checkpoint_*/{STATE}"):

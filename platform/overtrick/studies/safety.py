@@ -91,13 +91,13 @@ def _jobs_by_bound(
 def _safety_rows(
     jobs: Mapping[float | None, Job], tree: Tree, weights: Mapping[str, Array], pool: WorkerPool
 ) -> list[dict[str, Any]]:
-    """Return one row for each held-out opponent with the keys stranger, frontier and adapted.
+    """Return one row for each held-out opponent, with the keys stranger, frontier and adapted.
 
     - `stranger`: the opponent.
     - `frontier`: the points of `response_frontier`.
-    - `adapted`: for each bound, a dictionary with `bound`, and with `payoff`, `standard_error` and
-      `exploitability` of the model after its last adaptation step. Its key `most` is the best
-      payoff that any strategy of at most that exploitability reaches.
+    - `adapted`: for each bound, a dictionary about the model after its last adaptation step. Its
+      keys are `bound`, `payoff`, `standard_error`, `exploitability`, and `most`: the best payoff
+      that any strategy of at most that exploitability reaches.
 
     Payoffs are in points a game. Only the games of the adaptation are random.
     """

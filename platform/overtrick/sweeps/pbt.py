@@ -79,9 +79,10 @@ def train(
 
 
 def trial_schedule(rounds: Sequence[Round], trial: int, interval: int) -> list[dict[str, Any]]:
-    """Return the sequence of values that a trial used.
+    """Return the values that a trial used over time.
 
-    Each entry has the values, the iteration at which they began (`from`) and the copied trial.
+    Each entry has the values, the iteration from which they were used (`from`), and the trial that
+    was copied (`copied`).
     """
     return [
         {"from": number * interval, "copied": each[trial]["copied"], **each[trial]["values"]}

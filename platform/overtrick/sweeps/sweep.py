@@ -124,9 +124,9 @@ def trials_of(job: Job, source: str) -> list[tuple[TrialValues, Job]]:
 
 
 def _job_of(job: Job, source: str, chosen: TrialValues) -> Job:
-    """Return a copy of a job with the chosen values set at their dotted keys.
+    """Return a copy of a job with the values in `chosen` set at their dotted keys.
 
-    Raises UserError if the resulting job is invalid.
+    Raises UserError if the resulting job is invalid. `source`: names the job file in errors.
     """
     game = {"name": job.game.name, **job.game.options}
     content = job.model_dump(mode="json") | {"game": game, "search": {}}

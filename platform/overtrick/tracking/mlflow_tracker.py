@@ -26,7 +26,7 @@ from overtrick.core import RunError, UserError
 from overtrick.core.files import append_line, read_complete_lines, write_text
 from overtrick.tracking import model_versions, server_address
 
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # a dead server blocked 4 minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # or a dead server blocks 4 minutes
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
@@ -190,7 +190,7 @@ class Tracker:
         return time.monotonic() < self._deadline
 
     def _open(self) -> tuple[Any, str]:
-        """Connect to MLflow; return the client and the run's id, which stays after a restart."""
+        """Connect to MLflow; return the client and the run's id, which is created only once."""
         from mlflow.exceptions import MlflowException
 
         with server_address.sqlite_lock(self._uri):
