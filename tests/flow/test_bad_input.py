@@ -94,7 +94,7 @@ def write_job_file(folder: Path, text: str = JOB) -> str:
         ("game={name: leduc, fould: true}", "game 'leduc' has no option 'fould'"),
         ("game=holdem", "unknown opponent 'bluff' in holdem"),
         ("adaptation.gradient_estimator=privileged_critic", "adaptation.gradient_estimator "
-         "privileged_critic needs another critic than"),
+         "privileged_critic needs a critic that"),
         (
             "meta={objective: exact, outer_games: 5}",
             "meta.outer_games has no effect with meta.objective exact: leave it out, or set "
@@ -574,7 +574,7 @@ def test_a_full_disk_is_one_line_and_exit_code_1(
         ("evaluate.opponents=[cfr]", "unknown opponent 'cfr' in holdem"),
         (
             "population.action_std_scale=0.1",
-            "population.action_std_scale: holdem has single actions, without a",
+            "population.action_std_scale: holdem has discrete actions, without a",
         ),
         ("game.view=suits", "view must be cards or strength, not 'suits'"),
     ],

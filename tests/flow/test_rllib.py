@@ -505,11 +505,11 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
         ({"population": {"opponent_share": 0.1}}, "population.opponent_share has no effect"),
         (
             {"algorithm": "rllib/SAC", "ppo": {}},
-            "leduc has single actions: set algorithm to rllib/PPO, rllib/APPO or rllib/DQN",
+            "leduc has discrete actions: set algorithm to rllib/PPO, rllib/APPO or rllib/DQN",
         ),
         (
             {"game": "sumo", "algorithm": "rllib/DQN", "ppo": {}},
-            "sumo moves by real vectors: set algorithm to rllib/PPO, rllib/APPO or rllib/SAC",
+            "sumo has real vectors as actions: set algorithm to rllib/PPO, rllib/APPO or rllib/SAC",
         ),
         ({"algorithm": "rllib/TD3"}, "algorithm"),
         ({"population": {"opponents": ["nobody"]}}, "unknown opponent 'nobody'"),

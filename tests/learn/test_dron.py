@@ -198,5 +198,5 @@ def test_a_stored_model_is_judged_again_and_can_be_no_stranger(tmp_path):
     with pytest.raises(UserError, match="it must search, or observe its opponent"):
         model_files.policy(tmp_path / "watcher", two_seat_game(trainer.job.game)[0])
     fewer = {n: v[..., :-1] for n, v in trainer.model().items()}
-    with pytest.raises(UserError, match="the model has other layers than its job says"):
+    with pytest.raises(UserError, match="the layers of the model do not fit its job"):
         dron.DronTrainer.evaluate_model(trainer.job, fewer, LocalPool(), np.random.default_rng(0))

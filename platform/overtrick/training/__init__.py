@@ -1,1 +1,1 @@
-"""Trainers, a folder for each family: what is trained, against whom, and when it is measured."""
+"""Trainers, one folder for each family: training loops, their opponents and their evaluation."""

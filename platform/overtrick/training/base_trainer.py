@@ -1,6 +1,7 @@
 """Base class of all trainers: iterations, random generators, evaluation, checkpoints, registry.
 
-A trainer is its job section, `train_iteration`, `model`, `evaluate_model` and `@register`.
+A concrete trainer defines its job section, `train_iteration`, `model` and `evaluate_model`, and is
+registered by `@register`.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 
 Metrics = dict[str, float]
 Row = dict[str, Any]
-"""Row of a final table: values by column."""
+"""Row of a run's final table: its values by column name."""
 Rows = list[Row]
 History = Sequence[tuple[int, Mapping[str, float]]]
-"""Iterations, counted from 1, each with its metrics, in order."""
+"""Metrics of a run: for each iteration in order its number, counted from 1, and its metrics."""
 TableScore = Callable[[Rows], float]
-"""Score of a finished run from its final table; larger is better."""
+"""Function from a run's final table to its score; larger is better."""
 ProgressScore = Callable[[Mapping[str, float]], float | None]
-"""Score of one iteration from its metrics, larger is better; None without an evaluation."""
+"""Function from the metrics of one iteration to its score, larger is better.
+
+It returns None if the iteration had no evaluation.
+"""
 JobT = TypeVar("JobT", bound=Job)
 TrainerT = TypeVar("TrainerT", bound="type[BaseTrainer[Any]]")
 
@@ -44,8 +48,9 @@ class Report:
 class BaseTrainer(ABC, Generic[JobT]):
     """Base class of trainers; an instance is the training run of one job.
 
-    `iteration` counts finished iterations. Attributes named in `stateful` have `state()` and
-    `load()`; a checkpoint holds their arrays with these names as prefixes.
+    `iteration` counts finished iterations. `stateful` names the attributes that a checkpoint
+    contains. Each of them has `state()` and `load()`; its name is the prefix of its arrays in the
+    checkpoint.
     """
 
     stateful: ClassVar[tuple[str, ...]] = ("learner",)
@@ -60,7 +65,7 @@ class BaseTrainer(ABC, Generic[JobT]):
         """Train for one iteration and return its metrics.
 
         `rng`: generator of this iteration, derived from the job's seed and the iteration's number.
-        `progress`: share of all iterations finished before this one, from 0 to below 1.
+        `progress`: share of all iterations that were finished before this one, from 0 to below 1.
         """
 
     @abstractmethod
@@ -72,18 +77,18 @@ class BaseTrainer(ABC, Generic[JobT]):
     def evaluate_model(
         job: Any, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute the final table of a stored model of a job of this trainer.
+        """Compute the final table of a model that a job of this trainer has stored.
 
-        Raises UserError for the weights of another job.
+        Raises UserError if the weights do not fit the job.
         """
 
     @staticmethod
     @abstractmethod
     def validate(job: Any) -> None:
-        """Raise UserError for a job that would fail later, such as one with an unsuitable game."""
+        """Raise UserError for a job that would fail later, such as a job with an unsuitable game."""
 
     def step(self) -> Metrics:
-        """Train for one iteration, evaluate if it is due, and return the metrics of both.
+        """Train for one iteration, evaluate if an evaluation is due, and return all metrics.
 
         An evaluation is due every `evaluation_interval()` iterations and after the last one.
         """
@@ -117,26 +122,26 @@ class BaseTrainer(ABC, Generic[JobT]):
         return Report(rows, self.figures(history, rows))
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the figures of a finished run, by name."""
+        """Draw the figures of a finished run; return them by name."""
         return {}
 
     @staticmethod
     def sweep_figures(job: Any, groups: Mapping[str, Sequence[History]]) -> dict[str, Figure]:
-        """Draw figures of a sweep, by name, beside those that all sweeps have.
+        """Draw this trainer's additional figures of a sweep; return them by name.
 
         `groups`: histories of the trials that differ only by their seed, by the group's label.
         """
         return {}
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays on which the next iteration depends, by name, for a checkpoint."""
+        """Return the arrays of a checkpoint, by name: all that the next iteration depends on."""
         state = {"iteration": np.array(self.iteration)}
         for name in self.stateful:
             state |= prefixed(name, getattr(self, name).state())
         return state
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore a state, so that the next iteration gives the numbers it would have given."""
+        """Restore what `state` returned, so that the next iteration gives the same numbers."""
         self.iteration = int(state["iteration"])
         for name in self.stateful:
             getattr(self, name).load(unprefixed(name, state))
@@ -170,8 +175,8 @@ def register(
 ) -> Callable[[TrainerT], TrainerT]:
     """Return a class decorator that registers a trainer.
 
-    `name`: the trainer's name in job files. `table_score`, `progress_score`: see `TableScore` and
-    `ProgressScore`; without a progress score iterations cannot be compared.
+    `name`: the trainer's name in job files. `table_score` and `progress_score` are described at
+    `TableScore` and `ProgressScore`. Without a progress score, iterations cannot be compared.
     """
 
     def add(trainer: TrainerT) -> TrainerT:

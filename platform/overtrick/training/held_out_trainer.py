@@ -1,6 +1,7 @@
 """Base classes of trainers whose model is evaluated against held-out opponents.
 
-A subclass says what a stored model knows (`knowledge`) and how this meets an opponent (`adapt`).
+A subclass defines what is restored from a stored model (`knowledge`) and how it adapts to an
+opponent (`adapt`).
 """
 
 from __future__ import annotations
@@ -27,15 +28,14 @@ JobT = TypeVar("JobT", bound=Job)
 
 
 class HeldOutTrainer(BaseTrainer[JobT]):
-    """Base of trainers whose model adapts to held-out opponents in evaluation.
+    """Base class of trainers whose model adapts to held-out opponents in evaluation.
 
-    `game` and `tree` are those of the job; the tree is None if the game is too large for one.
-    `unit` is the unit of payoffs in evaluation. The section `evaluate` of the job names the
-    held-out opponents.
+    `game` and `tree` belong to the job; the tree is None if the game is too large for one. `unit`
+    is the unit of payoffs in evaluation. The job's section `evaluate` names the held-out opponents.
     """
 
     adapt: ClassVar[staticmethod[..., Any]]
-    """Adaptation to one opponent, of type `Adapt`: policies before and after each step."""
+    """Function of type `Adapt`: adapts to one opponent and returns the policies of each step."""
 
     def __init__(self, job: JobT, pool: WorkerPool) -> None:
         super().__init__(job, pool)
@@ -45,9 +45,11 @@ class HeldOutTrainer(BaseTrainer[JobT]):
     @staticmethod
     @abstractmethod
     def knowledge(job: Any, weights: Mapping[str, Array]) -> Any:
-        """Return the knowledge with which a stored model meets an opponent.
+        """Return what a stored model starts from when it adapts to a held-out opponent.
 
-        Raises UserError for the weights of another job.
+        The type depends on the trainer: for example weights, or weights with a prior over the
+        opponent's actions. It is the first argument `model` of `adapt`. Raises UserError if the
+        weights do not fit the job.
         """
 
     def evaluate(self) -> Metrics:
@@ -73,10 +75,10 @@ class HeldOutTrainer(BaseTrainer[JobT]):
 
 
 class UnadaptedTrainer(HeldOutTrainer[JobT]):
-    """Base of trainers whose model is a policy for all seats that never adapts.
+    """Base class of trainers whose model is a policy for all seats that never adapts.
 
-    Evaluation during training also measures the exploitability of the policy where the game has a
-    tree. `knowledge` returns the policy.
+    Where the game has a tree, evaluations during training also measure the policy's exploitability.
+    `knowledge` returns the policy.
     """
 
     adapt = staticmethod(without_adaptation)
@@ -84,7 +86,7 @@ class UnadaptedTrainer(HeldOutTrainer[JobT]):
     """Name of the policy in the metric of its exploitability."""
 
     def evaluate(self) -> Metrics:
-        """Return the exploitability of the policy and its payoffs against held-out opponents."""
+        """Return the policy's exploitability, and its payoffs against held-out opponents."""
         return self._exploitability() | super().evaluate()
 
     def _exploitability(self) -> Metrics:
@@ -96,7 +98,7 @@ class UnadaptedTrainer(HeldOutTrainer[JobT]):
         return {name: best_response.exploitability(self.tree, sigma)}
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the learning curve and, with a tree, the exploitability by iteration."""
+        """Draw the learning curve and, if the game has a tree, the exploitability by iteration."""
         return figures.learning_figures(
             history, self.policy_name, self.unit, self.game.unit, self.tree is not None
         )

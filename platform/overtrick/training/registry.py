@@ -1,4 +1,4 @@
-"""Registry of all trainers by name; importing it imports every module below `training`."""
+"""Registry of all trainers by name; importing it imports every module of `training`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Scores by which sweeps compare runs; larger is better.
 
-A table score reads the final table of a run. A progress score reads the metrics of one iteration
-and is None in an iteration without an evaluation.
+A table score is computed from the final table of a run. A progress score is computed from the
+metrics of one iteration; it is None if the iteration had no evaluation.
 """
 
 from __future__ import annotations
@@ -13,26 +13,32 @@ from overtrick.reports import metric_names
 from overtrick.training.base_trainer import ProgressScore, Rows
 
 IMPS_AGAINST_PRETRAINED = "imps_per_board"
-"""Metric of the IMPs per board won from the pretrained bidder."""
+"""Name of the metric: IMPs per board won against the pretrained bidder."""
 
 
 def table_mean(rows: Rows) -> float:
-    """Return the mean of the first row."""
+    """Return column `mean` of a final table's first row."""
     return float(rows[0]["mean"])
 
 
 def table_payoff(rows: Rows) -> float:
-    """Return the mean over held-out opponents of the payoff after the last adaptation step."""
+    """Return the payoff after the last adaptation step in a final table.
+
+    It is the mean over held-out opponents.
+    """
     return sum(float(row["steps"][-1]) for row in rows) / len(rows)
 
 
 def table_negative_exploitability(rows: Rows) -> float:
-    """Return minus the exploitability in the first row."""
+    """Return minus the exploitability in the first row of a final table."""
     return -float(rows[0]["exploitability"])
 
 
 def payoff(metrics: Mapping[str, float]) -> float | None:
-    """Return the mean over held-out opponents of the payoff after the last adaptation step."""
+    """Return the payoff after the last adaptation step among an iteration's metrics.
+
+    It is the mean over held-out opponents.
+    """
     last = metric_names.last_steps([(0, metrics)])
     payoffs = [
         value
@@ -44,13 +50,13 @@ def payoff(metrics: Mapping[str, float]) -> float | None:
 
 
 def negative_exploitability(metrics: Mapping[str, float]) -> float | None:
-    """Return minus the first exploitability among the metrics."""
+    """Return minus the first exploitability among an iteration's metrics."""
     gaps = (gap for name, gap in metrics.items() if name.startswith("exploitability"))
     return next((-gap for gap in gaps), None)
 
 
 def contracts_made(metrics: Mapping[str, float]) -> float | None:
-    """Return the mean share of contracts made, over the kinds of defenders."""
+    """Return the share of contracts made, averaged over the kinds of defenders."""
     shares = [value for name, value in metrics.items() if name.startswith(metric_names.MADE)]
     return mean(shares) if shares else None
 
@@ -63,11 +69,11 @@ def bidding_accuracy(metrics: Mapping[str, float]) -> float | None:
 
 
 def board_imps(metrics: Mapping[str, float]) -> float | None:
-    """Return the IMPs per board won from the pretrained bidder."""
+    """Return the IMPs per board won against the pretrained bidder."""
     return metrics.get(IMPS_AGAINST_PRETRAINED)
 
 
 def named(metric: str) -> ProgressScore:
-    """Return the score by one metric, or by its negative for the name "-METRIC"."""
+    """Return a score that reads one metric; for the name "-METRIC" it is minus the metric."""
     name, sign = metric.removeprefix("-"), -1.0 if metric.startswith("-") else 1.0
     return lambda metrics: sign * metrics[name] if name in metrics else None

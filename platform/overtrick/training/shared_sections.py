@@ -1,7 +1,7 @@
-"""Keys and sections of job files that several trainers share.
+"""Settings and sections of job files that several trainers share.
 
-A key is an annotated type that carries its limits and its description, so that a section names it
-in one line with a default of its own: `hidden: HiddenLayers = (64, 64)`.
+A setting is an annotated type that carries its limits and its description. A section then declares
+it in one line with a default of its own: `hidden: HiddenLayers = (64, 64)`.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ LogitBiasStd = Annotated[
     Field(
         ge=0,
         description="largest standard deviation of the last layer's biases in random networks: "
-        "preferences among actions, in logits, or mean moves",
+        "preferences among actions in logits, or means of continuous actions",
     ),
 ]
 ActionStdScale = Annotated[
     Positive,
     Field(
-        description="factor on the initial standard deviations of moves in random networks, for "
-        "games whose moves are real vectors"
+        description="factor on the initial standard deviations of actions in random networks, for "
+        "games whose actions are real vectors"
     ),
 ]
 
 
 class PolicyGradient(Section):
-    """Keys of a policy-gradient learner with a critic."""
+    """Settings of a policy-gradient learner with a critic."""
 
     hidden: HiddenLayers = (64, 64)
     discount: Discount = 1.0
@@ -66,13 +66,13 @@ class PolicyGradient(Section):
     critic_learning_rate: CriticLearningRate = 0.003
 
     def critic(self, game: Game, rng: Generator, privileged: bool) -> Critic:
-        """Make a critic of a game; a privileged one sees the whole deal."""
+        """Make a critic for a game; a privileged critic sees the whole deal."""
         size = network_sizes.privileged_input_size if privileged else network_sizes.input_size
         return Critic(size(game), self.hidden, rng, self.critic_learning_rate)
 
 
 class RandomNetworks(Section):
-    """Keys of random networks as opponents."""
+    """Settings of random networks as opponents."""
 
     head_init_scale: HeadInitScale = 1.0
     logit_bias_std: LogitBiasStd = 0.0
@@ -82,7 +82,8 @@ class RandomNetworks(Section):
     ) -> Weights:
         """Return the weights (count, ...) of random networks with layers of the given sizes.
 
-        `log_std`: logarithms of the standard deviations of moves, in games of real vectors.
+        `log_std`: logarithms of the standard deviations of continuous actions; None for discrete
+        actions.
         """
         return random_networks(
             sizes, count, self.head_init_scale, self.logit_bias_std, rng, log_std
@@ -90,7 +91,7 @@ class RandomNetworks(Section):
 
 
 class RandomOpponents(RandomNetworks):
-    """Keys of trainers that play against random networks drawn anew in each iteration."""
+    """Settings of trainers whose opponents are random networks, drawn anew in each iteration."""
 
     random_opponents: NewOpponents = 20
     head_init_scale: HeadInitScale = 2.0
@@ -98,13 +99,13 @@ class RandomOpponents(RandomNetworks):
 
 
 class RandomMembers(RandomNetworks):
-    """Keys of the random networks that a population starts with."""
+    """Settings of the random networks that a population starts with."""
 
     action_std_scale: ActionStdScale = 1.0
 
 
 class GeneticOperators(Section):
-    """Keys of selection and mutation (defaults: Wu et al. 2022, Table 1, column Leduc)."""
+    """Settings of selection and mutation (defaults: Wu et al. 2022, Table 1, column Leduc)."""
 
     elite_share: Fraction = 0.2
     """Share of members kept unchanged."""
@@ -113,29 +114,30 @@ class GeneticOperators(Section):
     """Probability that a member mutates."""
 
     mutation_strength: float = Field(default=0.1, ge=0)
-    """Standard deviation of mutation, as a multiple of a layer's root mean square."""
+    """Standard deviation of mutation, as a multiple of the root mean square of a layer's weights.
+    """
 
     def operators(self) -> EvolutionConfig:
-        """Return the configuration of the genetic operators."""
+        """Return these settings as a configuration of the genetic operators."""
         return EvolutionConfig(self.elite_share, self.mutation_rate, self.mutation_strength)
 
 
 class EpsilonGreedy(Section):
-    """Exploration by random actions, whose share changes linearly over the iterations."""
+    """Settings of epsilon-greedy exploration; epsilon changes linearly over the iterations."""
 
     epsilon: Fraction = 0.1
-    """Share of random actions at the start."""
+    """Probability of a random action at the start."""
 
     epsilon_end: Fraction = 0.0
-    """Share of random actions at the end."""
+    """Probability of a random action at the end."""
 
     def epsilon_at(self, progress: float) -> float:
-        """Return the share of random actions after a share of all iterations, from 0 to 1."""
+        """Return epsilon after a share `progress` (0 to 1) of all iterations."""
         return self.epsilon + progress * (self.epsilon_end - self.epsilon)
 
 
 class QLearning(EpsilonGreedy):
-    """Deep Q-learning from a replay buffer."""
+    """Settings of deep Q-learning from a replay buffer."""
 
     learning_rate: Positive = 0.001
     """Adam's learning rate at the start; it falls linearly to 0."""
@@ -143,25 +145,27 @@ class QLearning(EpsilonGreedy):
     gradient_steps: GradientSteps = 32
     batch_size: BatchSize = 256
     replay_capacity: Count = 200_000
-    """Newest decisions in the replay buffer."""
+    """Capacity of the replay buffer, in decisions."""
 
     target_update_interval: Count = 300
     """Gradient steps between updates of the target network."""
 
     discount: Discount = 1.0
     loss: Literal["huber", "squared"] = "squared"
-    """Huber is less sensitive to outliers, but estimates the median of the target rather than its
-    mean."""
+    """Loss of the value error. huber: less sensitive to outliers, but it estimates the median of
+    the target instead of its mean.
+    """
 
     double_q: bool = True
-    """Double Q-learning."""
+    """Use double Q-learning."""
 
     monte_carlo: bool = False
-    """Learn from the return of the rest of the game (Monte Carlo control), without bootstrapping;
-    target_update_interval and double_q then have no effect."""
+    """Use the return of the rest of the game as target (Monte Carlo control), without
+    bootstrapping; target_update_interval and double_q then have no effect.
+    """
 
     def config(self) -> dqn.DqnConfig:
-        """Return the configuration of the learner."""
+        """Return these settings as a configuration of the learner."""
         return dqn.DqnConfig(
             self.learning_rate, self.gradient_steps, self.batch_size, self.replay_capacity,
             self.target_update_interval, self.discount, self.loss,

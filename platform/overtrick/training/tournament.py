@@ -1,4 +1,7 @@
-"""Round robin of given players on duplicate boards: mean points and shares of games won."""
+"""Trainer tournament: round robin of given players on duplicate boards.
+
+The results are mean points and shares of games won.
+"""
 
 from __future__ import annotations
 
@@ -23,41 +26,41 @@ from overtrick.training.base_trainer import BaseTrainer, Metrics, Rows, register
 
 
 class PairResult(NamedTuple):
-    """Result of the first of two players: sums over duplicate boards, so that results add up."""
+    """Result of the first of two players, as sums over duplicate boards that can be added up."""
 
     boards: float  # number of boards, each played from both seats
-    points: float  # sum over boards of the mean points of both seats
+    points: float  # sum over boards of the player's mean points in both seats
     squares: float  # sum over boards of the squares of these means
     won: float  # games, two per board, in which the player gained points
-    lost: float
+    lost: float  # games in which the player lost points
 
     @property
     def mean(self) -> float:
-        """Return the mean points per game."""
+        """Mean points per game."""
         return self.points / self.boards
 
     @property
     def standard_error(self) -> float:
-        """Return the standard error of the mean; only boards are independent, not games."""
+        """Standard error of the mean; the two games of a board are not independent."""
         variance = self.squares / self.boards - self.mean**2
         return float(np.sqrt(max(variance, 0) / max(self.boards - 1, 1)))
 
 
 class Tournament(Section):
-    """Players, and boards of a round."""
+    """Settings: the players, and the number of boards in a round."""
 
     players: tuple[Opponent, ...]
-    """Reference opponents or runs by name, or folders of models."""
+    """Names of reference opponents or runs, or folders of models."""
 
     boards: Count = 10
-    """Boards per pair and iteration, each played from both seats."""
+    """Boards per pair and iteration; each board is played from both seats."""
 
     @field_validator("players")
     @classmethod
     def _names_differ(cls, players: tuple[str, ...]) -> tuple[str, ...]:
         labels = [opponent_label(name) for name in players]
         if len(labels) < 2 or len(set(labels)) < len(labels):
-            raise ValueError("two or more players with different names are needed")
+            raise ValueError("there must be two or more players, with different names")
         return players
 
 
@@ -71,7 +74,7 @@ class TournamentJob(Job):
 def play_duplicate_boards(
     game: Game, a: Policy, b: Policy, boards: int, rng: Generator
 ) -> PairResult:
-    """Play policy a against policy b on duplicate boards, each from both seats."""
+    """Play policy `a` against policy `b` on duplicate boards, each from both seats."""
     by_seat, mean = play_duplicate(game, a, b, boards, rng)
     wins, losses = (by_seat > 0).sum(), (by_seat < 0).sum()
     return PairResult(boards, mean.sum(), np.square(mean).sum(), float(wins), float(losses))
@@ -95,7 +98,7 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
         section = self.job.tournament
         shards = [(section.players[a], section.players[b]) for a, b in self.pairs]
         results = self.pool.map(_play_pair, (self.job.game, section.boards), shards, rng)
-        self.results = self.results + np.array(results)  # not in place: a state may hold it
+        self.results = self.results + np.array(results)  # not in place: a checkpoint may hold it
         unit = self.game.unit.replace(" ", "_")
         return {f"{opponent_label(r['player'])}/mean_{unit}": r["mean"] for r in self.rows()}
 
@@ -104,11 +107,11 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
         return {"results": self.results}
 
     def state(self) -> dict[str, Array]:
-        """Return the results of all pairs and the iteration, for a checkpoint."""
+        """Return the results of all pairs and the number of iterations, for a checkpoint."""
         return {**super().state(), "results": self.results}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the results of all pairs and the iteration."""
+        """Restore the results of all pairs and the number of iterations."""
         super().load(state)
         self.results = state["results"]
 
@@ -124,10 +127,10 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
     def evaluate_model(
         job: TournamentJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Return a row for each player, the best first.
+        """Return one table row for each player, best player first.
 
-        A row has the mean points per game, the share of games won, and the shares won from each
-        player in the order of the rows, with None for the player itself.
+        A row has the mean points per game, the share of games won, and the shares won against each
+        player in the order of the rows. The share against the player itself is None.
         """
         labels = [opponent_label(name) for name in job.tournament.players]
         one, other = np.array(list(combinations(range(len(labels)), 2))).T
@@ -153,7 +156,7 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
 
 
 def _play_pair(rng: Generator, common: Any, a: str, b: str) -> PairResult:
-    """Play the boards of a round between two players, by name."""
+    """Play one round's boards between two players, given by name."""
     choice, boards = common
     game, _ = two_seat_game(choice)
     one, other = cached_opponent(choice, a), cached_opponent(choice, b)

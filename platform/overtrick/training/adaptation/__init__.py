@@ -1,1 +1,1 @@
-"""Trainers of models that adapt to an opponent, and the opponents they are trained against."""
+"""Trainers of models that adapt to an opponent, and their training opponents."""

@@ -1,4 +1,4 @@
-"""Deep Q-learning with a network that reads statistics of the opponent: DRON (He et al. 2016).
+"""Trainer dron: deep Q-learning with a network that reads statistics of the opponent.
 
 | | He et al. 2016 | here |
 |---|---|---|
@@ -46,20 +46,20 @@ MODEL = "dron"  # prefix of the weights in a model
 
 
 class Dron(RandomOpponents):
-    """Network of a DRON, and the random opponents that it learns from."""
+    """Settings of a DRON's network, and of its random training opponents."""
 
     hidden: HiddenLayers = (64, 64)
     gate_hidden: tuple[Count, ...] = (64,)
-    """Units of each ReLU layer that sees the opponent's statistics."""
+    """Units of each ReLU layer of the gate, which reads the opponent's statistics."""
 
     experts: Count = 8
-    """K: experts that the gate weights."""
+    """Number K of experts that the gate weights."""
 
     adaptation_steps: int = Field(default=3, ge=0)
-    """Updates of an opponent's statistics in training."""
+    """Number of updates of an opponent's statistics in training."""
 
     games: Count = 200
-    """Games against an opponent before each update."""
+    """Games against an opponent before each update of its statistics."""
 
     opponent_hidden: tuple[Count, ...] = (64, 64)
     """Units of each ReLU layer of a random opponent."""
@@ -81,10 +81,10 @@ def adapt_by_statistics(
     choice: GameChoice,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """Observe an opponent and return the policies before and after each update of its statistics.
+    """Observe an opponent, and return the policies before and after each update of its statistics.
 
-    Each of the `section.repeats` repetitions plays greedily by its own statistics, which come from
-    its own games only.
+    There are `section.repeats` independent repetitions. Each repetition acts greedily, given the
+    statistics of its own games only. The statistics are updated after every `section.games` games.
     """
     game = _observable_game(choice)
     steps = play_adaptation_steps(
@@ -99,7 +99,7 @@ def adapt_by_statistics(
 
 @register("dron", DronJob, scores.table_payoff, scores.payoff)
 class DronTrainer(HeldOutTrainer[DronJob]):
-    """Trainer of a Q-network that depends on statistics of its opponent, by random opponents."""
+    """Trainer of a Q-network that reads statistics of its opponent, against random opponents."""
 
     adapt = staticmethod(adapt_by_statistics)
 
@@ -112,7 +112,7 @@ class DronTrainer(HeldOutTrainer[DronJob]):
         )
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play new random opponents for all adaptation steps, and learn from the games."""
+        """Play all adaptation steps against new random opponents, and train on the games."""
         new_rng, play_rng, learn_rng = rng.spawn(3)
         section, values = self.job.dron, self.job.values
         opponents = section.random_networks(self.sizes, section.random_opponents, new_rng)
@@ -139,13 +139,11 @@ class DronTrainer(HeldOutTrainer[DronJob]):
 
     @staticmethod
     def knowledge(job: DronJob, weights: Mapping[str, Array]) -> Weights:
-        """Return the weights of experts and gate. Raises UserError for a model of another job."""
+        """Return the weights of experts and gate. Raises UserError if they do not fit the job."""
         known = unprefixed(MODEL, weights)
         like = _initial_weights(job, np.random.default_rng(0))
         if {n: v.shape for n, v in known.items()} != {n: v.shape for n, v in like.items()}:
-            raise UserError(
-                "the model has other layers than its job says: train again or restore it"
-            )
+            raise UserError("the layers of the model do not fit its job: train again or restore it")
         return known
 
 
@@ -159,18 +157,21 @@ def _initial_weights(job: DronJob, rng: Generator) -> Weights:
 
 
 StepRollouts = tuple[Array, Trajectories, Array]
-"""Rollouts of one step against M opponents: their profiles (M, P), the learner's decisions, and its
-mean payoffs (M,)."""
+"""Rollouts of one adaptation step against M opponents.
+
+They are the opponents' profiles (M, P), the learner's decisions, and its mean payoffs (M,).
+"""
 
 
 def play_adaptation_steps(
     game: PublicSituations, weights: Weights, epsilon: float, opponents: Policy, members: int,
     games: int, steps: int, rng: Generator,
 ) -> Iterator[StepRollouts]:  # fmt: skip
-    """Play games against M opponents before and after each update of their statistics.
+    """Play games against M opponents, and update the opponents' statistics after each step.
 
-    `opponents`: seated for members * games games; opponent m plays games m * games up to (m + 1) *
-    games. The decisions carry the opponent's profile as the note OPPONENT.
+    Yields the rollouts of `steps` + 1 steps. `members` is M. `opponents` is one policy for all M
+    opponents: opponent m plays games m * `games` to (m + 1) * `games` - 1. The decisions have the
+    opponent's profile as the extra array OPPONENT.
     """
     counts = np.zeros((members, game.public_situations, game.actions or 0))
     for step_rng in rng.spawn(steps + 1):
@@ -194,9 +195,9 @@ def play_adaptation_steps(
 
 
 def _play_opponents(rng: Generator, common: Any, opponents: Weights) -> tuple[Trajectories, Array]:
-    """Return the learner's decisions of all steps against a shard of random opponents.
+    """Play all adaptation steps against some of the random opponents.
 
-    Returns also the mean payoffs (steps, M).
+    Returns the learner's decisions and its mean payoffs (steps, M).
     """
     choice, weights, epsilon, games, steps = common
     game = _observable_game(choice)
@@ -208,10 +209,10 @@ def _play_opponents(rng: Generator, common: Any, opponents: Weights) -> tuple[Tr
 
 
 def _observable_game(choice: GameChoice) -> Any:
-    """Return a two-seat game with public situations. Raises UserError for another game."""
+    """Return a two-seat game with public situations. Raises UserError for any other game."""
     game, _ = two_seat_game(choice)
     if not isinstance(game, PublicSituations):
         raise UserError(
-            f"{game.name} has no public situations in which an opponent's actions are counted"
+            f"{game.name} has no public situations, in which to count an opponent's actions"
         )
     return game

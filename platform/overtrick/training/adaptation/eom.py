@@ -1,7 +1,8 @@
-"""Explicit opponent modelling, the baseline "EOM" in Wu et al. 2022, tables 2 and 3.
+"""Trainer eom: explicit opponent modelling, the baseline "EOM" in Wu et al. 2022, tables 2 and 3.
 
-A policy and a prior are trained here. In evaluation an opponent model starts from the prior, is
-fitted to the observed decisions of a held-out opponent, and is responded to.
+Training produces a first policy and a prior: a network that predicts any opponent's actions. In
+evaluation an opponent model starts from the prior and is fitted to the observed decisions of a
+held-out opponent. The policy is then a response to this model.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from overtrick.training.adaptation.opponent_population import weight_shards
 from overtrick.training.base_trainer import Metrics, register
 from overtrick.training.held_out_trainer import HeldOutTrainer
 
-SHARD = 10  # random opponents per shard, whatever the number of workers
+SHARD = 10  # random opponents per shard, independent of the number of workers
 
 
 class Eom(shared_sections.PolicyGradient, shared_sections.RandomOpponents):
-    """First policy, prior of opponents' actions, and the random opponents that both learn from."""
+    """Settings of the first policy, the prior, and the random opponents that train both."""
 
     random_opponents: shared_sections.NewOpponents = 40
     games: Count = 50
@@ -67,10 +68,11 @@ class EomJob(Job):
 
 @register("eom", EomJob, scores.table_payoff, scores.payoff)
 class EomTrainer(HeldOutTrainer[EomJob]):
-    """Trainer of the first policy and of the prior of an explicit opponent model.
+    """Trainer of the first policy and the prior of explicit opponent modelling.
 
-    Each iteration plays new random opponents. The first policy, which plays the first games
-    against a held-out opponent, learns by PPO to win from them; the prior clones their behaviour.
+    Each iteration plays against new random opponents. PPO trains the first policy to win against
+    them. The prior clones their behaviour. The first policy plays the first games against a
+    held-out opponent.
     """
 
     stateful = ("learner", "prior")
@@ -92,7 +94,7 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         self.prior = Adam(initial_weights(self.sizes, rng, head=0.1), section.prior_learning_rate)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play new random opponents; learn to win from them, and clone their behaviour."""
+        """Play against new random opponents; train the policy to win and the prior to clone."""
         new_rng, play_rng, learn_rng, clone_rng = rng.spawn(4)
         section = self.job.eom
         opponents = section.random_networks(self.sizes, section.random_opponents, new_rng)
@@ -106,7 +108,7 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         return metrics
 
     def model(self) -> dict[str, Array]:
-        """Return the weights of the first policy, its critic, and the prior of opponents."""
+        """Return the weights of the first policy, of its critic, and of the prior."""
         state = self.prior.state()
         prior = {name: state[name] for name in self.prior.params}
         return {**self.learner.weights(), **prefixed("prior", prior)}
@@ -125,7 +127,7 @@ class EomTrainer(HeldOutTrainer[EomJob]):
 
     @staticmethod
     def knowledge(job: EomJob, weights: Mapping[str, Array]) -> EomKnowledge:
-        """Return the first policy, its critic and the prior of opponents."""
+        """Return the first policy, its critic and the prior."""
         policy, critic, prior = (
             unprefixed(role, weights) for role in ("policy", "critic", "prior")
         )
@@ -133,7 +135,7 @@ class EomTrainer(HeldOutTrainer[EomJob]):
 
 
 def _play(rng: Generator, common: Any, opponents: Weights) -> tuple[Trajectories, Trajectories]:
-    """Play the first policy against a shard of random opponents; return both sides' decisions."""
+    """Play the first policy against some of the random opponents; return both sides' decisions."""
     choice, theta, games = common
     game, _ = two_seat_game(choice)
     seat_rng, play_rng = rng.spawn(2)

@@ -1,7 +1,8 @@
-"""Evolution of a population by its own games, the baseline "EA" in Wu et al. 2022, tables 2 and 3.
+"""Trainer evolve: a population that evolves by a round robin among its members.
 
-The genetic operators are those of Wu et al. 2022, algorithm 2. There fitness is the payoff against
-the meta-model; here, without a meta-model, it is the mean payoff in a round robin.
+It is the baseline "EA" in Wu et al. 2022, tables 2 and 3, with the genetic operators of their
+algorithm 2. In the paper fitness is the payoff against the meta-model. Here there is no meta-model;
+fitness is the mean payoff in the round robin.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ from overtrick.training.adaptation.opponent_population import check_action_std_s
 from overtrick.training.base_trainer import Metrics, register
 from overtrick.training.held_out_trainer import HeldOutTrainer
 
-SHARD = 50  # pairs of members per shard, whatever the number of workers
+SHARD = 50  # pairs of members per shard, independent of the number of workers
 
 
 class Evolve(shared_sections.GeneticOperators, shared_sections.RandomMembers):
-    """Population and its evolution, and the adaptation of its best member."""
+    """Settings of the population, its evolution, and the adaptation of its best member."""
 
     hidden: shared_sections.HiddenLayers = (64, 64)
     size: int = Field(default=10, ge=2)
-    """Members of the population."""
+    """Number of members of the population."""
 
     games: Count = 50
     """Games of each pair of members per generation."""
 
     gradient_estimator: GradientEstimator = "critic"
-    """How the gradient of adaptation is estimated in evaluation, as meta.gradient_estimator."""
+    """Estimator of the adaptation gradient in evaluation, as in meta.gradient_estimator."""
 
     discount: shared_sections.Discount = 0.99
 
@@ -63,10 +64,10 @@ class EvolveJob(Job):
 class EvolveTrainer(HeldOutTrainer[EvolveJob]):
     """Trainer that evolves a population by a round robin: elite, crossover and mutation.
 
-    The fitness of a member is its mean payoff against all others, with the same number of games
-    against each, in a zero-sum game. The model is the best member of the last scored generation.
-    In evaluation it takes one gradient step per adaptation step from as many games as a
-    meta-model; its baseline is 0, since no critic is trained.
+    The game is zero-sum. The fitness of a member is its mean payoff against all other members, with
+    the same number of games against each. The model is the best member of the last scored
+    generation. In evaluation the model takes one gradient step per adaptation step, from as many
+    games as a meta-model. The baseline of the gradient is 0, because no critic is trained.
     """
 
     stateful = ("population",)
@@ -85,7 +86,7 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
         self.population = pool.host(Population(members, section.operators()))
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Score a generation by a round robin and breed the next one."""
+        """Score a generation by a round robin and breed the next generation."""
         play_rng, breed_rng = rng.spawn(2)
         members, games = self.population.state(), self.job.evolve.games
         fitness = round_robin(self.job.game, members, games, self.pool, play_rng)
@@ -123,7 +124,7 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
     def knowledge(
         job: EvolveJob, weights: Mapping[str, Array]
     ) -> gradient_adaptation.AdaptingModel:
-        """Return the best member as an adapting model with a critic that predicts 0."""
+        """Return the best member as an adapting model, with a critic that always predicts 0."""
         theta = unprefixed("policy", weights)
         zero_critic = {
             "w0": np.zeros((len(theta["w0"]), 1), np.float32), "b0": np.zeros(1, np.float32),
@@ -137,7 +138,10 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
 def round_robin(
     choice: GameChoice, members: Weights, games: int, pool: WorkerPool, rng: Generator
 ) -> Array:
-    """Return the mean points per game (M,) of each member against all others; their sum is 0."""
+    """Return (M,) the mean points per game of each member against all others.
+
+    Each pair plays `games` games. The results sum to 0.
+    """
     size = len(members["w0"])
     one, other = np.triu_indices(size, 1)
     shards = array_chunks(SHARD, one, other)
@@ -146,7 +150,7 @@ def round_robin(
 
 
 def _play_pairs(rng: Generator, common: Any, one: Array, other: Array) -> Array:
-    """Return the mean points per game (pairs,) of members `one` against members `other`."""
+    """Return (pairs,) the mean points per game of members `one` against members `other`."""
     choice, members, games = common
     game, _ = two_seat_game(choice)
     ours, theirs = (select_rows(members, side) for side in (one, other))

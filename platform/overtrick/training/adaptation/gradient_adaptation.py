@@ -35,7 +35,7 @@ SIMULATED_GAMES = 5000
 
 @dataclass(frozen=True)
 class AdaptingModel:
-    """Knowledge of an adapting model before it meets an opponent, and its way to adapt."""
+    """Trained model before it adapts to an opponent, with the settings of its adaptation."""
 
     theta: Weights
     critic: Weights
@@ -43,7 +43,7 @@ class AdaptingModel:
     discount: float
     gradient_estimator: GradientEstimator
     policy: Literal["network", "best_response"] = "network"  # the policy evaluated after a step
-    gradient_steps: int = 1  # gradient steps on the games of an adaptation step
+    gradient_steps: int = 1  # gradient steps from the games of one adaptation step
 
 
 def check_estimator(
@@ -51,8 +51,8 @@ def check_estimator(
 ) -> None:
     """Raise UserError for a gradient estimator that the game does not support.
 
-    `key`: dotted key of the job, named in the message. `tree`: None if the game is too large for
-    one.
+    `key`: the dotted key of the job that holds the estimator, for the message. `tree`: the game's
+    tree, None if the game is too large for one.
     """
     if estimator == "privileged_critic" and not isinstance(game, PrivilegedFeatures):
         raise UserError(f"{key}: {game.name} has no privileged features: set critic")
@@ -71,11 +71,12 @@ def adapt_by_gradients(
     choice: GameChoice,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """Adapt a model to an opponent and return the policies before and after each step.
+    """Adapt a model to an opponent by gradient steps; return the policies of all steps.
 
-    Each of the `section.repeats` repetitions begins with the model's weights and adapts on its own
-    sampled games. With policy best_response the evaluated policies are safe best responses to the
-    estimated opponent, whose prior is an equilibrium; the networks only play the games.
+    The result has a list of policies from before adaptation and from after each step. Each of the
+    `section.repeats` repetitions starts from the model's weights and adapts on its own sampled
+    games. If `model.policy` is "best_response", the returned policies are safe best responses to
+    the estimated opponent, whose prior is an equilibrium. The networks then only play the games.
     """
     game, tree = two_seat_game(choice)
     params = repeat(model.theta, section.repeats)
@@ -130,11 +131,12 @@ def _adapt_by_simulation(
     params: Weights,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """Adapt a model by simulated games against a clone of the opponent, in games without a tree.
+    """Adapt a model on games simulated against a clone of the opponent, in games without a tree.
 
-    Only the opponent's decisions are used of the games against it: a network clones its behaviour.
-    Simulated games cost no interaction, so many of them make the gradient nearly free of noise.
-    Returns the policies before and after each step, as `adapt_by_gradients`.
+    A network clones the opponent's behaviour from its decisions in the real games; nothing else of
+    the real games is used. Simulated games need no further games against the opponent, so there can
+    be many of them and the gradient has little noise. Returns the policies before and after each
+    step, as `adapt_by_gradients` does.
     """
     prior_rng, *step_rngs = rng.spawn(1 + section.steps)
     layers = len(model.theta) // 2

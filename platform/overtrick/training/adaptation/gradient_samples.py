@@ -1,6 +1,6 @@
-"""Policy-gradient samples of M networks against opponents: from played games, or exact on a tree.
+"""Policy-gradient samples of M networks against opponents: from sampled games, or exact on a tree.
 
-Wu et al. 2022 estimate all gradients from played games with a critic as baseline. The other
+Wu et al. 2022 estimate all gradients from sampled games with a critic as baseline. The other
 gradient estimators are additions: a critic that sees the whole deal, AIVAT, and an opponent model.
 """
 
@@ -36,15 +36,15 @@ log = logging.getLogger(__name__)
 GradientEstimator = Literal["critic", "privileged_critic", "aivat", "opponent_model"]
 """Estimator of a policy gradient.
 
-critic: sampled returns minus the baseline of a critic that sees the learner's observations.
-privileged_critic: the same with a critic that sees the whole deal. aivat: sampled decisions with
-AIVAT advantages from the tree. opponent_model: all decisions of the tree, against the estimated
-opponent.
+- critic: sampled returns minus the baseline of a critic that sees the learner's observations.
+- privileged_critic: sampled returns minus the baseline of a critic that sees the whole deal.
+- aivat: sampled decisions with AIVAT advantages from the tree.
+- opponent_model: all decisions of the tree, with exact advantages against the estimated opponent.
 """
 
 ON_TREE: tuple[GradientEstimator, ...] = ("aivat", "opponent_model")
 PRIOR_WEIGHT = {"critic": 3.0, "aivat": 3.0, "opponent_model": 0.25}
-"""Pseudo-count of a prior at each information set, in decisions."""
+"""Weight of a prior at each information set as a pseudo-count of decisions, by estimator."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class OpponentRollouts:
 
     sample: samples.DiscreteSample | samples.ContinuousSample  # M tasks
     features: Array  # (D, F) inputs of the critic
-    returns: Array  # (D,) discounted points won from each decision on
+    returns: Array  # (D,) discounted points won from each decision onwards
     payoff: Array  # (M,) mean points per game
-    opponent_counts: Array | None = None  # (M, N, A) actions of the opponents so far, on a tree
+    opponent_counts: Array | None = None  # (M, N, A) opponents' actions so far; None without a tree
     diverged_games: int = 0  # games that ended because a simulator diverged
 
 
@@ -71,14 +71,19 @@ def play_opponents(
     merge: bool = False,
     privileged: bool = False,
 ) -> OpponentRollouts:
-    """Play games of M networks against their opponents, in random seats, with GAE advantages.
+    """Play games of M networks against opponents in random seats, and estimate advantages with GAE.
 
-    `params`: weights of the M networks, leading axis M. `opponents`: seated for M * games games;
-    network m plays games m * games up to (m + 1) * games. `gamma`, `lam`: discount and lambda of
-    the advantages over the critic's baseline. Where information sets are numbered, the mean
-    advantage of the other decisions at an information set is subtracted too. `merge`: as in
-    `rollout_sample`. `privileged`: the critic sees the whole deal, which no action can change, so
-    that the gradient stays unbiased.
+    Where information sets are numbered, the mean advantage of the other decisions at the same
+    information set is subtracted too.
+
+    - `params`: weights of the M networks, with leading axis M.
+    - `critic`: weights of the critic that serves as baseline.
+    - `opponents`: one policy for all M * `games` games.
+    - `games`: games of each network; network m plays games m * `games` to (m + 1) * `games` - 1.
+    - `gamma`, `lam`: discount, and lambda of GAE.
+    - `merge`: as in `rollout_sample`.
+    - `privileged`: the critic sees the whole deal. The deal does not depend on any action, so the
+      gradient stays unbiased.
     """
     members = len(params["w0"])
     seat_rng, play_rng = rng.spawn(2)
@@ -105,9 +110,9 @@ def play_opponents(
 
 
 def learner_payoffs(payoff: Array, seating: Array, members: int) -> Array:
-    """Return the points (M, games) of policy 0 in the games of each of M members.
+    """Return (M, games) the points of policy 0 in the games of each of M members.
 
-    `payoff` (M * games, 2): points of both seats; `seating` (M * games, 2): policy in each seat.
+    `payoff` (M * games, 2): points of both seats. `seating` (M * games, 2): policy in each seat.
     """
     return np.where(seating == 0, payoff, 0).sum(axis=1).reshape(members, -1)
 
@@ -115,7 +120,7 @@ def learner_payoffs(payoff: Array, seating: Array, members: int) -> Array:
 def payoff_metrics(payoffs: Iterable[Array], unit: str) -> dict[str, float]:
     """Return the mean payoff against training opponents before adaptation and after each step.
 
-    `payoffs`: an array of points for each step, the first one before adaptation.
+    `payoffs`: for each step an array of points; the first array is from before adaptation.
     """
     return {
         metric_names.payoff_name(metric_names.OPPONENTS, step, unit): float(payoff.mean())
@@ -124,9 +129,9 @@ def payoff_metrics(payoffs: Iterable[Array], unit: str) -> dict[str, float]:
 
 
 def diverged_games_metric(game: Game, count: int) -> dict[str, float]:
-    """Return the metric of diverged simulations, for games with a simulator, and log a warning.
+    """Return the metric of diverged simulations and log a warning, for games with a simulator.
 
-    The log of a worker stays with Ray, so the warning is repeated here.
+    Warnings of a worker appear only in Ray's log, so this process repeats them.
     """
     if game.actions is not None:
         return {}
@@ -148,11 +153,14 @@ def play_opponents_on_tree(
 ) -> OpponentRollouts:
     """Play games of M networks on the tree, and estimate advantages without a critic.
 
-    `opponents` (M, N, A): strategies of the opponents. `prior` (N, A): pseudo-counts of the
-    opponent's actions, from `prior_counts`. `counts` (M, N, A): actions of the opponents in earlier
-    games. With aivat the sample has a row for each visited information set, with advantages against
-    the opponent model of before these games. With opponent_model it has all information sets, with
-    exact advantages against the opponent model of after these games.
+    - `params`: weights of the M networks, with leading axis M.
+    - `opponents` (M, N, A): strategies of the opponents.
+    - `games`: games of each network.
+    - `estimator`: "aivat" gives a sample row for each visited information set, with advantages by
+      the opponent model from before these games. "opponent_model" gives a row for every information
+      set, with exact advantages against the opponent model after these games.
+    - `prior` (N, A): pseudo-counts of the opponent's actions, from `prior_counts`.
+    - `counts` (M, N, A): actions of the opponents in earlier games.
     """
     sigma = strategies(game, tree, params)
     counts = np.zeros(sigma.shape) if counts is None else counts
@@ -185,9 +193,9 @@ def play_opponents_on_tree(
 def prior_counts(choice: GameChoice, estimator: GradientEstimator) -> Array:
     """Return the pseudo-counts (N, A) of the opponent's actions before the first observed game.
 
-    With opponent_model, unvisited information sets use the prior: half uniform play, half
-    equilibrium. With aivat the prior is uniform play; it changes the variance only. Raises
-    UserError for a game without a tree.
+    For estimator "opponent_model" they are half uniform play, half equilibrium; unvisited
+    information sets keep this prior. For "aivat" they are uniform play, which affects only the
+    variance. Raises UserError for a game without a tree.
     """
     _, tree = game_with_tree(choice)
     guess = tree.uniform()
@@ -197,14 +205,14 @@ def prior_counts(choice: GameChoice, estimator: GradientEstimator) -> Array:
 
 
 def action_frequencies(counts: Array) -> Array:
-    """Return action frequencies (M, N, A) at each information set from counts (M, N, A)."""
+    """Convert action counts (M, N, A) to frequencies (M, N, A) at each information set."""
     return counts / counts.sum(axis=-1, keepdims=True)
 
 
 def adapt(
     params: Weights, sample: samples.DiscreteSample | samples.ContinuousSample, step: float
 ) -> Weights:
-    """Take an inner gradient step of size `step` with each of M networks on its task's sample."""
+    """Take one inner gradient step of size `step` with each of M networks on its task's sample."""
     leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
     return to_arrays(maml.adapt(leaves, samples.sample_tensors(sample), step))
 
@@ -218,9 +226,9 @@ def strategies(game: Game, tree: Tree, params: Weights) -> Array:
 
 
 def visit_probabilities(tree: Tree, sigma: Array, opponent: Array) -> Array:
-    """Return the probability (N,) that a strategy visits each information set, as mean over seats.
+    """Return (N,) the probability that a strategy visits each information set, averaged over seats.
 
-    `sigma`, `opponent` (N, A): the strategy and the one in the other seat.
+    `sigma` (N, A): the strategy. `opponent` (N, A): the strategy in the other seat.
     """
     reach = np.zeros(tree.infosets)
     for seat in range(2):
@@ -234,9 +242,9 @@ def exact_sample(
 ) -> samples.DiscreteSample:
     """Return a sample of all information sets with exact advantages of M networks.
 
-    `opponents` (M, N, A): strategies of the opponents; each network plays both seats with equal
-    probability. Rows are weighted by their visit probability, so that a policy gradient on the
-    sample has no variance.
+    `opponents` (M, N, A): strategies of the opponents. Each network plays both seats with equal
+    probability. Rows are weighted by their visit probability, so that the policy gradient of the
+    sample is exact.
     """
     sigma = strategies(game, tree, params)
     weight, credit = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
@@ -259,7 +267,7 @@ def exact_sample(
 
 
 def _log_probs(tree: Tree, sigma: Array) -> Array:
-    """Return float32 log-probabilities of strategies (M, N, A); -inf for illegal actions."""
+    """Return float32 log-probabilities of strategies (M, N, A); -inf at illegal actions."""
     with np.errstate(divide="ignore"):
         logp = np.log(sigma).clip(min=-100)  # a probability may underflow to 0
     return np.where(tree.legal, logp, -np.inf).astype(np.float32)
@@ -276,7 +284,7 @@ def network_policies(game: Game, params: Weights) -> list[Any]:
 def mean_payoffs(
     game: Game, members: Weights, opponent: Policy, games: int, rng: Generator
 ) -> Array:
-    """Return the mean points per game (M,) of M networks against one opponent, in random seats."""
+    """Return (M,) the mean points per game of M networks against one opponent, in random seats."""
     count = len(members["w0"])
     seat_rng, play_rng = rng.spawn(2)
     seating = random_seating(count * games, seat_rng)

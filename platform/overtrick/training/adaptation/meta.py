@@ -1,4 +1,4 @@
-"""Meta-learning of a model that adapts to new opponents, against changing ones (Wu et al. 2022).
+"""Trainer meta: meta-learning of a model that adapts to new opponents (Wu et al. 2022).
 
 | | Wu et al. 2022 | here |
 |---|---|---|
@@ -100,7 +100,10 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         return metrics | samples.diverged_games_metric(self.game, diverged)
 
     def _outer_step(self) -> float:
-        """Return beta of this iteration: the KL bound of TRPO, or Adam's learning rate of PPO."""
+        """Return the outer step size of this iteration: TRPO's KL bound, or PPO's learning rate.
+
+        The paper calls it beta.
+        """
         section, last = self.job.meta, self.job.stop.iterations
         if section.solver == "trpo":
             start, end = section.outer_kl, section.outer_kl_end
@@ -110,7 +113,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         return start + progress * ((start if end is None else end) - start)
 
     def state(self) -> dict[str, Array]:
-        """Return learner, population and moving average of weights, for a checkpoint."""
+        """Return learner, population and moving average of the weights, for a checkpoint."""
         return {**super().state(), **prefixed("mean", self.mean)}
 
     def load(self, state: Mapping[str, Array]) -> None:
@@ -129,7 +132,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 
     @staticmethod
     def knowledge(job: MetaJob, weights: Mapping[str, Array]) -> AdaptingModel:
-        """Return the meta-model, with the way it adapts that the job says."""
+        """Return the meta-model with the job's settings of adaptation."""
         return AdaptingModel(
             unprefixed("policy", weights), unprefixed("critic", weights),
             job.meta.gradient_estimator == "privileged_critic", job.meta.discount,
@@ -137,7 +140,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         )  # fmt: skip
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw learning curve, adaptation and, with a tree, the opponents' play by hand."""
+        """Draw the learning curve, the adaptation and, with a tree, opponents' strategies by hand."""
         drawn = super().figures(history, rows)
         if self.tree is not None:
             styles, hands = self._styles(self.tree)
@@ -145,10 +148,11 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         return drawn
 
     def _styles(self, tree: Tree) -> tuple[Array, list[str]]:
-        """Return the play (4, hands, A) of four opponents with each hand, and the hands.
+        """Return the action probabilities (4, hands, A) of four opponents by hand, and the hands.
 
-        The opponents are the first members of the population, the elite among them. Decisions
-        count by their visit probability (Wu et al. 2022, Fig. 4, there by sampling).
+        The opponents are the first four members of the population, which include the elite. The
+        average over a hand's decisions is weighted by visit probability (Wu et al. 2022, Fig. 4,
+        which uses sampled games).
         """
         members = select_rows(self.population.members(), slice(4))
         (meta,) = samples.strategies(self.game, tree, repeat(unprefixed("policy", self.mean), 1))
@@ -166,9 +170,12 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
     ) -> tuple[list[DiscreteSample | ContinuousSample], Array, Array, list[Array], int]:
         """Adapt the meta-model to every opponent of an iteration.
 
-        Returns a sample before each step and one after the last, the critic inputs (D, F) and
-        returns (D,) of all decisions, the payoffs (tasks,) before each step, and the number of
-        diverged games.
+        Returns:
+
+        - the samples before each step, and the sample after the last step;
+        - the critic inputs (D, F) and the returns (D,) of all decisions;
+        - for each sample from games the payoffs (tasks,);
+        - the number of diverged games.
         """
         common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
         shards = self.pool.map(_adapt_to, common, weight_shards(opponents), rng)
@@ -181,10 +188,9 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 def _adapt_to(
     rng: Generator, common: Any, opponents: Weights
 ) -> tuple[list[DiscreteSample | ContinuousSample], Array, Array, list[Array], int]:
-    """Adapt the meta-model to a shard of opponents and play the adapted models against them.
+    """Adapt the meta-model to some of the opponents, and play the adapted models against them.
 
-    Returns the samples, critic inputs, returns, payoffs and diverged games of these opponents, as
-    `MetaTrainer._adapt_to_all`.
+    Returns the same values as `MetaTrainer._adapt_to_all`, for these opponents.
     """
     choice, section, theta, critic = common
     game, tree = two_seat_game(choice)

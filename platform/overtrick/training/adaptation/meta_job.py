@@ -1,4 +1,4 @@
-"""Job of the trainer meta: sections, and checks that span several sections."""
+"""Job of the trainer meta: its sections, and checks that involve several sections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from overtrick.training.adaptation.opponent_population import Opponents, check_a
 
 
 class Meta(shared.PolicyGradient):
-    """Meta-learner: MAML with an outer policy optimiser (Wu et al. 2022, Table 1, column Leduc)."""
+    """Settings of the meta-learner: MAML with an outer policy optimiser.
+
+    Defaults are from Wu et al. 2022, Table 1, column Leduc.
+    """
 
     unused_keys = (
         UnusedKeys({"solver": ("trpo",)}, ("minibatches", "outer_lr", "outer_lr_end")),
@@ -29,33 +32,34 @@ class Meta(shared.PolicyGradient):
 
     solver: shared.PolicySolver = "trpo"
     inner_lr: Positive = 0.1
-    """alpha: learning rate of the inner steps."""
+    """Learning rate of the inner steps (alpha in the paper)."""
 
     inner_steps: Count = 1
     """Inner gradient steps per opponent in training."""
 
     outer_kl: Positive = 0.01
-    """Beta with TRPO: its KL bound, in nats per decision."""
+    """KL bound of the outer step with TRPO, in nats per decision (beta in the paper)."""
 
     outer_kl_end: Positive | None = None
-    """outer_kl at the last iteration, reached linearly; none: constant."""
+    """outer_kl at the last iteration, reached linearly; none: outer_kl is constant."""
 
     outer_lr: Positive = 0.01
-    """Beta with PPO: Adam's learning rate."""
+    """Adam's learning rate of the outer step with PPO (beta in the paper)."""
 
     outer_lr_end: Positive | None = None
-    """outer_lr at the last iteration, reached linearly; none: constant."""
+    """outer_lr at the last iteration, reached linearly; none: outer_lr is constant."""
 
     weight_ema: float = Field(default=0.0, ge=0, lt=1)
-    """Decay of the moving average of weights, which is evaluated and stored; 0: the newest
-    weights."""
+    """Decay of the moving average of weights, which is evaluated and stored; 0: use the newest
+    weights.
+    """
 
     fisher_subsample: Count = 1
-    """TRPO estimates curvature on every n-th opponent of an iteration; 1: on all."""
+    """TRPO estimates the curvature from every n-th opponent of an iteration; 1: from all."""
 
     minibatches: shared.Minibatches = 1
     second_order: bool = False
-    """Differentiate through the inner gradient (eq. 7)."""
+    """Differentiate through the inner gradient (Wu et al. 2022, eq. 7)."""
 
     discount: shared.Discount = 0.99
     critic_learning_rate: shared.CriticLearningRate = 0.001
@@ -63,38 +67,42 @@ class Meta(shared.PolicyGradient):
     """Opponents per iteration."""
 
     games: Count = 200
-    """Games against an opponent before each step."""
+    """Games against each opponent before each inner step."""
 
     outer_games: Count | None = None
-    """Games against each opponent after the last inner step; none: as games."""
+    """Games against each opponent after the last inner step; none: as many as games."""
 
     gradient_estimator: GradientEstimator = "critic"
-    """How the inner gradient is estimated. critic: sampled returns minus the critic's baseline. The
-    others see all cards of a finished game. privileged_critic: the baseline sees them too. On a
-    tree, aivat: sampled decisions without the variance of cards and of own actions; opponent_model:
-    every decision, against the estimated opponent."""
+    """Estimator of the inner gradient. critic: sampled returns minus the critic's baseline. All
+    other estimators see all cards of a finished game. privileged_critic: a critic that sees all
+    cards, too. aivat (needs a tree): sampled decisions without the variance of cards and own
+    actions. opponent_model (needs a tree): all decisions, against the estimated opponent.
+    """
 
     objective: Literal["sampled", "exact"] = "sampled"
-    """Outer objective from sampled games, or exact on the tree; the inner steps always use sampled
-    games."""
+    """Outer objective: from sampled games, or exact on the tree. Inner steps always use sampled
+    games.
+    """
 
 
 class Adaptation(Section):
-    """Adaptation of the trained model to an opponent in evaluation."""
+    """Settings of the trained model's adaptation to an opponent in evaluation."""
 
     gradient_estimator: GradientEstimator | None = None
     """Gradient estimator of adaptation; none: that of meta.gradient_estimator. Here opponent_model
-    needs no tree: without one it plays simulated games against a network that clones the
-    opponent."""
+    needs no tree: without a tree it simulates games against a network that clones the opponent.
+    """
 
     gradient_steps: Count = 1
-    """Gradient steps on the games of each adaptation step; more than 1 needs gradient_estimator
-    opponent_model, whose gradient is computed again without new games."""
+    """Gradient steps from the games of one adaptation step. More than 1 needs gradient_estimator
+    opponent_model, whose gradient can be recomputed without new games.
+    """
 
     policy: Literal["network", "best_response"] = "network"
-    """The policy evaluated after a step. network: the adapted network. best_response: the best
-    response to the estimated opponent, within evaluate.exploitability_bound; the network plays the
-    games."""
+    """Policy that is evaluated after each step. network: the adapted network. best_response: the
+    best response to the estimated opponent within evaluate.exploitability_bound, while the network
+    plays the games.
+    """
 
 
 class MetaJob(Job):
@@ -143,14 +151,14 @@ class MetaJob(Job):
         privileged = "privileged_critic"
         if (test == privileged) > (kind == privileged) or (test, kind) == ("critic", privileged):
             raise ValueError(
-                f"adaptation.gradient_estimator {test} needs another critic than "
-                f"meta.gradient_estimator {kind} trains"
+                f"adaptation.gradient_estimator {test} needs a critic that "
+                f"meta.gradient_estimator {kind} does not train"
             )
         return self
 
     @property
     def test_estimator(self) -> GradientEstimator:
-        """Return the gradient estimator of adaptation in evaluation."""
+        """The gradient estimator of adaptation in evaluation."""
         return self.adaptation.gradient_estimator or self.meta.gradient_estimator
 
 
@@ -170,7 +178,7 @@ def check_job(job: MetaJob) -> None:
     if job.adaptation.policy == "best_response":
         if job.evaluate.exploitability_bound is None:
             raise UserError(
-                "adaptation.policy: best_response keeps a bound: set evaluate.exploitability_bound"
+                "adaptation.policy: best_response needs a bound: set evaluate.exploitability_bound"
             )
         if job.test_estimator not in ON_TREE:
             raise UserError(

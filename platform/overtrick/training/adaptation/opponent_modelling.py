@@ -1,7 +1,8 @@
-"""Adaptation to one opponent by an explicit opponent model: fit it after each step, then respond.
+"""Adaptation by an explicit opponent model: after each step fit the model, then respond to it.
 
-The model clones the opponent's behaviour (a network), corrected by action counts on a game tree.
-The response is the best response on the tree, or learnt by PPO in simulated games.
+The model is a network that clones the opponent's behaviour; on a game tree it is corrected by
+action counts. The response is the best response on the tree, or is trained by PPO in simulated
+games.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from overtrick.training.shared_sections import EntropyCoef
 
 
 class OpponentModelling(Section):
-    """Fit of an opponent model, and the response to it."""
+    """Settings: fit of an opponent model, and response to it."""
 
     unused_keys = (
         UnusedKeys(
@@ -57,15 +58,17 @@ class OpponentModelling(Section):
     """Largest number of epochs of the fit."""
 
     holdout_share: Fraction = 0.2
-    """Share of decisions held out for early stopping of the fit."""
+    """Share of decisions kept out of the fit for early stopping."""
 
     prior_count: Positive = 2.0
-    """Pseudo-count of the network's prediction at each information set, in decisions, beside the
-    observed actions; for games with a tree."""
+    """Weight of the network's prediction at each information set, as a pseudo-count of decisions
+    that is added to the observed actions; for games with a tree.
+    """
 
     response: Literal["exact", "ppo"] = "exact"
-    """exact: the best response to the model, which needs a tree. ppo: learnt in simulated games,
-    from the policy of the last step."""
+    """Response to the model. exact: the best response, which needs a tree. ppo: trained in
+    simulated games, starting from the policy of the last step.
+    """
 
     ppo_iterations: Count = 20
     """PPO iterations per response."""
@@ -81,11 +84,11 @@ class OpponentModelling(Section):
 
 @dataclass(frozen=True)
 class EomKnowledge:
-    """Knowledge of an EOM model before it meets an opponent."""
+    """Trained networks of an EOM model, with which it starts to adapt to an opponent."""
 
-    policy: Weights  # of the policy that plays the first games
-    critic: Weights
-    prior: Weights  # of the network that predicts any opponent's actions
+    policy: Weights  # policy for the first games
+    critic: Weights  # critic of this policy
+    prior: Weights  # network that predicts any opponent's actions
     section: OpponentModelling
 
 
@@ -96,17 +99,18 @@ def adapt_by_modelling(
     choice: GameChoice,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """Adapt to an opponent and return the policies before and after each step.
+    """Adapt to an opponent by modelling it; return the policies before and after each step.
 
-    Each of the `section.repeats` repetitions plays `section.games` games per step with its latest
-    policy, fits a model to all observed decisions of the opponent, and responds to it. The model
-    sees the opponent's private cards in finished games, as AIVAT does.
+    There are `section.repeats` independent repetitions. In each step a repetition plays
+    `section.games` games with its latest policy, fits a model to all observed decisions of the
+    opponent, and responds to the model. The model sees the opponent's private cards in finished
+    games, as AIVAT does.
     """
     game, tree = two_seat_game(choice)
     policies: list[BehaviouralPolicy] = [
         NetworkPolicy(game.features, known.policy)
     ] * section.repeats
-    weights = [known.policy] * section.repeats  # of PPO's responses
+    weights = [known.policy] * section.repeats  # responses trained by PPO
     observed: Sequence[Trajectories | None] = [None] * section.repeats
     by_step = [policies]
     for step_rng in rng.spawn(section.steps):
@@ -134,8 +138,8 @@ def observe_opponent(
 ) -> list[Trajectories]:  # fmt: skip
     """Play games of each policy against an opponent and return the opponent's decisions.
 
-    `games`: number per policy, in random seats. `earlier`: the opponent's decisions in earlier
-    games against each policy, which come first in the result.
+    `games`: number of games per policy, in random seats. `earlier`: for each policy the opponent's
+    decisions in earlier games, which come first in the result.
     """
     observed = []
     for past, policy, policy_rng in zip(earlier, policies, rng.spawn(len(policies)), strict=True):
@@ -153,7 +157,7 @@ def _fit_models(
     known: EomKnowledge,
     rng: Generator,
 ) -> list[BehaviouralPolicy]:
-    """Fit a model to the observed decisions of each opponent; on a tree, correct it by counts."""
+    """Fit a model to the decisions of each opponent; on a tree, correct it by action counts."""
     section = known.section
     if tree is None:
         return network_policies(game, clone_opponents(game, observed, known.prior, section, rng))
@@ -177,7 +181,7 @@ def clone_opponents(
     section: OpponentModelling,
     rng: Generator,
 ) -> Weights:
-    """Return networks (M, ...) that clone M opponents, fitted from the prior to their decisions."""
+    """Return networks (M, ...) that clone M opponents, trained from the prior on their decisions."""
     batched = _batch_demonstrations([demonstrations(game, batch) for batch in observed])
     return _clone(prior, batched, section, rng)
 
@@ -193,7 +197,7 @@ def _clone(
 
 
 def best_response_strategy(tree: Tree, opponent: Array) -> Array:
-    """Return a best response (N, A) to an opponent (N, A), for every seat."""
+    """Return a best response (N, A) to a strategy (N, A), for every seat."""
     response = opponent.copy()
     for seat in range(tree.seats):
         own = tree.observations.seat == seat
@@ -202,7 +206,7 @@ def best_response_strategy(tree: Tree, opponent: Array) -> Array:
 
 
 def demonstrations(game: Game, batch: Trajectories) -> Demonstrations:
-    """Return the decisions (D) of a batch as rows for behaviour cloning."""
+    """Convert the decisions (D) of a batch to rows for behaviour cloning."""
     assert batch.legal is not None
     taken = np.zeros(batch.legal.shape)
     taken[np.arange(len(batch)), batch.action] = 1
@@ -210,7 +214,7 @@ def demonstrations(game: Game, batch: Trajectories) -> Demonstrations:
 
 
 def _action_counts(tree: Tree, batch: Trajectories) -> Array:
-    """Count how often each action was taken at each information set, (N, A)."""
+    """Return (N, A) how often each action was taken at each information set."""
     assert batch.infoset is not None
     counts = np.zeros(tree.legal.shape)
     np.add.at(counts, (batch.infoset, batch.action), 1)
@@ -218,7 +222,7 @@ def _action_counts(tree: Tree, batch: Trajectories) -> Array:
 
 
 def _batch_demonstrations(rows: list[Demonstrations]) -> Demonstrations:
-    """Pad the demonstrations of M opponents to one batch (M, R, ...); padding counts 0 actions."""
+    """Pad the demonstrations of M opponents to one batch (M, R, ...); padding rows have count 0."""
     member = np.repeat(np.arange(len(rows)), [len(each.taken) for each in rows])
     slot = pad_slots(member, len(rows))
 
@@ -234,7 +238,7 @@ def _batch_demonstrations(rows: list[Demonstrations]) -> Demonstrations:
 def _learn_response(
     game: Game, start: Weights, model: BehaviouralPolicy, known: EomKnowledge, rng: Generator
 ) -> Weights:
-    """Learn a response to an opponent model by PPO in simulated games, from weights `start`."""
+    """Train a response to an opponent model by PPO in simulated games, starting from `start`."""
     section = known.section
     critic_rng, response_rng = rng.spawn(2)
     hidden = [len(known.critic[f"b{k}"]) for k in range(len(known.critic) // 2 - 1)]

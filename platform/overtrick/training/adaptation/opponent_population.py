@@ -1,7 +1,8 @@
-"""Opponent populations of meta-training: evolving, random, self-play (Wu et al. 2022, algorithm 2).
+"""Opponent populations for meta-training: evolving, random, and self-play.
 
-Additions to the paper: new random networks among the opponents of an iteration (`immigrants`), and
-random networks with pronounced preferences among actions (`logit_bias_std`).
+Source: Wu et al. 2022, algorithm 2. Additions to the paper are new random networks among the
+opponents of an iteration (`immigrants`), and random networks with pronounced preferences among
+actions (`logit_bias_std`).
 """
 
 from __future__ import annotations
@@ -25,14 +26,17 @@ from overtrick.population.population import Population, with_candidate
 from overtrick.training.adaptation.gradient_samples import mean_payoffs
 from overtrick.training.shared_sections import GeneticOperators, RandomMembers
 
-SHARD = 5  # members per shard, whatever the number of workers
+SHARD = 5  # members per shard, independent of the number of workers
 
 EVOLVING_KEYS = (*GeneticOperators.model_fields, "fitness_games")
-"""Keys that only an evolving population reads."""
+"""Settings that only an evolving population uses."""
 
 
 class Opponents(GeneticOperators, RandomMembers):
-    """Opponent population of training (Wu et al. 2022, Table 1, column Leduc)."""
+    """Settings of the opponent population in training.
+
+    Defaults are from Wu et al. 2022, Table 1, column Leduc.
+    """
 
     unused_keys = (
         UnusedKeys({"kind": ("random",)}, (*EVOLVING_KEYS, "immigrants")),
@@ -41,26 +45,28 @@ class Opponents(GeneticOperators, RandomMembers):
     )
 
     kind: Literal["evolving", "random", "selfplay"] = "evolving"
-    """evolving: scored against the meta-model, selected, crossed and mutated. random: all members
-    are new at each renewal. selfplay: the meta-model at the latest renewals."""
+    """evolving: scored against the meta-model, selected, crossed and mutated. random: new members
+    at each renewal. selfplay: the meta-models of the latest renewals.
+    """
 
     size: Count = 10
-    """Members of the population."""
+    """Number of members of the population."""
 
     fitness_games: Count = 50
-    """Games that score a member."""
+    """Games that determine the fitness of a member."""
 
     every: Count = 1
     """Iterations between renewals."""
 
     immigrants: int = Field(default=0, ge=0)
-    """Opponents of each iteration that are new random networks."""
+    """Number of new random networks among the opponents of each iteration."""
 
 
 class OpponentPopulation(ABC):
     """Base class of opponent populations; the members live in a remote object of the worker pool.
 
-    `sizes`: units of each layer of a member. `initial`: weights of the meta-model before training.
+    `sizes`: units of each layer of a member. `section`: settings. `initial`: weights of the
+    meta-model before training.
     """
 
     def __init__(
@@ -94,11 +100,11 @@ class OpponentPopulation(ABC):
         return self.random_networks(self.section.size, rng)
 
     def members(self) -> Weights:
-        """Return the weights (M, ...) of all members: the elite or the newest member first."""
+        """Return the weights (M, ...) of all members, elite or newest member first."""
         return self.remote.state()
 
     def sample(self, tasks: int, rng: Generator) -> Weights:
-        """Draw the opponents (tasks, ...) of an iteration: members, and immigrants at the end."""
+        """Draw the opponents (tasks, ...) of an iteration: members, followed by the immigrants."""
         members, immigrants, size = self.members(), self.section.immigrants, self.section.size
         drawn = tasks - immigrants
         chosen = rng.choice(size, drawn, replace=drawn > size)
@@ -124,7 +130,10 @@ class EvolvingPopulation(OpponentPopulation):
     """Population that evolves against the meta-model (Wu et al. 2022, algorithm 2)."""
 
     def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
-        """Add the candidate, score all by payoff against it, drop the worst, evolve the others."""
+        """Add the candidate, remove the least fit network, and evolve the others; return metrics.
+
+        Fitness is the payoff against the candidate.
+        """
         score_rng, evolve_rng = rng.spawn(2)
         candidates = with_candidate(self.members(), candidate)
         common = (self.game, candidate, self.section.fitness_games)
@@ -136,7 +145,7 @@ class RandomPopulation(OpponentPopulation):
     """Population of new random networks: meta-learning alone (MAML, Finn et al. 2017)."""
 
     def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
-        """Replace all members by new random networks; there are no metrics."""
+        """Replace all members by new random networks; return no metrics."""
         self.remote.load(self.random_networks(self.section.size, rng))
         return {}
 
@@ -145,11 +154,11 @@ class SelfPlayPopulation(OpponentPopulation):
     """Population of past meta-models: the ablation "ours - EA" of Wu et al. 2022."""
 
     def initial_members(self, initial: Weights, rng: Generator) -> Weights:
-        """Return copies (M, ...) of the first meta-model."""
+        """Return M copies (M, ...) of the meta-model before training."""
         return repeat(initial, self.section.size)
 
     def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
-        """Add the candidate and drop the oldest member; there are no metrics."""
+        """Add the candidate and drop the oldest member; return no metrics."""
         members = self.members()
         joined = {n: np.concatenate([candidate[n][None], v[:-1]]) for n, v in members.items()}
         self.remote.load(joined)
@@ -165,24 +174,24 @@ POPULATIONS: dict[str, type[OpponentPopulation]] = {
 
 
 def check_action_std_scale(key: str, scale: float, game: Game) -> None:
-    """Raise UserError for a changed `action_std_scale` in a game of discrete actions.
+    """Raise UserError if `action_std_scale` is changed in a game of discrete actions.
 
-    `key`: dotted key of the job, named in the message.
+    `key`: the dotted key of the job, for the message.
     """
     if game.actions is not None and scale != 1:
         raise UserError(
-            f"{key}: {game.name} has single actions, without a standard deviation: leave it out"
+            f"{key}: {game.name} has discrete actions, without a standard deviation: leave it out"
         )
 
 
 def weight_shards(members: Weights, size: int = SHARD) -> list[tuple[Weights]]:
-    """Cut the weights (M, ...) of networks into shards of a fixed number of networks."""
+    """Divide the weights (M, ...) of networks into shards of `size` networks."""
     count = len(members["w0"])
     return [(select_rows(members, slice(k, k + size)),) for k in range(0, count, size)]
 
 
 def _fitness(rng: Generator, common: Any, members: Weights) -> Array:
-    """Return the mean points per game (M,) of members against the meta-model (eq. 8)."""
+    """Return (M,) the mean points per game of members against the meta-model (eq. 8)."""
     choice, candidate, games = common
     game, _ = two_seat_game(choice)
     return mean_payoffs(game, members, network_policy(game.features, candidate), games, rng)

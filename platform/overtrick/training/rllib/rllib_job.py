@@ -153,7 +153,7 @@ def check_rllib_job(job: RllibJob) -> None:
     game, tree = playable_game(job.game)
     continuous = game.actions is None
     if job.name == ("DQN" if continuous else "SAC"):
-        what = "moves by real vectors" if continuous else "has single actions"
+        what = "has real vectors as actions" if continuous else "has discrete actions"
         others = f"rllib/PPO, rllib/APPO or rllib/{'SAC' if continuous else 'DQN'}"
         raise UserError(f"{game.name} {what}: set algorithm to {others}")
     if continuous and job.rllib.networks == "seat":
