@@ -252,7 +252,7 @@ def test_merged_tables_are_as_good_as_one_and_know_as_much(tmp_path):
     known = np.isfinite(one_says)
     assert np.array_equal(known, np.isfinite(eight_say))
     assert np.allclose(one_says[known], eight_say[known], atol=1e-3)
-    with pytest.raises(UserError, match="8000 games are made 1000 at a time, too few for 9 tables"):
+    with pytest.raises(UserError, match="8000 games are too few for 9 tables"):
         trained(tmp_path, tabular=plan | {"merged_tables": 9})
 
 
@@ -281,7 +281,7 @@ def test_each_defender_learns_to_beat_a_declarer(tmp_path):
     ("section", "said"),
     [
         ({"learners": ["declarer", "declarer"]}, "a position is named twice"),
-        ({"learners": ["left"]}, "epsilon 1 is for a declarer alone"),
+        ({"learners": ["left"]}, "epsilon 1 needs the declarer as only learner"),
         ({"epsilon": 0.5}, "set tabular.learn_lost_games"),
         ({"data": "x", "learn_lost_games": True}, "leave epsilon and learn_lost_games out"),
         ({"state_abstraction": "prospect"}, "state_abstraction"),

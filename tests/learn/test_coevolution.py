@@ -283,7 +283,7 @@ def test_a_model_whose_genome_or_abstraction_was_changed_is_refused(abstraction,
         page.evaluate_model(
             one.job, {**weights, "genome": weights["genome"][:-1]}, LocalPool(), rng
         )
-    with pytest.raises(UserError, match="not that of its genome"):
+    with pytest.raises(UserError, match="differs from its genome's"):
         page.evaluate_model(
             one.job, {**weights, "genome": weights["genome"] + 0.1}, LocalPool(), rng
         )
@@ -302,7 +302,7 @@ def test_what_abstract_holdem_cannot_do_is_refused(abstraction, tmp_path):
     here = {"abstraction": str(abstraction)}
     with pytest.raises(UserError, match=r"no tree to search: set inner.kind to exact"):
         check(here, inner={"kind": "searched"})
-    with pytest.raises(UserError, match="one seat evolves alone only where the tree is known"):
+    with pytest.raises(UserError, match="one seat evolves alone only in games with a tree"):
         check(here, coevolve={"seat": 0})
     with pytest.raises(UserError, match=r"only index=paper has situations"):
         check({**here, "index": "public"}, coevolve={"genome": "network"})

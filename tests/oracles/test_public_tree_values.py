@@ -308,7 +308,7 @@ def test_strategies_and_indices_of_another_game_are_refused(rng):
         ):
             with pytest.raises(UserError, match=words):
                 verb(view, wrong)
-    with pytest.raises(UserError, match="one strategy at a time, not to 2"):
+    with pytest.raises(UserError, match="best_responses takes one strategy"):
         values.best_responses(view, np.stack([sigma, sigma]))
     for wrong, words in (
         (index[:-1], "an index must be"),

@@ -85,7 +85,7 @@ class BaseTrainer(ABC, Generic[JobT]):
     @staticmethod
     @abstractmethod
     def validate(job: Any) -> None:
-        """Raise UserError for a job that would fail later, such as a job with an unsuitable game."""
+        """Raise UserError for a job that would fail later, such as one with an unsuitable game."""
 
     def step(self) -> Metrics:
         """Train for one iteration, evaluate if an evaluation is due, and return all metrics.

@@ -140,7 +140,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         )  # fmt: skip
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the learning curve, the adaptation and, with a tree, opponents' strategies by hand."""
+        """Draw the learning curve, the adaptation and, with a tree, opponents' actions by hand."""
         drawn = super().figures(history, rows)
         if self.tree is not None:
             styles, hands = self._styles(self.tree)

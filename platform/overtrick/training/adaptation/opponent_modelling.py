@@ -181,7 +181,7 @@ def clone_opponents(
     section: OpponentModelling,
     rng: Generator,
 ) -> Weights:
-    """Return networks (M, ...) that clone M opponents, trained from the prior on their decisions."""
+    """Return networks (M, ...) that clone M opponents: the prior, trained on their decisions."""
     batched = _batch_demonstrations([demonstrations(game, batch) for batch in observed])
     return _clone(prior, batched, section, rng)
 

@@ -1,1 +1,1 @@
-"""Trainers of bidding networks: supervised, reinforcement learning, self-play."""
+"""Trainers of bidding networks: supervised learning, reinforcement learning and self-play."""

@@ -1,7 +1,7 @@
-"""Improving a pretrained bidder by play: its two networks, its deals, and matches that evaluate it.
+"""Common code of trainers that improve a pretrained bidder: networks, deals, and match evaluation.
 
-A bidder has a network of calls, which proposes calls, and a network of values, which predicts the
-IMPs of a call against par. Both come from the supervised trainer.
+A bidder has a policy network, which proposes calls, and a value network, which predicts the IMPs of
+a call against par. Both are trained by the supervised trainer.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ IMPS_METRIC = scores.IMPS_AGAINST_PRETRAINED
 
 
 class BiddingEvaluation(Section):
-    """Evaluation of a bidder by duplicate matches on deals that training never uses."""
+    """Settings of a bidder's evaluation by duplicate matches on deals that training never uses."""
 
     every: Count = 10
     """Iterations between evaluations."""
 
     boards: int = Field(default=1000, ge=2)
-    """Duplicate boards of an evaluation during training."""
+    """Number of duplicate boards of an evaluation during training."""
 
     final_boards: int = Field(default=10_000, ge=2)
-    """Duplicate boards of the final evaluation."""
+    """Number of duplicate boards of the final evaluation."""
 
     opponents: tuple[Opponent, ...] = ("natural", "precision")
-    """Opponents: bidding systems, and folders of bidding models."""
+    """Opponents: names of bidding systems, or folders of bidding models."""
 
 
 class BidderTrainingJob(BiddingSystemJob):
-    """Job of a trainer that improves a pretrained bidder by play."""
+    """Job of a trainer that improves a pretrained bidder by playing."""
 
     call_model: ModelPath
-    """Pretrained model of calls."""
+    """Pretrained model of the policy network, which proposes calls."""
 
     value_model: ModelPath
-    """Pretrained model of values."""
+    """Pretrained model of the value network, which predicts IMPs."""
 
     deals: FolderPath
     """Parquet file of deals with double-dummy tricks."""
@@ -68,7 +68,7 @@ class BidderTrainingJob(BiddingSystemJob):
 
 
 def check_bidding_job(job: BidderTrainingJob, max_deals: int) -> None:
-    """Raise UserError for another game, or for unusable models, deals or opponents."""
+    """Raise UserError if the game is not the auction, or if models, deals or opponents are bad."""
     if job.game.name != Auction.name:
         raise UserError(f"the {job.trainer} trainer is for the auction, not for {job.game.name}")
     load_networks(job)
@@ -79,7 +79,10 @@ def check_bidding_job(job: BidderTrainingJob, max_deals: int) -> None:
 
 
 def load_networks(job: BidderTrainingJob) -> tuple[BiddingNetwork, BiddingNetwork]:
-    """Load the pretrained networks of calls and of values. Raises UserError if they do not fit."""
+    """Load the pretrained policy network and value network of a job.
+
+    Raises UserError if they do not fit the job.
+    """
     networks, system = [], loader.load(job.system)
     stored_networks.check_system_version(job.system_version, system, "the bidder of this job")
     for name, place in (("calls", job.call_model), ("imps", job.value_model)):
@@ -113,9 +116,10 @@ def split_deals(job: BidderTrainingJob, max_deals: int) -> tuple[Deals, Deals]:
 
 
 def evaluation_boards(job: BidderTrainingJob, test_deals: Deals, boards: int) -> Deals:
-    """Sample boards (G, 74) from the deals for evaluation; the same ones for every call of a job.
+    """Sample boards (G, 74) from the evaluation deals.
 
-    `boards`: their number; all deals are used if there are fewer.
+    Every call for the same job gives the same boards. `boards`: the number of boards; all deals are
+    used if there are fewer.
     """
     rng = generator(job.seed, RngStream.EVALUATE)
     boards = min(boards, len(test_deals))
@@ -123,12 +127,12 @@ def evaluation_boards(job: BidderTrainingJob, test_deals: Deals, boards: int) ->
 
 
 def evaluation_opponents(job: BidderTrainingJob, pretrained: Side) -> list[Side]:
-    """Return the opponents of an evaluation: the pretrained bidder, and those of the job."""
+    """Return the opponents of an evaluation: the pretrained bidder, then the job's opponents."""
     return [pretrained, *map(bidders.load_side, job.evaluate.opponents)]
 
 
 def match_row(side: Side, other: Side, deals: Deals, pool: WorkerPool) -> dict[str, Any]:
-    """Play a duplicate match on deals (G, 74); return the row with the mean IMPs of `side`."""
+    """Play a duplicate match on deals (G, 74); return a table row with the mean IMPs of `side`."""
     won = np.concatenate(
         pool.map(_play_match, (side, other), array_chunks(SHARD, deals), generator(0))
     )
@@ -141,20 +145,20 @@ def match_row(side: Side, other: Side, deals: Deals, pool: WorkerPool) -> dict[s
 
 
 def imps_metrics(row: dict[str, Any], name: str = IMPS_METRIC) -> dict[str, float]:
-    """Return mean IMPs and standard error of a match as metrics."""
+    """Return the mean IMPs and the standard error of a match row as metrics."""
     return {name: row["mean"], f"{name}_se": row["standard_error"]}
 
 
 def first_match_score(rows: list[dict[str, Any]]) -> float:
-    """Return the mean IMPs per board of the first match, which is against the pretrained bidder."""
+    """Return the mean IMPs per board in the first row, the match against the pretrained bidder."""
     return float(rows[0]["mean"])
 
 
 def truthful_share(side: Side, deals: Deals, pool: WorkerPool) -> float:
-    """Compute the share of a side's calls, without passes, that are true of the hand.
+    """Compute the share of a side's calls (without passes) whose meaning fits the hand.
 
-    A call is true if the hand has the points and suit lengths that the player's calls so far show.
-    The side bids the deals (G, 74) with itself.
+    A call's meaning fits if the hand has the points and suit lengths that the player's calls so far
+    show. The side bids the deals (G, 74) with itself in all four seats.
     """
     calls = np.concatenate(pool.map(_bid, side, array_chunks(SHARD, deals), generator(0)))
     cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
@@ -164,15 +168,15 @@ def truthful_share(side: Side, deals: Deals, pool: WorkerPool) -> float:
 
 
 def _bid(rng: Generator, side: Side, deals: Deals) -> Array:
-    """Return the calls (G, L) of a side that bids deals with itself."""
+    """Return the calls (G, L) of a side that bids deals with itself in all four seats."""
     cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
     return bidders.bid_auctions(side, side, cards, dealer, vulnerable, rng)
 
 
 def learning_curve(history: History, x: str) -> dict[str, Figure]:
-    """Draw the IMPs against the pretrained bidder over another metric.
+    """Draw the IMPs per board against the pretrained bidder over another metric.
 
-    `x`: the name of the metric on the horizontal axis. Returns the figure by name, or no figure if
+    `x`: name of the metric on the horizontal axis. Returns the figure by name, or no figure if
     there was no evaluation.
     """
     points = [
@@ -180,7 +184,7 @@ def learning_curve(history: History, x: str) -> dict[str, Figure]:
     ]
     if not points:
         return {}
-    return {"imps": bar_charts.means_with_errors(points, x, f"IMPs a board against {PRETRAINED}")}
+    return {"imps": bar_charts.means_with_errors(points, x, f"IMPs per board against {PRETRAINED}")}
 
 
 def _play_match(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> Array:

@@ -1,7 +1,7 @@
-"""Trainer that improves both networks of a bidder by self-play on duplicate boards.
+"""Trainer selfplay_bidding: improves both networks of a bidder by self-play on duplicate boards.
 
-The opponents are past selves, bidding systems and other bidders. The network of calls learns by
-PPO with a penalty on the KL divergence from its pretrained policy. The network of values learns
+The opponents are past selves, bidding systems and other bidders. The policy network is trained by
+PPO with a penalty on the KL divergence from its pretrained policy. The value network is trained on
 the results of the deals, and is the critic of PPO.
 """
 
@@ -43,23 +43,24 @@ from overtrick.training.bidding.value_replay import ValueLearner, ValueReplayCon
 from overtrick.training.shared_sections import GaeLambda, Minibatches
 
 VALUE_OUTPUT = {"values": "imps", "calls": "baseline"}
-"""Name of the value network in the model, by final_policy; as imps it takes part in bidding."""
+"""Name of the value network in the model, by `final_policy`; only `imps` takes part in bidding."""
 
-SHARD = 125  # boards per shard; a shard has one opponent
+SHARD = 125  # boards per shard; all boards of a shard have the same opponent
 
 
 class SelfPlayConfig(Section):
-    """Policy optimisation of calls, and the opponents in training."""
+    """Settings of PPO for the policy network, and of the training opponents."""
 
     boards: Count = 1000
-    """Boards per iteration, each played at two tables."""
+    """Boards per iteration; each board is played at two tables."""
 
     max_deals: Count = 1_000_000
     """Maximum number of deals sampled from the file."""
 
     reward: Literal["table", "par"] = "table"
-    """IMPs against the other table, where the opponent holds the same cards (table), or against
-    par."""
+    """Reward. table: IMPs against the other table, where the opponent holds the learner's cards.
+    par: IMPs against par.
+    """
 
     gae_lambda: GaeLambda = 1.0
     learning_rate: Positive = 0.0001
@@ -69,39 +70,42 @@ class SelfPlayConfig(Section):
     """PPO's clip range of probability ratios."""
 
     epochs: Count = 2
-    """Maximum number of passes over the calls of an iteration."""
+    """Largest number of epochs of PPO in an iteration."""
 
     minibatches: Minibatches = 8
     target_kl: Positive = 0.02
-    """KL divergence, in nats per call, that ends the passes."""
+    """KL divergence, in nats per call, at which the epochs end early."""
 
     entropy_coef: float = Field(default=0.0, ge=0)
     """Entropy bonus, in IMPs per nat."""
 
     teacher_kl_coef: float = Field(default=2.0, ge=0)
-    """Penalty, in IMPs per game, for each nat of mean KL divergence per call from the pretrained
-    policy."""
+    """Weight of the KL divergence from the pretrained policy: IMPs per game, for each nat of mean
+    divergence per call.
+    """
 
     value_warmup_iterations: int = Field(default=10, ge=0)
-    """First iterations, in which only the value network learns."""
+    """Number of first iterations in which only the value network is trained."""
 
     final_policy: Literal["calls", "values"] = "calls"
-    """Bidding of the final model: the most likely call (calls), or the likely call of the highest
-    value (values)."""
+    """Bidding of the final model. calls: the most likely call. values: among the likely calls, the
+    call of the highest value.
+    """
 
     past_selves: Count = 6
-    """Number of past selves."""
+    """Number of past selves among the opponents."""
 
     snapshot_interval: Count = 10
-    """Iterations between past selves; a new one replaces the oldest."""
+    """Iterations between new past selves; each replaces the oldest."""
 
     opponents: tuple[Opponent, ...] = ("natural", "precision")
-    """Further opponents, each as frequent as one past self: bidding systems, and folders of bidding
-    models."""
+    """Further opponents, each as frequent as one past self: names of bidding systems, or folders of
+    bidding models.
+    """
 
 
 class SelfplayJob(BidderTrainingJob):
-    """Job of self-play of a bidder."""
+    """Job of the trainer selfplay_bidding."""
 
     trainer: Literal["selfplay_bidding"]
     play: SelfPlayConfig = SelfPlayConfig()
@@ -168,7 +172,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         return metrics
 
     def _draw_opponents(self, count: int, rng: Generator) -> list[Side]:
-        """Draw an opponent for each of `count` shards, uniformly from past selves and others."""
+        """Draw the opponents of `count` shards uniformly from past selves and other bidders."""
         members, past = self.past.members(), self.job.play.past_selves
         return [
             self.others[k - past] if k >= past
@@ -179,12 +183,12 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
     def _side(
         self, name: str, values: BiddingNetwork | None = None, calls: Weights | None = None
     ) -> Side:
-        """Return a side with these weights of the call network, or with the present ones."""
+        """Return a side with the given weights of the policy network, by default the current ones."""
         network = self.call_network._replace(weights=self.calls.theta if calls is None else calls)
         return Side(name, loader.load(self.job.system), network, values)
 
     def _improve(self, calls: Mapping[str, Array], rng: Generator) -> dict[str, float]:
-        """Train the call network on the calls of an iteration; return PPO's metrics."""
+        """Train the policy network on the calls of an iteration; return PPO's metrics."""
         situation = calls["situation"] if self.call_network.sees_auction else None
         return self.calls.learn(
             network_bidder.unpack_inputs(calls["before"], situation), calls["legal"], calls["call"],
@@ -192,7 +196,10 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         )  # fmt: skip
 
     def evaluate(self) -> Metrics:
-        """Compute the IMPs of the most likely calls by opponent, and the share of true calls."""
+        """Compute the mean IMPs of the most likely calls against each opponent, and `true_calls`.
+
+        `true_calls` is the share of calls whose meaning fits the hand, from `truthful_share`.
+        """
         deals = pretrained.evaluation_boards(self.job, self.test_deals, self.job.evaluate.boards)
         side = self._side("calls")
         metrics = {"true_calls": pretrained.truthful_share(side, deals, self.pool)}
@@ -206,17 +213,19 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         return pretrained.learning_curve(history, "boards")
 
     def model(self) -> dict[str, Array]:
-        """Return both networks; the value network is named imps only if it helps to bid."""
+        """Return both networks; the value network is named `imps` only if it takes part in bidding."""
         values = prefixed(VALUE_OUTPUT[self.job.play.final_policy], self.values.values().weights)
         return {**prefixed("calls", self.calls.theta), **values}
 
     @staticmethod
     def validate(job: SelfplayJob) -> None:
-        """Raise UserError for unusable models, deals or opponents."""
+        """Raise UserError for unusable models, deals or opponents, or if all iterations are
+        warm-up.
+        """
         if job.play.value_warmup_iterations >= job.stop.iterations:
             raise UserError(
                 f"play.value_warmup_iterations is {job.play.value_warmup_iterations} and "
-                f"stop.iterations {job.stop.iterations}: the calls would learn nothing"
+                f"stop.iterations {job.stop.iterations}: the policy network would not be trained"
             )
         pretrained.check_bidding_job(job, job.play.max_deals)
         for name in job.play.opponents:
@@ -226,10 +235,10 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
     def evaluate_model(
         job: SelfplayJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute the IMPs per board of a stored bidder, and the share of its calls that is true.
+        """Compute a stored bidder's IMPs per board, and its share of calls that fit the hand.
 
-        The rows are of three bidders: the stored network of calls alone, the stored bidder with
-        both networks, and the pretrained network of calls.
+        The rows are of three bidders: the stored policy network alone, the stored policy and value
+        networks together, and the pretrained policy network. `truthful_share` explains the share.
         """
         network, system = job.network, loader.load(job.system)
         calls, values = (
@@ -250,7 +259,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
 
 
 def _concat_calls(parts: Sequence[dict[str, Array]]) -> dict[str, Array]:
-    """Concatenate the calls of all shards, numbering games consecutively across them."""
+    """Concatenate the calls of all shards, with games numbered consecutively across shards."""
     numbered = [
         {**calls, "game": calls["game"] + 2 * SHARD * shard} for shard, calls in enumerate(parts)
     ]
@@ -258,7 +267,7 @@ def _concat_calls(parts: Sequence[dict[str, Array]]) -> dict[str, Array]:
 
 
 def _opponents(job: SelfplayJob) -> list[Side]:
-    """Return the opponents of an evaluation: the pretrained calls, and those of the job."""
+    """Return the opponents of an evaluation: the pretrained policy network, then the job's."""
     calls, _ = pretrained.load_networks(job)
     before = Side(PRETRAINED, loader.load(job.system), calls)
     return pretrained.evaluation_opponents(job, before)
@@ -267,11 +276,11 @@ def _opponents(job: SelfplayJob) -> list[Side]:
 def _play_boards(
     rng: Generator, common: tuple[Side, str, float], deals: Deals, other: Side
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Play boards at two tables; return the calls of the learner, and rows for the replay buffer.
+    """Play boards at two tables; return the learner's calls, and rows for the replay buffer.
 
-    The learner sits North-South at the first table and East-West at the second. `common`: the
-    learner, the kind of reward, and lambda of generalised advantage estimation. The columns of the
-    calls are (D,) or (D, ...) each; `game` numbers the games of both tables.
+    The learner sits North-South at the first table and East-West at the second. `common` is the
+    learner, the kind of reward, and the lambda of generalised advantage estimation. The columns of
+    the calls are (D, ...). Column `game` numbers the games of both tables.
     """
     side, reward, gae_lambda = common
     assert side.calls is not None

@@ -1,6 +1,6 @@
-"""Supervised training of bidding networks on examples: of calls, or of the IMPs of a call.
+"""Trainer bidding: supervised training of a bidding network on examples.
 
-The source is Zhang et al. 2022, sections 4.2 and 4.3.
+A network predicts calls, or the IMPs of a call. Source: Zhang et al. 2022, sections 4.2 and 4.3.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows,
 
 LearningTarget = Literal["calls", "imps"]
 LOSS_INTERVAL = 100  # gradient steps between checks of the loss
-WARMUP_STEPS = 500  # gradient steps in which the learning rate rises
+WARMUP_STEPS = 500  # first gradient steps, in which the learning rate rises
 METRICS = {
     **{name: f"{name}_precision" for name in ("total", "real", "unreal")},
     "error": "error_imps",
@@ -44,19 +44,19 @@ ROWS_AT_ONCE = 4096  # examples in one forward pass
 
 
 class NetworkTraining(Section):
-    """Supervised learning of a network."""
+    """Settings of supervised training of a network."""
 
     activation: Literal["leaky_relu", "relu", "tanh", "sigmoid"] = "leaky_relu"
     """Activation function of the hidden units."""
 
     optimizer: Literal["adam", "sgd", "rmsprop"] = "adam"
-    """Optimiser."""
+    """Gradient-based optimiser."""
 
     learning_rate: Positive = 0.001
     """Highest learning rate of the schedule."""
 
     schedule: Literal["constant", "linear"] = "constant"
-    """Learning rate schedule; linear rises over 500 steps and falls to 0."""
+    """Learning rate schedule. constant: no change. linear: rise over 500 steps, then fall to 0."""
 
     batch_size: Count = 512
     """Examples per gradient step."""
@@ -68,54 +68,54 @@ class NetworkTraining(Section):
     """Dropout probability of hidden units."""
 
     def classifier_config(self, device: str) -> classifier.ClassifierConfig:
-        """Return the configuration of the learner on a device, cpu or cuda."""
+        """Return these settings as a configuration of the learner, for device cpu or cuda."""
         return classifier.ClassifierConfig(
             self.activation, self.optimizer, self.learning_rate, self.bfloat16, device, self.dropout
         )
 
     def learning_rate_at(self, done: int, steps: int) -> float:
-        """Return the learning rate after `done` of all `steps` gradient steps."""
+        """Return the learning rate after `done` of `steps` gradient steps."""
         if self.schedule == "constant":
             return self.learning_rate
         return self.learning_rate * min(1.0, (done + 1) / WARMUP_STEPS) * (1 - done / steps)
 
 
 class BiddingNetworkConfig(NetworkTraining):
-    """Architecture and supervised learning of a bidding network."""
+    """Settings of a bidding network's architecture and supervised training."""
 
     hidden: tuple[Count, ...] = (2048,) * 4
     """Units of each hidden layer."""
 
     raw_auction: bool = False
-    """Also input the last bid, its seat, and whether it is doubled."""
+    """Also give the network the last bid, its seat, and whether it is doubled."""
 
     def weights(self, outputs: int, rng: Generator) -> dict[str, Array]:
-        """Draw initial weights for a number of outputs."""
+        """Draw the initial weights of a network with `outputs` outputs."""
         inputs = network_bidder.input_width(self.raw_auction)
         return initial_weights((inputs, *self.hidden, outputs), rng, 0.1)
 
 
 class ExampleEvaluation(Section):
-    """Evaluation of a network on examples of the test split."""
+    """Settings of a network's evaluation on examples of the test split."""
 
     every: Count = 1
     """Iterations between evaluations."""
 
     examples: Count = 100_000
-    """Examples of an evaluation during training; the last evaluation uses all."""
+    """Number of examples of an evaluation during training; the last evaluation uses all."""
 
 
 class BiddingJob(BiddingSystemJob):
-    """Job of supervised training of a bidding network."""
+    """Job of the trainer bidding."""
 
     used_resources: ClassVar[frozenset[str]] = frozenset({"gpus", "learners", "data_readers"})
 
     trainer: Literal["bidding"]
     examples: FolderPath
-    """Folder of examples from `overtrick generate examples`."""
+    """Folder of examples made by `overtrick generate examples`."""
 
     target: LearningTarget = "calls"
-    """Learn to predict calls, or the IMPs of a call against par."""
+    """Prediction to train. calls: the call of an example. imps: the IMPs of a call against par."""
 
     network: BiddingNetworkConfig = BiddingNetworkConfig()
     evaluate: ExampleEvaluation = ExampleEvaluation()
@@ -128,9 +128,9 @@ def score(rows: list[dict[str, Any]]) -> float:
 
 @register("bidding", BiddingJob, score, scores.bidding_accuracy)
 class BiddingTrainer(BaseTrainer[BiddingJob]):
-    """Trainer of a network on bidding examples, with one pass over all of them per iteration.
+    """Trainer of a network on bidding examples; each iteration passes over all examples once.
 
-    `share`: the share of each batch that this learner computes, if several learn data-parallel.
+    `share`: this learner's share of each batch, if several learners train in parallel on the data.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         network, each = self.job.network, -(-len(self.examples) // self.job.network.batch_size)
         done = (self.iteration - 1) * each
         self.learner.seed(rng)
-        if self.share.rank:  # all learners share rng, which orders the examples
+        if self.share.rank:  # the learners share rng, which orders the examples, but not the noise
             key = RngStream.TRAIN, self.iteration, self.share.rank
             self.learner.seed(generator(self.job.seed, *key))
         losses: list[torch.Tensor] = []
@@ -185,12 +185,12 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         return {"precision": bar_charts.grouped_shares(rows, "part", shown)}
 
     def model(self) -> dict[str, Array]:
-        """Return the network under the name of its target."""
+        """Return the network's weights, with the target as prefix of their names."""
         return prefixed(self.job.target, self.learner.weights())
 
     @staticmethod
     def validate(job: BiddingJob) -> None:
-        """Raise UserError for another game, or examples that are missing or of other systems."""
+        """Raise UserError for another game than the auction, or missing or unsuitable examples."""
         if job.game.name != "auction":
             raise UserError(f"the bidding trainer is for the auction, not for {job.game.name}")
         for split in SPLITS:
@@ -217,7 +217,7 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
     def evaluate_model(
         job: BiddingJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute the accuracy of a stored network on the test deals."""
+        """Compute the accuracy of a stored network on all examples of the test split."""
         examples = BiddingExamples(job.examples, "test")
         _check_version(job, examples)
         learner = Classifier(unprefixed(job.target, weights), job.network.classifier_config("cpu"))
@@ -225,7 +225,7 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
 
 
 def _check_version(job: BiddingJob, examples: BiddingExamples) -> None:
-    """Raise UserError for examples made with another version of the job's bidding system."""
+    """Raise UserError if the examples were made with other rules of the job's bidding system."""
     if job.system_version[loader.load(job.system).name] not in examples.parameters["rules"]:
         raise UserError(
             f"the examples in {job.examples} were made by other rules than those of "
@@ -236,7 +236,7 @@ def _check_version(job: BiddingJob, examples: BiddingExamples) -> None:
 def evaluate_network(
     job: BiddingJob, learner: Classifier, examples: BiddingExamples, limit: int
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Evaluate a network on at most `limit` test examples; return its metrics and its table."""
+    """Evaluate a network on at most `limit` test examples; return metrics and accuracy table."""
     parts: list[dict[str, Array]] = []
     for rows in _split(examples.in_order(limit)):
         features, possible, _ = inputs_and_labels(rows, job.target, job.network.raw_auction)
@@ -256,7 +256,7 @@ def inputs_and_labels(
 ) -> tuple[Array, Array, Array]:
     """Return inputs (R, F), masks of possible classes (R, A) and labels (R,) of examples.
 
-    `raw_auction`: as in BiddingNetworkConfig.
+    `rows` are the columns of the examples. `raw_auction`: as in BiddingNetworkConfig.
     """
     situation = rows["situation"]
     if target == "calls":

@@ -1,6 +1,6 @@
-"""Value network of a bidder that learns the IMPs of its calls from a replay buffer.
+"""Value network of a bidder, trained from a replay buffer to predict the IMPs of calls.
 
-The source is Zhang et al. 2022, Figure 8.
+Source: Zhang et al. 2022, Figure 8.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from overtrick.training.bidding.supervised import NetworkTraining
 
 
 class ValueReplayConfig(Section):
-    """Replay buffer of calls, and learning of the value network from it."""
+    """Settings of the replay buffer of calls, and of the value network's training from it."""
 
     replay_capacity: Count = 400_000
-    """Newest calls in the replay buffer."""
+    """Capacity of the replay buffer, in calls."""
 
     gradient_steps: Count = 40
     """Gradient steps per iteration."""
 
     target: Literal["outcome", "next"] = "outcome"
-    """Target of a call's value: the IMPs of the deal (outcome), or the target network's
-    distribution for the side's next call (next)."""
+    """Target of a call's value. outcome: the IMPs of the deal. next: the target network's
+    distribution for the next call of the same side.
+    """
 
     target_update_interval: Count = 500
     """Gradient steps between updates of the target network."""
@@ -44,8 +45,11 @@ class ValueReplayConfig(Section):
 class ValueLearner:
     """Value network with its target network and replay buffer.
 
-    Rows of the buffer: after and situation, the network's input after the call; imps, the result
-    of the deal for the caller's side; last, whether it was the last call of that side.
+    Columns of the buffer:
+
+    - `after`, `situation`: the network's inputs after the call.
+    - `imps`: result of the deal for the caller's side.
+    - `last`: True for the last call of this side in the deal.
     """
 
     def __init__(
@@ -57,7 +61,7 @@ class ValueLearner:
     ) -> None:
         self.network = network
         self.section = section
-        self.steps = section.gradient_steps * iterations  # of the whole run
+        self.steps = section.gradient_steps * iterations  # gradient steps of the whole run
         self.learnt = 0  # gradient steps so far
         self.auction = first.sees_auction
         self.learner = Classifier(first.weights, network.classifier_config("cpu"))
@@ -65,7 +69,7 @@ class ValueLearner:
         self.memory = RingBuffer(section.replay_capacity)
 
     def values(self) -> BiddingNetwork:
-        """Return the present value network."""
+        """Return the current value network."""
         return BiddingNetwork(
             self.learner.weights(), self.network.activation, self.network.bfloat16
         )
@@ -73,7 +77,7 @@ class ValueLearner:
     def learn(self, rng: Generator, where: str) -> float:
         """Take the gradient steps of an iteration; return the mean loss in nats.
 
-        Raises RunError, which names the place `where`, if the loss or a weight is not finite.
+        Raises RunError if the loss or a weight is not finite. `where` is part of its message.
         """
         self.learner.seed(rng)
         losses = []
@@ -94,10 +98,10 @@ class ValueLearner:
         return loss
 
     def targets(self, places: Array, rows: Mapping[str, Array]) -> Array:
-        """Return the targets of calls at these places of the buffer.
+        """Return the training targets of the calls at the indices `places` of the buffer.
 
-        (R,) the class of the IMPs, or (R, 49) the target network's probabilities for the next call
-        of the same side.
+        `rows` are the buffer's rows at these indices. The targets are (R,) classes of IMPs, or
+        (R, 49) the target network's probabilities for the next call of the same side.
         """
         label: Array = rows["imps"] + network_bidder.MAX_IMPS
         if self.section.target == "outcome":
@@ -110,7 +114,7 @@ class ValueLearner:
         return target
 
     def _features(self, rows: Mapping[str, Array]) -> Array:
-        """Return the inputs (R, F) of the network for rows of the buffer."""
+        """Return the network's inputs (R, F) for rows of the buffer."""
         return network_bidder.unpack_inputs(
             rows["after"], rows["situation"] if self.auction else None
         )
@@ -133,7 +137,8 @@ class ValueLearner:
 def replay_rows(batch: Trajectories, imps: Array, ns: System, ew: System) -> dict[str, Array]:
     """Build the rows of the replay buffer for D calls.
 
-    `imps`: (D,) the result of each call's deal for its side; ns, `ew`: the systems of both sides.
+    `imps` (D,): the result of each call's deal for the caller's side. `ns`, `ew`: the bidding
+    systems of both sides.
     """
     rows = np.arange(len(batch))
     after = features_from_observation.features_after_call(

@@ -1,6 +1,6 @@
-"""Trainer that improves a bidder's value network by reinforcement learning in self-play.
+"""Trainer bidder: reinforcement learning of a bidder's value network in self-play.
 
-The source is Zhang et al. 2022, Figure 8.
+Source: Zhang et al. 2022, Figure 8.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from overtrick.training.bidding.value_replay import ValueLearner, ValueReplayCon
 
 
 class ValueRlConfig(ValueReplayConfig):
-    """Self-play of the bidder, and learning of its value network."""
+    """Settings of self-play, and of the value network's training."""
 
     games: Count = 1000
     """Auctions per iteration."""
 
     epsilon: Fraction = 0.1
-    """Share of calls drawn at random from the candidates."""
+    """Probability of a random call among the candidates."""
 
     max_deals: Count = 1_000_000
     """Maximum number of deals sampled from the file."""
 
 
 class BidderJob(BidderTrainingJob):
-    """Job of reinforcement learning of a bidder's value network."""
+    """Job of the trainer bidder."""
 
     trainer: Literal["bidder"]
     bidder: ValueRlConfig = ValueRlConfig()
@@ -62,7 +62,7 @@ class BidderTrainer(BaseTrainer[BidderJob]):
         self.deals, self.test_deals = pretrained.split_deals(job, job.bidder.max_deals)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Bid the auctions of an iteration and learn from the replay buffer."""
+        """Bid the auctions of an iteration, and train from the replay buffer."""
         section = self.job.bidder
         deal_rng, play_rng, learn_rng = rng.spawn(3)
         chosen = self.deals[deal_rng.integers(len(self.deals), size=section.games)]
@@ -84,7 +84,7 @@ class BidderTrainer(BaseTrainer[BidderJob]):
         return pretrained.learning_curve(history, "auctions")
 
     def model(self) -> dict[str, Array]:
-        """Return the networks of calls and of values."""
+        """Return the policy network and the value network."""
         own = prefixed("imps", self.outcomes.values().weights)
         return {**prefixed("calls", self.calls.weights), **own}
 
@@ -97,14 +97,18 @@ class BidderTrainer(BaseTrainer[BidderJob]):
 
     @staticmethod
     def validate(job: BidderJob) -> None:
-        """Raise UserError for another game, or unusable models, deals or opponents."""
+        """Raise UserError for another game than the auction, or unusable models, deals or
+        opponents.
+        """
         pretrained.check_bidding_job(job, job.bidder.max_deals)
 
     @staticmethod
     def evaluate_model(
         job: BidderJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute a stored bidder's IMPs per board against the pretrained bidder and others."""
+        """Compute a stored bidder's IMPs per board against the pretrained bidder and other
+        opponents.
+        """
         section = job.network
         calls = pretrained.load_networks(job)[0]._replace(weights=unprefixed("calls", weights))
         values = BiddingNetwork(unprefixed("imps", weights), section.activation, section.bfloat16)
@@ -120,12 +124,12 @@ def _side(job: BidderJob, calls: BiddingNetwork, imps: BiddingNetwork) -> Side:
 
 
 def _pretrained(job: BidderJob) -> Side:
-    """Return the bidder with its networks before reinforcement learning."""
+    """Return the bidder with its networks from before reinforcement learning."""
     return _side(job, *pretrained.load_networks(job))._replace(name=PRETRAINED)
 
 
 def _bid(rng: Generator, common: tuple[Side, float], deals: Deals) -> dict[str, Array]:
-    """Let a side bid deals with itself; return rows for the replay buffer."""
+    """Bid deals with one side in all four seats; return rows for the replay buffer."""
     side, epsilon = common
     policy = side.policy(side.system, side.system, epsilon)
     played = play(Auction(seats=2), (policy, policy), deals, rng)

@@ -1,1 +1,1 @@
-"""Trainers of bridge declarers: Q-tables, DQN, perfect-information Monte Carlo."""
+"""Trainers of bridge declarers: Q-tables, DQN, and perfect-information Monte Carlo search."""

@@ -15,10 +15,10 @@ from overtrick.reports.metric_names import GAMES, MADE, RECOGNISED
 
 
 def cardplay_curves(groups: Mapping[str, Sequence[History]], deals: int) -> Figure:
-    """Draw shares by games played: contracts made against each defence, decisions recognised.
+    """Draw shares by number of games: contracts made by defence, and decisions recognised.
 
-    `groups`: the histories of the seeds, by the label of the group; a line for each group. `deals`:
-    the deals of an evaluation, from which the confidence band of a single seed is computed.
+    `groups`: for each group's label the histories of its seeds; a group becomes one line. `deals`:
+    number of deals of an evaluation, from which the confidence band of a single seed is computed.
     """
     every = [entry for histories in groups.values() for each in histories for entry in each]
     names = sorted({n for _, m in every for n in m if n.startswith(MADE) or n == RECOGNISED})

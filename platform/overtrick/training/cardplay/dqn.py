@@ -1,4 +1,4 @@
-"""Trainer of a declarer's Q-network by DQN in Mini-Bridge (Hadjur 2018, section 5.2.2)."""
+"""Trainer dqn: a declarer's Q-network in Mini-Bridge (Hadjur 2018, section 5.2.2)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHARD = 250  # games per shard
 
 
 class DqnDeclarerConfig(Section):
-    """Games of the declarer, and its Q-network."""
+    """Settings of the training games, and of the declarer's Q-network."""
 
     defenders: ScriptedDefenders = "rules"
     """Scripted defenders in training."""
@@ -43,7 +43,7 @@ class DqnDeclarerConfig(Section):
 
 
 class DqnJob(Job):
-    """Job of a declarer that learns by deep Q-learning."""
+    """Job of the trainer dqn."""
 
     trainer: Literal["dqn"]
     dqn: DqnDeclarerConfig = DqnDeclarerConfig()
@@ -69,7 +69,7 @@ class DqnTrainer(BaseTrainer[DqnJob]):
         self.learner = dqn.Dqn(game.features, weights, job.values.config())
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play the games of an iteration and train from the replay buffer."""
+        """Play the games of an iteration, and train from the replay buffer."""
         play_rng, learn_rng = rng.spawn(2)
         section, values = self.job.dqn, self.job.values
         common = (self.job, self.learner.weights(), values.epsilon_at(progress))
@@ -92,12 +92,12 @@ class DqnTrainer(BaseTrainer[DqnJob]):
         return {"recognition": cardplay_curves(groups, job.evaluate.deals)}
 
     def model(self) -> dict[str, Array]:
-        """Return the Q-network; the policy takes the action of the highest value."""
+        """Return the weights of the Q-network."""
         return prefixed(dqn.GREEDY, self.learner.weights())
 
     @staticmethod
     def validate(job: DqnJob) -> None:
-        """Raise UserError for a game without card play."""
+        """Raise UserError if the game is not Mini-Bridge with two seats."""
         cardplay.card_game(job.game)
 
     @staticmethod
@@ -121,7 +121,7 @@ def _table(job: DqnJob, weights: Mapping[str, Array], pool: WorkerPool, deals: i
 
 
 def _play(rng: Generator, common: Any, games: int) -> Trajectories:
-    """Play `games` games; return the decisions of the declaring side."""
+    """Play `games` games; return the declaring side's decisions with suits in canonical order."""
     job, weights, epsilon = common
     game = cardplay.card_game(job.game)
     declarer = game.canonical_policy(dqn.GreedyPolicy(game.features, weights, epsilon))

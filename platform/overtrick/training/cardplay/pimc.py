@@ -1,4 +1,7 @@
-"""Trainer of a PIMC declarer: it learns nothing, and each iteration plays more evaluation deals."""
+"""Trainer sampling: evaluates a declarer that searches by PIMC; nothing is learnt.
+
+Each iteration plays further evaluation deals.
+"""
 
 from __future__ import annotations
 
@@ -22,30 +25,31 @@ SHARD = 50  # deals per shard
 
 
 class PimcConfig(Section):
-    """Perfect-information Monte Carlo search of the declarer, and its defenders."""
+    """Settings of the declarer's perfect-information Monte Carlo search, and of its defenders."""
 
     worlds: Count = 50
     """Deals sampled at each decision."""
 
     rollout_policy: Opponent = "random"
-    """Policy that plays out a sampled deal: random, a run, or the folder of a model."""
+    """Policy that plays out a sampled deal: random, the name of a run, or the folder of a model."""
 
     defenders: ScriptedDefenders = "rules"
     """Scripted defenders."""
 
     assumed_defenders: ScriptedDefenders = "rules"
-    """Defenders that the search assumes."""
+    """Scripted defenders that the search assumes."""
 
     double_dummy: bool = True
-    """Solve the deals double dummy, for the share of contracts that are made with perfect play of
-    both sides."""
+    """Solve the deals double dummy, for the share of contracts that are made if both sides play
+    perfectly.
+    """
 
     solutions: FolderPath = "double_dummy"
     """Folder that stores the double-dummy solutions."""
 
 
 class PimcJob(Job):
-    """Job of a declarer with PIMC search; an iteration plays 500 deals."""
+    """Job of the trainer sampling; an iteration plays 500 deals."""
 
     trainer: Literal["sampling"]
     sampling: PimcConfig = PimcConfig()
@@ -53,7 +57,7 @@ class PimcJob(Job):
 
 @register("sampling", PimcJob, cardplay.share_made)
 class PimcTrainer(BaseTrainer[PimcJob]):
-    """Trainer that learns nothing: its declarer searches on the evaluation deals, in order."""
+    """Trainer without learning: its declarer plays the evaluation deals in order by PIMC search."""
 
     stateful = ()
 
@@ -74,7 +78,7 @@ class PimcTrainer(BaseTrainer[PimcJob]):
         return {"made": made / EVALUATION_SHARD, "made_so_far": self.made / played}
 
     def model(self) -> dict[str, Array]:
-        """Return the contracts made and the deals played."""
+        """Return the numbers of contracts made and of deals played."""
         return {"made": np.array(self.made), "deals": np.array(self.iteration * EVALUATION_SHARD)}
 
     def state(self) -> dict[str, Array]:
@@ -86,7 +90,7 @@ class PimcTrainer(BaseTrainer[PimcJob]):
 
     @staticmethod
     def validate(job: PimcJob) -> None:
-        """Raise UserError for another game, or an unknown rollout policy."""
+        """Raise UserError for an unsuitable game, or an unknown rollout policy."""
         cardplay.check_scoring(job.game)
         game = cardplay.card_game(job.game)
         reference_opponents.check_opponent(job.sampling.rollout_policy, game, None)
@@ -95,7 +99,7 @@ class PimcTrainer(BaseTrainer[PimcJob]):
     def evaluate_model(
         job: PimcJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute the share of contracts made, beside that of perfect play."""
+        """Compute the share of contracts made, together with the share that perfect play makes."""
         section, deals = job.sampling, int(weights["deals"])
         perfect = None
         if section.double_dummy:

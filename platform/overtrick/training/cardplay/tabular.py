@@ -1,4 +1,7 @@
-"""Trainer of Q-tables from complete games of Mini-Bridge (Hadjur 2018, Algorithms 1 and 2)."""
+"""Trainer tabular: Q-tables from complete games of Mini-Bridge.
+
+Source: Hadjur 2018, Algorithms 1 and 2.
+"""
 
 from __future__ import annotations
 
@@ -27,53 +30,59 @@ from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.cardplay.curves import cardplay_curves
 
-GAMES_PER_UNIT = 1000  # games that are generated, and learnt, at once
+GAMES_PER_UNIT = 1000  # games that are generated and learnt from in one call
 
 
 class TabularQConfig(Section):
-    """Q-tables: their states, learning rule, learners and games."""
+    """Settings of Q-tables: their states, learning rule, learning positions and games."""
 
     state_abstraction: Literal["full", "known_hands", "unknown_hands", "prospects"] = "prospects"
-    """State of a decision, see games/bridge/cardplay/state_abstractions.py."""
+    """Abstraction of states, as described in games/bridge/cardplay/state_abstractions.py."""
 
     update: Literal["q", "sarsa"] = "sarsa"
-    """Target of the update: the highest value in the next state (q), or the value of the card
-    played there (sarsa)."""
+    """Target of the update. q: the highest value in the next state. sarsa: the value of the card
+    that was played in the next state.
+    """
 
     learning_rate: float | None = Field(default=0.3, gt=0, le=1)
-    """Step size of an update; null: values are the mean of all their targets."""
+    """Step size of an update; null: a value is the mean of all its targets."""
 
     discount: Fraction = 0.9
     """Discount factor gamma, per decision."""
 
     neighbour_share: Fraction = 0.8
-    """Share of the reward with which cards one rank away in the suit are updated."""
+    """Share of the reward that also updates cards one rank away in the same suit."""
 
     learn_lost_games: bool = False
-    """Also learn from lost games, whose reward is negative."""
+    """Learn also from lost games, whose reward is negative."""
 
     games: Count = 15_000
-    """Games per iteration, without lost ones that are not learnt from."""
+    """Games per iteration; lost games count only if they are learnt from."""
 
     learners: tuple[Position, ...] = Field(default=("declarer",), min_length=1)
-    """Positions that learn, in turn, one per iteration."""
+    """Positions that learn, one in each iteration, in turn."""
 
     opponents: cardplay.ScriptedDefenders = "rules"
-    """Scripted players at the positions that do not learn."""
+    """Scripted policy at the positions that do not learn."""
 
     epsilon: Fraction = 1.0
-    """Share of random cards of the position that learns; below 1 the other learners play their
-    greedy policies."""
+    """Probability of a random card of the learning position. Below 1, the other learners follow
+    their greedy policies.
+    """
 
     data: FolderPath | None = None
-    """Folder of games from `overtrick generate minibridge`, each used once instead of new games."""
+    """Folder of games from `overtrick generate minibridge`, which replace newly played games; each
+    is used once.
+    """
 
     merged_tables: Count = 1
-    """Tables that learn separately from shares of an iteration and are then merged."""
+    """Number of tables that learn separately, each from its share of an iteration's games, and are
+    then merged.
+    """
 
 
 class TabularJob(Job):
-    """Job of tabular Q-learning in Mini-Bridge."""
+    """Job of the trainer tabular."""
 
     trainer: Literal["tabular"]
     tabular: TabularQConfig = TabularQConfig()
@@ -85,16 +94,16 @@ class TabularJob(Job):
         if len(set(learners)) < len(learners):
             raise ValueError("tabular.learners: a position is named twice")
         if self.tabular.epsilon == 1 and learners != ("declarer",):
-            raise ValueError("tabular.epsilon 1 is for a declarer alone: set it below 1")
+            raise ValueError("tabular.epsilon 1 needs the declarer as only learner: set it below 1")
         if self.tabular.epsilon < 1 and not self.tabular.learn_lost_games:
             raise ValueError(
-                "tabular.epsilon below 1 keeps every game: set tabular.learn_lost_games"
+                "tabular.epsilon below 1 uses every game: set tabular.learn_lost_games"
             )
         if self.tabular.data is not None and (
             self.tabular.epsilon < 1 or self.tabular.learn_lost_games
         ):
             raise ValueError(
-                "tabular.data says which games there are: leave epsilon and learn_lost_games out"
+                "tabular.data determines the games: leave epsilon and learn_lost_games out"
             )
         if "learned" in self.evaluate.defenders and learners == ("declarer",):
             raise ValueError("evaluate.defenders: no defender is among tabular.learners")
@@ -105,14 +114,14 @@ class TabularJob(Job):
 class TabularTrainer(BaseTrainer[TabularJob]):
     """Trainer of tables of action values from complete games; one position learns per iteration."""
 
-    stateful = ()  # a checkpoint holds the tables by the same names as the model
+    stateful = ()  # a checkpoint holds the tables under the same names as the model
 
     def __init__(self, job: TabularJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
         self.tables = {p: _q_table(job.tabular) for p in job.tabular.learners}
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Generate the games of one learner and update its table from them."""
+        """Generate the games of one learning position, and update its table from them."""
         section = self.job.tabular
         position = section.learners[(self.iteration - 1) % len(section.learners)]
         known = (
@@ -134,7 +143,7 @@ class TabularTrainer(BaseTrainer[TabularJob]):
     def _merge_into(
         self, position: Position, tables: list[dict[str, Array]], rng: Generator
     ) -> None:
-        """Merge tables in pairs, on the pool, and the result into the learner's own table."""
+        """Merge tables pairwise on the worker pool, and then into the learner's own table."""
         while len(tables) > 1:
             pairs = [tuple(tables[k : k + 2]) for k in range(0, len(tables), 2)]
             tables = self.pool.map(_merge, self.job.tabular, pairs, rng)
@@ -155,7 +164,7 @@ class TabularTrainer(BaseTrainer[TabularJob]):
         return {"recognition": cardplay_curves(groups, job.evaluate.deals)}
 
     def model(self) -> dict[str, Array]:
-        """Return the tables of all learners."""
+        """Return the tables of all learning positions."""
         return {
             name: column
             for position, table in self.tables.items()
@@ -172,13 +181,13 @@ class TabularTrainer(BaseTrainer[TabularJob]):
 
     @staticmethod
     def validate(job: TabularJob) -> None:
-        """Raise UserError for another game, too many merged tables, or unusable stored games."""
+        """Raise UserError for an unsuitable game, too many tables, or unusable stored games."""
         cardplay.check_scoring(job.game)
         section = job.tabular
         if section.merged_tables > -(-section.games // GAMES_PER_UNIT):
             raise UserError(
-                f"tabular.merged_tables: {section.games} games are made {GAMES_PER_UNIT} at a "
-                f"time, too few for {section.merged_tables} tables"
+                f"tabular.merged_tables: {section.games} games are too few for "
+                f"{section.merged_tables} tables, which need {GAMES_PER_UNIT} each"
             )
         if section.data is not None:
             strain = cardplay.card_game(job.game).strain
@@ -190,7 +199,7 @@ class TabularTrainer(BaseTrainer[TabularJob]):
             if have < wanted:
                 raise UserError(
                     f"tabular.data: {section.data} holds {have} games, but stop.iterations "
-                    f"{job.stop.iterations} of tabular.games {section.games} are {wanted}"
+                    f"{job.stop.iterations} x tabular.games {section.games} need {wanted}"
                 )
 
     @staticmethod
@@ -202,7 +211,10 @@ class TabularTrainer(BaseTrainer[TabularJob]):
 
 
 def _table(job: TabularJob, weights: Mapping[str, Array], pool: WorkerPool, deals: int) -> Rows:
-    """Evaluate the stored declarer, or the scripted one, against each of the job's defenders."""
+    """Evaluate the stored declarer against each of the job's defenders.
+
+    Without a stored declarer, the scripted one is evaluated.
+    """
     best: dict[str, GreedyTable] = {
         p: _greedy(job.tabular, unprefixed(p, weights)) for p in job.tabular.learners
     }
@@ -219,13 +231,13 @@ def _table(job: TabularJob, weights: Mapping[str, Array], pool: WorkerPool, deal
 
 
 def _defence(job: TabularJob, best: Mapping[str, BehaviouralPolicy]) -> BehaviouralPolicy:
-    """Return the defence: learned policies by position, else the job's scripted players."""
+    """Return the policy of the defence: learnt at positions with a table, scripted elsewhere."""
     game = cardplay.card_game(job.game)
     return game.combined_policy(best, cached_opponent(job.game, job.tabular.opponents))
 
 
 def _recognises(policy: GreedyTable, observations: Observations) -> Array:
-    """Return in which observations a table has a value of a legal card, (R,) bool."""
+    """Return (R,) bool: whether a table has a value of a legal card in each observation."""
     return np.isfinite(policy.values(observations)).any(axis=1)
 
 
@@ -243,7 +255,7 @@ def _q_table(section: TabularQConfig) -> QTable:
 
 
 def _learn(table: QTable, position: Position, games: CardplayGames) -> None:
-    """Update a table from the decisions of a position in some games."""
+    """Update a table from the decisions of one position in some games."""
     rewards = games.rewards(position == "declarer")
     table.learn(
         decision_trajectories(games.deals, games.cards, cardplay.POSITIONS[position], rewards)
@@ -251,7 +263,7 @@ def _learn(table: QTable, position: Position, games: CardplayGames) -> None:
 
 
 def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
-    """Generate, or take from the stored games, the games of one unit of an iteration."""
+    """Return the games of one unit of an iteration: new games, or stored ones."""
     job, iteration, position, known = common
     section: TabularQConfig = job.tabular
     game = cardplay.card_game(job.game)
@@ -275,7 +287,7 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
 
 
 def _learn_apart(rng: Generator, common: Any, units: list[tuple[int, int]]) -> dict[str, Array]:
-    """Learn a new table from some units of games; return its columns."""
+    """Train a new table on some units of games; return its columns."""
     job, _, position, _ = common
     table = _q_table(job.tabular)
     for unit, count in units:

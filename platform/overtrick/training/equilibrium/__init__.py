@@ -1,1 +1,1 @@
-"""Trainers that approach a Nash equilibrium: CFR, NFSP, coevolution."""
+"""Trainers that approach a Nash equilibrium: CFR, NFSP and coevolution."""

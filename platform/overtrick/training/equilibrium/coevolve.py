@@ -1,7 +1,7 @@
-"""Evolution of strategies that lose as little as possible to best responses (min-max CSA-ES).
+"""Trainer coevolve: evolves strategies that lose little to their best responses.
 
-Samothrakis and Lucas 2011. The score of a genome is minus NashConv, with exact or approximate best
-responses.
+It is min-max CSA-ES of Samothrakis and Lucas 2011. The score of a genome is minus NashConv, with
+exact or approximate best responses.
 """
 
 from __future__ import annotations
@@ -32,30 +32,32 @@ from overtrick.training.equilibrium.strategy_evaluator import (
     evaluator_of,
 )
 
-SHARD = 5  # genomes per shard, whatever the number of workers
-EXACT_SHARD = 32  # with exact best responses, which are computed for many genomes at once
+SHARD = 5  # genomes per shard, independent of the number of workers
+EXACT_SHARD = 32  # the same with exact best responses, which are computed for many genomes at once
 
 
 class Coevolve(Section):
-    """Genomes and the evolution strategy."""
+    """Settings of the genomes and of the evolution strategy."""
 
     genome: Literal["direct", "network"] = "direct"
-    """direct: a gene for each action of each information set. network: the weights of a network."""
+    """Encoding. direct: one gene for each action of each information set. network: weights of a
+    network.
+    """
 
     hidden: Count = 4
     """Hidden units of the network."""
 
     strategy: Literal["csa", "cma"] = "csa"
-    """csa: adapt the step size. cma: adapt the covariances too."""
+    """Evolution strategy. csa: adapts the step size. cma: adapts the covariances too."""
 
     population: int = Field(default=10, ge=4)
-    """lambda: genomes per generation."""
+    """Genomes per generation (lambda)."""
 
     step_size: Positive = 0.5
     """Initial step size."""
 
     seat: int | None = Field(default=None, ge=0)
-    """The seat that evolves; none: all seats, as one genome."""
+    """Seat that evolves; none: one genome holds the strategies of all seats."""
 
     generations: Count = 20
     """Generations per training iteration."""
@@ -73,7 +75,7 @@ class CoevolveJob(Job):
         seats = registry.make(self.game.name, **self.game.options).seats
         seat = self.coevolve.seat
         if seat is not None and (seat >= seats or seats != 2):
-            raise ValueError(f"coevolve.seat {seat}: one seat evolves alone only in games of 2")
+            raise ValueError(f"coevolve.seat {seat}: one seat evolves alone only in 2-seat games")
         return self
 
 
@@ -81,11 +83,12 @@ class CoevolveJob(Job):
     "coevolve", CoevolveJob, scores.table_negative_exploitability, scores.negative_exploitability
 )
 class CoevolveTrainer(BaseTrainer[CoevolveJob]):
-    """Trainer that evolves strategies against their (approximate) best responses.
+    """Trainer that evolves strategies against their exact or approximate best responses.
 
-    The exploitability of a genome of all seats is NashConv divided by the number of seats. For a
-    genome of one seat it is what the other seat's best response wins beyond the value of the game;
-    that value comes from a linear program, which the search itself does not use.
+    The exploitability of a genome for all seats is NashConv divided by the number of seats. The
+    exploitability of a genome for one seat is the payoff of the other seat's best response minus
+    the value of the game to that seat. This value comes from a linear program; the search does not
+    use it.
     """
 
     stateful = ("strategy",)
@@ -102,11 +105,11 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         )
         start = self.encoding.start(generator(job.seed, RngStream.INITIAL, 1))
         self.best, self.best_score = start, np.inf  # not scored yet
-        # (S, P) genomes of the best responses to the best genome, from which the next ones start
+        # (S, P) genomes of the best responses to the best genome: start of the next inner evolution
         self.warm_starts = np.repeat(start[None], self.evaluator.seats, axis=0)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Run the generations of an iteration and measure the best genome."""
+        """Run the generations of an iteration; measure the exploitability of the best genome."""
         for generation_rng in rng.spawn(self.job.coevolve.generations):
             self._run_generation(generation_rng)
         gap = _row(self.job, self.evaluator, self.sigma())["exploitability"]
@@ -118,9 +121,10 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         }
 
     def _run_generation(self, rng: Generator) -> None:
-        """Score a generation, and the best genome so far again.
+        """Score a generation, and score the best genome so far again.
 
-        An approximate best response that beats the best genome may only be found later.
+        With approximate best responses, a response that beats the best genome may be found only
+        later.
         """
         genomes = self.strategy.ask()
         scored = np.concatenate([genomes, self.best[None]])
@@ -159,13 +163,13 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         return {"sigma": self.sigma(), "genome": self.best}
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the exploitability by evaluations, and the best strategy if it is small."""
+        """Draw the exploitability by number of evaluations, and the best strategy if small."""
         progress = {"progress": figures.evolution_progress(history, self.unit)}
         return progress | self.evaluator.figures(self.sigma())
 
     @staticmethod
     def validate(job: CoevolveJob) -> None:
-        """Raise UserError for a network, a look-ahead or one seat without support by the game."""
+        """Raise UserError if the game does not support the genome, look-ahead or single seat."""
         genome_encoding(job.game, job.coevolve)
         evaluator = evaluator_of(job.game)
         if job.coevolve.seat is not None:
@@ -181,12 +185,15 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         encoding = genome_encoding(job.game, job.coevolve)
         sigma = encoding.strategies(weights["genome"][None])[0]
         if not np.array_equal(sigma, weights["sigma"]):
-            raise UserError("the model's strategy is not that of its genome: the file was changed")
+            raise UserError("the model's strategy differs from its genome's: the file was changed")
         return [_row(job, evaluator_of(job.game), sigma)]
 
 
 def genome_encoding(choice: GameChoice, section: Coevolve) -> GenomeEncoding:
-    """Return the encoding of strategies as genomes. Raises UserError without network inputs."""
+    """Return the encoding of strategies as genomes.
+
+    Raises UserError if a network is chosen and the game has no inputs for it.
+    """
     evaluator = evaluator_of(choice)
     if section.genome == "direct":
         return DirectEncoding(evaluator.legal)
@@ -194,7 +201,7 @@ def genome_encoding(choice: GameChoice, section: Coevolve) -> GenomeEncoding:
 
 
 def _row(job: CoevolveJob, evaluator: StrategyEvaluator, sigma: Array) -> Row:
-    """Return the row of the final table of a strategy (N, A), with its exploitability."""
+    """Return the final table's row of a strategy (N, A), with its exploitability."""
     seat = job.coevolve.seat
     row: dict[str, Any] = {"genome": job.coevolve.genome, "inner": job.inner.kind}
     if seat is not None:
@@ -206,9 +213,10 @@ def _row(job: CoevolveJob, evaluator: StrategyEvaluator, sigma: Array) -> Row:
 
 
 def _score(rng: Generator, common: Any, genomes: Array) -> tuple[Array, Array]:
-    """Return the scores (M,) of genomes (M, P) and the genomes (M, S, P) of the best responses.
+    """Return the scores (M,) of genomes (M, P), and the genomes (M, S, P) of their best responses.
 
-    A score is minus NashConv, or minus the best-response payoff of the seat that does not evolve.
+    A score is minus NashConv. If only one seat evolves, it is minus the payoff of the other seat's
+    best response.
     """
     job, warm_starts, generation = common
     evaluator = evaluator_of(job.game)

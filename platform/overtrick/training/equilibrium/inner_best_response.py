@@ -1,8 +1,8 @@
 """Payoff of a seat's best response to fixed strategies: exact, by look-ahead, or by evolution.
 
 With the other seats' strategies fixed, a game is a single-agent problem. The tree gives the exact
-payoff; a look-ahead approaches it with its depth and simulations; an inner evolution gives a lower
-bound. Samothrakis and Lucas 2011, section 3.
+payoff. A look-ahead approaches it with growing depth and number of simulations. An inner evolution
+gives a lower bound. Source: Samothrakis and Lucas 2011, section 3.
 """
 
 from __future__ import annotations
@@ -23,22 +23,24 @@ from overtrick.training.equilibrium.strategy_evaluator import StrategyEvaluator,
 
 
 class Inner(Section):
-    """Best responses to the evolving strategies."""
+    """Settings of the best responses to the evolving strategies."""
 
     kind: Literal["exact", "searched", "evolved"] = "exact"
-    """exact: best response on the tree. searched: look-ahead. evolved: inner evolution."""
+    """Computation of best responses. exact: on the tree. searched: by look-ahead. evolved: by an
+    inner evolution.
+    """
 
     depth: int | None = Field(default=None, ge=0)
-    """Own decisions that the look-ahead searches exhaustively; none: all of them."""
+    """Number of own decisions that the look-ahead searches exhaustively; none: all decisions."""
 
     simulations: Count = 1000
     """Simulations of Monte Carlo tree search at each information set below `depth`."""
 
     generations: Count = 5
-    """Generations of the inner evolution at the start."""
+    """Generations of the inner evolution at the start of training."""
 
     generations_growth: float = Field(default=0.01, ge=0)
-    """Inner generations added per outer generation."""
+    """Inner generations that are added per outer generation."""
 
     population: int = Field(default=10, ge=4)
     """Genomes per inner generation."""
@@ -57,12 +59,15 @@ def estimate_best_response(
     generation: int,
     rng: Generator,
 ) -> tuple[float, Array]:
-    """Return the payoff of a seat's (approximate) best response to sigma, and its genome.
+    """Return the payoff of a seat's exact or approximate best response to sigma, and its genome.
 
-    `sigma` (N, A): strategies of all seats. `warm_start` (P,): genome of the best response so far,
-    from which an inner evolution starts; it is returned unchanged by the other kinds. `generation`:
-    number of outer generations so far. The payoff is one that the response really wins, in points
-    per game, so it never exceeds that of an exact best response.
+    The payoff is in points per game. The response really wins it, so it never exceeds the payoff of
+    an exact best response.
+
+    - `sigma` (N, A): strategies of all seats.
+    - `warm_start` (P,): genome of the best response so far, from which an inner evolution starts.
+      The other kinds return it unchanged.
+    - `generation`: number of outer generations so far.
     """
     if section.kind == "exact":
         return evaluator.best_response_payoff(sigma, seat), warm_start
@@ -93,7 +98,7 @@ def _evolve_response(
     generations: int,
     rng: Generator,
 ) -> tuple[float, Array]:
-    """Return the payoff and the genome (P,) of the best response that an inner evolution finds."""
+    """Search a best response by an inner evolution; return its payoff and its genome (P,)."""
     own = (evaluator.seat == seat)[:, None]
 
     def payoffs(genomes: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Neural fictitious self-play in a game for two (Heinrich and Silver 2016).
+"""Trainer nfsp: neural fictitious self-play in a two-seat game (Heinrich and Silver 2016).
 
 | | Heinrich and Silver 2016 | here |
 |---|---|---|
@@ -32,14 +32,14 @@ from overtrick.training.base_trainer import Metrics, register
 from overtrick.training.held_out_trainer import HeldOutTrainer, UnadaptedTrainer
 from overtrick.training.shared_sections import BatchSize, GradientSteps, HiddenLayers, QLearning
 
-SHARD = 500  # games per shard, whatever the number of workers
+SHARD = 500  # games per shard, independent of the number of workers
 
 
 class NfspSection(Section):
-    """Self-play, and supervised learning of the average policy."""
+    """Settings of self-play, and of the average policy's supervised training."""
 
     anticipatory: Fraction = 0.1
-    """eta: probability that a seat plays the best response in a game."""
+    """Probability that a seat follows the best response in a game (eta in the paper)."""
 
     games: Count = 1000
     """Games per iteration."""
@@ -51,7 +51,7 @@ class NfspSection(Section):
     gradient_steps: GradientSteps = 32
     batch_size: BatchSize = 256
     reservoir_capacity: Count = 2_000_000
-    """Decisions in the reservoir."""
+    """Capacity of the reservoir, in decisions."""
 
 
 class NfspJob(Job):
@@ -88,7 +88,10 @@ class NfspTrainer(UnadaptedTrainer[NfspJob]):
         )
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play the games of an iteration, each seat by one of the two policies, and learn."""
+        """Play the games of an iteration, and train both networks.
+
+        In each game a seat follows the average policy or the best response.
+        """
         play_rng, learn_rng = rng.spawn(2)
         section, values = self.job.nfsp, self.job.values
         common = (
@@ -118,7 +121,10 @@ class NfspTrainer(UnadaptedTrainer[NfspJob]):
 
 
 def _play(rng: Generator, common: Any, games: int) -> Trajectories:
-    """Play a shard of self-play games; a note marks the decisions of the best response."""
+    """Play a shard of self-play games.
+
+    The extra array BEST_RESPONSE_NOTE marks the decisions of the best response.
+    """
     choice, average, values, epsilon, anticipatory = common
     game, _ = two_seat_game(choice)
     seat_rng, play_rng = rng.spawn(2)

@@ -1,4 +1,7 @@
-"""Equilibrium solvers side by side: CFR variants, MCCFR, linear program, NashConv descent."""
+"""Trainer solve: runs equilibrium solvers on one game and compares their convergence.
+
+The solvers are CFR variants, MCCFR, the linear program, and gradient descent on NashConv.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ MIN_MEMORY, MAX_MEMORY = 0.001, 2.0**20  # GiB
 
 
 def tree_bytes(memory: float | None) -> int | None:
-    """Convert the memory limit of a tree from GiB to bytes; None: no limit.
+    """Convert the memory limit of a tree from GiB to bytes; None stays None (the free memory).
 
     Raises UserError for a number out of range.
     """
@@ -59,16 +62,16 @@ def tree_bytes(memory: float | None) -> int | None:
 
 
 class Solve(Section):
-    """Solvers, and the schedule of measurements."""
+    """Settings of the solvers, and of the schedule of measurements."""
 
     variants: tuple[SolverName, ...] = Field(default=("cfr+",), min_length=1)
-    """Solvers that run side by side; the first one's strategy is the model's policy."""
+    """Solvers to run and compare; the strategy of the first one is the model's policy."""
 
     measurements_per_decade: Count = 8
-    """Measurements per factor 10 of iterations."""
+    """Measurements per tenfold increase of iterations."""
 
     memory_gib: float | None = None
-    """GiB that the tree may take; none: the free memory of the machine."""
+    """Largest size of the tree in GiB; none: the free memory of the machine."""
 
     @field_validator("memory_gib")
     @classmethod
@@ -85,19 +88,20 @@ class Solve(Section):
 
 
 ITERATIONS = "iterations"
-OTHER = "average"  # prefix of the strategies of all solvers but the first in a model
+OTHER = "average"  # prefix in a model of the strategies of all solvers but the first
 
 
 class SolveStop(Stop):
-    """End of a solve run."""
+    """Settings for the end of a solve run."""
 
     iterations: Count = 40
-    """Measurements in all, the k-th after 10^(k / measurements_per_decade) iterations of the
-    solvers."""
+    """Number of measurements. The k-th measurement is after 10^(k / measurements_per_decade)
+    iterations of the solvers.
+    """
 
 
 class SolveCheckpoints(Checkpoints):
-    """Schedule of checkpoints of a solve run."""
+    """Settings of the checkpoints of a solve run."""
 
     every: Count = 1
     """Measurements between checkpoints."""
@@ -108,7 +112,7 @@ class SolveJob(Job):
 
     trainer: Literal["solve"]
     workers: int = Field(default=0, ge=0)
-    """0: all solvers run in one process."""
+    """Must be 0: all solvers run in one process."""
 
     stop: SolveStop = SolveStop()
     checkpoints: SolveCheckpoints = SolveCheckpoints()
@@ -124,9 +128,9 @@ class SolveJob(Job):
 
 @register("solve", SolveJob, scores.table_negative_exploitability, scores.negative_exploitability)
 class SolveTrainer(BaseTrainer[SolveJob]):
-    """Trainer that runs solvers side by side and measures their exploitability.
+    """Trainer that runs several solvers on one game and measures their exploitability.
 
-    Training iteration k runs each solver up to its iteration 10^(k / measurements_per_decade).
+    Training iteration k runs each solver up to its own iteration 10^(k / measurements_per_decade).
     """
 
     def __init__(self, job: SolveJob, pool: WorkerPool) -> None:
@@ -147,14 +151,14 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         return metrics
 
     def state(self) -> dict[str, Array]:
-        """Return the states of all solvers and the iteration, for a checkpoint."""
+        """Return the states of all solvers and the number of iterations, for a checkpoint."""
         state = {"iteration": np.array(self.iteration)}
         for name, solver in self.solvers.items():
             state |= prefixed(name, solver.state())
         return state
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the states of all solvers and the iteration."""
+        """Restore the states of all solvers and the number of iterations."""
         self.iteration = int(state["iteration"])
         for name, solver in self.solvers.items():
             solver.load(unprefixed(name, state))
@@ -162,7 +166,8 @@ class SolveTrainer(BaseTrainer[SolveJob]):
     def model(self) -> dict[str, Array]:
         """Return the average strategies (N, A) and the numbers of iterations of all solvers.
 
-        The first solver's strategy is `sigma`; the others carry the solver's name.
+        The first solver's strategy has the name `sigma`. The names of the others contain the
+        solver's name.
         """
         first, *others = self.solvers
         return {
@@ -172,12 +177,12 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         }
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the exploitability of every solver by its iterations."""
+        """Draw the exploitability of every solver by its number of iterations."""
         return {"convergence": figures.convergence(history, self.evaluator.game.unit)}
 
     @staticmethod
     def validate(job: SolveJob) -> None:
-        """Raise UserError if the tree does not fit or a variant cannot solve the game."""
+        """Raise UserError if the tree does not fit or a solver does not support the game."""
         evaluator = _evaluator(job)
         for name in job.solve.variants:
             make_solver(name, evaluator, job.seed)
@@ -188,8 +193,8 @@ class SolveTrainer(BaseTrainer[SolveJob]):
     ) -> Rows:
         """Compute the exploitability of the stored strategy of each solver.
 
-        Models of before version 0.2, and those of `overtrick solve --save`, hold the first
-        solver's strategy only.
+        Models from before version 0.2 and from `overtrick solve --save` hold only the first
+        solver's strategy.
         """
         evaluator, rows = _evaluator(job), []
         for number, name in enumerate(job.solve.variants):
@@ -204,13 +209,14 @@ class SolveTrainer(BaseTrainer[SolveJob]):
 
 
 def make_solver(plan: str, evaluator: StrategyEvaluator, seed: int) -> IterativeSolver:
-    """Make a solver by its name; the random numbers of MCCFR depend on the seed and this name.
+    """Make a solver by its name.
 
-    `plan`: one of `SOLVERS`. Raises UserError if it cannot solve the evaluator's game.
+    `plan`: the name, one of `SOLVERS`. MCCFR's random numbers depend on the seed and this name.
+    Raises UserError if the solver does not support the evaluator's game.
     """
     able = TREE_SOLVERS if isinstance(evaluator, TreeEvaluator) else tuple(BUCKETED_SOLVERS)
     if plan not in able:
-        raise UserError(f"plan {plan}: {evaluator.game.name} is solved by {', '.join(able)}")
+        raise UserError(f"plan {plan}: {evaluator.game.name} can be solved by {', '.join(able)}")
     if isinstance(evaluator, BucketedEvaluator):
         return BUCKETED_SOLVERS[plan](evaluator.view)
     assert isinstance(evaluator, TreeEvaluator)

@@ -22,7 +22,7 @@ from overtrick.solvers.public_tree import values
 
 
 class StrategyEvaluator(Protocol):
-    """Exact evaluation in one game of strategies sigma (N, A), or M of them, (M, N, A)."""
+    """Exact evaluation in one game of a strategy sigma (N, A), or of M strategies (M, N, A)."""
 
     game: Any
     legal: Array  # (N, A) bool
@@ -30,11 +30,11 @@ class StrategyEvaluator(Protocol):
 
     @property
     def seats(self) -> int:
-        """Return S, the number of seats."""
+        """The number of seats, S."""
 
     @property
     def inputs(self) -> Array:
-        """Return float64 inputs (N, F) of a small network. Raises UserError if there are none."""
+        """Float64 inputs (N, F) for a small network. Raises UserError if the game has none."""
 
     def check_strategy(self, sigma: Array) -> None:
         """Raise UserError unless sigma (N, A) is a strategy of this game."""
@@ -49,13 +49,13 @@ class StrategyEvaluator(Protocol):
         """Return the expected points per game of a seat's best response to sigma (N, A)."""
 
     def equilibrium_payoff(self, seat: int) -> float:
-        """Return the expected points per game of a seat in equilibrium, in a game for two.
+        """Return the expected points per game of a seat in an equilibrium of a two-seat game.
 
-        Raises UserError for a game without a tree, or that is not zero-sum.
+        Raises UserError for a game that has no tree or is not zero-sum.
         """
 
     def figures(self, sigma: Array) -> dict[str, Figure]:
-        """Draw a strategy (N, A), in figures by name; none if it is too large to draw."""
+        """Draw a strategy (N, A); return figures by name, none if it is too large to draw."""
 
 
 class TreeEvaluator:
@@ -68,7 +68,7 @@ class TreeEvaluator:
 
     @property
     def inputs(self) -> Array:
-        """Return network inputs (N, F) of all information sets. Raises UserError without any."""
+        """Network inputs (N, F) of all information sets. Raises UserError if the game has none."""
         if not isinstance(self.game, CompactFeatures):
             raise UserError(
                 f"{self.game.name} has no inputs for a network: set coevolve.genome to direct"
@@ -114,7 +114,7 @@ class TreeEvaluator:
 
 
 class BucketedEvaluator:
-    """Evaluation of strategies of abstract limit hold'em on its public tree and buckets."""
+    """Evaluation of strategies of abstract limit hold'em, on its public tree and its buckets."""
 
     seats = 2
 
@@ -127,7 +127,7 @@ class BucketedEvaluator:
 
     @cached_property
     def inputs(self) -> Array:
-        """Return network inputs (N, F) of all information sets."""
+        """Network inputs (N, F) of all information sets."""
         return self.game.bucket_features(self.view.buckets)
 
     def check_strategy(self, sigma: Array) -> None:
@@ -147,11 +147,11 @@ class BucketedEvaluator:
         return values.best_response(self.view, sigma, seat)[0]
 
     def equilibrium_payoff(self, seat: int) -> float:
-        """Raise UserError: equilibrium payoffs are known on game trees only."""
-        raise UserError(f"{self.game.name}: one seat evolves alone only where the tree is known")
+        """Raise UserError: equilibrium payoffs are computed on game trees only."""
+        raise UserError(f"{self.game.name}: one seat evolves alone only in games with a tree")
 
     def figures(self, sigma: Array) -> dict[str, Figure]:
-        """Draw the buckets, and the mean play of each bucket in each betting round."""
+        """Draw the buckets, and each bucket's mean action probabilities by betting round."""
         drawn = {"buckets": figures.bucket_graph(self.tables.start, self.tables.moves)}
         if self.game.index == "paper":
             rounds = self.game.situations()[:, 0]
@@ -164,7 +164,7 @@ class BucketedEvaluator:
 
 
 def equilibrium_distance(evaluator: StrategyEvaluator, sigma: Array) -> dict[str, Any]:
-    """Return exploitability, NashConv and the values of all seats of a strategy (N, A)."""
+    """Return a strategy's (N, A) exploitability, NashConv and expected payoffs of all seats."""
     gap = float(evaluator.nash_convs(sigma[None])[0])
     return {
         "exploitability": gap / evaluator.seats,
@@ -177,10 +177,10 @@ _evaluators: dict[str, StrategyEvaluator] = {}
 
 
 def evaluator_of(choice: GameChoice, memory: int | None = None) -> StrategyEvaluator:
-    """Return the evaluator of a game, made once per process.
+    """Return the evaluator of a game; each process makes it once.
 
-    `memory`: bytes that a tree may take; None: the free memory of the machine. Raises UserError if
-    the tree does not fit.
+    `memory`: largest size of the tree in bytes; None: the free memory of the machine. Raises
+    UserError if the tree does not fit.
     """
     key = f"{choice.model_dump_json()} {memory}"
     if key not in _evaluators:

@@ -1,1 +1,1 @@
-"""Trainer that runs an algorithm of RLlib on our games."""
+"""Trainer that runs an algorithm of RLlib on this package's games."""

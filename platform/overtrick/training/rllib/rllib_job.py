@@ -1,4 +1,4 @@
-"""Job of the rllib trainer: settings of RLlib's algorithms, with checks."""
+"""Job of the trainer rllib: settings of RLlib's algorithms, and checks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from overtrick.training.shared_sections import BatchSize, Discount, EpsilonGreed
 
 
 class RllibConfig(Section):
-    """Settings of all algorithms of RLlib."""
+    """Settings that all algorithms of RLlib share."""
 
     env_steps: Count = 4000
-    """Minimum number of environment steps per iteration: decisions, or joint decisions where all
-    seats act at once."""
+    """Smallest number of environment steps per iteration. A step is one decision, or one joint
+    decision where all seats act at once.
+    """
 
     networks: Literal["one", "seat"] = "one"
-    """One network for all seats, or one for each seat."""
+    """Networks. one: one network for all seats. seat: one network for each seat."""
 
     hidden: HiddenLayers = (64, 64)
     learning_rate: Positive = 0.0003
@@ -35,7 +36,7 @@ class RllibPpoConfig(Section):
     """Settings of PPO and APPO."""
 
     epochs: Count = 4
-    """Passes over each batch of decisions."""
+    """Epochs over each batch of decisions."""
 
     minibatch_size: Count = 256
     """Decisions per gradient step; for APPO, environment steps."""
@@ -47,8 +48,8 @@ class RllibPpoConfig(Section):
     """Probability ratios are clipped to 1 - clip_param and 1 + clip_param."""
 
     entropy_coef: float = Field(default=0.01, ge=0)
-    """Entropy bonus per nat, in standard deviations of the advantages for PPO, in points for
-    APPO."""
+    """Entropy bonus per nat: in standard deviations of the advantages for PPO, in points for APPO.
+    """
 
     vf_loss_coef: Positive = 0.5
     """Weight of the critic's squared error."""
@@ -58,12 +59,13 @@ class RllibReplayConfig(Section):
     """Settings of algorithms with a replay buffer."""
 
     gradient_steps: Count = 32
-    """Approximate number of gradient steps per iteration; for DQN it assumes games of the mean
-    length of random play."""
+    """Approximate number of gradient steps per iteration. For DQN it is exact if games are as long
+    on average as those of random play.
+    """
 
     batch_size: BatchSize = 256
     replay_capacity: Count = 100_000
-    """Newest environment steps in the replay buffer."""
+    """Capacity of the replay buffer, in environment steps."""
 
     learning_starts: int = Field(default=1000, ge=0)
     """Environment steps before the first gradient step."""
@@ -76,7 +78,7 @@ class RllibDqnConfig(EpsilonGreedy, RllibReplayConfig):
     """Environment steps between updates of the target network."""
 
     double_q: bool = True
-    """Double Q-learning."""
+    """Use double Q-learning."""
 
 
 class RllibSacConfig(RllibReplayConfig):
@@ -86,11 +88,11 @@ class RllibSacConfig(RllibReplayConfig):
     """Soft update rate of the target networks, per gradient step."""
 
     initial_alpha: Positive = 1.0
-    """Initial entropy temperature, in points per nat; it is learnt."""
+    """Initial entropy temperature, in points per nat; training adapts it."""
 
 
 class RllibOpponents(Section):
-    """Opponents of the learner in training, besides itself."""
+    """Settings of the learner's opponents in training, besides itself."""
 
     unused_keys = (
         UnusedKeys({"past_selves": (0,)}, ("snapshot_interval",)),
@@ -98,21 +100,22 @@ class RllibOpponents(Section):
     )
 
     past_selves: int = Field(default=0, ge=0)
-    """Number of past selves."""
+    """Number of past selves among the opponents."""
 
     snapshot_interval: Count = 10
-    """Iterations between past selves; a new one replaces the oldest."""
+    """Iterations between new past selves; each replaces the oldest."""
 
     opponents: tuple[Opponent, ...] = ()
-    """Reference opponents or runs by name, or folders of models."""
+    """Names of reference opponents or runs, or folders of models."""
 
     opponent_share: Fraction = 0.5
-    """Share of games in which a past self or opponent, drawn uniformly, sits in all seats but one;
-    in the other games the learner plays itself."""
+    """Share of games in which a past self or opponent sits in all seats but one. It is drawn
+    uniformly. In the other games the learner plays against itself.
+    """
 
 
 ALGORITHMS = {"rllib/PPO": "ppo", "rllib/APPO": "ppo", "rllib/DQN": "dqn", "rllib/SAC": "sac"}
-"""Section of the job with the settings of each algorithm."""
+"""For each algorithm: the section of the job that holds its settings."""
 
 
 class RllibJob(Job):
@@ -149,7 +152,7 @@ class RllibJob(Job):
 
 
 def check_rllib_job(job: RllibJob) -> None:
-    """Raise UserError for a game that the algorithm cannot play, or unknown opponents."""
+    """Raise UserError for a game that the algorithm does not support, or unknown opponents."""
     game, tree = playable_game(job.game)
     continuous = game.actions is None
     if job.name == ("DQN" if continuous else "SAC"):
@@ -157,7 +160,7 @@ def check_rllib_job(job: RllibJob) -> None:
         others = f"rllib/PPO, rllib/APPO or rllib/{'SAC' if continuous else 'DQN'}"
         raise UserError(f"{game.name} {what}: set algorithm to {others}")
     if continuous and job.rllib.networks == "seat":
-        raise UserError(f"{game.name} looks alike from every seat: set rllib.networks to one")
+        raise UserError(f"{game.name} looks the same from every seat: set rllib.networks to one")
     for name in job.population.opponents:
         reference_opponents.check_opponent(name, game, tree)
     evaluate.check_evaluation(job.game, job.evaluate)

@@ -1,4 +1,4 @@
-"""Trainer that runs an algorithm of RLlib: self-play, past selves and fixed opponents."""
+"""Trainer rllib: runs an algorithm of RLlib with self-play, past selves and fixed opponents."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ GAMES_FOR_LENGTH = 50  # games of random play that estimate the length of a game
 
 @register("rllib", RllibJob, scores.table_payoff, scores.payoff)
 class RllibTrainer(UnadaptedTrainer[RllibJob]):
-    """Trainer that runs an algorithm of RLlib and evaluates its policy as any other policy.
+    """Trainer that runs an algorithm of RLlib and evaluates its policy like any other policy.
 
-    The algorithm starts with the first iteration, in this process; RLlib's own workers take the
-    CPUs of the worker pool.
+    The algorithm starts in this process with the first iteration. RLlib's own workers use the CPUs
+    of the worker pool.
     """
 
     stateful = ()
@@ -57,7 +57,7 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
         return metrics
 
     def _start(self) -> AlgorithmRunner:
-        """Return the runner of the algorithm; start it if it does not run yet."""
+        """Return the runner of the algorithm; start it if it is not running yet."""
         if self._runner is None:
             from overtrick.rllib.algorithm_runner import AlgorithmRunner  # takes seconds
 
@@ -67,7 +67,7 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
         return self._runner
 
     def model(self) -> dict[str, Array]:
-        """Return the policy network, or those of all seats under the names of the seats."""
+        """Return the policy network, or one policy network for each seat under the seat's name."""
         from overtrick.rllib.algorithm_config import LEARNER
         from overtrick.rllib.algorithm_runner import policy_networks
 
@@ -99,13 +99,13 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
 
     @staticmethod
     def knowledge(job: RllibJob, weights: Mapping[str, Array]) -> Any:
-        """Build the policy of a model: one network, or one for each seat."""
+        """Build the policy of a model: one network, or one network for each seat."""
         game, _ = playable_game(job.game)
         return load_policy(StoredWeights(dict(weights), {}, "this run"), game)
 
 
 def _setup(job: RllibJob, game: Any) -> MultiAgentSetup:
-    """Build the setup of a training run from its job."""
+    """Build the settings of a training run with RLlib from its job."""
     from overtrick.rllib.algorithm_config import MultiAgentSetup
 
     opponents = (partial(cached_opponent, job.game, name) for name in job.population.opponents)
@@ -132,7 +132,7 @@ def _setup(job: RllibJob, game: Any) -> MultiAgentSetup:
 
 
 def _mean_game_length(game: Any, rng: Generator) -> float:
-    """Estimate the mean number of environment steps of a game by random play."""
+    """Estimate the mean number of environment steps per game, by random play."""
     uniform = make_opponent("random", game, None)
     batch = play(game, (uniform,) * game.seats, GAMES_FOR_LENGTH, rng).batch
     return len(batch) / GAMES_FOR_LENGTH / (1 if game.actions is not None else game.seats)
