@@ -183,7 +183,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
     def _side(
         self, name: str, values: BiddingNetwork | None = None, calls: Weights | None = None
     ) -> Side:
-        """Return a side with the given weights of the policy network, by default the current ones."""
+        """Return a side with the given weights of the policy network (default: the current ones)."""
         network = self.call_network._replace(weights=self.calls.theta if calls is None else calls)
         return Side(name, loader.load(self.job.system), network, values)
 
@@ -213,15 +213,16 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         return pretrained.learning_curve(history, "boards")
 
     def model(self) -> dict[str, Array]:
-        """Return both networks; the value network is named `imps` only if it takes part in bidding."""
+        """Return both networks.
+
+        The value network is named `imps` only if it takes part in bidding.
+        """
         values = prefixed(VALUE_OUTPUT[self.job.play.final_policy], self.values.values().weights)
         return {**prefixed("calls", self.calls.theta), **values}
 
     @staticmethod
     def validate(job: SelfplayJob) -> None:
-        """Raise UserError for unusable models, deals or opponents, or if all iterations are
-        warm-up.
-        """
+        """Raise UserError for unusable models, deals or opponents, or a warm-up without end."""
         if job.play.value_warmup_iterations >= job.stop.iterations:
             raise UserError(
                 f"play.value_warmup_iterations is {job.play.value_warmup_iterations} and "

@@ -97,17 +97,16 @@ class BidderTrainer(BaseTrainer[BidderJob]):
 
     @staticmethod
     def validate(job: BidderJob) -> None:
-        """Raise UserError for another game than the auction, or unusable models, deals or
-        opponents.
-        """
+        """Raise UserError for another game than the auction, or bad models, deals or opponents."""
         pretrained.check_bidding_job(job, job.bidder.max_deals)
 
     @staticmethod
     def evaluate_model(
         job: BidderJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute a stored bidder's IMPs per board against the pretrained bidder and other
-        opponents.
+        """Compute a stored bidder's mean IMPs per board against each opponent.
+
+        The first opponent is the pretrained bidder.
         """
         section = job.network
         calls = pretrained.load_networks(job)[0]._replace(weights=unprefixed("calls", weights))
