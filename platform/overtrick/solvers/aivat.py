@@ -1,9 +1,10 @@
 """Advantage estimates from sampled games with the variance of chance removed (AIVAT).
 
-Games are sampled on the tree. An estimate of all strategies gives each node a value. The change of
-this value at a chance event or at the seat's own action, less its expected change there, has mean 0
-whatever the opponents really play. AIVAT leaves this term out of the estimate, so the estimate
-stays unbiased and its variance falls. Changes at the opponents' actions stay in.
+Games are sampled on the tree. Estimated strategies of all seats give each node an estimated value.
+Consider the change of this value at a chance event or at the seat's own action, minus the expected
+change there. This difference has mean 0 whatever the opponents' true strategies are. AIVAT
+therefore leaves it out: the advantage stays unbiased and its variance falls. Changes of value at
+the opponents' actions stay in.
 
 Source: Burch et al. 2018, "AIVAT: a new variance reduction technique for agent evaluation in
 imperfect information games".
@@ -56,7 +57,7 @@ def sample_rollouts(
 
 @njit(cache=True)
 def _node_values(parent, gain, edge_prob):  # type: ignore[no-untyped-def]
-    """Return (V,) expected points of a seat on the edge into each node and below it."""
+    """Return (V,) a seat's expected points from the edge into each node onwards."""
     value = gain.copy()
     for node in range(len(parent) - 1, 0, -1):
         value[parent[node]] += edge_prob[node] * value[node]

@@ -75,7 +75,7 @@ class CfrSolver(IterativeSolver):
         self.sigma = tree.flat(tree.uniform())  # (L,) strategy of the next iteration
 
     def run(self, iterations: int) -> None:
-        """Run more iterations; each updates every seat once."""
+        """Run more iterations; each iteration updates every seat once."""
         tree = self.tree
         bounds = np.searchsorted(tree.observations.seat[tree.order], np.arange(tree.seats + 1))
         _run(

@@ -99,12 +99,12 @@ def discrete_sample(
     members: int,
     merge: bool = False,
 ) -> DiscreteSample:
-    """Build the sample of M members that played `games` games each.
+    """Build the policy-gradient sample of M members that played `games` games each.
 
-    `features` (D, F), `logp` (D, A) of the members' policies, `advantage` (D,) and `member` (D,)
-    are in the order of the batch. With `merge`, a member's decisions at one information set become
-    one row with summed credit and weight. Merging changes no result that is linear in credit, and
-    makes the sample several times smaller.
+    Actions are discrete. `features` (D, F), `logp` (D, A) of the members' policies, `advantage`
+    (D,) and `member` (D,) are in the order of the batch. With `merge`, a member's decisions at one
+    information set become one row with summed credit and weight. Merging changes no result that is
+    linear in credit, and makes the sample several times smaller.
     """
     assert batch.legal is not None
     credit = np.zeros(batch.legal.shape)
@@ -132,7 +132,7 @@ def rollout_sample(
     member: Array,
     merge: bool = False,
 ) -> DiscreteSample | ContinuousSample:
-    """Build the sample of M policies that played `games` games each.
+    """Build the policy-gradient sample of M policies that played `games` games each.
 
     `params` are the policies' weights, with leading axis M. `features` (D, F), `advantage` (D,) and
     `member` (D,) are in the order of the batch. `merge`: one row for each information set, as in

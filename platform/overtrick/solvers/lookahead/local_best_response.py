@@ -130,7 +130,7 @@ class Responder:
     ) -> Array:
         """Estimate (R, A) the responder's points from each decision onwards, for each action.
 
-        Illegal actions get -inf. `observations` has at most one row a game. `history` holds the
+        Illegal actions get -inf. `observations` has at most one row per game. `history` holds the
         joint actions of all G games, also of games without a row.
         """
         legal = observations.legal

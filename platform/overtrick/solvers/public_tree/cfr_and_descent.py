@@ -43,7 +43,7 @@ class BucketedCfrPlus(IterativeSolver):
         self.total = np.zeros_like(self.sigma)  # sum of strategies, weighted by own reach and t
 
     def run(self, iterations: int) -> None:
-        """Run more iterations; each updates both seats once."""
+        """Run more iterations; each iteration updates both seats once."""
         legal = _table(self.game, self.game.legal)
         mover = self.game.seat[:: self.game.buckets]
         _run(

@@ -61,7 +61,7 @@ class IndexedGame:
 
     @cached_property
     def first(self) -> Array:
-        """(B,) index in a best response of each node's first private state."""
+        """(B,) position of each node's first private state in the array of a best response."""
         return np.cumsum(self.states) - self.states
 
 

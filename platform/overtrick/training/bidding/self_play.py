@@ -183,7 +183,10 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
     def _side(
         self, name: str, values: BiddingNetwork | None = None, calls: Weights | None = None
     ) -> Side:
-        """Return a side with the given weights of the policy network; default: the current weights."""
+        """Return a side with the given weights of the policy network.
+
+        By default these are the current weights.
+        """
         network = self.call_network._replace(weights=self.calls.theta if calls is None else calls)
         return Side(name, loader.load(self.job.system), network, values)
 
