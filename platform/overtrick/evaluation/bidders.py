@@ -97,7 +97,7 @@ def bid_auctions(
     """Bid G deals; return the calls (G, L) int8, padded with -1 after the end of the auction.
 
     `holder` (G, 52): the seat that holds each card. `dealer` and `vulnerable` are (G,). The width L
-    depends only on the kinds of the two sides.
+    depends only on whether any side bids by a network.
     """
     if ns.calls is None and ew.calls is None:
         return auction_simulation.bid_auctions(

@@ -48,7 +48,7 @@ def play(
     - `seating` (G, S): index of the policy in each seat of each game. By default policy s plays
       seat s.
     - `recorded`: indices of the policies whose decisions are recorded; by default all.
-    - `privileged`: store features for a privileged critic in the trajectories' extras, too.
+    - `privileged`: also store features for a privileged critic in the trajectories' extras.
     """
     if seating is None and len(policies) != game.seats:
         raise ValueError(f"{game.name} has {game.seats} seats, for {len(policies)} policies")

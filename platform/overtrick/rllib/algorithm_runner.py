@@ -89,7 +89,10 @@ class AlgorithmRunner:
         return metrics
 
     def store_past_self(self, slot: int) -> None:
-        """Replace the past self number `slot` by a copy of the current learners."""
+        """Replace past self number `slot` by a copy of the current learners.
+
+        A past self is an earlier version of the learners, kept as an opponent.
+        """
         modules = self._learner_state()["rl_module"]
         copies = {
             config.past_self_module(f"{config.PAST_SELF}_{slot}", m): modules[m]

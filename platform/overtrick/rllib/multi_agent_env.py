@@ -62,8 +62,7 @@ class GameEnv(MultiAgentEnv):
     - `seed`: seed of the first deals, combined with RLlib's index of the worker.
     - `opponents`: list of the opponents' names.
     - `opponent_share`: share of games with an opponent, drawn uniformly from `opponents`.
-    - `raw`: give raw observations to the agents that opponents play; if there are no opponents, to
-      all.
+    - `raw`: give raw observations to agents played by opponents; without opponents, to all agents.
     - `canonical`: give features, masks and actions in the canonical form of a SuitSymmetric game.
     """
 

@@ -48,8 +48,8 @@ class HeldOutTrainer(BaseTrainer[JobT]):
         """Return what a stored model starts from when it adapts to a held-out opponent.
 
         The type depends on the trainer: for example weights, or weights with a prior over the
-        opponent's actions. It is the first argument `model` of `adapt`. Raises UserError if the
-        weights do not fit the job.
+        opponent's actions. It is the argument `model` of `adapt`. Raises UserError if the weights
+        do not fit the job.
         """
 
     def evaluate(self) -> Metrics:

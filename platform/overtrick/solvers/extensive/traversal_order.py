@@ -40,7 +40,7 @@ class ResponseOrder(NamedTuple):
 
 
 def response_order(tree: Tree, seat: int) -> ResponseOrder:
-    """Return the order in which the computation of a seat's best response visits the inner nodes."""
+    """Return the order in which one seat's best-response computation visits the inner nodes."""
     decisions_made = np.append(0, 1 + tree.stage[tree.action_infoset])[tree.sequence[:, seat]]
     rank = 2 * decisions_made + (tree.seat == seat)
     walk = post_order(tree, rank)

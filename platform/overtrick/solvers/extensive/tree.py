@@ -68,7 +68,7 @@ class Tree(TreeNodes):
 
     @cached_property
     def response_orders(self) -> tuple[ResponseOrder, ...]:
-        """For each seat: the order in which its best-response computation visits the inner nodes."""
+        """For each seat the order in which its best-response computation visits inner nodes."""
         return tuple(response_order(self, seat) for seat in range(self.seats))
 
     def max_decisions(self, seat: int) -> int:

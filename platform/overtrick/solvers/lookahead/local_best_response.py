@@ -46,9 +46,9 @@ ActionHistory = list[Array]
 class LocalBestResponseResult:
     """Payoff of a local best response: a lower bound on the value of a best response."""
 
-    mean: float  # points a game
+    mean: float  # points per game
     standard_error: float  # of the mean
-    values: tuple[float, float]  # points a game in each seat
+    values: tuple[float, float]  # points per game in each seat
     standard_errors: tuple[float, float]  # of the values
     deals: int  # number of deals, each played in both seats
 
@@ -164,7 +164,7 @@ class Responder:
             action = joint_action[observations.game, observations.seat]
             others = np.flatnonzero(
                 observations.seat != seat[observations.game]
-            )  # at most one a game
+            )  # at most one per game
             if len(others):
                 theirs = select_rows(observations, others)
                 chance = self.policy.probs(theirs)[np.arange(len(others)), action[others]]

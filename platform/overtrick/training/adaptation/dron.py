@@ -46,7 +46,9 @@ MODEL = "dron"  # prefix of the weights in a model
 
 
 class Dron(RandomOpponents):
-    """Settings of a DRON's network, and of its random training opponents."""
+    """Settings of the network of a DRON (deep reinforcement opponent network) and its training
+    opponents.
+    """
 
     hidden: HiddenLayers = (64, 64)
     gate_hidden: tuple[Count, ...] = (64,)

@@ -84,7 +84,7 @@ class OpponentModelling(Section):
 
 @dataclass(frozen=True)
 class EomKnowledge:
-    """Trained networks of an EOM model, with which it starts to adapt to an opponent."""
+    """Trained networks of explicit opponent modelling (EOM), from which adaptation starts."""
 
     policy: Weights  # policy for the first games
     critic: Weights  # critic of this policy

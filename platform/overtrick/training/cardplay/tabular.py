@@ -143,7 +143,7 @@ class TabularTrainer(BaseTrainer[TabularJob]):
     def _merge_into(
         self, position: Position, tables: list[dict[str, Array]], rng: Generator
     ) -> None:
-        """Merge tables pairwise on the worker pool, and then into the learner's own table."""
+        """Merge tables pairwise on the worker pool, then the result into the learner's own table."""
         while len(tables) > 1:
             pairs = [tuple(tables[k : k + 2]) for k in range(0, len(tables), 2)]
             tables = self.pool.map(_merge, self.job.tabular, pairs, rng)
@@ -263,7 +263,10 @@ def _learn(table: QTable, position: Position, games: CardplayGames) -> None:
 
 
 def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
-    """Return the games of one unit of an iteration: new games, or stored ones."""
+    """Return one unit of an iteration's games: newly played games, or stored ones.
+
+    A unit has up to GAMES_PER_UNIT games.
+    """
     job, iteration, position, known = common
     section: TabularQConfig = job.tabular
     game = cardplay.card_game(job.game)
@@ -287,7 +290,7 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
 
 
 def _learn_apart(rng: Generator, common: Any, units: list[tuple[int, int]]) -> dict[str, Array]:
-    """Train a new table on some units of games; return its columns."""
+    """Train a new table on some units of games (see `_make`); return its columns."""
     job, _, position, _ = common
     table = _q_table(job.tabular)
     for unit, count in units:

@@ -169,7 +169,7 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
 
     @staticmethod
     def validate(job: CoevolveJob) -> None:
-        """Raise UserError if the game does not support the genome, look-ahead or single seat."""
+        """Raise UserError if the game does not support the chosen genome, look-ahead or seat."""
         genome_encoding(job.game, job.coevolve)
         evaluator = evaluator_of(job.game)
         if job.coevolve.seat is not None:

@@ -98,7 +98,7 @@ def _evolve_response(
     generations: int,
     rng: Generator,
 ) -> tuple[float, Array]:
-    """Search a best response by an inner evolution; return its payoff and its genome (P,)."""
+    """Search for a best response by an inner evolution; return its payoff and its genome (P,)."""
     own = (evaluator.seat == seat)[:, None]
 
     def payoffs(genomes: Array) -> Array:
