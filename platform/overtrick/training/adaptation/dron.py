@@ -46,9 +46,7 @@ MODEL = "dron"  # prefix of the weights in a model
 
 
 class Dron(RandomOpponents):
-    """Settings of the network of a DRON (deep reinforcement opponent network) and its training
-    opponents.
-    """
+    """Settings of a DRON (deep reinforcement opponent network) and its training opponents."""
 
     hidden: HiddenLayers = (64, 64)
     gate_hidden: tuple[Count, ...] = (64,)

@@ -225,7 +225,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
 
     @staticmethod
     def validate(job: SelfplayJob) -> None:
-        """Raise UserError for unusable models, deals or opponents, or too many warm-up iterations."""
+        """Raise UserError for bad models, deals or opponents, or too many warm-up iterations."""
         if job.play.value_warmup_iterations >= job.stop.iterations:
             raise UserError(
                 f"play.value_warmup_iterations is {job.play.value_warmup_iterations} and "

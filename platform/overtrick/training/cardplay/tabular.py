@@ -143,7 +143,7 @@ class TabularTrainer(BaseTrainer[TabularJob]):
     def _merge_into(
         self, position: Position, tables: list[dict[str, Array]], rng: Generator
     ) -> None:
-        """Merge tables pairwise on the worker pool, then the result into the learner's own table."""
+        """Merge tables pairwise on the worker pool, then the result into the learner's table."""
         while len(tables) > 1:
             pairs = [tuple(tables[k : k + 2]) for k in range(0, len(tables), 2)]
             tables = self.pool.map(_merge, self.job.tabular, pairs, rng)
