@@ -64,7 +64,7 @@ def test_what_the_door_cannot_take_is_refused():
         parallel_env("leduc")
     env = parallel_env()
     env.reset(seed=1)
-    with pytest.raises(ValueError, match="moves are needed of"):
+    with pytest.raises(ValueError, match="actions must be given for"):
         env.step({"seat_0": np.zeros(8)})
 
 
@@ -94,7 +94,7 @@ def test_what_is_no_move_is_an_error():
 def test_a_number_that_is_no_action_ends_the_game_as_an_illegal_one_does(name, action):
     turns, single = aec_env(name), single_env(name, seat=0)
     for env in (turns, single):
-        with pytest.raises(ValueError, match="no game is on: reset it"):
+        with pytest.raises(ValueError, match="no game in progress: call reset"):
             env.step(0)
         env.reset(seed=0)
     agent = turns.agent_selection
@@ -245,7 +245,7 @@ def test_an_illegal_action_ends_the_game_at_the_worst_payoff(name):
     _, told = single.reset(seed=0)
     _, points, over, *_ = single.step(int(np.flatnonzero(told["action_mask"] == 0)[0]))
     assert (points, over) == (game.lowest_payoff, True)
-    with pytest.raises(ValueError, match="no game is on"):
+    with pytest.raises(ValueError, match="no game in progress"):
         single.step(0)
 
 

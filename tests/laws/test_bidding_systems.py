@@ -196,16 +196,16 @@ def test_a_third_system_needs_no_code():
 
 
 BROKEN = {
-    "shows what no hand has": "at opening\n  1N | S 8+, balanced | Wrong\n  P | anything | Pass",
+    "fits no hand": "at opening\n  1N | S 8+, balanced | Wrong\n  P | anything | Pass",
     "is never reached": "at opening\n  P | anything | Pass\n  P | 0-9 hcp | Late",
     "a gap": "at opening\n  1N | 15-17 hcp | Strong\n  P | 0-14 hcp | Pass",
-    "says nothing of a hand": "at opening\n  1N | 15-17 hpc | Strong",
-    "says nothing of an auction": "at 1N (P) if sober\n  P | anything | Pass",
+    "is not a term for a hand": "at opening\n  1N | 15-17 hpc | Strong",
+    "is not a condition on an auction": "at 1N (P) if sober\n  P | anything | Pass",
     "is not a kind of call": "at opening\n  1N | 15-17 hcp | Strong | forcefull",
     "is not a call": "at 1Z (P)\n  P | anything | Pass",
     "every other call is an opponent's": "at 1N P\n  P | anything | Pass",
     "write CALL": "at opening\n  1N 15-17 hcp",
-    "stands before the first place": "1N | 15-17 hcp | Strong",
+    "is before the first place": "1N | 15-17 hcp | Strong",
 }
 
 

@@ -1,1 +1,1 @@
-"""Our games as environments of Gymnasium and PettingZoo, and as games of OpenSpiel."""
+"""Adapters of our games: Gymnasium and PettingZoo environments, and OpenSpiel games."""

@@ -16,24 +16,25 @@ from overtrick.games import registry
 from overtrick.policies.uniform import UniformPolicy, UniformVectorPolicy
 
 Info = dict[str, Any]
-"""seat: the agent's seat; action_mask: 1 for each legal action, if actions are discrete."""
+"""Keys: `seat`, the agent's seat; for discrete actions `action_mask`, 1 for each legal action."""
 
 
 class SingleSeatEnv(Env):
-    """Environment of one seat of a game; the other seats are played by a policy drawn each game.
+    """Gymnasium environment of one seat of a game; a policy plays the other seats.
 
     Observations are `Game.features`. Actions are indices in the order of `Game.action_names`, or
-    vectors of float32 from -1 to 1. The reward of an action is what the seat gains until it acts
-    again. An illegal action ends the game with the game's lowest payoff. A game that ends before
-    the seat has acted is dealt again. Nothing is truncated.
+    vectors of float32 from -1 to 1. The reward of an action is the points that the seat gains until
+    it acts again. An illegal action ends the game with the game's lowest payoff. If a game ends
+    before the seat has acted, a new game is dealt. Episodes are never truncated.
 
-    others: the policies to draw from. seat: the agent's seat; None draws one each game.
+    others: the policies from which the policy of the other seats is drawn in each game.
+    seat: the agent's seat; None draws a seat in each game.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # as Gymnasium has it
 
     def __init__(self, game: Game, others: Sequence[Policy], seat: int | None = None) -> None:
-        """Raises UserError for a seat that the game does not have."""
+        """Make the environment. Raises UserError for a seat that the game does not have."""
         if seat is not None and not 0 <= seat < game.seats:
             raise UserError(f"{game.name} has seats 0 to {game.seats - 1}, not {seat}")
         self.game = game
@@ -51,7 +52,7 @@ class SingleSeatEnv(Env):
         self._rngs: list[Generator] = []
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Array, Info]:
-        """Deal a new game, and return the observation and info of the seat's first decision.
+        """Deal a new game; return the observation (F,) and info of the seat's first decision.
 
         The same seed and actions give the same sequence of games.
         """
@@ -70,13 +71,13 @@ class SingleSeatEnv(Env):
         return self._last, self._info()
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
-        """Play an action; return observation, reward, terminated, truncated and info.
+        """Play an action; return observation (F,), reward, terminated, truncated and info.
 
-        Raises ValueError before the first game and after the end of one, and for a real-vector
-        action with a wrong length or a number that is not finite.
+        Raises ValueError if no game is in progress, and for a real-vector action that has a wrong
+        length or is not finite.
         """
         if not self._must_act:
-            raise ValueError("no game is on: reset it")
+            raise ValueError("no game in progress: call reset")
         move: Any
         if self.game.actions is None:
             move = validated_move(action, len(self.game.action_names), f"seat_{self._own}")
@@ -89,12 +90,12 @@ class SingleSeatEnv(Env):
         return self._last, points, not self._must_act, False, self._info()
 
     def action_masks(self) -> Array:
-        """Return (A,) bool: the legal actions, as sb3-contrib's MaskablePPO asks for them."""
+        """Return the legal actions (A,) bool; sb3-contrib's MaskablePPO calls this method."""
         assert self.game.actions is not None
         return self._mask() == 1
 
     def _mask(self) -> Array:
-        """Return (A,) int8: the legal actions; none once the game is over."""
+        """Return the legal actions (A,) int8; all 0 once the game is over."""
         return self.single_game.legal if self._must_act else self._no_action
 
     def _info(self) -> Info:
@@ -105,7 +106,7 @@ class SingleSeatEnv(Env):
         return info
 
     def _advance(self) -> float:
-        """Let the other seats act until the agent must; return the points that it gains."""
+        """Let the other seats act until the agent's turn; return the points that it gains."""
         points = 0.0
         while (seat := self.single_game.seat) not in (self._own, -1):
             (move,) = self._sessions[seat].act(self.single_game.observations).action
@@ -119,11 +120,12 @@ class SingleSeatEnv(Env):
 def single_env(
     name: str, others: Sequence[Policy] = (), seat: int | None = None, **options: Any
 ) -> SingleSeatEnv:
-    """Make one seat of a registered game as an environment.
+    """Make a Gymnasium environment of one seat of a registered game.
 
-    others: policies from which one is drawn each game for the other seats; by default a uniformly
-    random policy. seat: the agent's seat; None draws one each game. options: those of the game.
-    Raises UserError for a game that is unknown or cannot be played, or for a wrong seat.
+    others: the policies from which the policy of the other seats is drawn in each game; by default
+    a uniformly random policy. seat: the agent's seat; None draws a seat in each game. options: the
+    game's options. Raises UserError for a game that is unknown or cannot be played, and for a wrong
+    seat or option.
     """
     game = registry.make(name, **options)
     registry.check_playable(game)

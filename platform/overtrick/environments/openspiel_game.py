@@ -1,7 +1,9 @@
-"""OpenSpiel games and policies made from our games that have an exact tree.
+"""Convert our games with an exact tree, and their policies, to games and policies of OpenSpiel.
 
-theirs = openspiel_game("leduc")
-pyspiel.CFRSolver(theirs).evaluate_and_update_policy()
+Example:
+
+    theirs = openspiel_game("leduc")
+    pyspiel.CFRSolver(theirs).evaluate_and_update_policy()
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from overtrick.solvers.extensive.tree import Tree, build
 
 
 class TreeData:
-    """The exact tree of a game, with the strings, features and returns that OpenSpiel asks for."""
+    """The exact tree of a game, with information-state strings, features and returns."""
 
     def __init__(self, game: Game, tree: Tree) -> None:
         self.game = game
@@ -34,24 +36,24 @@ class TreeData:
         )
         self.features = game.features(tree.observations)
         self.returns = cumulative_gain(tree)
-        self.sequence_infoset = np.append(-1, tree.action_infoset)  # of each of a seat's sequences
+        self.sequence_infoset = np.append(-1, tree.action_infoset)  # infoset of each sequence
 
     def __deepcopy__(self, memo: object) -> TreeData:
-        """Return itself, since OpenSpiel copies all that a state holds whenever it clones one."""
+        """Return the same object, since OpenSpiel deep-copies a state whenever it clones it."""
         return self
 
     def infoset_of(self, node: int, seat: int) -> int:
-        """Return the information set in which a seat acts or last acted; -1 before it has acted."""
+        """Return the information set of a seat's current or last decision; -1 if there is none."""
         if self.tree.seat[node] == seat:
             return int(self.tree.infoset[node])
         return int(self.sequence_infoset[self.tree.sequence[node, seat]])
 
 
 class OpenSpielGame(pyspiel.Game):
-    """A game of ours as a sequential game of OpenSpiel, with explicit chance and terminal returns.
+    """One of our games as a sequential OpenSpiel game, with explicit chance and terminal returns.
 
-    Actions have the same numbers as in our game; a chance outcome has its rank among the outcomes
-    of its node. A seat that is not to act keeps the information state of its last decision.
+    Actions have the same numbers as in our game. The chance outcomes of a node are numbered from 0.
+    A seat that is not to act keeps the information state of its last decision.
     """
 
     def __init__(self, data: TreeData) -> None:
@@ -94,14 +96,14 @@ class OpenSpielGame(pyspiel.Game):
         )
 
     def tabular(self, policy: BehaviouralPolicy) -> Any:
-        """Convert a policy of ours to a pyspiel.TabularPolicy of this game."""
+        """Convert one of our policies to a pyspiel.TabularPolicy of this game."""
         tree = self.data.tree
         return tabular_policy(
             self.data.infoset_strings, tree.legal, policy.probs(tree.observations)
         )
 
     def sigma(self, policy: Any) -> Array:
-        """Convert a policy of OpenSpiel for this game to a strategy (N, A) of our solvers."""
+        """Convert an OpenSpiel policy for this game to a strategy sigma (N, A) for our solvers."""
         tree, state = self.data.tree, self.new_initial_state()
         sigma = np.zeros(tree.legal.shape)
         decisions = np.flatnonzero(tree.seat >= 0)
@@ -117,7 +119,7 @@ class OpenSpielGame(pyspiel.Game):
         return OpenSpielState(self)
 
     def make_py_observer(self, iig_obs_type: Any = None, params: Any = None) -> _Observer:
-        """Return the observer of information states; other observation types are not offered."""
+        """Return the observer of information states; other observation types are not supported."""
         return _Observer(self.data)
 
 
@@ -141,11 +143,11 @@ class OpenSpielState(pyspiel.State):
         return bool(self.data.tree.seat[self.node] == END)
 
     def chance_outcomes(self) -> list[tuple[int, float]]:
-        """Return the outcomes of a chance node with their probabilities."""
+        """Return the outcomes of this chance node with their probabilities."""
         return list(enumerate(self.data.tree.chance[self._children()].tolist()))
 
     def returns(self) -> list[float]:
-        """Return the points of each seat (S,); zeros before the end."""
+        """Return the points of each seat (S,); zeros before the end of the game."""
         if not self.is_terminal():
             return [0.0] * self.data.tree.seats
         points: list[float] = self.data.returns[self.node].tolist()
@@ -184,7 +186,7 @@ class _Observer:
         self.dict = {"features": self.tensor}
 
     def set_from(self, state: OpenSpielState, player: int) -> None:
-        """Write the features of a player's information set, or zeros before it has acted."""
+        """Write the features of a player's information set to `tensor`; zeros if it has none."""
         infoset = self.data.infoset_of(state.node, player)
         self.tensor[:] = self.data.features[infoset] if infoset >= 0 else 0
 
@@ -195,12 +197,12 @@ class _Observer:
 
 
 def openspiel_game(name: str, **options: Any) -> OpenSpielGame:
-    """Make a registered game as a game of OpenSpiel.
+    """Make an OpenSpiel game from a registered game.
 
-    options: those of the game. Raises UserError for an unknown game, one whose tree does not fit in
-    memory, or one that comes from OpenSpiel itself.
+    options: the game's options. Raises UserError for an unknown game, for a game whose tree does
+    not fit in memory, and for a game that comes from OpenSpiel itself.
     """
     game = registry.make(name, **options)
     if isinstance(game, ExplicitTreeGame):
-        raise UserError(f"{name} comes from OpenSpiel, which has it under its own name")
+        raise UserError(f"{name} comes from OpenSpiel: load it with pyspiel by its own name")
     return OpenSpielGame(TreeData(game, build(game)))

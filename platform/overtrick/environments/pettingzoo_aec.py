@@ -1,4 +1,4 @@
-"""PettingZoo environment (AEC API) of a game of discrete actions."""
+"""PettingZoo environment (AEC API) of a game with discrete actions."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from overtrick.environments.single_game import lowest_payoff, make_single_game
 from overtrick.games import registry
 
 MaskedObservation = dict[str, Array]
-"""observation: the features of a seat, `Game.features`; action_mask: 1 for each legal action."""
+"""Keys: `observation`, the seat's `Game.features`; `action_mask`, 1 for each legal action."""
 
 
 class TurnBasedEnv(AECEnv):
-    """AEC environment of one game at a time; agents are called seat_0, seat_1 and so on.
+    """AEC environment of a game with discrete actions; agents are called seat_0, seat_1 and so on.
 
-    Actions are indices in the order of `Game.action_names`. A seat that is not to act observes what
-    it observed last, zeros before its first turn, and has no legal action. Seats that act at the
-    same time are asked one after another, and none observes what the others chose. Rewards are the
-    game's points. An illegal action ends the game: its seat gets the game's lowest payoff, the
-    other seats get 0. Nothing is truncated.
+    Actions are indices in the order of `Game.action_names`. A seat that is not to act has no legal
+    action, and its observation is its last observation, or zeros before its first turn. Seats that
+    act at the same time act one after another, without observing each other's actions. Rewards are
+    the game's points. An illegal action ends the game: its seat gets the game's lowest payoff, the
+    other seats get 0. Episodes are never truncated.
     """
 
     def __init__(self, game: Game) -> None:
-        """Raises UserError for a game of real-vector actions, or one that cannot be played."""
+        """Make the environment. Raises UserError unless the game is playable and discrete."""
         registry.check_playable(game)
         if game.actions is None:
-            raise UserError(f"{game.name} moves by real vectors: use parallel_env")
+            raise UserError(f"the actions of {game.name} are real vectors: use parallel_env")
         self.game = game
         self.metadata = {
             "name": f"overtrick_{game.name}",
@@ -85,10 +85,10 @@ class TurnBasedEnv(AECEnv):
     def step(self, action: int | None) -> None:
         """Play an action of the selected agent.
 
-        Raises ValueError before the first game and after the end of one.
+        Raises ValueError if no game is in progress.
         """
         if not self.agents:
-            raise ValueError("no game is on: reset it")
+            raise ValueError("no game in progress: call reset")
         agent = self.agent_selection
         if self.terminations[agent]:
             self._was_dead_step(action)
@@ -118,9 +118,9 @@ class TurnBasedEnv(AECEnv):
 
 
 def aec_env(name: str, **options: Any) -> TurnBasedEnv:
-    """Make a registered game of discrete actions as an AEC environment.
+    """Make an AEC environment of a registered game with discrete actions.
 
-    options: those of the game. Raises UserError for a game of real-vector actions, or an unknown
-    one.
+    options: the game's options. Raises UserError for an unknown game or option, and for a game with
+    real-vector actions.
     """
     return TurnBasedEnv(registry.make(name, **options))

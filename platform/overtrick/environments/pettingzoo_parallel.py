@@ -1,4 +1,4 @@
-"""PettingZoo environment (parallel API) of a game of simultaneous real-vector actions."""
+"""PettingZoo environment (parallel API) of a game with simultaneous real-vector actions."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from overtrick.environments.single_game import validated_move
 from overtrick.games import registry
 
 ByAgent = dict[str, Any]
-"""A value for each agent, by its name."""
+"""One value for each agent, by the agent's name."""
 
 
 class SimultaneousEnv(ParallelEnv):
-    """Parallel environment of one match at a time; agents are called seat_0, seat_1 and so on.
+    """Parallel environment of a game with real-vector actions.
 
-    Observations are the observation fields of the game, (K,) float64, not the scaled features;
-    actions are vectors of float32 from -1 to 1, in the order of `Game.action_names`. Rewards are
-    the game's points. The rules' end terminates all agents; nothing is truncated.
+    Agents are called seat_0, seat_1 and so on. Observations are the game's observation fields,
+    (K,) float64, not the scaled features. Actions are vectors of float32 from -1 to 1, in the order
+    of `Game.action_names`. Rewards are the game's points. The end of the game terminates all
+    agents. Episodes are never truncated.
     """
 
     def __init__(self, game: Game) -> None:
-        """Raises UserError for a game of discrete actions, or one that cannot be played."""
+        """Make the environment. Raises UserError for discrete actions or an unplayable game."""
         registry.check_playable(game)
         if game.actions is not None:
             raise UserError(
-                f"{game.name} has discrete actions, but parallel_env takes games of real vectors: "
+                f"the actions of {game.name} are discrete, but parallel_env needs real vectors: "
                 "use aec_env"
             )
         self.game = game
@@ -57,9 +58,9 @@ class SimultaneousEnv(ParallelEnv):
     def reset(
         self, seed: int | None = None, options: ByAgent | None = None
     ) -> tuple[ByAgent, ByAgent]:
-        """Deal a new match, and return the first observations and empty infos.
+        """Deal a new game; return the first observations and empty infos.
 
-        The same seed deals the same sequence of matches.
+        The same seed deals the same sequence of games.
         """
         if seed is not None:
             self._rng = np.random.default_rng(seed)
@@ -70,12 +71,12 @@ class SimultaneousEnv(ParallelEnv):
     def step(self, actions: ByAgent) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
         """Play one step; return observations, rewards, terminations, truncations and infos.
 
-        A match that is over returns its last observations again. Raises ValueError unless there is
-        one vector of finite numbers for each agent present, and none for others.
+        When the game ends, observations are the last observations. Raises ValueError unless
+        `actions` has exactly one vector of finite numbers for each agent in `agents`.
         """
         present = self.agents
         if set(actions) != set(present):
-            raise ValueError(f"moves are needed of {present}, not of {sorted(actions)}")
+            raise ValueError(f"actions must be given for {present}, not for {sorted(actions)}")
         if not present:
             return {}, {}, {}, {}, {}
         width = len(self.game.action_names)
@@ -94,7 +95,7 @@ class SimultaneousEnv(ParallelEnv):
         )
 
     def _observe(self) -> ByAgent:
-        """Return the observation of each agent, of the last step once the match is over."""
+        """Return the observation of each agent; after the end of the game, its last observation."""
         self._rows = self.game.observe(self._state)
         if len(self._rows):
             self._last = dict(zip(self.agents, self._rows.observation, strict=True))
@@ -102,8 +103,9 @@ class SimultaneousEnv(ParallelEnv):
 
 
 def parallel_env(name: str = "sumo", **options: Any) -> SimultaneousEnv:
-    """Make a registered game of simultaneous real-vector actions as a parallel environment.
+    """Make a parallel environment of a registered game with simultaneous real-vector actions.
 
-    options: those of the game. Raises UserError for a game of discrete actions, or an unknown one.
+    options: the game's options. Raises UserError for an unknown game or option, and for a game with
+    discrete actions.
     """
     return SimultaneousEnv(registry.make(name, **options))

@@ -1,4 +1,5 @@
-"""One game at a time for the environments, played by the engine or, if small, on its exact tree."""
+"""Play one game at a time, for the environments: on the exact tree if it is small, or else by the
+game's engine."""
 
 from __future__ import annotations
 
@@ -25,39 +26,42 @@ from overtrick.games import registry
 from overtrick.solvers.extensive.tree import build
 
 MAX_TREE_SIZE = 10_000
-"""The most information sets, and deals, of a game that is played on its tree, built at once."""
+"""Maximum number of information sets, and of deals or tree nodes, of a game played on its tree."""
 
 
 class SingleGame(Protocol):
-    """One game in progress.
+    """Interface of one game in progress.
 
-    Seats that act at the same time are asked one after another; none observes what the others
-    chose.
+    Seats that act at the same time act one after another, without observing each other's actions.
     """
 
     seat: int  # the seat to act; -1 once the game is over
 
     @property
     def legal(self) -> Array:
-        """The legal actions of the seat to act, (A,) int8. Do not change the array."""
+        """Return the legal actions (A,) int8 of the seat to act; callers must not change them."""
 
     @property
     def observation(self) -> Array:
-        """The features (F,) float32 of the seat to act, in an array of its own."""
+        """Return the features (F,) float32 of the seat to act, in a new array."""
 
     @property
     def observations(self) -> Observations:
-        """The observation of the seat to act as one row, the input of a policy."""
+        """Return the observation of the seat to act, as one row for a policy."""
 
     def begin(self, rng: Generator) -> None:
-        """Begin a new game in place of this one."""
+        """Replace this game by a new game, dealt with `rng`."""
 
     def act(self, action: Any) -> list[float]:
         """Play a legal action of the seat to act; return the points gained by each seat (S,)."""
 
 
 def validated_move(move: Any, width: int, agent: str) -> Array:
-    """Return a real-vector action (width,) as float64. Raises ValueError unless it is finite."""
+    """Return a real-vector action as float64 (width,).
+
+    agent: name of the agent for the message. Raises ValueError for a wrong length or numbers that
+    are not finite.
+    """
     vector = np.asarray(move, np.float64)
     if vector.shape != (width,) or not np.isfinite(vector).all():
         raise ValueError(f"the move of {agent} must be {width} finite numbers")
@@ -65,14 +69,17 @@ def validated_move(move: Any, width: int, agent: str) -> Array:
 
 
 def lowest_payoff(game: Game) -> float:
-    """Return the payoff of an illegal action. Raises UserError for a game that names none."""
+    """Return the game's lowest payoff, the payoff of an illegal action in an environment.
+
+    Raises UserError if the game does not implement core.BoundedPayoff.
+    """
     if not isinstance(game, BoundedPayoff):
-        raise UserError(f"{game.name} names no lowest_payoff, which an illegal action pays")
+        raise UserError(f"{game.name} has no lowest_payoff, the payoff of an illegal action")
     return float(game.lowest_payoff)
 
 
 def make_single_game(game: Game) -> SingleGame:
-    """Return the fastest implementation of a single game: tree, the game's own, or engine."""
+    """Return the fastest SingleGame for a game: by its tree, by its own class, or by its engine."""
     if isinstance(game, Enumerable):
         size = max(game.infosets or MAX_TREE_SIZE + 1, game.min_tree_size)
         if size <= MAX_TREE_SIZE:
@@ -81,7 +88,7 @@ def make_single_game(game: Game) -> SingleGame:
 
 
 class EngineSingleGame:
-    """A single game played by the game's engine, as a batch of one game."""
+    """SingleGame that is played by the game's batch engine, as a batch of one game."""
 
     def __init__(self, game: Game) -> None:
         self._game = game
@@ -95,7 +102,7 @@ class EngineSingleGame:
     def act(self, action: Any) -> list[float]:
         """Play an action, and return the points gained by each seat (S,).
 
-        The engine steps once all seats that act at the same time have chosen.
+        The engine makes a step when all seats that act at the same time have chosen.
         """
         self._chosen.append(action)
         if len(self._chosen) < len(self._rows):
@@ -107,7 +114,7 @@ class EngineSingleGame:
         return gained
 
     def update_turn(self) -> None:
-        """Read from `state` which seats act now and what they observe."""
+        """Observe the seats that act now in `state`; select the first."""
         self._rows = self._game.observe(self.state)
         self._chosen: list[Any] = []
         self.seat = int(self._rows.seat[0]) if len(self._rows) else -1
@@ -115,26 +122,26 @@ class EngineSingleGame:
 
     @property
     def legal(self) -> Array:
-        """The legal actions of the seat to act, (A,) int8."""
+        """Return the legal actions (A,) int8 of the seat to act."""
         assert self._legal is not None
         legal: Array = self._legal[len(self._chosen)]
         return legal
 
     @property
     def observation(self) -> Array:
-        """The features (F,) float32 of the seat to act."""
+        """Return the features (F,) float32 of the seat to act."""
         features: Array = self._game.features(self.observations)[0]
         return features
 
     @property
     def observations(self) -> Observations:
-        """The observation of the seat to act as one row."""
+        """Return the observation of the seat to act, as one row."""
         row = len(self._chosen)
         return select_rows(self._rows, slice(row, row + 1))
 
 
 class TreeSingleGame:
-    """A single game played by look-ups in its exact tree, which has the engine's own values."""
+    """SingleGame that is played by look-ups in the game's exact tree, with the engine's values."""
 
     def __init__(self, game: Enumerable) -> None:
         tree = build(game)
@@ -166,24 +173,27 @@ class TreeSingleGame:
 
     @property
     def legal(self) -> Array:
-        """The legal actions of the seat to act, (A,) int8."""
+        """Return the legal actions (A,) int8 of the seat to act."""
         legal: Array = self._legal[self._infoset[self._node]]
         return legal
 
     @property
     def observation(self) -> Array:
-        """The features (F,) float32 of the seat to act."""
+        """Return the features (F,) float32 of the seat to act."""
         features: Array = self._features[self._infoset[self._node]].copy()
         return features
 
     @property
     def observations(self) -> Observations:
-        """The observation of the seat to act as one row."""
+        """Return the observation of the seat to act, as one row."""
         row = self._infoset[self._node]
         return select_rows(self._rows, slice(row, row + 1))
 
     def _move_to(self, node: int) -> list[float]:
-        """Go to a node and through sampled chance outcomes; return the points gained on the way."""
+        """Move to a node, and on through chance nodes by sampling, to the next decision or the end.
+
+        Return the points (S,) gained on the way.
+        """
         points: list[float] = self._gain[node]
         while cumulative := self._cumulative.get(node):
             drawn = self._rng.random() * cumulative[-1]

@@ -1,1 +1,1 @@
-"""Games with a seat for a person: opponents, hints, undo, and a table of results."""
+"""Play of a person against policies: opponents, advice, undo, and results."""

@@ -1,4 +1,4 @@
-"""The bridge auction with a seat for a person, a partner, and two opponents."""
+"""The bridge auction for a person with a partner against two opponents."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ from overtrick.studies.duplicate_match import find_bidder
 def make_auction_game(
     system: str, against: str, options: Mapping[str, Any], signs: bool
 ) -> HumanGame:
-    """Make an auction in which the person and a partner bid one system against another side.
+    """Make an auction game for a person and a partner against two opponents.
 
-    system, against: the two sides, each a bidding system, a run, or a model folder. signs: print
-    suits as symbols. Raises UserError.
+    system, against: the bidder of the person's side and of the opponents' side: the name of a
+    bidding system, a run, or a model folder. options: the game's options. signs: print suits as
+    symbols. Raises UserError for an unknown bidder, or if the option `seats` is not 4.
     """
     ours, theirs = (load_side(str(find_bidder(each) or each)) for each in (system, against))
     game = registry.make(Auction.name, **options)
     if game.seats != 4:
-        raise UserError("a person calls for one hand: leave out seats")
+        raise UserError("a person bids one hand: leave out the option seats")
 
     def policies(seat: int) -> list[Policy]:
         ns, ew = _north_south_first(ours, theirs, seat)
         return [side.policy(ns.system, ew.system) for side in (ns, ew)] * 2
 
-    value_source = "IMPs against par, as its network of values expects them" if ours.imps else ""
+    value_source = "expected IMPs against par, by the value network" if ours.imps else ""
     return HumanGame(
         game,
         options,
@@ -53,14 +54,14 @@ def make_auction_game(
 
 
 def _north_south_first(ours: Side, theirs: Side, seat: int) -> tuple[Side, Side]:
-    """Return the sides of North-South and East-West, if a seat belongs to our side."""
+    """Return the North-South side, then the East-West side, if `seat` belongs to our side."""
     return (ours, theirs) if seat % 2 == 0 else (theirs, ours)
 
 
 def _describe_observation(
     game: Auction, ours: Side, theirs: Side, signs: bool, seen: Array, moves: Sequence[Move]
 ) -> str:
-    """Show one observation (K,) of the auction, with the meaning of each call so far."""
+    """Return one observation (K,) of the auction as text, with the meaning of each call so far."""
     ns, ew = _north_south_first(ours, theirs, int(seen[0]))
     calls, dealer = observation.calls_from_observation(seen), int(seen[1])
     meanings = auction_simulation.explain_calls(calls, dealer, int(seen[2]), ns.system, ew.system)
@@ -69,10 +70,10 @@ def _describe_observation(
 
 
 def _advise(ours: Side, theirs: Side, observations: Observations) -> list[ActionAdvice]:
-    """Return advice on the calls of a one-row decision, with the meaning of each call.
+    """Return advice on the calls at a decision (one row), with the meaning of each call.
 
-    First the calls that the partner's policy considers in this seat (by expected IMPs for a trained
-    bidder), then other legal calls that have a meaning in its system.
+    The first calls are the candidates of our side's bidder, for a trained bidder in order of
+    expected IMPs. Then come the other legal calls that have a meaning in its system.
     """
     assert observations.legal is not None
     seen = observations.observation[0]

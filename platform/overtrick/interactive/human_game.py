@@ -1,4 +1,4 @@
-"""A game with one seat for a person, policies in the others, and advice on the person's actions."""
+"""A game for a person in one seat against policies in the other seats, with advice on actions."""
 
 from __future__ import annotations
 
@@ -21,62 +21,62 @@ from overtrick.solvers.lookahead.pimc import PimcPolicy
 from overtrick.storage.game_records import Move
 from overtrick.studies import match
 
-WORLDS = 40  # deals that PIMC samples for one piece of advice
+WORLDS = 40  # number of deals that PIMC samples for the advice on one decision
 STRONGEST = ("cfr", "rules", "ta", "random")
-"""Default opponents: the first of these that the game has."""
+"""Reference opponents, strongest first. The default opponent is the first that the game has."""
 
 
 class ActionAdvice(NamedTuple):
     """Advice on one legal action."""
 
     action: int
-    probability: float | None  # under the policy of the opponent, in the auction of the partner
-    value: float | None  # expected points from here on
-    meaning: str = ""  # what a call shows
+    probability: float | None  # under the opponent's policy; in the auction, the partner's policy
+    value: float | None  # expected points after this action
+    meaning: str = ""  # meaning of a call in the auction
 
 
 class SeatValues(NamedTuple):
-    """Exact values of a seat against the opponent, in points a game."""
+    """Exact values for one seat against the opponent in all other seats, in points per game."""
 
-    best_response: float  # of a best response
-    opponent: float  # of the opponent's own policy in this seat
-    action_values: Array  # (N, A) of each action, followed by a best response
+    best_response: float  # value of a best response in this seat
+    opponent: float  # value of the opponent's own policy in this seat
+    action_values: Array  # (N, A) value of each action followed by a best response
     reachable: Array  # (N,) bool: information sets that the seat can reach
 
 
 @dataclass(frozen=True)
 class HumanGame:
-    """A game with one seat for a person, the opponents in the others, and advice for the person."""
+    """A game for a person in one seat, with the opponents and advice for the person."""
 
     game: Any
     options: Mapping[str, Any]
-    against: str  # the opponents, in words
-    policies: Callable[[int], Sequence[Policy]]  # by seat, given the seat of the person
-    describe_observation: Callable[[Array, Sequence[Move]], str]  # of one observation (K,)
-    advise: Callable[[Observations], list[ActionAdvice]]  # at a decision of one row
-    value_source: str  # how the values of the advice are computed; "" without values
+    against: str  # description of the opponents
+    policies: Callable[[int], Sequence[Policy]]  # from the person's seat to the policies by seat
+    describe_observation: Callable[[Array, Sequence[Move]], str]  # from an observation (K,) to text
+    advise: Callable[[Observations], list[ActionAdvice]]  # advice at a decision (one row)
+    value_source: str  # description of how the values are computed; "" without values
     signs: bool  # print suits as symbols
     seat_values: tuple[SeatValues, ...] | None = None  # by seat, if the game has a tree
-    systems: tuple[str, ...] = ()  # of the auction: the person's side's, the opponents'
+    systems: tuple[str, ...] = ()  # auction: bidding systems of the person's side and the opponents
 
     @property
     def presentation(self) -> Presentation:
-        """The words in which the game is shown to people."""
+        """Return the text presentation of the game."""
         return registry.presentation(self.game)
 
     def describe_end(self, deal: Array, moves: Sequence[Move]) -> str:
-        """Show the deal (C,) and the course of a finished game."""
+        """Return the deal (C,) and the actions of a finished game as text."""
         return self.presentation.describe_deal(deal, moves, signs=self.signs)
 
     def own_side(self, seat: int) -> Array:
-        """Return (S,) bool: the person's seat and, in the auction, the partner's seat."""
+        """Return the mask (S,) of the person's seat and, in the auction, the partner's seat."""
         sides = 2 if self.systems else self.game.seats
         return (np.arange(self.game.seats) - seat) % sides == 0
 
     def value_loss(self, observations: Observations, action: int) -> float | None:
-        """Return how many points an action loses against the best action of a one-row decision.
+        """Return the points that an action loses against the best action at a decision (one row).
 
-        None if the game has no exact values; 0 at an information set that cannot be reached.
+        Return None if the game has no exact values, and 0 at an unreachable information set.
         """
         if self.seat_values is None or observations.infoset is None:
             return None
@@ -91,10 +91,11 @@ class HumanGame:
 def make_human_game(
     name: str, against: str | None, options: Mapping[str, Any], signs: bool
 ) -> HumanGame:
-    """Make a game of discrete actions with an opponent in all seats but the person's.
+    """Make a game for a person, with discrete actions and one opponent policy in all other seats.
 
-    against: a reference opponent by name, a run, or a model folder; None: the strongest reference
-    opponent. signs: print suits as symbols. Raises UserError.
+    against: the name of a reference opponent, a run, or a model folder; None for the strongest
+    reference opponent. options: the game's options. signs: print suits as symbols. Raises UserError
+    for an unknown game, option or opponent, and for a game that people cannot play.
     """
     if name not in registry.names():
         registry.check_playable(registry.make(name))
@@ -108,18 +109,19 @@ def make_human_game(
     game, tree = game_cache.playable_game(choice)
     if game.actions is None:
         raise UserError(
-            f"{name} moves by real vectors, which nobody can type: match it with --video"
+            f"the actions of {name} are real vectors, which a person cannot type: use "
+            "overtrick match --video"
         )
     policy = match.load_player(against, choice)
     values = None if tree is None else tuple(_values_by_seat(tree, policy))
     search, value_source = None, ""
     if values is not None:
-        value_source = "the exact mean of this action, then best replies to the opponent"
+        value_source = "the exact value of this action, followed by a best response"
     elif isinstance(game, Resumable) and isinstance(policy, BehaviouralPolicy):
         search = PimcPolicy(game, policy, UniformPolicy(), WORLDS)
         value_source = (
-            f"the mean of {WORLDS} deals that fit what you see, played on at random against the "
-            "opponent"
+            f"the mean over {WORLDS} deals that are consistent with what you see, completed by "
+            "random play against the opponent"
         )
     return HumanGame(
         game,
@@ -135,7 +137,7 @@ def make_human_game(
 
 
 def _values_by_seat(tree: Tree, policy: BehaviouralPolicy) -> list[SeatValues]:
-    """Compute the exact values of each seat against a policy in all other seats."""
+    """Compute the exact values of each seat against `policy` in all other seats."""
     sigma = best_response.sigma_of(tree, [policy] * tree.seats)
     own = best_response.expected(tree, sigma)
     found = []
@@ -152,10 +154,10 @@ def _advise(
     search: PimcPolicy | None,
     observations: Observations,
 ) -> list[ActionAdvice]:
-    """Return each legal action of a one-row decision with its probability and value.
+    """Return each legal action at a decision (one row) with its probability and value.
 
-    The probability is that of the opponent's policy in this seat. The value is exact (seat_values),
-    estimated by PIMC (search), or None.
+    The probability is the action's probability under the opponent's policy in this seat. The value
+    is exact if there are `seat_values`, estimated by PIMC if there is a `search`, otherwise None.
     """
     assert observations.legal is not None
     probabilities = values = None

@@ -1,6 +1,6 @@
-"""A person's session: games one after another, undo of decisions, and a table of results.
+"""Play games of a person one after another, with undo of decisions and a score sheet.
 
-Undo replays a game from its deal: all policies draw from the same generator again, and the person's
+Undo replays a game from its deal. All policies draw the same random numbers again, and the person's
 earlier choices are repeated without asking.
 """
 
@@ -21,37 +21,37 @@ from overtrick.storage.game_records import Games, Move, Recorder
 
 
 class UndoRequested(Exception):
-    """The person wants to change the last decision."""
+    """Raised when the person wants to change the last decision."""
 
 
 class QuitRequested(Exception):
-    """The person wants to end the session."""
+    """Raised when the person wants to end the session."""
 
 
 AskAction = Callable[[Observations, Sequence[Move]], int]
-"""Ask the person for an action at a one-row decision, given the moves so far.
+"""Function that asks the person for an action at a decision (one row), given the moves so far.
 
-Raises UndoRequested, if there is a decision to undo, or QuitRequested.
+It raises UndoRequested, if there is a decision to undo, or QuitRequested.
 """
 
 
 @dataclass
 class HumanPolicy:
-    """Policy that asks a person, after it has repeated some earlier choices.
+    """Policy that repeats the given earlier choices, and then asks a person.
 
     It is its own PolicySession. New choices are appended to `choices`.
     """
 
     ask: Callable[[Observations], int]
-    choices: list[tuple[Observations, int]]
-    played: int = 0  # choices made in this game
+    choices: list[tuple[Observations, int]]  # all choices of the game, as (decision, action)
+    played: int = 0  # number of choices made since the start of the game
 
     def start(self, games: int, rng: Generator) -> HumanPolicy:
         """Return the policy itself as its session."""
         return self
 
     def act(self, observations: Observations) -> Actions:
-        """Return the next earlier choice or, after the last, what the person chooses."""
+        """Return the next earlier choice, or ask the person if there is none left."""
         if self.played == len(self.choices):
             self.choices.append((observations, self.ask(observations)))
         self.played += 1
@@ -66,16 +66,20 @@ class PlayedGame:
     deal: Array  # (C,)
     moves: Sequence[Move]
     payoff: Array  # (S,)
-    given_up: float | None  # points lost to the best actions in all; None without exact values
+    given_up: float | None  # sum of `value_loss` over decisions; None without exact values
 
     @property
     def points(self) -> float:
-        """The payoff of the person."""
+        """Return the person's payoff."""
         return float(self.payoff[self.seat])
 
 
 def play_game(table: HumanGame, seat: int, seed: int, number: int, ask: AskAction) -> PlayedGame:
-    """Play game `number` of a seed with the person in a seat. Raises QuitRequested."""
+    """Play one game with the person in a seat.
+
+    table: the game. seed, number: seed of the session and number of the game, which decide the deal
+    and all random choices. Raises QuitRequested.
+    """
     choices: list[tuple[Observations, int]] = []
     while True:
         recorder = Recorder(table.game)
@@ -106,14 +110,14 @@ class ScoreSheet:
     games: list[PlayedGame] = field(default_factory=list)
 
     def _mean(self, value: Callable[[int], float]) -> float:
-        """Average a value of the person's seat over the games."""
+        """Return the mean over the games of a value of the person's seat."""
         return float(np.mean([value(each.seat) for each in self.games]))
 
     def summary(self) -> dict[str, Any]:
-        """Return the keys of `overtrick play --json`: the person's points, and means a game.
+        """Return the result of `overtrick play --json`: the person's points, and means per game.
 
-        best, opponent: the value of a best response, and of the opponent's policy, in the person's
-        seats.
+        The keys `best` and `opponent` are the value of a best response, and of the opponent's own
+        policy, averaged over the person's seats.
         """
         table, games = self.table, self.games
         values = table.seat_values if games else None
@@ -145,7 +149,7 @@ class ScoreSheet:
         }
 
     def record(self) -> Games:
-        """Return the games of the session for a games file. There must be at least one."""
+        """Return the session's games for a games file; there must be at least one game."""
         table, games = self.table, self.games
         return Games(
             table.game.name,

@@ -1,7 +1,7 @@
-"""Parser of the conditions on the auction in a bidding-system file, such as `seat 3`.
+"""Parse the conditions on the auction in a bidding-system file, such as `seat 3`.
 
-A condition becomes range tests of the auction view (public_knowledge.VIEW), which describes the
-auction relative to the seat that is to call.
+A condition becomes range tests of the auction view: the fields of public_knowledge.VIEW, which
+describe the auction relative to the seat to call.
 """
 
 from __future__ import annotations
@@ -44,13 +44,16 @@ FLAGS = {
     "opened by partner": ("opened by", 2, 2),
     "opened by rho": ("opened by", 3, 3),
 }
-"""Conditions of fixed words: field of the view, its lowest and its highest value."""
+"""Conditions without numbers: the field of the view, and its lowest and highest value."""
 
 COUNTS = ("calls", "partner calls", "their calls", "level", "passes")
 
 
 def parse_condition(term: str) -> tuple[RangeTest, ...]:
-    """Parse a condition as range tests of the auction view. Raises UserError."""
+    """Parse a condition on the auction as range tests of the auction view.
+
+    Raises UserError for an unknown condition.
+    """
     if term in FLAGS:
         name, lo, hi = FLAGS[term]
         return (RangeTest(VIEW[name], lo, hi),)
@@ -60,7 +63,7 @@ def parse_condition(term: str) -> tuple[RangeTest, ...]:
     if found is None:
         near = nearest(term, [*FLAGS, *COUNTS])
         raise UserError(
-            f"'{term}' says nothing of an auction: did you mean '{near}'? Write such as seat 3, "
+            f"'{term}' is not a condition on an auction: did you mean '{near}'? Examples: seat 3, "
             "level 1-2, calls 1, partner S 4+, they H 4+, partner hcp 12+, partner hcp to 17, "
             "agreed S"
         )
@@ -68,7 +71,7 @@ def parse_condition(term: str) -> tuple[RangeTest, ...]:
 
 
 def _parse_count(words: Sequence[str]) -> RangeTest | None:
-    """Parse "calls 1+", "seat 3", "last S" or "agreed H"."""
+    """Parse a condition such as "calls 1+", "seat 3", "last S" or "agreed H"; None for others."""
     ends, name = parse_range(words[-1]), " ".join(words[:-1])
     if ends and name in COUNTS:
         return RangeTest(VIEW[name], *ends)
@@ -81,7 +84,10 @@ def _parse_count(words: Sequence[str]) -> RangeTest | None:
 
 
 def _parse_promised(words: Sequence[str]) -> RangeTest | None:
-    """Parse a range that a player has promised, such as "partner S 4+" or "partner hcp to 17"."""
+    """Parse a condition on a player's promises, such as "partner S 4+" or "partner hcp to 17".
+
+    Return None for other conditions.
+    """
     ends = parse_range(words[-1])
     if not ends or len(words) not in (3, 4):
         return None

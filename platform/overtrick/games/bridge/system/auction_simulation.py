@@ -1,4 +1,4 @@
-"""Bid auctions by two bidding systems, replay recorded auctions, and explain their calls."""
+"""Simulate auctions between bidding systems, replay recorded auctions, and explain calls."""
 
 from __future__ import annotations
 
@@ -31,27 +31,29 @@ from overtrick.games.bridge.system.rule_matching import (
     update_knowledge,
 )
 
-MAX_CALLS = 64  # columns of bid_auctions
+MAX_CALLS = 64  # maximum number of calls in auctions of `bid_auctions`
 
 
 class ReplayedAuctions(NamedTuple):
-    """Calls and interpretations of two systems along G recorded auctions of up to L calls.
+    """Calls and interpretations by the sides' systems at each call of G recorded auctions.
 
-    After the end of an auction, calls is -1, rules are NO_RULE and the rest is 0.
+    L is the length of the longest auction. After the end of an auction, `calls` is -1, `rule` and
+    `read` are NO_RULE, and the other arrays are 0.
     """
 
-    calls: Array  # (G, L) int8 call that the system of the caller's side makes with the hand
-    rule: Array  # (G, L) int32 the rule of that call, an index of System.rules
-    read: Array  # (G, L) int32 the rule that interprets the recorded call, or NO_RULE
+    calls: Array  # (G, L) int8 call that the caller's system makes with the caller's hand
+    rule: Array  # (G, L) int32 index in System.rules of the rule that makes this call, or NO_RULE
+    read: Array  # (G, L) int32 index of the rule that interprets the recorded call, or NO_RULE
     true: Array  # (G, L) bool: the hand has the points and lengths that its calls so far show
     width: Array  # (G, L) int16 number of honour-point values that its calls so far leave possible
 
 
 def bid_auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System) -> Array:
-    """Bid G deals by two systems; return the calls (G, 64) int8, -1 after the end of an auction.
+    """Bid G deals by two systems; return the calls (G, 64) int8, padded with -1.
 
-    hands: (G, 4) card bit masks. dealer: (G,) index of NESW. vulnerable: (G,) index of None, NS,
-    EW, All. An auction that would take more than 64 calls is ended by passes.
+    hands: (G, 4) card bit masks. dealer: (G,) seat, in the order NESW. vulnerable: (G,) 0 None, 1
+    NS, 2 EW, 3 All. ns, ew: the system of each side. An auction that would take more than 64 calls
+    is ended by passes.
     """
     calls = np.full((len(hands), MAX_CALLS), -1, np.int8)
     _bid(*kernel_arguments(hands, dealer, vulnerable, ns, ew), calls)
@@ -62,9 +64,9 @@ def bid_auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew:
 def replay_auctions(
     hands: Array, dealer: Array, vulnerable: Array, calls: Array, ns: System, ew: System
 ) -> ReplayedAuctions:
-    """Replay legal auctions (G, L), padded with -1, and interpret each call by its side's system.
+    """Replay legal auctions, and interpret each call by the system of the caller's side.
 
-    hands, dealer and vulnerable are as in bid_auctions.
+    calls: (G, L) recorded calls, padded with -1. The other arguments are as in `bid_auctions`.
     """
     shape = calls.shape
     replayed = ReplayedAuctions(
@@ -78,7 +80,10 @@ def replay_auctions(
 def call_meanings(
     calls: Sequence[int], dealer: int, vulnerable: int, ns: System, ew: System
 ) -> list[Meaning]:
-    """Return the meaning of each call of one legal auction, by the system of the caller's side."""
+    """Return the meaning of each call of one legal auction, by the system of the caller's side.
+
+    dealer: seat. vulnerable: 0 None, 1 NS, 2 EW, 3 All.
+    """
     knowledge = knowledge_for(ns, ew)
     open_auction(knowledge, dealer, vulnerable)
     meanings = []
@@ -95,12 +100,12 @@ def call_meanings(
 def explain_calls(
     calls: Sequence[int], dealer: int, vulnerable: int, ns: System, ew: System
 ) -> list[str]:
-    """Explain each call of one legal auction in words, one line a call."""
+    """Explain the calls of one legal auction in words, one line per call; see `call_meanings`."""
     return [describe_meaning(each) for each in call_meanings(calls, dealer, vulnerable, ns, ew)]
 
 
 def knowledge_for(ns: System, ew: System) -> PublicKnowledge:
-    """Allocate public knowledge with buffers that suffice for both systems."""
+    """Allocate a PublicKnowledge with buffers large enough for both systems."""
     return new_knowledge(max(len(ns.tables.rule), len(ew.tables.rule)))
 
 
@@ -126,7 +131,7 @@ def _bid(hands, dealer, vulnerable, ns, ew, knowledge, calls):  # type: ignore[n
             call, fit, row = match_rules(tables, knowledge, held[seat], NO_CALL)
             if auction[CALL_COUNT] >= calls.shape[1] - 4:
                 call, fit = PASS, NO_RULE
-            if fit < 0:  # a pass that no rule makes is interpreted as any other pass
+            if fit < 0:  # a pass without a rule is interpreted like any other pass
                 _, _, row = match_rules(tables, knowledge, held[seat], call)
             calls[game, auction[CALL_COUNT]] = call
             update_knowledge(tables, knowledge, call, row)

@@ -1,4 +1,8 @@
-"""Compiler of bidding systems: every rule for every assignment of suits, as integer arrays."""
+"""Compile bidding systems to integer arrays, with every rule for every assignment of suits.
+
+A place of a system file (see `parser`) becomes one block of rules for each of its patterns and for
+each assignment of suits to its suit variables.
+"""
 
 from __future__ import annotations
 
@@ -32,23 +36,37 @@ FLAGGED = {
 }
 FORCING = ("forcing", "game-forcing", "asking")
 OPENINGS, LENGTH_CLASSES = 36, 24
-"""Blocks are indexed by the opening bid (35: no bid yet) and by the number of calls since then,
-23 or more as one class."""
+"""Sizes of the index of blocks: by opening bid (35: no bid yet), and by the number of calls since
+the opening bid (23 or more are one class)."""
 
 PRIORITY, ONLY, LENGTH, PATTERNS, PATTERNS_END, HOLDS, HOLDS_END, RULES, RULES_END = range(9)
-"""Columns of SystemTables.block: priority and `only` of the place; number of calls since the
-opening bid, -1 for any; then the row ranges [first, end) of its pattern, conditions and rules."""
+"""Columns of SystemTables.block:
+
+    PRIORITY, ONLY          the fields `priority` and `only` of the place
+    LENGTH                  number of calls since the opening bid, or -1 for any number
+    PATTERNS, PATTERNS_END  first row and end of its rows in SystemTables.pattern
+    HOLDS, HOLDS_END        first row and end of its rows in SystemTables.condition
+    RULES, RULES_END        first row and end of its rows in SystemTables.rule
+"""
 
 RELATIVE_TO, CALL, TESTS, TESTS_END, IF, IF_END, MEANING = range(7)
 FORCES, TO_GAME, RULE, HEARD, RARE = range(MEANING + MEANING_WIDTH, MEANING + MEANING_WIDTH + 5)
 TYPE_OF = MEANING + TYPE
-"""Columns of SystemTables.rule: 0 for a fixed call, or a value of RELATIVE; the call, or the strain
-of a relative call; row ranges [first, end) of its hand tests and conditions; from MEANING on the
-columns of public_knowledge.MEANING_WIDTH; whether the call forces partner, and to game; index of
-the rule in System.rules; whether it is `heard`; whether it is `rare`."""
+"""Columns of SystemTables.rule:
+
+    RELATIVE_TO       0 for a fixed call, or a value of RELATIVE for a relative call
+    CALL              the call, or the strain of a relative call
+    TESTS, TESTS_END  first row and end of its rows in SystemTables.test (tests of the hand)
+    IF, IF_END        first row and end of its rows in SystemTables.condition
+    MEANING           first of the MEANING_WIDTH columns listed in public_knowledge; TYPE_OF is one
+    FORCES, TO_GAME   whether the call forces partner to bid; whether it forces to game
+    RULE              index of the rule in System.rules
+    HEARD, RARE       whether the rule has the kind `heard`, the kind `rare` (see `parser`)
+"""
 
 AGO, CALL_MASK = range(2)
-"""Columns of SystemTables.pattern: how many calls ago, and the bit mask of allowed calls."""
+"""Columns of SystemTables.pattern: number of calls back from the next call (1 is the last call),
+and bit mask of the calls allowed there."""
 
 FIELD, LOWEST, HIGHEST, ADDED = range(4)
 """Columns of SystemTables.test and, without ADDED, of SystemTables.condition (see RangeTest)."""
@@ -58,48 +76,52 @@ FIELD, LOWEST, HIGHEST, ADDED = range(4)
 class ExpandedRule:
     """A rule with its suit variables replaced by suits, as integers."""
 
-    call: int  # strain of a relative call
-    relative: int  # 0, or a value of RELATIVE
-    tests: tuple[RangeTest, ...]  # of the hand
-    when: tuple[RangeTest, ...]  # of the auction view
-    meaning: tuple[int, ...]  # (MEANING_WIDTH,)
-    forcing: bool
-    to_game: bool
+    call: int  # the call, or the strain of a relative call
+    relative: int  # 0 for a fixed call, or a value of RELATIVE
+    tests: tuple[RangeTest, ...]  # tests of the hand
+    when: tuple[RangeTest, ...]  # tests of the auction view
+    meaning: tuple[int, ...]  # (MEANING_WIDTH,) columns of public_knowledge: status, type, ...
+    forcing: bool  # the call forces partner to bid
+    to_game: bool  # the call forces to game
     rule: int  # index in System.rules
-    heard: bool  # it interprets a call but does not make it
-    rare: bool  # it makes a call but does not interpret it
+    heard: bool  # the rule interprets a call but does not make it
+    rare: bool  # the rule makes a call but does not interpret it
 
 
 @dataclass(frozen=True)
 class RuleBlock:
-    """A place with its suit variables replaced by suits."""
+    """One pattern and the rules of a place, with its suit variables replaced by suits."""
 
     place: int  # index in System.places
-    shape: Pattern
-    when: tuple[RangeTest, ...]
+    shape: Pattern  # the calls after which the rules apply
+    when: tuple[RangeTest, ...]  # tests of the auction view
     rules: list[ExpandedRule]
 
 
 class SystemTables(NamedTuple):
     """A bidding system as int32 arrays for compiled code."""
 
-    starts: Array  # (36 x 24 + 1,) first entry in `listed` for each opening and length class
-    listed: Array  # rows of `block` by opening and length class, in order of priority
-    block: Array  # (blocks, RULES_END + 1)
-    pattern: Array  # (., 2) int64
-    condition: Array  # (., 3)
-    rule: Array  # (., RARE + 1)
-    test: Array  # (., 4)
+    starts: Array  # (36 x 24 + 1,) first entry in `listed` for each opening bid and length class
+    listed: Array  # (n,) rows of `block`, by opening bid and length class, in order of priority
+    block: Array  # (blocks, RULES_END + 1) one row per RuleBlock
+    pattern: Array  # (n, 2) int64 allowed calls
+    condition: Array  # (n, 3) tests of the auction view
+    rule: Array  # (n, RARE + 1) one row per ExpandedRule
+    test: Array  # (n, 4) tests of the hand
 
 
 def expand_places(places: Sequence[Place], rules: Sequence[Rule]) -> list[RuleBlock]:
-    """Expand each place into a block for every assignment of suits. Raises UserError."""
+    """Expand each place to a block for every pattern and every assignment of suits.
+
+    rules: the rules of all places, as in `System`. Raises UserError with the file and line of a
+    term that cannot be parsed.
+    """
     at = {id(rule): index for index, rule in enumerate(rules)}
     return [block for k, place in enumerate(places) for block in _expand_place(place, k, at)]
 
 
 def compile_tables(places: Sequence[Place], blocks: Sequence[RuleBlock]) -> SystemTables:
-    """Compile the blocks of all places to arrays."""
+    """Compile the expanded blocks of a system's places to arrays."""
     block: list[tuple[int, ...]] = []
     opening_mask: list[int | None] = []  # bit mask of opening bids; None for any
     pattern: list[tuple[int, int]] = []
@@ -146,9 +168,9 @@ def compile_tables(places: Sequence[Place], blocks: Sequence[RuleBlock]) -> Syst
 
 
 def _expand_place(place: Place, number: int, at: dict[int, int]) -> Iterator[RuleBlock]:
-    """Yield a block for each pattern and each assignment of suits to the variables of a place.
+    """Yield a block for each pattern of a place and each assignment of suits to its variables.
 
-    at: index in System.rules by id of the rule.
+    number: index of the place in System.places. at: index in System.rules, by id() of the rule.
     """
     try:
         for text in place.patterns:
@@ -169,7 +191,11 @@ def _expand_place(place: Place, number: int, at: dict[int, int]) -> Iterator[Rul
 
 
 def _parse_conditions(when: Sequence[str], suits: hand_terms.Suits) -> tuple[RangeTest, ...] | None:
-    """Parse conditions as range tests; return None if a comparison of suits is false."""
+    """Parse conditions on the auction as range tests of the auction view.
+
+    suits: the suits to substitute for suit variables. Return None if a comparison of suits in the
+    conditions, such as "H above S", is false.
+    """
     tests: list[RangeTest] = []
     for term in when:
         said = substitute_suits(term, suits)
@@ -182,7 +208,11 @@ def _parse_conditions(when: Sequence[str], suits: hand_terms.Suits) -> tuple[Ran
 
 
 def _expand_rule(rule: Rule, given: hand_terms.Suits, number: int) -> Iterator[ExpandedRule]:
-    """Yield a rule for each assignment of suits to the variables that its place leaves free."""
+    """Yield a rule for each assignment of suits to its suit variables.
+
+    given: the suits already assigned by the rule's place. number: index of the rule in
+    System.rules.
+    """
     text = " , ".join((rule.call, *rule.shows, *rule.when, *rule.kinds))
     free = hand_terms.suit_letters(text) - set(given)
     try:
@@ -213,7 +243,11 @@ def _as_integers(
     when: tuple[RangeTest, ...],
     number: int,
 ) -> ExpandedRule:
-    """Convert a rule to integers; kinds that the file leaves out get the natural meaning."""
+    """Convert a rule to integers; parts of its meaning that are not given are natural by default.
+
+    suits: the suits of its suit variables. tests, when: its parsed tests of the hand and of the
+    auction view. number: its index in System.rules.
+    """
     text = substitute_suits(rule.call, suits)
     call, relative = _parse_call(text)
     strain = call % 5 if relative or call < PASS else -1
@@ -234,7 +268,10 @@ def _as_integers(
 
 
 def _parse_call(text: str) -> tuple[int, int]:
-    """Parse a call as (call, 0), or a relative call such as "jump S" as (strain, RELATIVE)."""
+    """Parse a call as (call, 0), or a relative call such as "jump S" as (strain, RELATIVE value).
+
+    Raises UserError for any other text.
+    """
     if text in CALLS:
         return CALLS.index(text), 0
     how, _, strain = text.rpartition(" ")
@@ -244,7 +281,10 @@ def _parse_call(text: str) -> tuple[int, int]:
 
 
 def _parse_kind(word: str) -> tuple[str, int]:
-    """Parse one term of a rule's last column as (property, value). Raises UserError."""
+    """Parse one term of the last column of a rule, such as "forcing", as (property, value).
+
+    Raises UserError for an unknown term.
+    """
     for key, known in (("status", STATUSES), ("type", TYPES), ("slam", SLAMS)):
         if word in known:
             return key, known.index(word)

@@ -1,4 +1,4 @@
-"""Meaning of a call by a bidding system, as ranges of hand fields and in words."""
+"""Meaning of a call in a bidding system, as ranges of hand fields and in words."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ OMITTED = ("none", "passed", "non-forcing", "natural", "pass", "notrump")
 
 @dataclass(frozen=True)
 class Meaning:
-    """Meaning of one call by the bidding system of the caller's side."""
+    """Meaning of one call in the bidding system of the caller's side."""
 
     call: int
-    rule: Rule | None  # the first rule that makes it; None if the system has none here
+    rule: Rule | None  # the first rule that makes the call; None if no rule of the system does
     lo: Array  # (H,) lowest value of each hand field that the call promises
-    hi: Array  # (H,) highest value
-    said: Array  # (MEANING_WIDTH,) columns of public_knowledge: status, type and so on
+    hi: Array  # (H,) highest value of each hand field
+    said: Array  # (MEANING_WIDTH,) columns listed in public_knowledge: status, type, ...
 
 
 def describe_meaning(meaning: Meaning) -> str:
@@ -45,7 +45,10 @@ def describe_meaning(meaning: Meaning) -> str:
 
 
 def _range(meaning: Meaning, field: int) -> str:
-    """Format a field's range as 15-17, 12+ or "at most 9"; empty if it excludes nothing."""
+    """Format the range of a hand field, such as "15-17", "12+" or "at most 9".
+
+    Return an empty string if every value is possible.
+    """
     lo, hi = int(meaning.lo[field]), int(meaning.hi[field])
     least, most = int(LIMITS[0, field]), int(LIMITS[1, field])
     if lo <= least and hi >= most:
@@ -86,7 +89,7 @@ def _honours(meaning: Meaning) -> list[str]:
 
 
 def _kinds(meaning: Meaning, rule: Rule) -> list[str]:
-    """List the type, status and slam meaning of a call, unless the rule's name says them."""
+    """List the type, status and slam meaning of a call, without words in the rule's name."""
     type_, status, slam = (int(meaning.said[column]) for column in (TYPE, STATUS, SLAM))
     words = TYPES[type_], STATUSES[status], SLAMS[slam]
     return [word for word in words if word not in OMITTED and word not in rule.name.lower()]

@@ -1,4 +1,4 @@
-"""Evaluation of a hand of 13 cards: the fields that bidding systems refer to."""
+"""Evaluate hands of 13 cards: points, lengths and the other fields that bidding systems use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONTROLS = 11
 LENGTH, STRENGTH, CONTROL, KING, QUEEN, STOPPER = range(12, 36, 4)
 TOP3, TOP5, KEYCARDS, KEYCODE, SUPPORT = range(36, 56, 4)
 LONGER = 56
-"""First column of each field. A field by suit has four columns, clubs first."""
+"""First column of each field. A field with one value per suit has four columns, clubs first."""
 FIELDS = (
     *PLAIN,
     *(f"{name} {suit}" for name in BY_SUIT for suit in SUITS),
@@ -33,21 +33,35 @@ WIDTH = len(FIELDS)
 
 
 def hand_fields(hands: Array) -> Array:
-    """Evaluate hands: (R, H) int16 the FIELDS of each card bit mask (R,) of 13 cards.
+    """Evaluate hands (R,), given as card bit masks: return their FIELDS (R, H) int16.
 
-    hcp: honour points (Milton Work). total: hcp plus 1 for each card beyond the fourth of a suit.
-    adjusted: hcp plus 3 for a void, 2 for a singleton, 1 for a doubleton (Goren 1949). losers:
-    losing trick count (Courtenay 1935), that is the ace, king and queen missing from the first
-    three cards of each suit. quick: half quick tricks, AK 4, AQ 3, A or KQ 2, Kx 1 (Culbertson).
-    aces, kings: their number. shape: 2 if balanced, 1 if 5422 or 6322, else 0. longest, second,
-    shortest: suit lengths. controls: 2 for an ace, 1 for a king.
+    Fields of the hand:
 
-    By suit: length. strength: 4 for the ace, 2 for the king, 1 for the queen. control: 1 with ace
-    or void, 2 with king or singleton, 3 with queen or doubleton, else 4. king, queen: 0 or 1.
-    stopper: 1 with A, Kx, Qxx or Jxxx. top3, top5: number of the highest 3 or 5 ranks. keycards:
-    aces and the suit's king. keycode: 0 for 0 or 3 key cards, 1 for 1 or 4, 2 for 2 or 5. support:
-    hcp plus 5-3-1 for a void, singleton or doubleton elsewhere with four trumps, 3-2-1 with three.
-    Last come the differences of suit lengths, such as S-H.
+        hcp       honour points (Milton Work)
+        total     hcp plus 1 for each card after the fourth card of a suit
+        adjusted  hcp plus 3 for a void, 2 for a singleton, 1 for a doubleton (Goren 1949)
+        losers    losing trick count (Courtenay 1935): number of missing aces, kings and queens
+                  among the first three cards of each suit
+        quick     half quick tricks: AK 4, AQ 3, A or KQ 2, Kx 1 (Culbertson)
+        aces      number of aces; likewise kings
+        shape     2 if balanced, 1 if 5422 or 6322, otherwise 0
+        longest   length of the longest suit; likewise second, shortest
+        controls  2 for each ace plus 1 for each king
+
+    Fields of each suit:
+
+        length    number of cards
+        strength  4 for the ace plus 2 for the king plus 1 for the queen
+        control   1 with ace or void, 2 with king or singleton, 3 with queen or doubleton, else 4
+        king      1 if the hand has the king, otherwise 0; likewise queen
+        stopper   1 with A, Kx, Qxx or Jxxx, otherwise 0
+        top3      number of cards among the highest 3 ranks; likewise top5
+        keycards  number of aces and of the suit's king
+        keycode   0 for 0 or 3 key cards, 1 for 1 or 4, 2 for 2 or 5
+        support   hcp plus points for shortness, with the suit as trumps: for each void, singleton
+                  or doubleton elsewhere 5, 3, 1 with four trumps, or 3, 2, 1 with three trumps
+
+    The last fields are the differences of suit lengths, such as S-H.
     """
     found = np.empty((len(hands), WIDTH), np.int16)
     evaluate(hands, found)
@@ -56,14 +70,14 @@ def hand_fields(hands: Array) -> Array:
 
 @njit(cache=True)
 def evaluate(hands, found):  # type: ignore[no-untyped-def]
-    """Write the fields (R, H) of card bit masks (R,) to `found`."""
+    """Write the fields of hands (R,), given as card bit masks, to `found` (R, H)."""
     for row in range(len(hands)):
         _evaluate_hand(hands[row], found[row])
 
 
 @njit(cache=True)
 def _evaluate_hand(cards, out):  # type: ignore[no-untyped-def]
-    """Write the fields (H,) of one card bit mask to `out`."""
+    """Write the fields of one hand, given as a card bit mask, to `out` (H,)."""
     out[:] = 0
     for suit in range(4):
         _evaluate_suit((cards >> (13 * suit)) & 8191, suit, out)
@@ -92,7 +106,10 @@ def _evaluate_hand(cards, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _evaluate_suit(held, suit, out):  # type: ignore[no-untyped-def]
-    """Write the fields of one suit (13-bit mask of ranks), and add to those of the hand."""
+    """Write the fields of one suit to `out` (H,), and add its part to the fields of the hand.
+
+    held: bit mask of the 13 ranks.
+    """
     length = count_cards(held)
     ace, king, queen = (held >> 12) & 1, (held >> 11) & 1, (held >> 10) & 1
     jack, ten = (held >> 9) & 1, (held >> 8) & 1

@@ -1,4 +1,4 @@
-"""Parser of the terms about a hand in a bidding-system file, and of its call patterns.
+"""Parse the terms about a hand in a bidding-system file, and its patterns of calls.
 
 A term such as `12-14 hcp` becomes a range test of one hand field (hand_evaluation.FIELDS).
 """
@@ -17,10 +17,11 @@ from overtrick.games.bridge.system import hand_evaluation
 from overtrick.games.bridge.system.public_knowledge import VIEW
 
 LETTERS = {"M": "HS", "m": "CD", "x": "SHDC", "y": "SHDC", "z": "SHDC", "t": "SHDC"}
-"""Suit variables: the suits that each may stand for, in the order of expansion. Different letters
-stand for different suits. M is a major and m a minor; OTHER has the other major and minor."""
+"""Suit variables, each with the suits that it may stand for. Different letters stand for different
+suits. M is a major and m a minor. Letters are assigned in this order."""
 
 OTHER = {"oM": ("M", "HS"), "om": ("m", "CD")}
+"""Suit variables oM and om: the major other than M, and the minor other than m."""
 FIELD = {name: index for index, name in enumerate(hand_evaluation.FIELDS)}
 UNBOUNDED = 99  # upper bound that no hand field or view field reaches
 NO_REF = -1
@@ -30,10 +31,10 @@ NO_REF = -1
 class RangeTest:
     """Range test of one field of a hand or of the auction view.
 
-    It passes if lo <= field[index] + view[ref] <= hi; without ref, view[ref] counts 0.
+    It passes if lo <= field[index] + view[ref] <= hi. If `ref` is NO_REF, nothing is added.
     """
 
-    index: int  # of hand_evaluation.FIELDS, or of public_knowledge.VIEW in a condition
+    index: int  # index in hand_evaluation.FIELDS, or in public_knowledge.VIEW for a condition
     lo: int
     hi: int
     ref: int = NO_REF
@@ -41,17 +42,17 @@ class RangeTest:
 
 @dataclass(frozen=True)
 class Pattern:
-    """Pattern of the calls before a decision, most recent first, each a bit mask of 38 calls."""
+    """Pattern of the calls before a decision."""
 
-    masks: tuple[int, ...]
-    whole: bool  # it covers all calls since the opening bid, not only the last ones
+    masks: tuple[int, ...]  # bit mask of allowed calls for each call, most recent call first
+    whole: bool  # the pattern covers all calls since the opening bid, not only the last calls
 
 
-Suits = Mapping[str, str]  # suit variable to suit letter
+Suits = Mapping[str, str]  # suit letter by suit variable
 
 
 def suit_assignments(letters: set[str]) -> Iterator[dict[str, str]]:
-    """Yield every assignment of different suits to suit variables."""
+    """Yield every assignment of different suits to the suit variables `letters`."""
     plain = sorted(
         {OTHER[one][0] if one in OTHER else one for one in letters}, key=list(LETTERS).index
     )
@@ -71,7 +72,7 @@ def suit_letters(text: str) -> set[str]:
 
 
 def substitute_suits(text: str, suits: Suits) -> str:
-    """Replace the suit variables of a text by suits."""
+    """Replace the suit variables of a text by their suits."""
     return re.sub(
         r"\b([1-7]?)([A-Za-z]+)\b",
         lambda match: match[1] + suits.get(match[2], match[2]),
@@ -93,13 +94,14 @@ GROUPS = {
     "act": ((1 << 38) - 1) & ~(1 << PASS),
     "suit": sum(1 << call for call in range(35) if call % 5 < 4),
 }
-"""Bit masks of named sets of calls: any call; any bid; any call but a pass; any suit bid."""
+"""Bit masks of named sets of calls: any call; any bid; any call except a pass; any suit bid."""
 
 
 def parse_pattern(text: str) -> Pattern:
-    """Parse a pattern such as "1S (P) 2S (X)", opponents' calls in brackets, or "... 4N (P)".
+    """Parse a pattern of calls, such as "1S (P) 2S (X)", "... 4N (P)", "opening" or "anywhere".
 
-    Raises UserError for an unknown call, and where brackets are missing or misplaced.
+    Opponents' calls are in brackets. "..." allows any calls before. Raises UserError for an unknown
+    call, and for missing or misplaced brackets.
     """
     if text in ("opening", "anywhere"):
         return Pattern((), text == "opening")
@@ -107,20 +109,23 @@ def parse_pattern(text: str) -> Pattern:
     whole = words[:1] != ["..."]
     words = words if whole else words[1:]
     if not words:
-        raise UserError("no calls: write 'opening', 'anywhere', or such as 1S (P) 2S (X)")
+        raise UserError("no calls: write 'opening', 'anywhere', or calls such as 1S (P) 2S (X)")
     masks = []
     for back, word in enumerate(reversed(words), 1):
         theirs = word.startswith("(")
         if theirs != (back % 2 == 1) or theirs != word.endswith(")"):
             raise UserError(
-                f"'{text}': every other call is an opponent's, in brackets, also the last"
+                f"'{text}': every other call is an opponent's, in brackets, including the last"
             )
         masks.append(_parse_calls(word.strip("()")))
     return Pattern(tuple(masks), whole)
 
 
 def _parse_calls(word: str) -> int:
-    """Parse alternatives such as 1C/1D, ?S (any level) or bid as a bit mask of calls."""
+    """Parse alternative calls, such as "1C/1D", "?S" (any level) or "bid", as a bit mask of calls.
+
+    Raises UserError for an unknown call.
+    """
     mask = 0
     for one in word.split("/"):
         levels = re.fullmatch(r"\?([CDHSN])", one)
@@ -142,7 +147,7 @@ YES_NO = {"king": "king", "queen": "queen", "stop": "stopper"}
 def parse_hand_term(term: str) -> RangeTest | None:
     """Parse a term about the hand, such as "12-14 hcp"; return None for "anything".
 
-    Suit variables must have been substituted. Raises UserError for any other text.
+    Suit variables must have been substituted before. Raises UserError for an unknown term.
     """
     words = term.split()
     if words == ["anything"]:
@@ -153,20 +158,20 @@ def parse_hand_term(term: str) -> RangeTest | None:
         if (found := parse(words)) is not None:
             return found
     raise UserError(
-        f"'{term}' says nothing of a hand: write such as 12-14 hcp, S 5+, balanced, S >= H, "
+        f"'{term}' is not a term for a hand. Examples: 12-14 hcp, S 5+, balanced, S >= H, "
         f"stop D, strength H 4+, fit S 8+, together 25+ hcp (fields: "
         f"{', '.join(hand_evaluation.PLAIN)}; of a suit: {', '.join(hand_evaluation.BY_SUIT)})"
     )
 
 
 def _hand_field(words: Sequence[str]) -> RangeTest | None:
-    """Parse "12-14 hcp"."""
+    """Parse a range of a hand field, such as "12-14 hcp"; None for other terms."""
     ends = parse_range(words[0]) if len(words) == 2 else None
     return RangeTest(FIELD[words[1]], *ends) if ends and words[1] in hand_evaluation.PLAIN else None
 
 
 def _suit_field(words: Sequence[str]) -> RangeTest | None:
-    """Parse "S 5+" (length) or "strength S 4+"."""
+    """Parse a range of a suit's field, such as "S 5+" (length) or "strength S 4+", else None."""
     if len(words) == 2:
         words = ("length", *words)
     ends = parse_range(words[-1]) if len(words) == 3 else None
@@ -176,7 +181,7 @@ def _suit_field(words: Sequence[str]) -> RangeTest | None:
 
 
 def _yes_or_no(words: Sequence[str]) -> RangeTest | None:
-    """Parse "stop S" or "no king H"."""
+    """Parse a yes-or-no term about a suit, such as "stop S" or "no king H"; None for others."""
     no = words[0] == "no"
     what, *suit = words[no:] or [""]
     if what not in YES_NO or len(suit) != 1 or suit[0] not in SUITS:
@@ -185,9 +190,10 @@ def _yes_or_no(words: Sequence[str]) -> RangeTest | None:
 
 
 def _sum_with_partner(words: Sequence[str]) -> RangeTest | None:
-    """Parse "fit S 8+", "together 25+ hcp" or "together 25+ support S".
+    """Parse a term about both hands: "fit S 8+", "together 25+ hcp" or "together 25+ support S".
 
-    The field of the hand is added to the least that partner has promised.
+    The test adds the lowest value that partner has promised to the field of the hand. Return None
+    for other terms.
     """
     if words[0] == "fit" and len(words) == 3 and words[1] in SUITS:
         field, ends = f"length {words[1]}", parse_range(words[2])
@@ -201,7 +207,7 @@ def _sum_with_partner(words: Sequence[str]) -> RangeTest | None:
 
 
 def _suit_comparison(words: Sequence[str]) -> RangeTest | None:
-    """Parse "S > H", "S >= H" or "S = H", which compare the lengths of two suits."""
+    """Parse a comparison of two suit lengths: "S > H", "S >= H" or "S = H"; None for others."""
     if len(words) != 3 or words[1] not in (">", ">=", "="):
         return None
     one, sign, other = words

@@ -1,6 +1,6 @@
-"""Checks of a bidding system: rules that no hand fits, unreachable rules, and places with gaps.
+"""Check a bidding system for rules that fit no hand, unreachable rules, and gaps.
 
-A gap is a place at which some hand that can get there fits no rule.
+A gap is a place (an auction position in the system's file) at which a possible hand fits no rule.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from overtrick.games.bridge.system.rule_matching import (
     place_applies,
 )
 
-DEALS = 1500  # random deals, of which every hand is tried at every place
-MAX_TRIED = 60  # hands tried at one place that agree with what their player has promised
+DEALS = 1500  # number of random deals, whose hands are all tried at every place
+MAX_TRIED = 60  # maximum number of hands tried at a place that agree with their player's promises
 
 
 def check_system(
@@ -51,7 +51,10 @@ def check_system(
     blocks: Sequence[RuleBlock],
     tables: SystemTables,
 ) -> None:
-    """Raise UserError with the file, the line and the rule for the first problem of a system."""
+    """Raise UserError for the first problem of a bidding system, with its file, line and rule.
+
+    The arguments are as in `find_problems`.
+    """
     for problem in find_problems(places, rules, blocks, tables):
         raise UserError(problem)
 
@@ -62,7 +65,11 @@ def find_problems(
     blocks: Sequence[RuleBlock],
     tables: SystemTables,
 ) -> Iterator[str]:
-    """Yield a message for each problem of a bidding system."""
+    """Yield an error message for each problem of a bidding system.
+
+    places, rules: the places and rules of its file, as in `System`. blocks, tables: the same
+    expanded and compiled by `compiler`.
+    """
     by_rule: dict[int, list[tuple[ExpandedRule, Sequence[RuleBlock]]]] = {}
     for block, covering in zip(blocks, _covering_blocks(places, blocks), strict=True):
         for expanded in block.rules:
@@ -72,12 +79,12 @@ def find_problems(
         variants = by_rule.get(number, [])
         earlier = [_shadowing_rule(each, tried, places) for each, tried in variants]
         if all(is_impossible(each.tests) for each, _ in variants):
-            yield f"{where} shows what no hand has: {', '.join(rule.shows) or rule.call}"
+            yield f"{where} fits no hand: {', '.join(rule.shows) or rule.call}"
         elif None not in earlier:
             before = rules[next(each for each in earlier if each is not None)]
-            taken = f"line {before.line}, '{before.name}', takes all its hands"
+            taken = f"all its hands fit line {before.line}, '{before.name}', which comes before"
             yield f"{where} is never reached: {taken}"
-    # a base file is checked where it is loaded itself
+    # a base file is checked when it is loaded by itself
     exact = [
         k
         for k, block in enumerate(blocks)
@@ -96,12 +103,12 @@ def find_problems(
             at = " | ".join(place.patterns)
             yield (
                 f"{place.source}, line {place.line}: a gap: {format_hand(int(cards))} has no call "
-                f"at '{at}': let its rules for a pass take it, or add one"
+                f"at '{at}': widen the rule for a pass, or add a rule"
             )
 
 
 def is_impossible(tests: Sequence[RangeTest]) -> bool:
-    """Return whether no hand of 13 cards can pass all of these tests."""
+    """Return whether it is certain that no hand of 13 cards passes all tests."""
     lo, hi = LIMITS.copy()
     for test in tests:
         if test.ref == NO_REF:
@@ -120,9 +127,9 @@ def is_impossible(tests: Sequence[RangeTest]) -> bool:
 def _covering_blocks(
     places: Sequence[Place], blocks: Sequence[RuleBlock]
 ) -> Iterator[list[RuleBlock]]:
-    """For each block, yield the earlier blocks whose patterns match wherever its own matches.
+    """Yield, for each block, the earlier blocks whose patterns match all auctions that it matches.
 
-    Only blocks of the same file count: a file may override its base file on purpose.
+    Only blocks of the same file count, because a file may override its base file on purpose.
     """
     none = 1 << len(CALLS)  # no call since the opening bid
     sets = np.full((len(blocks), 1 + max(len(block.shape.masks) for block in blocks)), 2 * none - 1)
@@ -139,9 +146,9 @@ def _covering_blocks(
 def _shadowing_rule(
     rule: ExpandedRule, blocks: Sequence[RuleBlock], places: Sequence[Place]
 ) -> int | None:
-    """Return the index of an earlier rule that takes every hand of this rule, or None.
+    """Return the index of an earlier rule that applies to every hand of this rule, or None.
 
-    blocks: the blocks that cover this rule's block, then that block itself.
+    blocks: the blocks from `_covering_blocks` for the rule's block, then the rule's block itself.
     """
     if rule.heard:
         return None
@@ -163,10 +170,10 @@ def _shadowing_rule(
 
 
 def _legal_too(other: ExpandedRule, rule: ExpandedRule, first: bool) -> bool:
-    """Return whether the other rule's call is available wherever this rule's call is.
+    """Return whether the other rule's call is always available if this rule's call is.
 
-    first: the other rule stands in the first group of places. In a later group an earlier place may
-    have named one of two different calls and not the other.
+    first: whether the other rule is in the first group of places (`Place.priority` 0). In a later
+    group, an earlier group may already use the other rule's call, which is then not available.
     """
     if (other.call, other.relative) == (rule.call, rule.relative):
         return True
@@ -190,11 +197,13 @@ def _is_implied(test: RangeTest, by: Sequence[RangeTest]) -> bool:
 
 @njit(cache=True)
 def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-untyped-def]
-    """Return for each of B blocks a hand without a call there, or 0 if none was found: (B,).
+    """Return a hand (B,) that has no call in each of B blocks, or 0 if none was found.
 
-    blocks: (B,) rows of SystemTables.block. masks: (B, L) their call patterns from the opening bid
-    on, ended by 0. hands: (P,) card bit masks to try. The auction is the lowest legal one that
-    matches the pattern, after as many passes as the conditions of the place require.
+    In each block, the auction is the lowest legal auction that matches the pattern, after the
+    smallest number of passes that the block's conditions allow.
+
+    blocks: (B,) rows of SystemTables.block. masks: (B, L) bit masks of the allowed calls, from the
+    opening bid onwards, padded with 0. hands: (P,) card bit masks to try.
     """
     found = np.zeros(len(blocks), np.int64)
     fields = np.zeros((len(hands), hand_evaluation.WIDTH), np.int16)
@@ -213,7 +222,10 @@ def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _make_calls(tables, knowledge, masks, passes):  # type: ignore[no-untyped-def]
-    """Make passes and then the lowest legal call of each mask; return False if there is none."""
+    """Make `passes` passes, then a legal call from each bit mask in `masks`: a pass or the lowest.
+
+    Return False if a mask has no legal call.
+    """
     auction = knowledge.auction
     for step in range(passes + len(masks)):
         mask = 1 << PASS if step < passes else masks[step - passes]
@@ -234,9 +246,9 @@ def _make_calls(tables, knowledge, masks, passes):  # type: ignore[no-untyped-de
 
 @njit(cache=True)
 def _hand_without_call(tables, knowledge, hands, fields):  # type: ignore[no-untyped-def]
-    """Return a hand that agrees with its player's promises but fits no rule, or 0.
+    """Return a hand that agrees with its player's promises but fits no rule, or 0 if none is found.
 
-    hands: (P,) card bit masks; fields: (P, H) their hand fields.
+    hands: (P,) card bit masks to try. fields: (P, H) their hand fields.
     """
     seat = knowledge.auction[NEXT_SEAT]
     lo, hi = knowledge.lo[PROMISED, seat], knowledge.hi[PROMISED, seat]

@@ -22,15 +22,15 @@ class System:
 
     name: str
     title: str
-    places: tuple[Place, ...]  # by priority
-    rules: tuple[Rule, ...]  # of all places, in their order
+    places: tuple[Place, ...]  # in order of priority
+    rules: tuple[Rule, ...]  # the rules of all places, in the order of the places
     tables: compiler.SystemTables
 
 
 def rule_types(system: System) -> Array:
-    """Return (rules + 1,) the type of each rule, an index of public_knowledge.TYPES.
+    """Return the type (rules + 1,) of each rule's call, an index into public_knowledge.TYPES.
 
-    The last entry, 0, is the type of "no rule" (index -1).
+    The last entry is 0, so that index -1 (no rule) has the type "none".
     """
     found = np.zeros(len(system.rules) + 1, np.int64)
     found[system.tables.rule[:, compiler.RULE]] = system.tables.rule[:, compiler.TYPE_OF]
@@ -38,7 +38,7 @@ def rule_types(system: System) -> Array:
 
 
 def fingerprint(rules: System) -> str:
-    """Return a hash of a system's name and compiled rules; comments and titles do not count."""
+    """Return a hash of a system's name and compiled rules, independent of comments and titles."""
     digest = hashlib.sha256(rules.name.encode())
     for table in rules.tables:
         digest.update(np.ascontiguousarray(table).data)
@@ -46,7 +46,11 @@ def fingerprint(rules: System) -> str:
 
 
 def load(name: str | Path) -> System:
-    """Load a bidding system by name or from a file. Raises UserError with file, line and rule."""
+    """Load a bidding system by name or from a file, and check it.
+
+    Raises UserError for an unknown name, an unreadable file, or a problem in the file, with its
+    line and rule.
+    """
     path = Path(name)
     if path.suffix != SUFFIX:
         if str(name) not in system_names():
@@ -65,7 +69,7 @@ def load(name: str | Path) -> System:
 
 @cache
 def _load_version(path: Path, modified: int) -> System:
-    """Load the version of a file that was modified at this time (ns)."""
+    """Load a bidding-system file; cached by path and modification time `modified` (ns)."""
     head, parsed = parser.parse_file(path)
     places = tuple(sorted(parsed, key=lambda place: place.priority))
     rules = tuple(rule for place in places for rule in place.rules)

@@ -1,4 +1,4 @@
-"""Parser of bidding-system files: places in the auction, and the rules that apply at each.
+"""Parse bidding-system files. A file lists places (auction positions) with their rules:
 
     system natural
     title  Two over one
@@ -7,17 +7,21 @@
       2C | 8+ hcp, H 4 | Stayman | asking            # call, hand it shows, name, kinds
       3x | x 6+, 14+ hcp if not passed | Slam try | forcing
 
-At a place, a hand makes the call of the first rule that it fits. Calls of opponents stand in
-brackets. Places are tried in three groups: first those that list every call since the opening bid,
-in the order of the file; then those that list only the last calls, `at ... 4N (P)`; then
-`at anywhere`. A later group is used only for calls that no earlier group names. The rules of a
-file come before those of the file that it is `based on`. A place that begins with `only at` ends
+At a place, a hand makes the call of the first rule that it fits. Calls of opponents are in
+brackets. Places are tried in three groups, and within a group in the order of the file:
+
+1. places with all calls since the opening bid, such as `at 1N (P)`
+2. places with only the last calls, such as `at ... 4N (P)`
+3. `at anywhere`
+
+A later group is used only for calls that have no rule in an earlier group. The groups of a file
+come before the groups of the file that it is `based on`. A place that begins with `only at` ends
 the search. Modules hand_terms and auction_conditions parse the terms.
 
-A rule of kind `heard` interprets a call but never makes it. A rule of kind `rare` makes a call for
-a hand that other players do not expect. A call *promises* the union of the hands of the rules that
-make it: partner relies on that. A call *shows* the union of all its rules, `heard` ones included
-and `rare` ones left out.
+A rule of kind `heard` interprets a call but never makes it. A rule of kind `rare` makes a call with
+a hand that other players do not expect. A call *promises* the union of the hands of all rules that
+make it; partner relies on this. A call *shows* the union of the hands of all its rules, including
+`heard` rules, without `rare` rules.
 """
 
 from __future__ import annotations
@@ -51,14 +55,14 @@ class Place:
     line: int  # line number in the file, from 1
     patterns: tuple[str, ...]  # alternative call sequences
     when: tuple[str, ...]  # conditions on the auction
-    only: bool  # no later place is tried
+    only: bool  # no place in a later group is tried
     rules: tuple[Rule, ...]
     source: str  # file name
     base_depth: int = 0  # 0 in the loaded file, 1 in the file that it is based on, and so on
 
     @property
     def priority(self) -> int:
-        """The group of places in which this one is tried; the group of lowest number is first."""
+        """Return the number of the place's group; groups are tried in ascending order."""
         last_calls = any(each.startswith("...") for each in self.patterns)
         return 3 * self.base_depth + (2 if "anywhere" in self.patterns else int(last_calls))
 
@@ -68,8 +72,8 @@ def parse_file(
 ) -> tuple[dict[str, str], tuple[Place, ...]]:
     """Parse a bidding-system file and the files that it is based on.
 
-    Returns the header (keys system, title, based) and all places. above: files that are based on
-    this one, to detect a cycle. Raises UserError with the file and the line.
+    Return the header (keys `system`, `title`, `based`) and all places. above: the files that are
+    based on this file, to detect a cycle. Raises UserError with the file and line of an error.
     """
     head: dict[str, str] = {}
     groups: list[tuple[int, str, list[Rule]]] = []
@@ -82,7 +86,7 @@ def parse_file(
             elif word in ("at", "only"):
                 groups.append((number, line, []))
             elif line and not groups:
-                raise UserError(f"'{line}' stands before the first place: write 'at ...' above it")
+                raise UserError(f"'{line}' is before the first place: write 'at ...' above it")
             elif line:
                 groups[-1][2].append(_parse_rule(number, line, path.name))
         except UserError as error:
@@ -107,12 +111,16 @@ def _read_text(path: Path) -> str:
 
 
 def _parse_base(path: Path, base: str, above: tuple[Path, ...]) -> list[Place]:
-    """Parse the places of a base file, found in the same folder or among the shipped systems."""
+    """Parse the places of the file that a system is based on.
+
+    base: name of the base file, in the same folder or among the systems of the package. above: as
+    in `parse_file`. Raises UserError for an unknown name or a cycle.
+    """
     beside = path.parent / f"{base}{SUFFIX}"
     found = beside if beside.exists() else FOLDER / f"{base}{SUFFIX}"
     if not found.exists() or found == path:
         known = ", ".join(system_names())
-        raise UserError(f"{path.name}: based on '{base}', which is none of {known}")
+        raise UserError(f"{path.name}: based on '{base}', which is not one of {known}")
     if found.resolve() in above:
         raise UserError(f"{path.name}: based on '{base}', which is based on it")
     more = parse_file(found, (*above, path.resolve()))[1]
@@ -139,7 +147,7 @@ def _parse_rule(number: int, line: str, source: str) -> Rule:
 
 
 def _split_terms(text: str) -> tuple[str, ...]:
-    """Split a comma-separated list of terms; each with single spaces, empty ones dropped."""
+    """Split a comma-separated list of terms, normalise their spaces, and drop empty terms."""
     return tuple(term for term in (" ".join(each.split()) for each in text.split(",")) if term)
 
 

@@ -1,8 +1,8 @@
 """Public knowledge in an auction: the calls so far, and what they show about each hand.
 
-PublicKnowledge holds one auction in progress as small arrays for compiled code. Its `seat_view`
-describes the auction relative to the seat that is to call, in the fields of VIEW. Conditions of a
-bidding system are range tests of that view.
+PublicKnowledge holds one auction in progress as small arrays for compiled code. Its `seat_view` is
+the auction view: the fields of VIEW, which describe the auction relative to the seat to call.
+Conditions of a bidding system are range tests of these fields.
 """
 
 from __future__ import annotations
@@ -21,21 +21,30 @@ from overtrick.games.bridge.system import hand_evaluation as hand
 from overtrick.games.bridge.system.hand_evaluation import ADJUSTED, HCP, LENGTH, SHAPE, TOTAL
 
 PLAYERS = ("me", "lho", "partner", "rho")
-"""Seats relative to the one that is to call, in the order of play."""
+"""Seats relative to the seat to call, in the order of play."""
 
 SITUATION = (
     "opened by", "seat", "vulnerable", "they vulnerable", "level", "last", "last by", "doubled",
     "passes", "calls", "partner calls", "their calls", "forced", "game forced", "agreed", "passed",
     "partner passed", "last ours", "invited",
 )  # fmt: skip
-"""First fields of VIEW. `... by` fields are relative seats, 0 to 3, or -1 if there is no bid.
+"""First fields of VIEW:
 
-opened by: the opener. seat: passes before the opening bid. vulnerable, they vulnerable: 0 or 1.
-level, last: level (0 if no bid) and strain of the last bid. last by: its bidder. doubled: 0, 1, or
-2 if redoubled. passes: passes since the last other call. calls, partner calls, their calls: calls
-other than passes. forced: partner's last call forces. game forced: this side must reach game.
-agreed: agreed strain, or -1. passed, partner passed: passed before the opening bid. last ours: this
-side made the last bid. invited: partner made it, as an invitation."""
+    opened by        relative seat of the opener, 0 to 3; -1 before the opening bid
+    seat             number of passes before the opening bid
+    vulnerable       whether the own side is vulnerable; `they vulnerable`: the other side
+    level, last      level and strain of the last bid; 0 and -1 before any bid
+    last by          relative seat of the last bid, or -1
+    doubled          0; 1 if the last bid is doubled, 2 if redoubled
+    passes           number of passes since the last other call
+    calls            number of own calls other than passes; likewise `partner calls`, `their calls`
+    forced           whether partner's last call is forcing
+    game forced      whether the own side must reach game
+    agreed           agreed strain, or -1
+    passed           whether the seat passed before the opening bid; likewise `partner passed`
+    last ours        whether the own side made the last bid
+    invited          whether partner made the last bid, as an invitation
+"""
 
 RANGED = ("hcp", "total", "adjusted", *(f"length {suit}" for suit in SUITS))
 VIEW = {
@@ -50,7 +59,7 @@ VIEW = {
 }
 FIRST_RANGED = len(SITUATION)
 FIELD_OF_RANGED = np.array([HCP, TOTAL, ADJUSTED, *range(LENGTH, LENGTH + 4)])
-"""Hand field of each name in RANGED."""
+"""Index in hand_evaluation.FIELDS of each name in RANGED."""
 
 STATUSES = (
     "none", "passed", "sign-off", "non-forcing", "invitational", "forcing", "game-forcing",
@@ -64,13 +73,18 @@ INVITATIONAL = STATUSES.index("invitational")
 SLAMS = ("none", "slam try", "small slam", "grand slam")
 STATUS, TYPE, SLAM, SUIT, AGREED, TRUMPS, POWER = range(7)
 MEANING_WIDTH = 7
-"""Columns of a call's meaning: status, type and slam meaning; the suit that it shows; the agreed
-suit; the suit of which key cards are counted (each -1 for none, 4 for notrump); and extra strength
-(1), a minimum (0) or unknown (-1)."""
+"""Columns of the meaning of a call:
+
+    STATUS, TYPE, SLAM  indices into STATUSES, TYPES, SLAMS
+    SUIT                the suit that it shows; -1 for none, 4 for notrump
+    AGREED              the agreed suit; -1 for none, 4 for notrump
+    TRUMPS              the suit whose king is a key card; -1 for none, 4 for notrump
+    POWER               1 for extra strength, 0 for a minimum, -1 if unknown
+"""
 
 
 def _limits() -> Array:
-    """Return (2, H) int16: the lowest and the highest possible value of each hand field."""
+    """Return the lowest and the highest possible value of each hand field, (2, H) int16."""
     limits = np.zeros((2, hand.WIDTH), np.int16)
     lowest, highest = limits
     highest[:] = 13
@@ -95,12 +109,12 @@ LIMITS = _limits()
 
 
 def _likely_maxima() -> Array:
-    """Return (38,) a likely maximum of honour points, by the minimum that a player has shown.
+    """Return a likely maximum (38,) of honour points, by the minimum that a player has shown.
 
-    Of all hands with at least the minimum, one in UNLIKELY exceeds it. Hands are counted exactly,
-    by their number of aces, kings, queens and jacks.
+    Of all hands with at least the minimum, at most one in UNLIKELY has more than the likely
+    maximum. Hands are counted exactly, by their numbers of aces, kings, queens and jacks.
     """
-    hands = np.zeros((14, 38))  # number of holdings by cards and by points
+    hands = np.zeros((14, 38))  # number of holdings, by number of cards and points
     hands[0, 0] = 1
     for points, cards in ((4, 4), (3, 4), (2, 4), (1, 4), (0, 36)):
         more = np.zeros_like(hands)
@@ -117,42 +131,47 @@ LIKELY = _likely_maxima()
 
 
 PROMISED, SHOWN = range(2)
-"""Two interpretations of the same calls. PROMISED: hands of the rules that make a call, on which
-partner relies. SHOWN: hands of all its rules, `heard` ones included and `rare` ones left out."""
+"""Two interpretations of the same calls. PROMISED: the hands of the rules that make a call; partner
+relies on it. SHOWN: the hands of all rules of a call, with `heard` and without `rare` rules."""
 
 
 class PublicKnowledge(NamedTuple):
-    """One auction in progress, with buffers for matching rules; edited in place by compiled code.
+    """One auction in progress, with buffers for matching rules; compiled code changes it in place.
 
     H is the number of hand fields (hand_evaluation.FIELDS).
     """
 
-    calls: Array  # (319,) int8
-    auction: Array  # (STATE_WIDTH,) int64 auction state of auction_rules
+    calls: Array  # (319,) int8 the calls so far
+    auction: Array  # (STATE_WIDTH,) int64 state of the auction, as in auction_rules
     context: Array  # (CONTEXT_WIDTH,) int64, columns below
     lo: Array  # (2, 4, H) int16 lowest value of each field, by PROMISED or SHOWN and by seat
-    hi: Array  # (2, 4, H) int16 highest value
+    hi: Array  # (2, 4, H) int16 highest value of each field
     meaning: Array  # (4, MEANING_WIDTH) int8 meaning of each seat's last call
-    call_counts: Array  # (4, 2) int64 calls other than passes, and bids, of each seat
-    passed: Array  # (4,) bool: passed before the opening bid
-    seat_view: Array  # (VIEW,) int64 the auction relative to the seat that is to call
-    named: Array  # (38,) int32 buffer: priority of the places that name each call
-    matched: Array  # (rules, 2) int32 buffer: rules that apply, and their calls
-    call_lo: Array  # (2, H) int16 lowest value of each field by the last matched call alone
-    call_hi: Array  # (2, H) int16 highest value
+    call_counts: Array  # (4, 2) int64 number of calls other than passes, and of bids, by seat
+    passed: Array  # (4,) bool: the seat passed before the opening bid
+    seat_view: Array  # (len(VIEW),) int64 the auction relative to the seat to call
+    named: Array  # (38,) int32 buffer: number of the group of places that uses each call
+    matched: Array  # (rules, 2) int32 buffer: row and call of each rule that applies
+    call_lo: Array  # (2, H) int16 lowest value of each field that the last matched call allows
+    call_hi: Array  # (2, H) int16 highest value of each field
 
 
 VULNERABLE, OPENED, OPENER, FORCING, GAME = range(5)
 CONTEXT_WIDTH = GAME + 2
-"""Columns of PublicKnowledge.context: vulnerability; number of calls before the opening bid and
-the opener's seat, -1 before it; the seat whose call forces partner, or -1; and, one column a side,
-whether it is forced to game."""
+"""Columns of PublicKnowledge.context:
+
+    VULNERABLE  0 None, 1 NS, 2 EW, 3 All
+    OPENED      number of calls before the opening bid; -1 before the opening bid
+    OPENER      seat of the opener; -1 before the opening bid
+    FORCING     the seat whose last call forces partner to bid, or -1
+    GAME        first of two columns: whether North-South, East-West is forced to game
+"""
 
 
 def new_knowledge(rules: int) -> PublicKnowledge:
-    """Allocate the knowledge of one auction; `open_auction` fills it.
+    """Allocate the public knowledge of one auction; `open_auction` initialises it.
 
-    rules: the most rows of SystemTables.rule among the systems in use.
+    rules: the largest number of rows of SystemTables.rule among the systems in use.
     """
     ranges, shapes = np.empty((2, 4, hand.WIDTH), np.int16), np.empty((2, hand.WIDTH), np.int16)
     return PublicKnowledge(
@@ -174,7 +193,7 @@ def new_knowledge(rules: int) -> PublicKnowledge:
 
 @njit(cache=True)
 def open_auction(knowledge, dealer, vulnerable):  # type: ignore[no-untyped-def]
-    """Reset the knowledge to the start of an auction, when nothing is known of any hand."""
+    """Reset public knowledge to the start of an auction, when nothing is known about any hand."""
     auction_rules.start_auction(knowledge.auction, dealer)
     context = knowledge.context
     context[:] = 0
@@ -190,7 +209,7 @@ def open_auction(knowledge, dealer, vulnerable):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def record_call(knowledge, call):  # type: ignore[no-untyped-def]
-    """Record a legal call, without its meaning, and advance the auction state."""
+    """Record a legal call without its meaning, and advance the state of the auction."""
     auction, context = knowledge.auction, knowledge.context
     seat = auction[NEXT_SEAT]
     knowledge.calls[auction[auction_rules.CALL_COUNT]] = call
@@ -207,7 +226,7 @@ def record_call(knowledge, call):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def update_view(knowledge):  # type: ignore[no-untyped-def]
-    """Write the view of the seat that is to call: the fields of VIEW."""
+    """Write the auction view of the seat to call, the fields of VIEW, to `knowledge.seat_view`."""
     auction, context, view = knowledge.auction, knowledge.context, knowledge.seat_view
     meaning, counts = knowledge.meaning, knowledge.call_counts
     me = auction[NEXT_SEAT]
@@ -245,8 +264,11 @@ def update_view(knowledge):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def tighten_ranges(lo, hi):  # type: ignore[no-untyped-def]
-    """Tighten the ranges of one hand's fields, lo and hi (H,), by how the fields depend on
-    each other: the four lengths add up to 13, a balanced hand has no singleton, and so on."""
+    """Tighten the ranges of one hand's fields, `lo` and `hi` (H,), in place.
+
+    The fields constrain each other: for example, the four lengths add up to 13, and a balanced hand
+    has no singleton.
+    """
     if lo[SHAPE] >= 1:
         for suit in range(LENGTH, LENGTH + 4):
             lo[suit] = max(lo[suit], 2)

@@ -1,7 +1,7 @@
-"""Match the rules of a bidding system: choose a hand's call, or interpret a call that was made.
+"""Match the rules of a bidding system: choose the call of a hand, or interpret a given call.
 
-Compiled kernels over the arrays of compiler.SystemTables (`tables`) and
-public_knowledge.PublicKnowledge (`knowledge`).
+In all kernels, `tables` is the compiled system (compiler.SystemTables), and `knowledge` is the
+auction so far with what its calls have shown (public_knowledge.PublicKnowledge).
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ NO_CALL = -1
 
 @njit(cache=True)
 def hear_call(tables, knowledge, call):  # type: ignore[no-untyped-def]
-    """Interpret a legal call by the caller's system and add its meaning to public knowledge.
+    """Interpret a legal call by the caller's system, and add it to the public knowledge.
 
-    Returns the row of SystemTables.rule that interprets the call, or NO_RULE.
+    tables: the caller's system. Return the row of SystemTables.rule that interprets the call, or
+    NO_RULE.
     """
     public.update_view(knowledge)
     _, _, row = match_rules(tables, knowledge, knowledge.call_lo[0], call)
@@ -49,11 +50,13 @@ def hear_call(tables, knowledge, call):  # type: ignore[no-untyped-def]
 def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def]
     """Choose the call of a hand, or interpret the call `wanted` if it is not NO_CALL.
 
-    hand: (H,) fields of the hand; not read if a call is wanted. The view must be up to date.
-    Returns the call, the row of the first rule that matches, and the row of the first rule that
-    makes the call: its public interpretation. Rows are NO_RULE if the system does not know the
-    call; a hand without a rule passes. Writes the ranges that the call promises and shows to
-    knowledge.call_lo and call_hi.
+    hand: (H,) fields of the hand; not used if `wanted` is a call. Before, `update_view` must have
+    been called.
+
+    Return three numbers: the call; the row of the first rule that matches; and the row of the first
+    rule that makes the call for any hand, which is its public interpretation. Both rows are NO_RULE
+    if no rule matches; the chosen call is then a pass. Write the ranges of hand fields that the
+    call promises and shows to `knowledge.call_lo` and `knowledge.call_hi`.
     """
     auction, context, view = knowledge.auction, knowledge.context, knowledge.seat_view
     matched = knowledge.matched
@@ -97,9 +100,10 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def _combine_ranges(tables, knowledge, matched, made):  # type: ignore[no-untyped-def]
-    """Write the union of the ranges of all matched rules of a call, as promised and as shown.
+    """Write the ranges of hand fields that the call `made` promises and shows to `knowledge`.
 
-    matched: (., 2) rows of rules and their calls. Returns the first row that counts as promised.
+    matched: (n, 2) row and call of each rule that applies. The ranges are unions over the rules
+    with this call. Return the row of the first rule that counts for the promise.
     """
     knowledge.call_lo[:], knowledge.call_hi[:] = LIMITS[1], LIMITS[0]
     some_not_heard = some_not_rare = False
@@ -120,7 +124,7 @@ def _combine_ranges(tables, knowledge, matched, made):  # type: ignore[no-untype
 
 @njit(cache=True)
 def _call_of_rule(rule, last):  # type: ignore[no-untyped-def]
-    """Return a rule's call after the last bid; NO_CALL if a relative call would exceed 7NT."""
+    """Return the call of a rule, given the last bid; NO_CALL if a relative call exceeds 7NT."""
     call, relative = rule[compiler.CALL], rule[compiler.RELATIVE_TO]
     if relative == 0:
         return call
@@ -130,7 +134,10 @@ def _call_of_rule(rule, last):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def place_applies(tables, number, knowledge):  # type: ignore[no-untyped-def]
-    """Return whether the pattern and the conditions of a block (its row) match the auction."""
+    """Return whether a block of rules applies: its pattern and conditions match the auction.
+
+    number: row of the block in SystemTables.block.
+    """
     block, count = tables.block[number], knowledge.auction[CALL_COUNT]
     opened, length = knowledge.context[OPENED], block[compiler.LENGTH]
     if length >= 0 and opened >= 0 and count - opened != length:
@@ -148,7 +155,7 @@ def place_applies(tables, number, knowledge):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _conditions_hold(tables, first, end, view):  # type: ignore[no-untyped-def]
-    """Return whether the conditions in rows first to end - 1 hold."""
+    """Return whether all conditions in rows `first` to `end` - 1 hold for the auction view."""
     for k in range(first, end):
         value = view[tables.condition[k, FIELD]]
         if value < tables.condition[k, LOWEST] or value > tables.condition[k, HIGHEST]:
@@ -170,7 +177,11 @@ def _hand_fits(tables, rule, hand, view):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-untyped-def]
-    """Widen the ranges of a call to include the hands of one of its rules."""
+    """Widen the ranges of a call in `knowledge` to include the hands of one rule.
+
+    row: row of the rule in SystemTables.rule. promised, shown: whether the rule counts for the
+    ranges that the call promises, and for the ranges that it shows.
+    """
     ranges = LIMITS.copy()
     for k in range(tables.rule[row, compiler.TESTS], tables.rule[row, compiler.TESTS_END]):
         field, ref = tables.test[k, FIELD], tables.test[k, ADDED]
@@ -190,7 +201,10 @@ def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-unt
 
 @njit(cache=True)
 def update_knowledge(tables, knowledge, call, row):  # type: ignore[no-untyped-def]
-    """Record a call and what it shows: knowledge.call_lo and call_hi, and the meaning of `row`."""
+    """Record a call and its meaning in `knowledge`, after `match_rules` for the same call.
+
+    row: row of the rule that interprets the call, or NO_RULE.
+    """
     context, seat = knowledge.context, knowledge.auction[NEXT_SEAT]
     public.record_call(knowledge, call)
     for which in range(2):
@@ -219,7 +233,10 @@ def update_knowledge(tables, knowledge, call, row):  # type: ignore[no-untyped-d
 
 @njit(cache=True)
 def _narrow_ranges(known_lo, known_hi, seat, lo, hi):  # type: ignore[no-untyped-def]
-    """Intersect one seat's known ranges, rows of (4, H), with those of its call (H,)."""
+    """Intersect the known ranges of one seat with the ranges of its call, in place.
+
+    known_lo, known_hi: (4, H) ranges of all seats. lo, hi: (H,) ranges of the call.
+    """
     mine_lo, mine_hi = known_lo[seat], known_hi[seat]
     for field in range(len(lo)):
         least, most = max(mine_lo[field], lo[field]), min(mine_hi[field], hi[field])
