@@ -202,7 +202,7 @@ def test_facts_that_nobody_sees_are_refused(stored, kind, fact, value, why):
 @pytest.mark.parametrize(
     ("weights", "game", "why"),
     [
-        ({"made": np.array(1)}, "minibridge", "no player by itself: it has to search, or to watch"),
+        ({"made": np.array(1)}, "minibridge", "not a policy by itself: it must search, or observe"),
         ({"sigma": np.ones((1, 1))}, "openspiel/kuhn_poker", "whose players observe nothing"),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_perceptron_is_equation_6_written_out(whole, rng):
 
 def test_a_genome_of_the_wrong_length_is_refused(whole):
     for genome in genomes_of(whole, "kuhn"):
-        with pytest.raises(UserError, match=f"genome of {genome.genes} numbers"):
+        with pytest.raises(UserError, match=f"genome must have {genome.genes} numbers"):
             genome.strategies(np.zeros((2, genome.genes + 1)))
 
 
@@ -236,7 +236,7 @@ def test_the_report_has_the_gap_and_the_pictures():
     ("game", "section", "match"),
     [
         ("kuhn", {"seat": 2}, "seat 2"),
-        ("kuhn_three", {"seat": 0}, "games of 2"),
+        ("kuhn_three", {"seat": 0}, "2-seat games"),
         ("kuhn", {"population": 1}, "greater than or equal to 4"),
         ("kuhn", {"genome": "neural"}, "'direct' or 'network'"),
     ],
@@ -304,7 +304,7 @@ def test_what_abstract_holdem_cannot_do_is_refused(abstraction, tmp_path):
         check(here, inner={"kind": "searched"})
     with pytest.raises(UserError, match="one seat evolves alone only in games with a tree"):
         check(here, coevolve={"seat": 0})
-    with pytest.raises(UserError, match=r"only index=paper has situations"):
+    with pytest.raises(UserError, match="a network needs betting situations"):
         check({**here, "index": "public"}, coevolve={"genome": "network"})
     with pytest.raises(UserError, match=r"no abstraction at .*: build it with `overtrick generate"):
         check({"abstraction": str(tmp_path / "none.parquet")})

@@ -60,7 +60,7 @@ class Tournament(Section):
     def _names_differ(cls, players: tuple[str, ...]) -> tuple[str, ...]:
         labels = [opponent_label(name) for name in players]
         if len(labels) < 2 or len(set(labels)) < len(labels):
-            raise ValueError("there must be two or more players, with different names")
+            raise ValueError("two or more players with different names are needed")
         return players
 
 
