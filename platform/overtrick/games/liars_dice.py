@@ -120,7 +120,7 @@ class LiarsDice:
         return self._rows(np.arange(len(observation)), observation.astype(np.int64))
 
     def _rows(self, game: Array, observation: Array) -> Observations:
-        """Build decision rows from observations (R, K) of games (R,)."""
+        """Return Observations for observations (R, K) of games (R,)."""
         made = observation[:, self.dice :] >= 0
         last = self._last_bid(made)
         legal = np.arange(self.actions) > last[:, None]
@@ -136,9 +136,10 @@ class LiarsDice:
 
     @cached_property
     def _holding_numbers(self) -> Array:
-        """Return the numbers of all holdings as an array with one axis per die.
+        """Return the number of each possible holding (the dice of a seat), in an array.
 
-        Index it with a seat's dice in ascending order. Entries of other orders are -1.
+        The array has one axis per die and is indexed by the dice in ascending order. Entries at
+        other orders are -1.
         """
         numbers = np.full((self.faces,) * self.dice, NO_SEAT)
         every = itertools.combinations_with_replacement(range(self.faces), self.dice)

@@ -27,7 +27,7 @@ class Presentation:
         return tuple(str(1 + seat) for seat in range(self.game.seats))
 
     def default_human_seat(self) -> int | None:
-        """Return the seat that a person takes by default; None if people take turns."""
+        """Return the seat that a person takes by default; None if it changes after each game."""
         return None
 
     def action_name_of(self, word: str) -> str:

@@ -88,10 +88,10 @@ def check_playable(game: Any) -> None:
 
 
 def portable_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return game options that make the same game in any working folder, also later.
+    """Return game options that make the same game in any working folder and environment.
 
-    Paths and values of environment variables are written out. Raises UserError for an unknown game
-    or option.
+    Relative paths and environment variables are replaced by their values. Raises UserError for an
+    unknown game or option.
     """
     game = make(name, **options)
     return game.portable_options() if isinstance(game, PortableOptions) else dict(options)

@@ -91,7 +91,7 @@ class EnumerablePoker(Poker):
     def _equal_deals(self) -> Array:
         """Return all deals of distinct cards (n, C) in lexicographic order, equally likely.
 
-        If suits are folded, cards are ranks, and deals that differ only in suits are duplicates.
+        With the option `fold`, cards are ranks, and deals that differ only in suits are duplicates.
         """
         deals = np.zeros((1, 0), np.int64)
         for _ in range(self.rules.cards):
@@ -123,7 +123,7 @@ class EnumerablePoker(Poker):
 
     @cached_property
     def _infoset_base(self) -> Array:
-        """Return the index (B + 1,) of the first information set at each betting node; last: N."""
+        """Return the index (B + 1,) of each betting node's first information set; the last is N."""
         boards = self.kinds if self.kinds < self.deck else self.kinds - 1  # for each hole card
         holdings = np.where(self.turned > 0, self.kinds * boards, self.kinds)
         size = holdings * (self.betting.seat >= 0)

@@ -54,7 +54,7 @@ PLACE = (SUITS - 1 - CARDS % SUITS) * RANKS + (CARDS // SUITS + 1) % RANKS
 
 
 def card_feature_count(rules: PokerRules, view: str) -> int:
-    """Return the number of features that depend on cards alone; they are the first ones."""
+    """Return the number of features that depend only on cards; they precede all other features."""
     if rules.best_five:
         return len(PLACE) if view == "cards" else TENTHS
     return rules.ranks * (2 if sum(rules.board) else 1)

@@ -95,14 +95,14 @@ class Poker:
         return cards if self.fold else cards // self.rules.suits
 
     def card_name(self, card: int) -> str:
-        """Return the name of a card: its rank, and its suit unless folded; "" for -1 (no card)."""
+        """Return the name of a card; with the option `fold`, of its rank; "" for -1 (no card)."""
         if card < 0:
             return ""
         rank = self.rules.rank_names[int(self.rank(np.array(card)))]
         return rank if self.fold else rank + self.rules.suit_names[card % self.rules.suits]
 
     def deal(self, games: int, rng: Generator) -> Deals:
-        """Sample deals (G, C) of distinct cards; ranks instead of cards if folded."""
+        """Sample deals (G, C) of distinct cards; with the option `fold`, of their ranks."""
         return self._dealt(np.full((games, self.rules.cards), -1, np.int16), rng)
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
@@ -122,7 +122,7 @@ class Poker:
         return self._dealt(cards, rng)
 
     def _dealt(self, cards: Array, rng: Generator) -> Deals:
-        """Fill each -1 in `cards` (G, C) with a random unused card; return ranks if suits fold."""
+        """Replace each -1 in `cards` (G, C) by a random unused card; return deals as `deal`."""
         deal_missing_cards(cards, self.deck, rng)
         return cards // self.rules.suits if self.fold else cards
 
@@ -207,12 +207,12 @@ class Poker:
 
     @property
     def card_fields(self) -> int:
-        """Return the number of observation fields that are cards; they are the first ones."""
+        """Return the number of observation fields that are cards; they precede all other fields."""
         return len(self.observation_fields) - 4
 
     @property
     def card_features(self) -> int:
-        """Return the number of features that depend on cards alone; they are the first ones."""
+        """Return the number of features that depend only on cards; they precede all others."""
         return features.card_feature_count(self.rules, self.view)
 
     def privileged_features(self, observations: Observations, deals: Deals) -> Array:
@@ -241,13 +241,13 @@ class Poker:
 
     @property
     def public_situations(self) -> int:
-        """Return the number of public situations: rounds x raises in the round x facing a bet."""
+        """Return the number of public situations; see `public_situation`."""
         return 2 * len(self.rules.caps) * (1 + max(self.rules.caps))
 
     def public_situation(self, observations: Observations) -> Array:
         """Return the index (R,) of each row's public situation.
 
-        It counts combinations of the round, the raises in it and whether there is a bet to call.
+        A situation is the round, the number of raises in it, and whether there is a bet to call.
         """
         stage, node = observations.observation[:, -2:].astype(np.int64).T
         raised = self.betting.raised[node, stage]

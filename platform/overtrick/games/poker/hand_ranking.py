@@ -35,8 +35,8 @@ FLUSHED = 0x8888 << SUITS_AT  # the top bits of the four suit counters
 def _card_sums() -> tuple[Array, Array]:
     """Return the tables KEYS and BITS, (52,) int64 each, with one value per card.
 
-    Summed over the cards of a hand, KEYS count its cards of each rank and of each suit. BITS have a
-    bit mask of ranks for each suit, LANE bits wide.
+    Summed over the cards of a hand, KEYS count its cards of each rank and of each suit. The sum of
+    BITS contains a bit mask of ranks for each suit, LANE bits wide.
     """
     rank, suit = np.divmod(np.arange(RANKS * SUITS), SUITS)
     digit = np.where(rank < LOWER, 5**rank, 5 ** np.maximum(rank - LOWER, 0) << UPPER_AT)
@@ -44,7 +44,7 @@ def _card_sums() -> tuple[Array, Array]:
 
 
 def _counts(digits: int) -> tuple[Array, Array]:
-    """Return the base-5 digits of all numbers below 5 ** digits, and the sum of each one's digits.
+    """Return the base-5 digits of all numbers below 5 ** digits, and their digit sums.
 
     Shapes: (5 ** digits, digits), lowest digit first, and (5 ** digits,).
     """

@@ -139,7 +139,7 @@ class Sumo:
         return np.concatenate([angle, positions, velocities], axis=1)
 
     def start(self, deals: Deals) -> SumoState:
-        """Place both ants in the air, opposite each other, with the noise of deals (G, 59)."""
+        """Return the state of G matches: both ants in the air, placed by deals (G, 59)."""
         count = len(deals)
         angle, noise, velocity = np.split(deals, [1, 1 + ANTS * POSITIONS], axis=1)
         angle = angle + np.arange(ANTS) * np.pi  # (G, 2)

@@ -1,8 +1,8 @@
 """Features of an auction and of the caller's hand, for any bidding system (Zhang et al. 2022,
 Table 1). There are 1,284 features before each call:
 
-    0  - 51    own hand, 13 numbers for each suit C D H S: n cards from two to nine set the first n
-               of 8 numbers to 1; then T J Q K A
+    0  - 51    own hand, 13 numbers for each suit C D H S: the number of cards from two to nine,
+               thermometer-coded in 8 numbers; then 1 for each of T J Q K A held
     52 - 55    vulnerability: None NS EW All
     56 - 59    dealer: N E S W
     60 - 63    the seat to call: N E S W

@@ -134,8 +134,8 @@ def expected_imps(
 ) -> Array:
     """Return the expected IMPs (D,) of calls, predicted by a value network.
 
-    observation: (R, K). row: (D,) the observation at which each call is made. call: (D,). ns, ew:
-    the bidding systems by which the calls of each side are interpreted.
+    observation: (R, K). row: (D,) index of the observation at which each call is made. call: (D,).
+    ns, ew: the bidding systems by which the calls of each side are interpreted.
     """
     features = features_from_observation.features_after_call(observation, row, call, ns, ew)
     if network.sees_auction:
@@ -235,9 +235,10 @@ class NetworkBidder(MemorylessPolicy):
 
 
 def _candidates(likely: Array) -> Array:
-    """Return the mask of candidate calls (R, 38): the probable calls, or the most probable call.
+    """Return the mask of candidate calls (R, 38) from call probabilities `likely` (R, 38).
 
-    likely: (R, 38) call probabilities.
+    Candidates are the calls with a probability of at least CANDIDATE_THRESHOLD, or the most
+    probable call if there are none.
     """
     return likely >= np.minimum(CANDIDATE_THRESHOLD, likely.max(axis=1, keepdims=True))
 

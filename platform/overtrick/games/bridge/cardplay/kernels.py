@@ -6,7 +6,7 @@ defender. The state of one game is four arrays; the states of G games have one m
     hand      (4,) cards held by each position, as bit masks
     played    (4,) cards played by each position, as bit masks
     trick     (4,) card of each position in the current trick, or NO_CARD
-    progress  (8,) columns LED to NEEDED
+    progress  (8,) numbers about the trick, the play and the contract: columns LED to NEEDED
 """
 
 from __future__ import annotations

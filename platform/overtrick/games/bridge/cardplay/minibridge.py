@@ -58,7 +58,7 @@ class MiniBridge:
     hands. A deal has 54 columns: the position that holds each card, the strain, and the number of
     tricks needed.
 
-    strain: `notrump`; or `trump`, where a pair with eight cards of a suit plays in this suit.
+    strain: `notrump`; or `trump`, where a pair with at least eight cards of a suit plays in it.
     scoring: a name in SCORINGS.
     seats: 2 or 4.
 

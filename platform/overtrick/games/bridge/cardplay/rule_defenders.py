@@ -51,7 +51,7 @@ def second_hand_plays_low(hand, legal, place, led, best, dummy, strain):  # type
 
 @njit(cache=True)
 def third_hand_plays_high(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Third to play: play the cheapest card that beats the trick so far and dummy's cards.
+    """Third to play: play the cheapest card that beats the trick so far and dummy's best card.
 
     If there is no such card, play the cheapest card that wins the trick so far.
     """

@@ -112,7 +112,7 @@ def knowledge_for(ns: System, ew: System) -> PublicKnowledge:
 def kernel_arguments(
     hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System
 ) -> tuple[Any, ...]:
-    """Return the leading arguments of the kernels: int64 arrays, tables and public knowledge."""
+    """Return the first arguments of the kernels: int64 arrays, system tables, public knowledge."""
     arrays = (np.ascontiguousarray(each, np.int64) for each in (hands, dealer, vulnerable))
     return *arrays, ns.tables, ew.tables, knowledge_for(ns, ew)
 

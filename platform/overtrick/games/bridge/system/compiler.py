@@ -243,7 +243,7 @@ def _as_integers(
     when: tuple[RangeTest, ...],
     number: int,
 ) -> ExpandedRule:
-    """Convert a rule to integers; parts of its meaning that are not given are natural by default.
+    """Convert a rule to integers; missing parts of its meaning get the values of a natural call.
 
     suits: the suits of its suit variables. tests, when: its parsed tests of the hand and of the
     auction view. number: its index in System.rules.

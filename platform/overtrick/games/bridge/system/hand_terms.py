@@ -100,8 +100,8 @@ GROUPS = {
 def parse_pattern(text: str) -> Pattern:
     """Parse a pattern of calls, such as "1S (P) 2S (X)", "... 4N (P)", "opening" or "anywhere".
 
-    Opponents' calls are in brackets. "..." allows any calls before. Raises UserError for an unknown
-    call, and for missing or misplaced brackets.
+    Opponents' calls are in brackets. "..." stands for any calls; "opening" matches if there is no
+    bid yet. Raises UserError for an unknown call, and for missing or misplaced brackets.
     """
     if text in ("opening", "anywhere"):
         return Pattern((), text == "opening")

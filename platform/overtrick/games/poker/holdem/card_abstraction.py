@@ -85,7 +85,10 @@ class Abstraction:
 def roll_out(
     parameters: AbstractionParameters, round: int, first: int, last: int, rng: Generator
 ) -> dict[str, Array]:
-    """Estimate the strength of hands `first` to `last` - 1 of a round by roll-outs.
+    """Estimate the strength of hands by roll-outs.
+
+    round: 0 preflop to 3 river. first, last: the hands of the round with indices `first` to
+    `last` - 1, as numbered in hand_isomorphism.py.
 
     Return two arrays by name, with one entry per hand. `score`: 2 for each won roll-out plus 1 for
     each tie. `weight`: the number of hands that are equal to this hand up to renaming of suits.

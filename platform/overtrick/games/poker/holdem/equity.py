@@ -189,10 +189,10 @@ def _take_apart(key, masks, board):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _without(masks, card, place, less):  # type: ignore[no-untyped-def]
-    """Return the index in the keys `less` of the board without one card.
+    """Return the index in `less` of a board from which one card is removed.
 
-    masks: (4,) rank masks of the board. Write the position of each suit in the key of the smaller
-    board into `place` (4,).
+    masks: (4,) rank masks of the board, unchanged on return. less: keys of all boards with one card
+    less. Write the position of each suit in the smaller board's key into `place` (4,).
     """
     masks[card % SUITS] ^= 1 << card // SUITS
     found = np.searchsorted(less, key_of(masks, place))

@@ -1,4 +1,4 @@
-"""Number hold'em hands (hole cards and board) up to renaming of suits.
+"""Assign an index to each hold'em hand (hole cards and board), up to renaming of suits.
 
 The cards of a hand in one suit are a pair of rank sets: of hole cards and of board cards. All
 possible pairs are numbered. Pairs with equal set sizes form a class and have adjacent numbers. A
@@ -31,7 +31,7 @@ PLACE = 16  # low bits of a code, which hold the index of a pair within its clas
 
 
 class HandIndexer(NamedTuple):
-    """Tables for compiled kernels that number the hands of a deck up to renaming of suits."""
+    """Tables for the kernels that assign an index to each hand, up to renaming of suits."""
 
     code: Array  # (3 ** 13,) int32 class << PLACE + index in the class, by a suit's ternary number
     first: Array  # (CLASSES,) int64 number of the first pair of each class
