@@ -10,26 +10,13 @@ from numba import njit
 
 from overtrick.core import Array, ray_metrics
 from overtrick.games.bridge.auction_rules import CALL_COUNT, NEXT_SEAT, PASS, auction_over
-from overtrick.games.bridge.system import hand_evaluation
+from overtrick.games.bridge.system import hand_evaluation, rule_matching
+from overtrick.games.bridge.system import public_knowledge as public
 from overtrick.games.bridge.system.compiler import RULE
 from overtrick.games.bridge.system.explanation import Meaning, describe_meaning
 from overtrick.games.bridge.system.hand_evaluation import HCP, LENGTH
 from overtrick.games.bridge.system.loader import System
-from overtrick.games.bridge.system.public_knowledge import (
-    PROMISED,
-    SHOWN,
-    PublicKnowledge,
-    new_knowledge,
-    open_auction,
-    update_view,
-)
-from overtrick.games.bridge.system.rule_matching import (
-    NO_CALL,
-    NO_RULE,
-    hear_call,
-    match_rules,
-    update_knowledge,
-)
+from overtrick.games.bridge.system.rule_matching import NO_CALL, NO_RULE, hear_call, match_rules
 
 MAX_CALLS = 64  # maximum number of calls in auctions of `bid_auctions`
 
@@ -85,14 +72,14 @@ def call_meanings(
     dealer: seat. vulnerable: 0 None, 1 NS, 2 EW, 3 All.
     """
     knowledge = knowledge_for(ns, ew)
-    open_auction(knowledge, dealer, vulnerable)
+    public.open_auction(knowledge, dealer, vulnerable)
     meanings = []
     for call in calls:
         seat = int(knowledge.auction[NEXT_SEAT])
         system = (ns, ew)[seat % 2]
         row = hear_call(system.tables, knowledge, call)
         rule = None if row < 0 else system.rules[system.tables.rule[row, RULE]]
-        lo, hi = knowledge.call_lo[PROMISED].copy(), knowledge.call_hi[PROMISED].copy()
+        lo, hi = (each[public.PROMISED].copy() for each in (knowledge.call_lo, knowledge.call_hi))
         meanings.append(Meaning(call, rule, lo, hi, knowledge.meaning[seat].copy()))
     return meanings
 
@@ -104,9 +91,9 @@ def explain_calls(
     return [describe_meaning(each) for each in call_meanings(calls, dealer, vulnerable, ns, ew)]
 
 
-def knowledge_for(ns: System, ew: System) -> PublicKnowledge:
+def knowledge_for(ns: System, ew: System) -> public.PublicKnowledge:
     """Allocate a PublicKnowledge with buffers large enough for both systems."""
-    return new_knowledge(max(len(ns.tables.rule), len(ew.tables.rule)))
+    return public.new_knowledge(max(len(ns.tables.rule), len(ew.tables.rule)))
 
 
 def kernel_arguments(
@@ -122,26 +109,26 @@ def _bid(hands, dealer, vulnerable, ns, ew, knowledge, calls):  # type: ignore[n
     held = np.zeros((4, hand_evaluation.WIDTH), np.int16)
     auction = knowledge.auction
     for game in range(len(hands)):
-        open_auction(knowledge, dealer[game], vulnerable[game])
+        public.open_auction(knowledge, dealer[game], vulnerable[game])
         hand_evaluation.evaluate(hands[game], held)
         while not auction_over(auction) and auction[CALL_COUNT] < calls.shape[1]:
             seat = auction[NEXT_SEAT]
             tables = ns if seat % 2 == 0 else ew
-            update_view(knowledge)
+            public.update_view(knowledge)
             call, fit, row = match_rules(tables, knowledge, held[seat], NO_CALL)
             if auction[CALL_COUNT] >= calls.shape[1] - 4:
                 call, fit = PASS, NO_RULE
             if fit < 0:  # a pass without a rule is interpreted like any other pass
                 _, _, row = match_rules(tables, knowledge, held[seat], call)
             calls[game, auction[CALL_COUNT]] = call
-            update_knowledge(tables, knowledge, call, row)
+            rule_matching.update_knowledge(tables, knowledge, call, row)
 
 
 @njit(cache=True)
 def _replay(hands, dealer, vulnerable, ns, ew, knowledge, calls, replayed):  # type: ignore[no-untyped-def]
     held = np.zeros((4, hand_evaluation.WIDTH), np.int16)
     for game in range(len(hands)):
-        open_auction(knowledge, dealer[game], vulnerable[game])
+        public.open_auction(knowledge, dealer[game], vulnerable[game])
         hand_evaluation.evaluate(hands[game], held)
         for at in range(calls.shape[1]):
             recorded = calls[game, at]
@@ -149,15 +136,15 @@ def _replay(hands, dealer, vulnerable, ns, ew, knowledge, calls, replayed):  # t
                 break
             seat = knowledge.auction[NEXT_SEAT]
             hand, tables = held[seat], ns if seat % 2 == 0 else ew
-            update_view(knowledge)
+            public.update_view(knowledge)
             call, fit, row = match_rules(tables, knowledge, hand, NO_CALL)
             replayed.calls[game, at] = call
             replayed.rule[game, at] = tables.rule[fit, RULE] if fit >= 0 else NO_RULE
             if call != recorded or fit < 0:
                 _, _, row = match_rules(tables, knowledge, hand, recorded)
             replayed.read[game, at] = tables.rule[row, RULE] if row >= 0 else NO_RULE
-            update_knowledge(tables, knowledge, recorded, row)
-            lo, hi = knowledge.lo[SHOWN, seat], knowledge.hi[SHOWN, seat]
+            rule_matching.update_knowledge(tables, knowledge, recorded, row)
+            lo, hi = knowledge.lo[public.SHOWN, seat], knowledge.hi[public.SHOWN, seat]
             replayed.width[game, at] = hi[HCP] - lo[HCP] + 1
             replayed.true[game, at] = lo[HCP] <= hand[HCP] <= hi[HCP]
             for field in range(LENGTH, LENGTH + 4):

@@ -16,15 +16,10 @@ from overtrick.core import Array, UserError, nearest
 from overtrick.games.bridge.auction_rules import CALLS, PASS, STRAIN_LETTERS
 from overtrick.games.bridge.cards import NOTRUMP
 from overtrick.games.bridge.system import auction_conditions, hand_terms
+from overtrick.games.bridge.system import public_knowledge as public
 from overtrick.games.bridge.system.hand_terms import Pattern, RangeTest, substitute_suits
 from overtrick.games.bridge.system.parser import Place, Rule
-from overtrick.games.bridge.system.public_knowledge import (
-    MEANING_WIDTH,
-    SLAMS,
-    STATUSES,
-    TYPE,
-    TYPES,
-)
+from overtrick.games.bridge.system.public_knowledge import MEANING_WIDTH, SLAMS, STATUSES, TYPES
 
 RELATIVE = {"lowest": 1, "jump": 2, "double jump": 3}
 SUITED = {"agrees": "agreed", "keycards": "trumps", "means": "suit"}
@@ -51,7 +46,7 @@ PRIORITY, ONLY, LENGTH, PATTERNS, PATTERNS_END, HOLDS, HOLDS_END, RULES, RULES_E
 
 RELATIVE_TO, CALL, TESTS, TESTS_END, IF, IF_END, MEANING = range(7)
 FORCES, TO_GAME, RULE, HEARD, RARE = range(MEANING + MEANING_WIDTH, MEANING + MEANING_WIDTH + 5)
-TYPE_OF = MEANING + TYPE
+TYPE_OF = MEANING + public.TYPE
 """Columns of SystemTables.rule:
 
     RELATIVE_TO       0 for a fixed call, or a value of RELATIVE for a relative call
@@ -92,7 +87,7 @@ class ExpandedRule:
 class RuleBlock:
     """One pattern and the rules of a place, with its suit variables replaced by suits."""
 
-    place: int  # index in System.places
+    place: Place
     shape: Pattern  # the calls after which the rules apply
     when: tuple[RangeTest, ...]  # tests of the auction view
     rules: list[ExpandedRule]
@@ -117,10 +112,10 @@ def expand_places(places: Sequence[Place], rules: Sequence[Rule]) -> list[RuleBl
     term that cannot be parsed.
     """
     at = {id(rule): index for index, rule in enumerate(rules)}
-    return [block for k, place in enumerate(places) for block in _expand_place(place, k, at)]
+    return [block for place in places for block in _expand_place(place, at)]
 
 
-def compile_tables(places: Sequence[Place], blocks: Sequence[RuleBlock]) -> SystemTables:
+def compile_tables(blocks: Sequence[RuleBlock]) -> SystemTables:
     """Compile the expanded blocks of a system's places to arrays."""
     block: list[tuple[int, ...]] = []
     opening_mask: list[int | None] = []  # bit mask of opening bids; None for any
@@ -129,7 +124,7 @@ def compile_tables(places: Sequence[Place], blocks: Sequence[RuleBlock]) -> Syst
     rows: list[tuple[int, ...]] = []
     test: list[tuple[int, int, int, int]] = []
     for each in blocks:
-        place, shape = places[each.place], each.shape
+        place, shape = each.place, each.shape
         starts = len(pattern), len(condition), len(rows)
         pattern += enumerate(shape.masks, 1)
         condition += [(one.index, one.lo, one.hi) for one in each.when]
@@ -167,10 +162,10 @@ def compile_tables(places: Sequence[Place], blocks: Sequence[RuleBlock]) -> Syst
     )  # fmt: skip
 
 
-def _expand_place(place: Place, number: int, at: dict[int, int]) -> Iterator[RuleBlock]:
+def _expand_place(place: Place, at: dict[int, int]) -> Iterator[RuleBlock]:
     """Yield a block for each pattern of a place and each assignment of suits to its variables.
 
-    number: index of the place in System.places. at: index in System.rules, by id() of the rule.
+    at: index in System.rules, by id() of the rule.
     """
     try:
         for text in place.patterns:
@@ -183,7 +178,7 @@ def _expand_place(place: Place, number: int, at: dict[int, int]) -> Iterator[Rul
                 expanded = dict.fromkeys(
                     each for rule in place.rules for each in _expand_rule(rule, suits, at[id(rule)])
                 )
-                yield RuleBlock(number, shape, conditions, list(expanded))
+                yield RuleBlock(place, shape, conditions, list(expanded))
     except UserError as error:
         said = str(error)
         where = f"{place.source}, line {place.line}: "
@@ -219,14 +214,9 @@ def _expand_rule(rule: Rule, given: hand_terms.Suits, number: int) -> Iterator[E
         for more in hand_terms.suit_assignments(free):
             if _assigned_suits(more) & _assigned_suits(given):
                 continue
-            suits = {**given, **more}
-            conditions = _parse_conditions(rule.when, suits)
-            if conditions is None:
-                continue
-            terms = (substitute_suits(term, suits) for term in rule.shows)
-            tests = {hand_terms.parse_hand_term(term) for term in terms}
-            shown = tuple(sorted(each for each in tests if each is not None))
-            yield _as_integers(rule, suits, shown, conditions, number)
+            expanded = _as_integers(rule, {**given, **more}, number)
+            if expanded is not None:
+                yield expanded
     except UserError as error:
         where = f"{rule.source}, line {rule.line}: "
         raise UserError(where + f"rule '{rule.name}': {error}") from None
@@ -236,18 +226,17 @@ def _assigned_suits(suits: hand_terms.Suits) -> set[str]:
     return {suit for letter, suit in suits.items() if letter in hand_terms.LETTERS}
 
 
-def _as_integers(
-    rule: Rule,
-    suits: hand_terms.Suits,
-    tests: tuple[RangeTest, ...],
-    when: tuple[RangeTest, ...],
-    number: int,
-) -> ExpandedRule:
-    """Convert a rule to integers; missing parts of its meaning get the values of a natural call.
+def _as_integers(rule: Rule, suits: hand_terms.Suits, number: int) -> ExpandedRule | None:
+    """Convert a rule to integers; return None if one of its comparisons of suits is false.
 
-    suits: the suits of its suit variables. tests, when: its parsed tests of the hand and of the
-    auction view. number: its index in System.rules.
+    Missing parts of its meaning get the values of a natural call. suits: the suits of its suit
+    variables. number: its index in System.rules.
     """
+    when = _parse_conditions(rule.when, suits)
+    if when is None:
+        return None
+    shown = {hand_terms.parse_hand_term(substitute_suits(term, suits)) for term in rule.shows}
+    tests = tuple(sorted(test for test in shown if test is not None))
     text = substitute_suits(rule.call, suits)
     call, relative = _parse_call(text)
     strain = call % 5 if relative or call < PASS else -1

@@ -7,16 +7,8 @@ from dataclasses import dataclass
 from overtrick.core import Array
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, PASS
 from overtrick.games.bridge.system import hand_evaluation as hand
+from overtrick.games.bridge.system import public_knowledge as public
 from overtrick.games.bridge.system.parser import Rule
-from overtrick.games.bridge.system.public_knowledge import (
-    LIMITS,
-    SLAM,
-    SLAMS,
-    STATUS,
-    STATUSES,
-    TYPE,
-    TYPES,
-)
 
 SUIT_NAMES = ("clubs", "diamonds", "hearts", "spades")
 OMITTED = ("none", "passed", "non-forcing", "natural", "pass", "notrump")
@@ -50,7 +42,7 @@ def _range(meaning: Meaning, field: int) -> str:
     Return an empty string if every value is possible.
     """
     lo, hi = int(meaning.lo[field]), int(meaning.hi[field])
-    least, most = int(LIMITS[0, field]), int(LIMITS[1, field])
+    least, most = int(public.LIMITS[0, field]), int(public.LIMITS[1, field])
     if lo <= least and hi >= most:
         return ""
     if lo == hi:
@@ -90,6 +82,6 @@ def _honours(meaning: Meaning) -> list[str]:
 
 def _kinds(meaning: Meaning, rule: Rule) -> list[str]:
     """List the type, status and slam meaning of a call, without words in the rule's name."""
-    type_, status, slam = (int(meaning.said[column]) for column in (TYPE, STATUS, SLAM))
-    words = TYPES[type_], STATUSES[status], SLAMS[slam]
+    type_, status, slam = meaning.said[[public.TYPE, public.STATUS, public.SLAM]].tolist()
+    words = public.TYPES[type_], public.STATUSES[status], public.SLAMS[slam]
     return [word for word in words if word not in OMITTED and word not in rule.name.lower()]

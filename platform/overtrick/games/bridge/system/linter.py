@@ -11,73 +11,36 @@ import numpy as np
 from numba import njit
 from numpy.random import default_rng
 
-from overtrick.core import UserError
-from overtrick.games.bridge.auction_rules import (
-    CALL_COUNT,
-    CALLS,
-    LAST_BID,
-    NEXT_SEAT,
-    PASS,
-    is_legal_call,
-)
+from overtrick.games.bridge import auction_rules
+from overtrick.games.bridge.auction_rules import CALL_COUNT, CALLS, LAST_BID, NEXT_SEAT, PASS
 from overtrick.games.bridge.cards import format_hand, hand_bits, random_deals
-from overtrick.games.bridge.system import hand_evaluation
+from overtrick.games.bridge.system import hand_evaluation, rule_matching
+from overtrick.games.bridge.system import public_knowledge as public
 from overtrick.games.bridge.system.compiler import ExpandedRule, RuleBlock, SystemTables
 from overtrick.games.bridge.system.hand_terms import NO_REF, RangeTest
-from overtrick.games.bridge.system.parser import Place, Rule
-from overtrick.games.bridge.system.public_knowledge import (
-    LIMITS,
-    PROMISED,
-    new_knowledge,
-    open_auction,
-    tighten_ranges,
-    update_view,
-)
-from overtrick.games.bridge.system.rule_matching import (
-    NO_CALL,
-    NO_RULE,
-    hear_call,
-    match_rules,
-    place_applies,
-)
+from overtrick.games.bridge.system.parser import Rule
+from overtrick.games.bridge.system.rule_matching import NO_CALL, NO_RULE, hear_call, match_rules
 
 DEALS = 1500  # number of random deals, whose hands are all tried at every place
 MAX_TRIED = 60  # maximum number of hands tried at a place that agree with their player's promises
 
 
-def check_system(
-    places: Sequence[Place],
-    rules: Sequence[Rule],
-    blocks: Sequence[RuleBlock],
-    tables: SystemTables,
-) -> None:
-    """Raise UserError for the first problem of a bidding system, with its file, line and rule.
-
-    The arguments are as in `find_problems`.
-    """
-    for problem in find_problems(places, rules, blocks, tables):
-        raise UserError(problem)
-
-
 def find_problems(
-    places: Sequence[Place],
-    rules: Sequence[Rule],
-    blocks: Sequence[RuleBlock],
-    tables: SystemTables,
+    rules: Sequence[Rule], blocks: Sequence[RuleBlock], tables: SystemTables
 ) -> Iterator[str]:
-    """Yield an error message for each problem of a bidding system.
+    """Yield an error message for each problem of a bidding system, with its file, line and rule.
 
-    places, rules: the places and rules of its file, as in `System`. blocks, tables: the same
-    expanded and compiled by `compiler`.
+    rules: the rules of its file, as in `System`. blocks, tables: the same expanded and compiled by
+    `compiler`.
     """
     by_rule: dict[int, list[tuple[ExpandedRule, Sequence[RuleBlock]]]] = {}
-    for block, covering in zip(blocks, _covering_blocks(places, blocks), strict=True):
+    for block, covering in zip(blocks, _covering_blocks(blocks), strict=True):
         for expanded in block.rules:
             by_rule.setdefault(expanded.rule, []).append((expanded, (*covering, block)))
     for number, rule in enumerate(rules):
         where = f"{rule.source}, line {rule.line}: rule '{rule.name}'"
         variants = by_rule.get(number, [])
-        earlier = [_shadowing_rule(each, tried, places) for each, tried in variants]
+        earlier = [_shadowing_rule(each, tried) for each, tried in variants]
         if all(is_impossible(each.tests) for each, _ in variants):
             yield f"{where} fits no hand: {', '.join(rule.shows) or rule.call}"
         elif None not in earlier:
@@ -85,21 +48,17 @@ def find_problems(
             taken = f"all its hands fit line {before.line}, '{before.name}', which comes before"
             yield f"{where} is never reached: {taken}"
     # a base file is checked when it is loaded by itself
-    exact = [
-        k
-        for k, block in enumerate(blocks)
-        if block.shape.whole and not places[block.place].base_depth
-    ]
+    exact = [k for k, each in enumerate(blocks) if each.shape.whole and not each.place.base_depth]
     length = max(len(block.shape.masks) for block in blocks) + 1
     masks = np.zeros((len(exact), length), np.int64)
     for row, k in enumerate(exact):
         masks[row, : len(blocks[k].shape.masks)] = blocks[k].shape.masks[::-1]
     hands = hand_bits(random_deals(DEALS, default_rng(0))).reshape(-1)
-    knowledge = new_knowledge(len(tables.rule))
+    knowledge = public.new_knowledge(len(tables.rule))
     found = _find_gaps(tables, np.array(exact, np.int64), masks, knowledge, hands)
     for k, cards in zip(exact, found, strict=True):
         if cards:
-            place = places[blocks[k].place]
+            place = blocks[k].place
             at = " | ".join(place.patterns)
             yield (
                 f"{place.source}, line {place.line}: a gap: {format_hand(int(cards))} has no call "
@@ -109,7 +68,7 @@ def find_problems(
 
 def is_impossible(tests: Sequence[RangeTest]) -> bool:
     """Return whether it is certain that no hand of 13 cards passes all tests."""
-    lo, hi = LIMITS.copy()
+    lo, hi = public.LIMITS.copy()
     for test in tests:
         if test.ref == NO_REF:
             lo[test.index] = max(lo[test.index], test.lo)
@@ -120,13 +79,11 @@ def is_impossible(tests: Sequence[RangeTest]) -> bool:
     if lo[hand_evaluation.SHAPE] == 2 and ((lo[lengths] > 5).any() or (hi[lengths] < 2).any()):
         return True
     tight_lo, tight_hi = lo.copy(), hi.copy()
-    tighten_ranges(tight_lo, tight_hi)
+    public.tighten_ranges(tight_lo, tight_hi)
     return bool((tight_lo > hi).any() or (tight_hi < lo).any())
 
 
-def _covering_blocks(
-    places: Sequence[Place], blocks: Sequence[RuleBlock]
-) -> Iterator[list[RuleBlock]]:
+def _covering_blocks(blocks: Sequence[RuleBlock]) -> Iterator[list[RuleBlock]]:
     """Yield, for each block, the earlier blocks whose patterns match all auctions that it matches.
 
     Only blocks of the same file count, because a file may override its base file on purpose.
@@ -137,15 +94,13 @@ def _covering_blocks(
         if block.shape.whole:
             sets[row] = none
         sets[row, : len(block.shape.masks)] = block.shape.masks
-    depth = np.array([places[block.place].base_depth for block in blocks])
+    depth = np.array([block.place.base_depth for block in blocks])
     for row in range(len(blocks)):
         covered = ((sets[row] & ~sets[:row]) == 0).all(axis=1) & (depth[:row] == depth[row])
         yield [blocks[k] for k in np.flatnonzero(covered).tolist()]
 
 
-def _shadowing_rule(
-    rule: ExpandedRule, blocks: Sequence[RuleBlock], places: Sequence[Place]
-) -> int | None:
+def _shadowing_rule(rule: ExpandedRule, blocks: Sequence[RuleBlock]) -> int | None:
     """Return the index of an earlier rule that applies to every hand of this rule, or None.
 
     blocks: the blocks from `_covering_blocks` for the rule's block, then the rule's block itself.
@@ -156,7 +111,7 @@ def _shadowing_rule(
     for block in blocks:
         if not all(_is_implied(test, conditions) for test in block.when):
             continue
-        first = places[block.place].priority == 0
+        first = block.place.priority == 0
         for other in block.rules:
             if other is rule:
                 return None
@@ -186,13 +141,8 @@ def _legal_too(other: ExpandedRule, rule: ExpandedRule, first: bool) -> bool:
 
 
 def _is_implied(test: RangeTest, by: Sequence[RangeTest]) -> bool:
-    return any(
-        each.index == test.index
-        and each.ref == test.ref
-        and test.lo <= each.lo
-        and each.hi <= test.hi
-        for each in by
-    )
+    same_field = (each for each in by if (each.index, each.ref) == (test.index, test.ref))
+    return any(test.lo <= each.lo and each.hi <= test.hi for each in same_field)
 
 
 @njit(cache=True)
@@ -210,11 +160,11 @@ def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-unty
     hand_evaluation.evaluate(hands, fields)
     for k in range(len(blocks)):
         for passes in range(4):
-            open_auction(knowledge, 0, 0)
+            public.open_auction(knowledge, 0, 0)
             if not _make_calls(tables, knowledge, masks[k], passes):
                 continue
-            update_view(knowledge)
-            if place_applies(tables, blocks[k], knowledge):
+            public.update_view(knowledge)
+            if rule_matching.place_applies(tables, blocks[k], knowledge):
                 found[k] = _hand_without_call(tables, knowledge, hands, fields)
                 break
     return found
@@ -233,7 +183,7 @@ def _make_calls(tables, knowledge, masks, passes):  # type: ignore[no-untyped-de
             break
         chosen = -1
         for call in range(38):
-            if (mask >> call) & 1 and is_legal_call(auction, call):
+            if (mask >> call) & 1 and auction_rules.is_legal_call(auction, call):
                 chosen = call
                 break
         if (mask >> PASS) & 1 and auction[LAST_BID] >= 0:
@@ -251,7 +201,7 @@ def _hand_without_call(tables, knowledge, hands, fields):  # type: ignore[no-unt
     hands: (P,) card bit masks to try. fields: (P, H) their hand fields.
     """
     seat = knowledge.auction[NEXT_SEAT]
-    lo, hi = knowledge.lo[PROMISED, seat], knowledge.hi[PROMISED, seat]
+    lo, hi = knowledge.lo[public.PROMISED, seat], knowledge.hi[public.PROMISED, seat]
     tried = 0
     for k in range(len(hands)):
         if not _in_ranges(fields[k], lo, hi):

@@ -74,6 +74,7 @@ def _load_version(path: Path, modified: int) -> System:
     places = tuple(sorted(parsed, key=lambda place: place.priority))
     rules = tuple(rule for place in places for rule in place.rules)
     blocks = compiler.expand_places(places, rules)
-    tables = compiler.compile_tables(places, blocks)
-    linter.check_system(places, rules, blocks, tables)
+    tables = compiler.compile_tables(blocks)
+    for problem in linter.find_problems(rules, blocks, tables):
+        raise UserError(problem)
     return System(head["system"], head.get("title", ""), places, rules, tables)

@@ -8,26 +8,14 @@ from __future__ import annotations
 
 from numba import njit
 
-from overtrick.games.bridge.auction_rules import (
-    CALL_COUNT,
-    LAST_BID,
-    NEXT_SEAT,
-    PASS,
-    is_legal_call,
-)
+from overtrick.games.bridge import auction_rules
+from overtrick.games.bridge.auction_rules import CALL_COUNT, NEXT_SEAT, PASS, is_legal_call
 from overtrick.games.bridge.system import compiler
 from overtrick.games.bridge.system import public_knowledge as public
 from overtrick.games.bridge.system.compiler import ADDED, FIELD, HEARD, HIGHEST, LOWEST, RARE
 from overtrick.games.bridge.system.hand_evaluation import HCP
 from overtrick.games.bridge.system.hand_terms import UNBOUNDED
-from overtrick.games.bridge.system.public_knowledge import (
-    AGREED,
-    LIMITS,
-    OPENED,
-    PROMISED,
-    SHOWN,
-    tighten_ranges,
-)
+from overtrick.games.bridge.system.public_knowledge import AGREED, LIMITS, OPENED, SHOWN
 
 NO_RULE = -1
 NO_CALL = -1
@@ -78,7 +66,7 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
         closed = closed or block[compiler.ONLY] == 1
         for row in range(block[compiler.RULES], block[compiler.RULES_END]):
             rule = tables.rule[row]
-            call = _call_of_rule(rule, auction[LAST_BID])
+            call = _call_of_rule(rule, auction[auction_rules.LAST_BID])
             if call < 0 or (wanted >= 0 and call != wanted):
                 continue
             if knowledge.named[call] not in (-1, priority) or not is_legal_call(auction, call):
@@ -190,9 +178,9 @@ def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-unt
         ranges[0, field] = max(ranges[0, field], least - shift)
         if most < UNBOUNDED:
             ranges[1, field] = min(ranges[1, field], most - shift)
-    tighten_ranges(ranges[0], ranges[1])
+    public.tighten_ranges(ranges[0], ranges[1])
     for which in range(2):
-        if promised if which == PROMISED else shown:
+        if promised if which == public.PROMISED else shown:
             lo, hi = knowledge.call_lo[which], knowledge.call_hi[which]
             for field in range(len(lo)):
                 lo[field] = min(lo[field], ranges[0, field])
@@ -243,7 +231,7 @@ def _narrow_ranges(known_lo, known_hi, seat, lo, hi):  # type: ignore[no-untyped
         if least > most:  # the calls contradict each other: the later one counts
             least, most = lo[field], hi[field]
         mine_lo[field], mine_hi[field] = least, most
-    tighten_ranges(mine_lo, mine_hi)
+    public.tighten_ranges(mine_lo, mine_hi)
     least = known_lo[0, HCP] + known_lo[1, HCP] + known_lo[2, HCP] + known_lo[3, HCP]
     for each in range(4):  # the pack has 40 honour points
         left = 40 - least + known_lo[each, HCP]
