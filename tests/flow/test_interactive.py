@@ -213,7 +213,7 @@ def test_a_declarer_sees_two_hands_and_what_was_played():
         assert not any(card in text for card in hidden - set(played))
         west_and_east = lines[4:8]
         assert not any(west_and_east)
-    assert "tricks: " in table.describe_end(done.deal, done.moves)
+    assert "tricks: " in table.presentation.describe_deal(done.deal, done.moves)
 
 
 def test_a_hand_is_bid_with_a_partner_and_scored_by_par():
@@ -232,7 +232,7 @@ def test_a_hand_is_bid_with_a_partner_and_scored_by_par():
     assert thought.meaning.startswith("Weak two: 4-10 points, 6-7 spades")
     assert "S KQ9843" in seen
     assert "J976" not in seen  # partner's clubs
-    assert "par " in table.describe_end(done.deal, done.moves)
+    assert "par " in table.presentation.describe_deal(done.deal, done.moves)
     assert done.payoff.tolist() == [done.points, -done.points] * 2
     passes = session.play_game(table, 2, 3, 0, lambda observations, moves: PASS)
     assert (passes.deal == done.deal).all()

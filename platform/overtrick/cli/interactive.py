@@ -74,7 +74,7 @@ def play(
             if keep is not None:  # after each game: a connection may break
                 game_records.save(keep, sheet.record())
             lost = f"; {done.given_up:.3f} less than best replies expect" if done.given_up else ""
-            say(f"\n{table.describe_end(done.deal, done.moves)}")
+            say(f"\n{table.presentation.describe_deal(done.deal, done.moves)}")
             say(f"you win {done.points:+g} {table.game.unit}s{lost}")
     except session.QuitRequested:
         say("\nYou leave; an unfinished game does not count.")

@@ -122,9 +122,7 @@ class Matrix:
 class MatrixPresentation(Presentation):
     """Text presentation of a normal-form game, in which all seats choose at once."""
 
-    def describe_observation(
-        self, observation: Array, played: PlayedActions, signs: bool = True
-    ) -> str:
+    def describe_observation(self, observation: Array, played: PlayedActions) -> str:
         return "all choose at once"
 
 

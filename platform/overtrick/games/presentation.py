@@ -19,8 +19,9 @@ class Presentation:
     `signs`: write card suits as symbols instead of letters.
     """
 
-    def __init__(self, game: Any) -> None:
+    def __init__(self, game: Any, signs: bool = True) -> None:
         self.game = game
+        self.signs = signs
 
     def seat_names(self) -> tuple[str, ...]:
         """Return the names of the seats."""
@@ -38,13 +39,11 @@ class Presentation:
         """Format the names of the legal actions in one line, numbered from 1."""
         return "  ".join(f"{number} {name}" for number, name in enumerate(names, 1))
 
-    def describe_observation(
-        self, observation: Array, played: PlayedActions, signs: bool = True
-    ) -> str:
+    def describe_observation(self, observation: Array, played: PlayedActions) -> str:
         """Return one observation (K,) as text or as a diagram. played: all actions so far."""
         return str(self.game.describe(observation))
 
-    def describe_deal(self, deal: Array, played: PlayedActions, signs: bool = True) -> str:
+    def describe_deal(self, deal: Array, played: PlayedActions) -> str:
         """Return the deal (C,) with all hidden cards, and the result of a finished game, as text.
 
         played: all actions of the game.

@@ -107,9 +107,9 @@ def single_game(game: Any) -> Any:
     return spec_of(game).single_game(game)
 
 
-def presentation(game: Any) -> Presentation:
-    """Return the presentation of a game to people."""
-    return spec_of(game).presentation(game)
+def presentation(game: Any, signs: bool = True) -> Presentation:
+    """Return the presentation of a game to people; signs: write card suits as symbols."""
+    return spec_of(game).presentation(game, signs)
 
 
 def evaluation_game(game: Any) -> Any:

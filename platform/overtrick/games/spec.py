@@ -44,7 +44,7 @@ class GameSpec:
     """Return a fast `SingleGame` for environments, or None to play on the batch engine."""
     model_answers: AnswersFactory = lambda weights, job, folder: None
     """Return the ModelAnswers of a stored model, or None if it answers with its policy."""
-    presentation: Callable[[Any], Presentation] = Presentation
+    presentation: type[Presentation] = Presentation
     video: Callable[[Path], Callable[[Trajectories], None]] | None = None
     """Check a path and return a function that writes a video of the first game of trajectories."""
 

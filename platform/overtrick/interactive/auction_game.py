@@ -16,6 +16,7 @@ from overtrick.games.bridge.auction import observation
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.system import auction_simulation
 from overtrick.games.bridge.system.explanation import describe_meaning
+from overtrick.games.presentation import Presentation
 from overtrick.interactive.human_game import ActionAdvice, HumanGame
 from overtrick.storage.game_records import Move
 from overtrick.studies.duplicate_match import find_bidder
@@ -39,16 +40,17 @@ def make_auction_game(
         ns, ew = _north_south_first(ours, theirs, seat)
         return [side.policy(ns.system, ew.system) for side in (ns, ew)] * 2
 
+    presentation = registry.presentation(game, signs)
     value_source = "expected IMPs against par, by the value network" if ours.imps else ""
     return HumanGame(
         game,
         options,
         f"{theirs.name}, with {ours.name} as partner",
         policies,
-        partial(_describe_observation, game, ours, theirs, signs),
+        partial(_describe_observation, presentation, ours, theirs),
         partial(_advise, ours, theirs),
         value_source,
-        signs,
+        presentation,
         systems=(ours.system.name, theirs.system.name),
     )
 
@@ -59,14 +61,14 @@ def _north_south_first(ours: Side, theirs: Side, seat: int) -> tuple[Side, Side]
 
 
 def _describe_observation(
-    game: Auction, ours: Side, theirs: Side, signs: bool, seen: Array, moves: Sequence[Move]
+    presentation: Presentation, ours: Side, theirs: Side, seen: Array, moves: Sequence[Move]
 ) -> str:
     """Return one observation (K,) of the auction as text, with the meaning of each call so far."""
     ns, ew = _north_south_first(ours, theirs, int(seen[0]))
     calls, dealer = observation.calls_from_observation(seen), int(seen[1])
     meanings = auction_simulation.explain_calls(calls, dealer, int(seen[2]), ns.system, ew.system)
-    view = registry.presentation(game).describe_observation(seen, moves, signs)
-    return "\n".join([view, *diagram.call_meanings(calls, dealer, meanings, signs)])
+    view = presentation.describe_observation(seen, moves)
+    return "\n".join([view, *diagram.call_meanings(calls, dealer, meanings, presentation.signs)])
 
 
 def _advise(ours: Side, theirs: Side, observations: Observations) -> list[ActionAdvice]:

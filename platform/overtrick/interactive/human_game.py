@@ -55,18 +55,9 @@ class HumanGame:
     describe_observation: Callable[[Array, Sequence[Move]], str]  # from an observation (K,) to text
     advise: Callable[[Observations], list[ActionAdvice]]  # advice at a decision (one row)
     value_source: str  # description of how the values are computed; "" without values
-    signs: bool  # print suits as symbols
+    presentation: Presentation  # text presentation of the game
     seat_values: tuple[SeatValues, ...] | None = None  # by seat, if the game has a tree
     systems: tuple[str, ...] = ()  # auction: bidding systems of the person's side and the opponents
-
-    @property
-    def presentation(self) -> Presentation:
-        """Return the text presentation of the game."""
-        return registry.presentation(self.game)
-
-    def describe_end(self, deal: Array, moves: Sequence[Move]) -> str:
-        """Return the deal (C,) and the actions of a finished game as text."""
-        return self.presentation.describe_deal(deal, moves, signs=self.signs)
 
     def own_side(self, seat: int) -> Array:
         """Return the mask (S,) of the person's seat and, in the auction, the partner's seat."""
@@ -123,15 +114,16 @@ def make_human_game(
             f"the mean over {WORLDS} deals that are consistent with what you see, completed by "
             "random play against the opponent"
         )
+    presentation = registry.presentation(game, signs)
     return HumanGame(
         game,
         choice.options,
         against,
         lambda seat: [policy] * game.seats,
-        partial(registry.presentation(game).describe_observation, signs=signs),
+        presentation.describe_observation,
         partial(_advise, policy, values, search),
         value_source,
-        signs,
+        presentation,
         values,
     )
 

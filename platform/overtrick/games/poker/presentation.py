@@ -9,13 +9,13 @@ from overtrick.games.presentation import PlayedActions, Presentation
 class PokerPresentation(Presentation):
     """Text presentation of a poker game: cards, actions and pot."""
 
-    def describe_observation(self, seen: Array, moves: PlayedActions, signs: bool = True) -> str:
+    def describe_observation(self, observation: Array, played: PlayedActions) -> str:
         """Return the visible cards, the actions so far and the chips in the pot, as text."""
         game = self.game
-        cards = [game.card_name(int(card)) for card in seen[:-4]]
+        cards = [game.card_name(int(card)) for card in observation[:-4]]
         board = " ".join(filter(None, cards[game.rules.hole :]))
-        own, others = int(seen[-4]), int(seen[-3])
-        history = [game.action_names[action] for action in game.betting.history[seen[-1]]]
+        own, others = int(observation[-4]), int(observation[-3])
+        history = [game.action_names[action] for action in game.betting.history[observation[-1]]]
         hole = " ".join(cards[: game.rules.hole])
         board = f", the board is {board}" if board else ""
         return (
@@ -23,7 +23,7 @@ class PokerPresentation(Presentation):
             f"chips in the pot: {own} of yours, {others} of others"
         )
 
-    def describe_deal(self, deal: Array, moves: PlayedActions, signs: bool = True) -> str:
+    def describe_deal(self, deal: Array, played: PlayedActions) -> str:
         """Return the hole cards of every seat and the board, as text."""
         game = self.game
         each, names = game.rules.hole, [game.card_name(int(card)) for card in deal]

@@ -44,19 +44,17 @@ class AuctionPresentation(Presentation):
         lowest = [f"{bids[0]} to {bids[-1]}"] if len(bids) > 1 else bids
         return "  ".join([*lowest, *names[len(bids) :]])
 
-    def describe_observation(
-        self, observation: Array, played: PlayedActions, signs: bool = True
-    ) -> str:
+    def describe_observation(self, observation: Array, played: PlayedActions) -> str:
         """Return one observation (K,) as text: hand, dealer, vulnerability and the calls so far."""
         dealer = int(observation[obs.DEALER])
-        hand = diagram.format_hand(held_cards(observation[obs.OWN]), 0, signs)
+        hand = diagram.format_hand(held_cards(observation[obs.OWN]), 0, self.signs)
         return (
             f"{SEATS[observation[obs.SEAT]]} holds {hand}\n"
             f"dealer {SEATS[dealer]}, vulnerable {VULNERABILITIES[observation[obs.VULNERABLE]]}\n\n"
-            f"{diagram.auction_table(obs.calls_from_observation(observation), dealer, signs)}"
+            f"{diagram.auction_table(obs.calls_from_observation(observation), dealer, self.signs)}"
         )
 
-    def describe_deal(self, deal: Array, played: PlayedActions, signs: bool = True) -> str:
+    def describe_deal(self, deal: Array, played: PlayedActions) -> str:
         """Return all hands, the auction, the contract with its double-dummy points, and par."""
         calls = action_array(played)
         deal = self.game.with_double_dummy(deal[None])[0]
@@ -74,8 +72,8 @@ class AuctionPresentation(Presentation):
             best_contract = f"{best.level[0]}{strain}{doubled} by {SEATS[best.declarer[0]]}"
         made = f", {tricks[0]} tricks double dummy" if contract.level[0] else ""
         return (
-            f"{diagram.hands_diagram(deal[:CARDS], signs=signs)}\n\n"
-            f"{diagram.auction_table(calls.tolist(), int(dealer[0]), signs)}\n\n"
+            f"{diagram.hands_diagram(deal[:CARDS], signs=self.signs)}\n\n"
+            f"{diagram.auction_table(calls.tolist(), int(dealer[0]), self.signs)}\n\n"
             f"{contract_results.describe_contracts(contract)[0]}{made}: "
             f"{points:+d} to North-South; par {best_contract}: {int(best.score[0]):+d}"
         )

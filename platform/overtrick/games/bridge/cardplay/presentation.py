@@ -25,9 +25,7 @@ class CardPlayPresentation(Presentation):
         """Return the declarer's seat, the customary seat of a person."""
         return 0
 
-    def describe_observation(
-        self, observation: Array, played: PlayedActions, signs: bool = True
-    ) -> str:
+    def describe_observation(self, observation: Array, played: PlayedActions) -> str:
         """Return one observation (K,) as text: visible hands in a diagram, and tricks so far."""
         position, strain, needed, won = observation[: kernels.OBS_WON + 1].tolist()
         holder = np.full(CARDS, UNSEEN)
@@ -35,14 +33,14 @@ class CardPlayPresentation(Presentation):
         for who, column in ((shown, kernels.OBS_SHOWN), (position, kernels.OBS_OWN)):
             holder[held_cards(observation[column]) == 0] = who
         deal = np.array([*holder, strain, needed])
-        tricks, _ = diagram.format_tricks(deal, action_array(played), signs)
+        tricks, _ = diagram.format_tricks(deal, action_array(played), self.signs)
         progress = f"{needed} tricks needed, {won} won; {POSITIONS[position]} plays"
-        return "\n".join([diagram.deal_diagram(deal, signs), progress, *tricks])
+        return "\n".join([diagram.deal_diagram(deal, self.signs), progress, *tricks])
 
-    def describe_deal(self, deal: Array, played: PlayedActions, signs: bool = True) -> str:
+    def describe_deal(self, deal: Array, played: PlayedActions) -> str:
         """Return a diagram of the deal (54,), all tricks and the result, as text."""
-        play = diagram.format_play(deal, action_array(played), signs)
-        return f"{diagram.deal_diagram(deal, signs)}\n{play}"
+        play = diagram.format_play(deal, action_array(played), self.signs)
+        return f"{diagram.deal_diagram(deal, self.signs)}\n{play}"
 
 
 def held_cards(cards: int) -> Array:
