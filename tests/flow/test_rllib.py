@@ -192,7 +192,7 @@ def test_a_guest_hears_suits_by_their_names_and_answers_in_those_shown():
 
 def test_a_guest_remembers_its_match_and_no_other(rng):
     game = make("sumo", integrator="euler")
-    numbers = {b.name: rng.normal(size=b.shape) for b in agent_zoo.BLOCKS["lstm"]}
+    numbers = {n: rng.normal(size=shape) for n, shape in agent_zoo.SHAPES["lstm"].items()}
     numbers |= {name: np.ones_like(numbers[name]) for name in ("count", "squares")}
     ant = agent_zoo.ZooPolicy("lstm", numbers, sample=False)
     told = {"game": "sumo", "options": {"integrator": "euler"}, "make": lambda: ant, "seed": 1}

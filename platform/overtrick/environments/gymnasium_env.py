@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 
 from overtrick.core import Array, Game, Policy, UserError
-from overtrick.environments.single_game import lowest_payoff, make_single_game, validated_move
+from overtrick.environments.single_game import make_single_game, validated_move
 from overtrick.games import registry
 from overtrick.policies.uniform import UniformPolicy, UniformVectorPolicy
 
@@ -85,7 +85,7 @@ class SingleSeatEnv(Env):
             move = int(action)
         else:
             self._must_act = False
-            return self._last, lowest_payoff(self.game), True, False, self._info()
+            return self._last, registry.lowest_payoff(self.game), True, False, self._info()
         points = self.single_game.act(move)[self._own] + self._advance()
         return self._last, points, not self._must_act, False, self._info()
 

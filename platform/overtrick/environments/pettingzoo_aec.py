@@ -9,7 +9,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from pettingzoo import AECEnv
 
 from overtrick.core import Array, Game, UserError
-from overtrick.environments.single_game import lowest_payoff, make_single_game
+from overtrick.environments.single_game import make_single_game
 from overtrick.games import registry
 
 MaskedObservation = dict[str, Array]
@@ -43,7 +43,7 @@ class TurnBasedEnv(AECEnv):
         self.single_game = make_single_game(game)
         self._zeros = np.zeros_like(self.single_game.observation)
         self._no_action = np.zeros(game.actions, np.int8)
-        self._lowest_payoff = lowest_payoff(game)
+        self._lowest_payoff = registry.lowest_payoff(game)
         self._observation_spaces = {
             agent: Dict({
                 "observation": Box(-np.inf, np.inf, self._zeros.shape, np.float32),

@@ -11,17 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import (
-    CHANCE,
-    END,
-    Array,
-    BoundedPayoff,
-    Enumerable,
-    Game,
-    Observations,
-    UserError,
-    select_rows,
-)
+from overtrick.core import CHANCE, END, Array, Enumerable, Game, Observations, select_rows
 from overtrick.games import registry
 from overtrick.solvers.extensive.tree import build
 
@@ -68,23 +58,13 @@ def validated_move(move: Any, width: int, agent: str) -> Array:
     return vector
 
 
-def lowest_payoff(game: Game) -> float:
-    """Return the game's lowest payoff, the payoff of an illegal action in an environment.
-
-    Raises UserError if the game does not implement core.BoundedPayoff.
-    """
-    if not isinstance(game, BoundedPayoff):
-        raise UserError(f"{game.name} has no lowest_payoff, the payoff of an illegal action")
-    return float(game.lowest_payoff)
-
-
 def make_single_game(game: Game) -> SingleGame:
     """Return the fastest SingleGame for a game: by its tree, by its own class, or by its engine."""
     if isinstance(game, Enumerable):
         size = max(game.infosets or MAX_TREE_SIZE + 1, game.min_tree_size)
         if size <= MAX_TREE_SIZE:
             return TreeSingleGame(game)
-    return registry.single_game(game) or EngineSingleGame(game)
+    return registry.spec_of(game).single_game(game) or EngineSingleGame(game)
 
 
 class EngineSingleGame:

@@ -29,7 +29,7 @@ def lower_bound(game: Redealable, against: str, samples: Mapping[str, int]) -> d
     """
     settings = {**SAMPLES, **samples}
     opponent = make_opponent(resolve_opponent(against, game), game, None)
-    fallbacks = [*registry.fallback_policies(game), opponent]
+    fallbacks = [*registry.spec_of(game).fallback_policies(game), opponent]
     rng = generator(settings["seed"], RngStream.EVALUATE)
     bound = local_best_response(
         game, opponent, fallbacks, settings["games"], rng, settings["particles"]

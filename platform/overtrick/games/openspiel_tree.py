@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,8 @@ class OpenSpiel:
             )
         rows, chance, returns = array("i"), array("d"), array("d")
         sets: dict[tuple[int, str], int] = {}
-        known = _history if _has_perfect_information(self._game.get_type()) else _information_state
+        perfect = _has_perfect_information(self._game.get_type())
+        known = methodcaller("history_str" if perfect else "information_state_string")
         todo: list[tuple[Any, int, int, int, int, float]] = [(None, 0, -1, 0, 0, 1.0)]
         while todo:
             above, move, parent, depth, edge, probability = todo.pop()
@@ -117,9 +119,8 @@ def matched_information_state_strings(
     if not np.allclose(theirs.chance, ours.chance, rtol=0, atol=1e-12):
         raise ValueError("the trees differ in chance")
     ends = theirs.seat == END
-    if not np.allclose(
-        cumulative_gain(theirs)[ends], cumulative_gain(ours)[ends], rtol=0, atol=1e-9
-    ):
+    gains = (cumulative_gain(nodes)[ends] for nodes in (theirs, ours))
+    if not np.allclose(*gains, rtol=0, atol=1e-9):
         raise ValueError("the trees differ in gains")
     acts = theirs.seat >= 0
     pairs = np.unique(np.stack([ours.infoset[acts], theirs.infoset[acts]], axis=1), axis=0)
@@ -136,16 +137,6 @@ def cumulative_gain(nodes: TreeNodes) -> Array:
         total[more] += total[above[more]]
         above[more] = above[above[more]]
     return total
-
-
-def _information_state(state: Any) -> str:
-    """Return OpenSpiel's information-state string of the seat to act."""
-    return state.information_state_string()
-
-
-def _history(state: Any) -> str:
-    """Return the full history of a state, which the seats of a perfect-information game know."""
-    return state.history_str()
 
 
 def _has_perfect_information(kind: Any) -> bool:

@@ -7,17 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from overtrick.core import (
-    BehaviouralPolicy,
-    EvaluatedOnAnother,
-    Game,
-    Policy,
-    PortableOptions,
-    Trajectories,
-    UserError,
-    is_zero_sum,
-    nearest,
-)
+from overtrick.core import Policy, Trajectories, UserError, nearest
+from overtrick.core import games as contract
 from overtrick.games import liars_dice, matrix
 from overtrick.games.bridge import spec as bridge
 from overtrick.games.openspiel_tree import OpenSpiel
@@ -26,13 +17,7 @@ from overtrick.games.presentation import Presentation
 from overtrick.games.spec import GameSpec
 from overtrick.games.sumo import spec as sumo
 
-SPECS: tuple[GameSpec, ...] = (
-    matrix.BRPS,
-    *poker.SPECS,
-    liars_dice.SPEC,
-    *bridge.SPECS,
-    sumo.SPEC,
-)
+SPECS: tuple[GameSpec, ...] = (matrix.BRPS, *poker.SPECS, liars_dice.SPEC, *bridge.SPECS, sumo.SPEC)
 _SPECS = {spec.name: spec for spec in SPECS}
 
 
@@ -83,7 +68,7 @@ def make(name: str, /, **options: Any) -> Any:
 
 def check_playable(game: Any) -> None:
     """Raise UserError for a game that can be solved but not played."""
-    if not isinstance(game, Game):
+    if not isinstance(game, contract.Game):
         raise UserError(f"{game.name} can be solved, but not played")
 
 
@@ -94,17 +79,12 @@ def portable_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     unknown game or option.
     """
     game = make(name, **options)
-    return game.portable_options() if isinstance(game, PortableOptions) else dict(options)
+    return game.portable_options() if isinstance(game, contract.PortableOptions) else dict(options)
 
 
 def scripted_players(game: Any) -> Mapping[str, Callable[[Any], Policy]]:
     """Return the scripted players of a game by name; each is a function from game to policy."""
     return spec_of(game).scripted_players(game)
-
-
-def single_game(game: Any) -> Any:
-    """Return a fast engine for one game at a time, or None to play on the batch engine."""
-    return spec_of(game).single_game(game)
 
 
 def presentation(game: Any, signs: bool = True) -> Presentation:
@@ -114,7 +94,7 @@ def presentation(game: Any, signs: bool = True) -> Presentation:
 
 def evaluation_game(game: Any) -> Any:
     """Return the game on which policies are evaluated: the game itself by default."""
-    return game.evaluation_game() if isinstance(game, EvaluatedOnAnother) else game
+    return game.evaluation_game() if isinstance(game, contract.EvaluatedOnAnother) else game
 
 
 def match_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,9 +103,19 @@ def match_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return dict(known.match_options if known else {}) | dict(options)
 
 
+def lowest_payoff(game: Any) -> float:
+    """Return the game's lowest payoff, the payoff of an illegal action in an environment.
+
+    Raises UserError if the game does not implement core.BoundedPayoff.
+    """
+    if not isinstance(game, contract.BoundedPayoff):
+        raise UserError(f"{game.name} has no lowest_payoff, the payoff of an illegal action")
+    return float(game.lowest_payoff)
+
+
 def check_zero_sum(game: Any) -> None:
     """Raise UserError unless the payoffs of a game sum to zero."""
-    if not is_zero_sum(game):
+    if not contract.is_zero_sum(game):
         remedy = " and ".join(f"{k} to {v}" for k, v in spec_of(game).match_options.items())
         raise UserError(f"the payoffs of {game.name} do not sum to zero: set its {remedy}")
 
@@ -147,8 +137,3 @@ def video_writer(game: Any, path: Path) -> Callable[[Trajectories], None]:
     video = spec_of(game).video
     assert video is not None
     return video(path)
-
-
-def fallback_policies(game: Any) -> list[BehaviouralPolicy]:
-    """Return simple policies by which a local best response continues the game after its action."""
-    return spec_of(game).fallback_policies(game)

@@ -34,14 +34,10 @@ def hands_diagram(holder: Array, north: int = 0, signs: bool = True) -> str:
     holder: (52,) the number of the hand that holds each card. north: the number of North's hand;
     the numbers of the other hands follow clockwise.
     """
-    hands = [_hand_lines(holder, (north + k) % 4, signs) for k in range(4)]
-    top, right, below, left = hands
-    middle = [f"{w:<{HAND_WIDTH}}{'':<{HAND_WIDTH}}{e}" for w, e in zip(left, right, strict=True)]
-    lines = (
-        [" " * HAND_WIDTH + line for line in top]
-        + middle
-        + [" " * HAND_WIDTH + line for line in below]
-    )
+    top, right, below, left = (_hand_lines(holder, (north + k) % 4, signs) for k in range(4))
+    indent = " " * HAND_WIDTH
+    sides = (f"{w:<{HAND_WIDTH}}{indent}{e}" for w, e in zip(left, right, strict=True))
+    lines = [*(indent + line for line in top), *sides, *(indent + line for line in below)]
     return "\n".join(line.rstrip() for line in lines)
 
 

@@ -26,9 +26,8 @@ OF_COUNTS = {(1, 1): 0, (2, 1): 1, (2, 2): 2, (3, 1): 3, (3, 2): 6, (4, 1): 7}
 
 LOWER = 6  # a key has the digits of the lowest 6 ranks at bit 0, those of the other 7 at UPPER_AT
 UPPER_AT, SUITS_AT, LANE = 16, 36, 16  # bit positions in a key; bits per suit in BITS
-NOTHING = (
-    0x3333 << SUITS_AT
-)  # key of no cards: suit counters start at 3, so that 5 cards set the top bit
+# key of no cards: suit counters start at 3, so that 5 cards set the top bit
+NOTHING = 0x3333 << SUITS_AT
 FLUSHED = 0x8888 << SUITS_AT  # the top bits of the four suit counters
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -24,29 +24,24 @@ HIDDEN_UNITS = 64  # of each layer
 OBSERVATION_WIDTH, ACTION_WIDTH = len(FIELDS), len(MOTORS)
 
 
-class ParameterBlock(NamedTuple):
-    """Name and shape of one array in a parameter file; matrices map inputs to outputs."""
+def _shapes(kind: Kind) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each array of a parameter file by name, in the order of the file.
 
-    name: str
-    shape: tuple[int, ...]
-
-
-def _blocks(kind: Kind) -> tuple[ParameterBlock, ...]:
-    """Return the names and shapes of the arrays of a parameter file, in the order of the file."""
-    hidden = HIDDEN_UNITS
+    Matrices map inputs to outputs.
+    """
+    width, hidden = OBSERVATION_WIDTH, HIDDEN_UNITS
     second = (hidden, hidden) if kind == "mlp" else (2 * hidden, 4 * hidden)  # an LSTM's four gates
-    shapes: list[tuple[str, tuple[int, ...]]] = [
-        ("return", (3,)),  # sum, sum of squares, count
-        ("sum", (OBSERVATION_WIDTH,)), ("squares", (OBSERVATION_WIDTH,)), ("count", ()),
-    ]  # fmt: skip
+    # return: sum, sum of squares and count
+    shapes = {"return": (3,), "sum": (width,), "squares": (width,), "count": ()}
     for net, outputs in (("value", 1), ("policy", ACTION_WIDTH)):
-        layers = {"first": (OBSERVATION_WIDTH, hidden), "second": second, "head": (hidden, outputs)}
+        layers = {"first": (width, hidden), "second": second, "head": (hidden, outputs)}
         for layer, shape in layers.items():
-            shapes += [(f"{net}_{layer}_w", shape), (f"{net}_{layer}_b", shape[1:])]
-    return tuple(ParameterBlock(*each) for each in (*shapes, ("log_std", (ACTION_WIDTH,))))
+            shapes |= {f"{net}_{layer}_w": shape, f"{net}_{layer}_b": shape[1:]}
+    return shapes | {"log_std": (ACTION_WIDTH,)}
 
 
-BLOCKS: dict[Kind, tuple[ParameterBlock, ...]] = {"mlp": _blocks("mlp"), "lstm": _blocks("lstm")}
+SHAPES: dict[Kind, dict[str, tuple[int, ...]]] = {"mlp": _shapes("mlp"), "lstm": _shapes("lstm")}
+"""Shapes of the arrays of a parameter file, by kind of policy and by name."""
 
 
 def decode(kind: Kind, flat: Array, source: str) -> dict[str, Array]:
@@ -55,8 +50,8 @@ def decode(kind: Kind, flat: Array, source: str) -> dict[str, Array]:
     flat: (n,) all numbers of the file. source: name of the file for error messages. Raises
     UserError if n is wrong, if a number is not finite, or if the observation statistics are empty.
     """
-    blocks = BLOCKS[kind]
-    ends = list(itertools.accumulate(int(np.prod(block.shape)) for block in blocks))
+    shapes = SHAPES[kind]
+    ends = list(itertools.accumulate(int(np.prod(shape)) for shape in shapes.values()))
     if flat.shape != (ends[-1],):
         raise UserError(
             f"{source}: {'x'.join(map(str, flat.shape)) or 1} numbers, but an {kind} policy of "
@@ -65,7 +60,7 @@ def decode(kind: Kind, flat: Array, source: str) -> dict[str, Array]:
     if not np.isfinite(flat).all():
         raise UserError(f"{source}: some of its numbers are NaN or infinite: fetch it again")
     arrays = np.split(flat.astype(np.float64), ends[:-1])
-    named = {b.name: array.reshape(b.shape) for b, array in zip(blocks, arrays, strict=True)}
+    named = {n: array.reshape(s) for (n, s), array in zip(shapes.items(), arrays, strict=True)}
     if named["count"] <= 0:
         raise UserError(
             f"{source}: its statistics count {named['count']:g} observations: fetch it again"

@@ -7,14 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from overtrick.core import Array
-from overtrick.games.bridge.cards import (
-    CARD_POINTS,
-    NOTRUMP,
-    SUITS,
-    TRICKS,
-    honour_points,
-    suit_lengths,
-)
+from overtrick.games.bridge import cards
+from overtrick.games.bridge.cards import CARD_POINTS, NOTRUMP, SUITS, TRICKS
 
 EVEN_POINTS = 20
 """Honour points of each pair in a deal without a contract."""
@@ -47,7 +41,7 @@ def decide_contracts(holder: Array, trumps: bool) -> MiniBridgeContract:
     cards is trumps; of equally long suits, the suit with more honour points, then the higher suit.
     """
     games = np.arange(len(holder))
-    held = honour_points(holder)
+    held = cards.honour_points(holder)
     by_pair = held[:, :2] + held[:, 2:]
     pair = by_pair.argmax(axis=1)
     declarer = np.where(held[games, pair] >= held[games, pair + 2], pair, pair + 2)
@@ -71,7 +65,7 @@ def _best_fit(holder: Array, pair: Array) -> tuple[Array, Array]:
     pair: (G,) 0 for seats 0 and 2, 1 for seats 1 and 3.
     """
     games, suits = np.arange(len(holder)), len(SUITS)
-    counts = suit_lengths(holder)
+    counts = cards.suit_lengths(holder)
     both = (counts[:, :2] + counts[:, 2:])[games, pair]  # (G, suits)
     ours = holder % 2 == pair[:, None]
     honours = np.where(ours, CARD_POINTS, 0).reshape(-1, suits, TRICKS).sum(axis=2)

@@ -19,17 +19,9 @@ from endplay.types import Bid, Card, Contract, Deal, Player, Vul
 
 from overtrick.core import Array, UserError
 from overtrick.core.files import write_text
-from overtrick.games.bridge import auction_rules
+from overtrick.games.bridge import auction_rules, cards
 from overtrick.games.bridge.auction_rules import PASSED_OUT
-from overtrick.games.bridge.cards import (
-    CARD_NAMES,
-    CARDS,
-    SEATS,
-    TRICKS,
-    format_deal,
-    hand_bits,
-    parse_deal,
-)
+from overtrick.games.bridge.cards import CARD_NAMES, CARDS, SEATS, TRICKS
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.double_dummy import DENOMINATIONS
 from overtrick.games.bridge.trick_rules import NO_CARD, replay_tricks
@@ -163,12 +155,10 @@ def _replay_play(board: Board) -> Board:
 
     Raises UserError for an illegal card, or if the recorded tricks differ from the card play.
     """
-    cards = np.full((1, CARDS), NO_CARD)
-    cards[0, : len(board.play)] = board.play
+    hands, play = cards.hand_bits(board.holder[None]), np.full((1, CARDS), NO_CARD)
+    play[0, : len(board.play)] = board.play
     leader = (SEATS.index(str(board.declarer)) + 1) % 4
-    won, wrong = replay_tricks(
-        hand_bits(board.holder[None]), np.array([board.strain]), np.array([leader]), cards
-    )
+    won, wrong = replay_tricks(hands, np.array([board.strain]), np.array([leader]), play)
     if wrong[0] != NO_CARD:
         card = CARD_NAMES[board.play[wrong[0]]]
         raise UserError(f"card {wrong[0] + 1} of its play, {card}, is not held or does not follow")
@@ -249,7 +239,7 @@ def _board(chunk: str, suffix: str) -> Board:
         raise UserError("the dealer is missing")
     return validated(
         Board(
-            parse_deal(theirs.deal.to_pbn()),
+            cards.parse_deal(theirs.deal.to_pbn()),
             SEATS[int(theirs.dealer)],
             next(said for said, vul in VULNERABLE.items() if vul == (theirs.vul or Vul.none)),
             calls,
@@ -291,7 +281,7 @@ def _endplay_board(board: Board) -> endplay_types.Board:
         if board.tricks is not None:
             contract.result = board.tricks - int(board.contract[0]) - 6
     return endplay_types.Board(
-        Deal(format_deal(board.holder)),
+        Deal(cards.format_deal(board.holder)),
         [Bid({"P": "pass", "X": "x", "XX": "xx"}.get(call, call)) for call in board.auction],
         [Card(CARD_NAMES[card]) for card in board.play],
         board.number,

@@ -23,15 +23,8 @@ from numpy.random import Generator
 
 from overtrick.core import Array, UserError
 from overtrick.games.poker.hand_ranking import BITS, KEYS, NOTHING, RANKS, SUITS, strength_of_sums
-from overtrick.games.poker.holdem.hand_isomorphism import (
-    BOARD,
-    HOLE,
-    add_card,
-    hand_indexer,
-    index_from_sums,
-    shape_of,
-    write_cards,
-)
+from overtrick.games.poker.holdem import hand_isomorphism as hands
+from overtrick.games.poker.holdem.hand_isomorphism import BOARD, HOLE
 
 ROUNDS = ("preflop", "flop", "turn", "river")
 FRACTION = 53  # bits of one random number, enough to draw 7 cards, since 50^7 < 2^40
@@ -96,7 +89,7 @@ def roll_out(
     rollouts = parameters.rollouts(round)
     score = np.empty(last - first, np.min_scalar_type(2 * rollouts))
     weight = np.empty(last - first, np.uint8)
-    _roll_out(hand_indexer(parameters.ranks), round, first, rollouts, rng, score, weight)
+    _roll_out(hands.hand_indexer(parameters.ranks), round, first, rollouts, rng, score, weight)
     return {"score": score, "weight": weight}
 
 
@@ -167,7 +160,7 @@ def count_transitions(
     k = parameters.buckets
     counts = np.zeros((3, k, k, k, k), np.int64)
     start, won = np.zeros((2, k, k), np.int64)
-    _deal(hand_indexer(parameters.ranks), bucket, deals, rng, start, counts, won)
+    _deal(hands.hand_indexer(parameters.ranks), bucket, deals, rng, start, counts, won)
     return {"start": start, **dict(zip(ROUNDS[1:], counts, strict=True)), "won": won}
 
 
@@ -235,7 +228,7 @@ def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignor
     missing = BOARD[-1] - BOARD[round]
     for row in range(len(score)):
         number = first + row
-        weight[row] = write_cards(known, shape_of(known, round, number), number, cards)
+        weight[row] = hands.write_cards(known, hands.shape_of(known, round, number), number, cards)
         used, board_key, board_bits = 0, NOTHING, 0
         for k in range(HOLE + BOARD[round]):
             used |= 1 << cards[k]
@@ -248,9 +241,8 @@ def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignor
         for card in range(known.low * SUITS, RANKS * SUITS):
             deck[left] = card
             left += not used >> card & 1
-        mine = strength_of_sums(
-            board_key + hole_key, board_bits + hole_bits
-        )  # counts on the river only
+        # counts on the river only
+        mine = strength_of_sums(board_key + hole_key, board_bits + hole_bits)
         total = 0
         for _ in range(rollouts):
             random_bits = np.int64(rng.random() * (1 << FRACTION))
@@ -280,7 +272,7 @@ def _deal(known, bucket, deals, rng, start, counts, won):  # type: ignore[no-unt
             random_bits = _draw(deck, k, len(deck) - k, random_bits)
         sums[:], key[:], bits[:] = 0, NOTHING, 0
         for k in range(2 * HOLE):
-            add_card(sums[k // HOLE], deck[k], 1)
+            hands.add_card(sums[k // HOLE], deck[k], 1)
             key[k // HOLE] += KEYS[deck[k]]
             bits[k // HOLE] += BITS[deck[k]]
         a = b = np.int64(0)
@@ -288,12 +280,12 @@ def _deal(known, bucket, deals, rng, start, counts, won):  # type: ignore[no-unt
         for round in range(len(BOARD)):
             while shown < 2 * HOLE + BOARD[round]:
                 for seat in range(2):
-                    add_card(sums[seat], deck[shown], 2)
+                    hands.add_card(sums[seat], deck[shown], 2)
                     key[seat] += KEYS[deck[shown]]
                     bits[seat] += BITS[deck[shown]]
                 shown += 1
-            c = bucket[round][index_from_sums(known, sums[0])]
-            d = bucket[round][index_from_sums(known, sums[1])]
+            c = bucket[round][hands.index_from_sums(known, sums[0])]
+            d = bucket[round][hands.index_from_sums(known, sums[1])]
             if round == 0:
                 start[c, d] += 1
             else:

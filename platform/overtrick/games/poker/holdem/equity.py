@@ -14,15 +14,8 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array
-from overtrick.games.poker.hand_ranking import (
-    BITS,
-    CLASSES,
-    KEYS,
-    NOTHING,
-    RANKS,
-    SUITS,
-    strength_of_sums,
-)
+from overtrick.games.poker import hand_ranking
+from overtrick.games.poker.hand_ranking import BITS, KEYS, NOTHING, RANKS, SUITS, strength_of_sums
 
 DECK = RANKS * SUITS
 HOLDINGS = DECK * (DECK - 1) // 2  # 1,326 pairs of hole cards
@@ -112,7 +105,7 @@ def river_equities(board, equity):  # type: ignore[no-untyped-def]
             others += 1
     size = LEFT * (LEFT - 1) // 2
     high, low = np.empty(size, np.int64), np.empty(size, np.int64)
-    strength, count = np.empty(size, np.int64), np.zeros(CLASSES + 1, np.int64)
+    strength, count = np.empty(size, np.int64), np.zeros(hand_ranking.CLASSES + 1, np.int64)
     at = 0
     for i in range(LEFT):
         its_key, its_bits = key + KEYS[left[i]], bits + BITS[left[i]]
@@ -121,7 +114,7 @@ def river_equities(board, equity):  # type: ignore[no-untyped-def]
             strength[at] = strength_of_sums(its_key + KEYS[left[j]], its_bits + BITS[left[j]])
             count[strength[at] + 1] += 1
             at += 1
-    for level in range(CLASSES):  # cumulative: the first index of each strength
+    for level in range(hand_ranking.CLASSES):  # cumulative: the first index of each strength
         count[level + 1] += count[level]
     order = np.empty(size, np.int64)
     for at in range(size):

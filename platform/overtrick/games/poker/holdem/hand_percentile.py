@@ -19,18 +19,8 @@ from numba import njit
 from overtrick.core import Array
 from overtrick.core.files import cache_folder, write_array
 from overtrick.games.poker.hand_ranking import SUITS
-from overtrick.games.poker.holdem.equity import (
-    DECK,
-    HOLDINGS,
-    LEFT,
-    MAX_EQUITY,
-    PAIR,
-    boards,
-    key_of,
-    pass_down,
-    river_equities,
-    river_sums,
-)
+from overtrick.games.poker.holdem import equity
+from overtrick.games.poker.holdem.equity import DECK, HOLDINGS, LEFT, MAX_EQUITY, PAIR
 
 FILE = "holdem_percentiles_1.npy"  # the number is the version of the table
 MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # odd multipliers of a hash
@@ -98,7 +88,7 @@ _river_cache = _RiverCache(bits=17)  # 3 MB
 @cache
 def percentile_table() -> PercentileTable:
     """Return the percentile table; read it from its cache file, or compute and cache it."""
-    lots = [boards(cards) for cards in SHOWN]
+    lots = [equity.boards(cards) for cards in SHOWN]
     key = np.concatenate([lot.key for lot in lots])
     sizes = [len(lot.key) for lot in lots]
     start = np.array([0, 1, 1, 1, 1 + sizes[1], len(key)])
@@ -106,9 +96,8 @@ def percentile_table() -> PercentileTable:
     rank = _read(path, len(key))
     if rank is None:
         rank = _built()
-        with contextlib.suppress(
-            OSError
-        ):  # the cache folder is not writable: build again next time
+        # where the cache folder is not writable, the next process builds the table again
+        with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_array(path, rank)
     rank.flags.writeable = False
@@ -127,11 +116,11 @@ def _read(path: Path, boards: int) -> Array | None:
 
 def _built() -> Array:
     """Compute the array `PercentileTable.rank` (n, HOLDINGS)."""
-    lots = [boards(cards) for cards in range(5)]
-    sums = river_sums(lots[4])
+    lots = [equity.boards(cards) for cards in range(5)]
+    sums = equity.river_sums(lots[4])
     ranks = [_ranks(sums, np.argsort(sums, axis=1))]
     for cards in (3, 2, 1, 0):
-        sums = pass_down(lots[cards + 1], sums, lots[cards])
+        sums = equity.pass_down(lots[cards + 1], sums, lots[cards])
         if cards in SHOWN:
             ranks.append(_ranks(sums, np.argsort(sums, axis=1)))
     return np.concatenate(ranks[::-1])
@@ -173,7 +162,7 @@ def _look_up(key, start, rank, hole, board, up):  # type: ignore[no-untyped-def]
         masks[:] = 0
         for card in board[row, :cards]:
             masks[card % SUITS] |= 1 << card // SUITS
-        own = key_of(masks, place)
+        own = equity.key_of(masks, place)
         lot = key[start[cards] : start[cards + 1]]
         at = start[cards] + np.searchsorted(lot, own)
         a, b = hole[row]
@@ -190,15 +179,15 @@ def _on_rivers(hole, board, same):  # type: ignore[no-untyped-def]
     same: (R,) one number per board; adjacent rows with equal numbers share one computation.
     """
     found = np.empty(len(hole))
-    equity, lower = np.empty(HOLDINGS, np.int64), np.empty(MAX_EQUITY + 2, np.int64)
+    equities, lower = np.empty(HOLDINGS, np.int64), np.empty(MAX_EQUITY + 2, np.int64)
     for row in range(len(hole)):
         if row == 0 or same[row] != same[row - 1]:
-            river_equities(board[row], equity)
+            equity.river_equities(board[row], equities)
             lower[:] = 0
-            for each in equity:
+            for each in equities:
                 lower[each + 1] += each >= 0
             for level in range(MAX_EQUITY + 1):
                 lower[level + 1] += lower[level]
-        own = equity[PAIR[hole[row, 0], hole[row, 1]]]
+        own = equities[PAIR[hole[row, 0], hole[row, 1]]]
         found[row] = (lower[own] + lower[own + 1]) / (LEFT * (LEFT - 1))
     return found
