@@ -15,7 +15,7 @@ from overtrick.core import UserError
 from overtrick.datasets import board_files, bridge_deals, chunked_build
 from overtrick.datasets.bridge_deals import DealsConfig
 from overtrick.distributed.workers import LocalPool, RayPool
-from overtrick.games.bridge import auction_rules, double_dummy
+from overtrick.games.bridge import auction_rules, contract_results, double_dummy
 from overtrick.games.bridge.cards import SEATS, parse_deal
 from overtrick.games.bridge.formats.zhang_tsv import parse_trick_table
 
@@ -59,7 +59,7 @@ def test_a_row_says_what_its_auction_comes_to(tmp_path: Path) -> None:
     for row, table in zip(rows, solved, strict=True):
         calls = auction_rules.parse_calls(row["auction"])
         auction_rules.check_auction(calls)
-        contract, declarer = auction_rules.describe_contract(calls, row["dealer"])
+        contract, declarer = contract_results.describe_contract(calls, row["dealer"])
         assert (row["contract"], row["declarer"]) == (contract, declarer)
         assert np.array_equal(parse_trick_table(row["dd_table"]), table)
         if declarer is None:

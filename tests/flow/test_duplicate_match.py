@@ -13,7 +13,7 @@ import pytest
 from overtrick import cli
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool, RayPool
-from overtrick.games.bridge import auction_rules, double_dummy
+from overtrick.games.bridge import auction_rules, contract_results, double_dummy
 from overtrick.games.bridge.cards import SEATS
 from overtrick.games.bridge.system import loader
 from overtrick.studies import duplicate_match
@@ -91,7 +91,7 @@ def test_a_report_has_every_board(other: str, tmp_path: Path) -> None:
         for name in ("open", "closed"):
             calls = auction_rules.parse_calls(row[f"{name}_auction"])
             auction_rules.check_auction(calls)
-            contract, who = auction_rules.describe_contract(calls, row["dealer"])
+            contract, who = contract_results.describe_contract(calls, row["dealer"])
             said = contract if who is None else f"{contract} by {who}"
             assert row[f"{name}_contract"] == said
     duplicate_match.write_report(match, tmp_path / "m.md", show=2)

@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 import overtrick
 from overtrick.core import UserError, select_rows
 from overtrick.games import registry
-from overtrick.games.bridge import auction_rules, scoring
+from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, DOUBLE, PASS, REDOUBLE, parse_calls
 from overtrick.games.bridge.cards import hand_bits
@@ -109,7 +109,7 @@ def test_the_longest_auction_has_319_calls():
 )
 def test_who_first_named_the_strain_for_its_side_declares(calls, dealer, contract, declarer):
     auction_rules.check_auction(parse_calls(calls))
-    assert auction_rules.describe_contract(parse_calls(calls), dealer) == (contract, declarer)
+    assert contract_results.describe_contract(parse_calls(calls), dealer) == (contract, declarer)
 
 
 def test_contracts_of_many_auctions_are_those_of_each(dealt, rng):

@@ -15,7 +15,7 @@ from tests.data import BOARDS, SOLVED, needed
 
 import overtrick
 from overtrick.core import UserError
-from overtrick.games.bridge import auction_rules, double_dummy, scoring
+from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
 from overtrick.games.bridge.auction_rules import BIDS, CALLS
 from overtrick.games.bridge.cards import SEATS, parse_deal
 from overtrick.games.bridge.formats import zhang_tsv
@@ -164,7 +164,7 @@ def test_boards_come_back_from_rows_unchanged(with_tricks, tmp_path):
     boards = []
     for row in table:
         calls = auction_rules.parse_calls(row["auction"])
-        contract = auction_rules.describe_contract(calls, row["dealer"])
+        contract = contract_results.describe_contract(calls, row["dealer"])
         boards.append(
             Board(
                 parse_deal(row["deal"]), row["dealer"], row["vulnerability"],
@@ -225,7 +225,7 @@ def test_files_that_are_no_rows_are_refused(tmp_path):
     ):
         zhang_tsv.load(path)
     path.write_text("\t".join(zhang_tsv.COLUMNS) + "\n\n")
-    with pytest.raises(UserError, match="holds no boards"):
+    with pytest.raises(UserError, match="contains no boards"):
         zhang_tsv.load(path)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match="it is not text in UTF-8"):

@@ -240,5 +240,5 @@ def test_files_of_another_kind_and_empty_ones_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"cannot read .*No such file"):
         pbn_lin.load(tmp_path / "none.pbn")
     (tmp_path / "empty.lin").write_text("\n")
-    with pytest.raises(UserError, match="holds no boards"):
+    with pytest.raises(UserError, match="contains no boards"):
         pbn_lin.load(tmp_path / "empty.lin")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class UserError(ValueError):
@@ -12,6 +12,13 @@ class UserError(ValueError):
 
 class RunError(RuntimeError):
     """Failure of a valid request. The message is one line; the command exits with code 1."""
+
+
+def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
+    """Raise UserError unless the option `name` has one of at least two values."""
+    if value not in choices:
+        known = " or ".join(", ".join(map(str, choices)).rsplit(", ", 1))
+        raise UserError(f"{name} must be {known}, not {value!r}")
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

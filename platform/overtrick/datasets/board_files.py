@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from overtrick.core import Array, UserError
-from overtrick.games.bridge import auction_rules
+from overtrick.games.bridge import auction_rules, contract_results
 from overtrick.games.bridge.cards import CARD_NAMES, SEATS, parse_deal
 from overtrick.games.bridge.formats import pbn_lin, zhang_tsv
 from overtrick.games.bridge.formats.pbn_lin import VULNERABLE, Board, BoardFile
@@ -53,7 +53,8 @@ def load(path: Path) -> BoardFile:
     """
     parts = list(iterate_parts(path))
     boards = [board for part in parts for board in part.boards]
-    return pbn_lin.board_file(path, boards, [line for part in parts for line in part.problems])
+    problems = [line for part in parts for line in part.problems]
+    return pbn_lin.require_boards(path, BoardFile(boards, problems))
 
 
 def iterate_parts(path: Path) -> Iterator[BoardFile]:
@@ -135,7 +136,7 @@ def _board(row: dict[str, Any], number: int) -> Board:
     contract, declarer = row.get("contract") or None, row.get("declarer") or None
     if contract is None and calls:
         auction_rules.check_auction(calls)
-        contract, declarer = auction_rules.describe_contract(calls, row["dealer"])
+        contract, declarer = contract_results.describe_contract(calls, row["dealer"])
     played = (row.get("play") or "").split()
     if unknown := set(played) - set(CARD_NAMES):
         raise UserError(f"'{min(unknown)}' in its play is not a card")

@@ -97,10 +97,8 @@ class OpenSpielGame(pyspiel.Game):
 
     def tabular(self, policy: BehaviouralPolicy) -> Any:
         """Convert one of our policies to a pyspiel.TabularPolicy of this game."""
-        tree = self.data.tree
-        return tabular_policy(
-            self.data.infoset_strings, tree.legal, policy.probs(tree.observations)
-        )
+        strings, tree = self.data.infoset_strings, self.data.tree
+        return tabular_policy(strings, tree.legal, policy.probs(tree.observations))
 
     def sigma(self, policy: Any) -> Array:
         """Convert an OpenSpiel policy for this game to a strategy sigma (N, A) for our solvers."""
@@ -150,8 +148,7 @@ class OpenSpielState(pyspiel.State):
         """Return the points of each seat (S,); zeros before the end of the game."""
         if not self.is_terminal():
             return [0.0] * self.data.tree.seats
-        points: list[float] = self.data.returns[self.node].tolist()
-        return points
+        return self.data.returns[self.node].tolist()
 
     def _children(self) -> slice:
         """Return the children of this node, as a slice of the tree's nodes."""
@@ -159,8 +156,7 @@ class OpenSpielState(pyspiel.State):
         return slice(first, first + self.data.tree.children[self.node])
 
     def _legal_actions(self, player: int) -> list[int]:
-        actions: list[int] = self.data.tree.edge[self._children()].tolist()
-        return actions
+        return self.data.tree.edge[self._children()].tolist()
 
     def _apply_action(self, action: int) -> None:
         children = self._children()

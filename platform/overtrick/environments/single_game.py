@@ -90,8 +90,7 @@ class EngineSingleGame:
             return [0.0] * self._game.seats
         (points,) = self._game.step(self.state, self._rows, np.array(self._chosen))
         self.update_turn()
-        gained: list[float] = points.tolist()
-        return gained
+        return points.tolist()
 
     def update_turn(self) -> None:
         """Observe the seats that act now in `state`; select the first."""
@@ -104,14 +103,12 @@ class EngineSingleGame:
     def legal(self) -> Array:
         """Return the legal actions (A,) int8 of the seat to act."""
         assert self._legal is not None
-        legal: Array = self._legal[len(self._chosen)]
-        return legal
+        return self._legal[len(self._chosen)]
 
     @property
     def observation(self) -> Array:
         """Return the features (F,) float32 of the seat to act."""
-        features: Array = self._game.features(self.observations)[0]
-        return features
+        return self._game.features(self.observations)[0]
 
     @property
     def observations(self) -> Observations:
@@ -154,14 +151,12 @@ class TreeSingleGame:
     @property
     def legal(self) -> Array:
         """Return the legal actions (A,) int8 of the seat to act."""
-        legal: Array = self._legal[self._infoset[self._node]]
-        return legal
+        return self._legal[self._infoset[self._node]]
 
     @property
     def observation(self) -> Array:
         """Return the features (F,) float32 of the seat to act."""
-        features: Array = self._features[self._infoset[self._node]].copy()
-        return features
+        return self._features[self._infoset[self._node]].copy()
 
     @property
     def observations(self) -> Observations:

@@ -48,8 +48,7 @@ class Matrix:
         self.action_names = action_names
 
     def __reduce__(self) -> tuple[Any, ...]:
-        rows = tuple(tuple(map(float, row)) for row in self.payoff)
-        return Matrix, (self.name, rows, self.action_names)
+        return Matrix, (self.name, self.payoff.tolist(), self.action_names)
 
     @property
     def lowest_payoff(self) -> float:

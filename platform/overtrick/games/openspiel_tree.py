@@ -119,8 +119,8 @@ def matched_information_state_strings(
     if not np.allclose(theirs.chance, ours.chance, rtol=0, atol=1e-12):
         raise ValueError("the trees differ in chance")
     ends = theirs.seat == END
-    gains = (cumulative_gain(nodes)[ends] for nodes in (theirs, ours))
-    if not np.allclose(*gains, rtol=0, atol=1e-9):
+    expected, found = (cumulative_gain(nodes)[ends] for nodes in (theirs, ours))
+    if not np.allclose(expected, found, rtol=0, atol=1e-9):
         raise ValueError("the trees differ in gains")
     acts = theirs.seat >= 0
     pairs = np.unique(np.stack([ours.infoset[acts], theirs.infoset[acts]], axis=1), axis=0)

@@ -91,9 +91,8 @@ def make_human_game(
     if name not in registry.names():
         registry.check_playable(registry.make(name))
     if against is None:
-        known = reference_opponents.opponent_names(
-            registry.make(name, **registry.match_options(name, options))
-        )
+        game = registry.make(name, **registry.match_options(name, options))
+        known = reference_opponents.opponent_names(game)
         against = next(opponent for opponent in STRONGEST if opponent in known)
     match.check_players((against,), ())
     choice = match.choose_game(against, against, name, options)

@@ -90,9 +90,8 @@ def play_game(table: HumanGame, seat: int, seed: int, number: int, ask: AskActio
         policies: list[Policy] = list(table.policies(seat))
         policies[seat] = HumanPolicy(ask_now, choices)
         try:
-            rollout = play(
-                recorder, policies, 1, generator(seed, RngStream.EVALUATE, number), recorded=()
-            )
+            rng = generator(seed, RngStream.EVALUATE, number)
+            rollout = play(recorder, policies, 1, rng, recorded=())
         except UndoRequested:
             choices.pop()
             continue

@@ -14,7 +14,6 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array, UserError
-from overtrick.games.bridge.cards import SEATS
 
 STRAIN_LETTERS = "CDHSN"
 BIDS = 35
@@ -134,9 +133,17 @@ def final_contracts(calls: Array, dealer: Array) -> Contracts:
     calls: (G, L) the calls of each auction, padded with -1; they are assumed to be legal. dealer:
     (G,) seat.
     """
+    return current_contracts(states_after(calls, dealer))
+
+
+def states_after(calls: Array, dealer: Array) -> Array:
+    """Return the states (G, STATE_WIDTH) of auctions after legal calls (G, L), padded with -1.
+
+    dealer: (G,) seat.
+    """
     state = np.empty((len(calls), STATE_WIDTH), np.int64)
     _make_all(np.asarray(calls), np.asarray(dealer), state)
-    return current_contracts(state)
+    return state
 
 
 @njit(cache=True)
@@ -251,15 +258,3 @@ def _reason(state: Array, made: int) -> str:
         return "doubles a doubled bid" if theirs else "doubles a bid of its own side"
     why = ("a bid that is not doubled", "a bid of the other side", "once more")
     return f"redoubles {why[state[DOUBLED]]}"
-
-
-def describe_contract(calls: Sequence[int], dealer: str) -> tuple[str, str | None]:
-    """Return the contract of a legal auction, such as "4S", "3NX" or "2HXX", and its declarer.
-
-    Return ("Pass", None) if all passed. dealer: N, E, S or W.
-    """
-    found = final_contracts(np.array([[*calls, -1]]), np.array([SEATS.index(dealer)]))
-    declarer, level, strain, doubled = (int(column[0]) for column in found)
-    if not level:
-        return PASSED_OUT, None
-    return f"{level}{STRAIN_LETTERS[strain]}{'X' * doubled}", SEATS[declarer]

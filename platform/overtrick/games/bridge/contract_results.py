@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from overtrick.core import Array
-from overtrick.games.bridge import scoring
+from overtrick.games.bridge import auction_rules, scoring
 from overtrick.games.bridge.auction_rules import PASSED_OUT, STRAIN_LETTERS, Contracts
 from overtrick.games.bridge.cards import SEATS
 from overtrick.games.bridge.par import SIDE_VULNERABLE
@@ -42,3 +44,13 @@ def describe_contracts(contracts: Contracts) -> list[str]:
     """Describe contracts and declarers, such as "4S by N"; "Pass" where all passed."""
     both = zip(format_contracts(contracts), format_declarers(contracts), strict=True)
     return [said if who is None else f"{said} by {who}" for said, who in both]
+
+
+def describe_contract(calls: Sequence[int], dealer: str) -> tuple[str, str | None]:
+    """Return the contract of one legal auction, such as 4S, 3NX or 2HXX, and its declarer.
+
+    Returns ("Pass", None) if all passed. dealer: N, E, S or W.
+    """
+    dealers = np.array([SEATS.index(dealer)])
+    contracts = auction_rules.final_contracts(np.array([[*calls, -1]]), dealers)
+    return format_contracts(contracts)[0], format_declarers(contracts)[0]

@@ -45,22 +45,9 @@ class EnumerablePoker(Poker):
         """Return the number (G,) of deal columns observed: all hole cards, visible board cards."""
         return self.seats + self.turned[state.node]
 
-    def observe(self, state: PokerState) -> Observations:
-        """Return the observations of the seats to act, with their information sets."""
-        return self._in_sets(super().observe(state))
-
-    def validated_observations(self, seen: Array) -> Observations:
-        """Validate observations `seen` (R, K) and derive seats, legal actions and infosets.
-
-        Raises UserError for the first row that is impossible in this game.
-        """
-        return self._in_sets(super().validated_observations(seen))
-
-    def _in_sets(self, observations: Observations) -> Observations:
-        """Return the observations with their information sets filled in."""
-        seen = observations.observation
-        infoset = self._infoset_base[seen[:, -1]] + self._holding[seen[:, 0], seen[:, 1]]
-        return Observations(observations.game, observations.seat, seen, observations.legal, infoset)
+    def _infosets(self, seen: Array) -> Array:
+        """Return the information sets (R,) of observations `seen` (R, K)."""
+        return self._infoset_base[seen[:, -1]] + self._holding[seen[:, 0], seen[:, 1]]
 
     def compact_features(self, observations: Observations) -> Array:
         """Return (R, 1 + S) float64 inputs for a small network, each from -1 to 1.

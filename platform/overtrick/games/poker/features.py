@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from overtrick.core import Array
+from overtrick.core import Array, Observations
 from overtrick.games.poker.betting_tree import BettingTree
 from overtrick.games.poker.hand_ranking import RANKS, SUITS
 from overtrick.games.poker.holdem.hand_percentile import SHOWN, percentiles
@@ -118,13 +118,14 @@ def most_chips(rules: PokerRules) -> int:
 
 
 def privileged_features(
-    rules: PokerRules, seat: Array, seen: Array, deals: Array, ranks: Array, hands: Array
+    rules: PokerRules, observations: Observations, deals: Array, ranks: Array, hands: Array
 ) -> Array:
     """Return the features (R, F) float32 that only a privileged critic has, from all cards.
 
-    seat: (R,) the seat of each observation. seen: (R, K) observations. deals: (R, C) all cards.
-    ranks: (R, C) ranks of all cards. hands: (R, S) strength of each seat's hand at a showdown.
+    deals: (R, C) all cards. ranks: (R, C) ranks of all cards. hands: (R, S) strength of each seat's
+    hand at a showdown.
     """
+    seat, seen = observations.seat, observations.observation
     rows, seats = np.arange(len(seat)), len(rules.posts)
     best = hands.max(axis=1, keepdims=True)
     own = hands[rows, seat] == best[:, 0]

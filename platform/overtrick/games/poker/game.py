@@ -136,12 +136,9 @@ class Poker:
         game = np.flatnonzero(self.betting.seat[state.node] >= 0)
         node = state.node[game]
         seat = self.betting.seat[node].astype(np.int64)
-        seen = self._public[node]
-        hole = self.rules.hole
-        write_visible_cards(
-            state.cards, game, seat, hole, self.seats * hole, self.turned[node], seen
-        )
-        return Observations(game, seat, seen, self.betting.legal[node], None)
+        seen, hole, turned = self._public[node], self.rules.hole, self.turned[node]
+        write_visible_cards(state.cards, game, seat, hole, self.seats * hole, turned, seen)
+        return Observations(game, seat, seen, self.betting.legal[node], self._infosets(seen))
 
     def validated_observations(self, seen: Array) -> Observations:
         """Validate observations `seen` (R, K) and derive their seats and legal actions.
@@ -154,9 +151,8 @@ class Poker:
             name: (0 if k < hole else -1, last)
             for k, name in enumerate(self.observation_fields[:cards])
         }
-        check_limits(
-            self.observation_fields, seen, limits | {"betting": (0, len(self.betting.seat) - 1)}
-        )
+        limits["betting"] = (0, len(self.betting.seat) - 1)
+        check_limits(self.observation_fields, seen, limits)
         node, known = seen[:, -1], seen[:, :cards]
         up = np.arange(cards - hole) < self.turned[node, None]
         twins = (known[:, :, None] == known[:, None, :]) & (known >= 0)[:, None, :]
@@ -164,10 +160,13 @@ class Poker:
         fit &= (twins.sum(axis=2) <= (self.rules.suits if self.fold else 1)).all(axis=1)
         fit &= (seen[:, cards:] == self._public[node, cards:]).all(axis=1)
         check_rows(self.observation_fields, seen, fit, "do not go together")
-        seat = self.betting.seat[node].astype(np.int64)
-        return Observations(
-            np.arange(len(seen)), seat, seen.astype(np.int16), self.betting.legal[node], None
-        )
+        game, seat, seen = np.arange(len(seen)), self.betting.seat[node], seen.astype(np.int16)
+        legal, infosets = self.betting.legal[node], self._infosets(seen)
+        return Observations(game, seat.astype(np.int64), seen, legal, infosets)
+
+    def _infosets(self, seen: Array) -> Array | None:
+        """Return the information sets (R,) of observations `seen` (R, K); None without numbers."""
+        return None
 
     def step(self, state: PokerState, observations: Observations, action: Array) -> Array:
         """Play one action for each row and return the points (G, S) gained as games end.
@@ -197,12 +196,11 @@ class Poker:
 
     def features(self, observations: Observations) -> Array:
         """Return (R, F) float32 network inputs, as listed in features.py."""
+        seen = observations.observation
         if self.rules.best_five:
             by = features.card_features if self.view == "cards" else features.strength_features
-            return by(self.rules, self.betting, observations.observation)
-        ranked = np.hstack(
-            [self.rank(observations.observation[:, :2]), observations.observation[:, 2:]]
-        )
+            return by(self.rules, self.betting, seen)
+        ranked = np.hstack([self.rank(seen[:, :2]), seen[:, 2:]])
         return features.rank_features(self.rules, len(self.betting.seat), ranked)
 
     @property
@@ -219,9 +217,7 @@ class Poker:
         """Return a privileged critic's features (R, F) float32; `deals` (R, C) has all cards."""
         ranks = self.rank(deals)
         hands = strength(self.rules, deals, ranks)
-        own = features.privileged_features(
-            self.rules, observations.seat, observations.observation, deals, ranks, hands
-        )
+        own = features.privileged_features(self.rules, observations, deals, ranks, hands)
         return np.hstack([self.features(observations), own])
 
     @cached_property

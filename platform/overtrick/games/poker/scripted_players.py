@@ -75,9 +75,7 @@ class Bluffer(ScriptedPlayer):
 
     def probs(self, observations: Observations) -> Array:
         """Return action probabilities (R, A), which depend on rank and pair."""
-        hole, board = (
-            self.game.rank(observations.observation[:, column, None]) for column in (0, 1)
-        )
+        hole, board = self.game.rank(observations.observation[:, :2]).T[:, :, None]
         strong = (hole == self.game.rules.ranks - 1) | (hole == board)
         return self.play_by_strength(observations, strong, hole == 0, self.bluff)
 
@@ -99,10 +97,8 @@ class ThresholdPlayer(ScriptedPlayer):
 
     def probs(self, observations: Observations) -> Array:
         """Return action probabilities (R, A), which depend on the percentile of the hole cards."""
-        hole = self.game.rules.hole
-        strength = percentiles(
-            observations.observation[:, :hole], observations.observation[:, hole:-4]
-        )[:, None]
+        seen, hole = observations.observation, self.game.rules.hole
+        strength = percentiles(seen[:, :hole], seen[:, hole:-4])[:, None]
         strong, weak = strength >= 1 - self.raises, strength < 1 - self.plays
         return self.play_by_strength(observations, strong, weak, self.bluff)
 

@@ -109,8 +109,7 @@ class SinglePokerGame:
             return self._no_points
         strength = self._strength[self._row : self._row + 1]
         won = self._game.won(strength, ROW, np.array([self._node.number]))
-        points: list[float] = won[0].tolist()
-        return points
+        return won[0].tolist()
 
     @property
     def observation(self) -> Array:

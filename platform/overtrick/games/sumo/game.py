@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Deals, Observations, UserError, nearest
+from overtrick.core import Array, Deals, Observations, UserError, check_choice, nearest
 from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo import observation as obs
 from overtrick.games.sumo.mujoco_model import ANTS, BODIES, HINGES, POSITIONS, VELOCITIES
@@ -103,9 +103,9 @@ class Sumo:
         self.reward = _reward_weights(reward)
         counted = self.reward in (REWARDS["result"], REWARDS["wins"])
         self.unit = "win" if counted else "point"
-        _check_choice("integrator", integrator, ("rk4", "euler"))
-        _check_choice("forces", forces, ("last", "first"))
-        _check_choice("view", view, ("world", "ahead"))
+        check_choice("integrator", integrator, ("rk4", "euler"))
+        check_choice("forces", forces, ("last", "first"))
+        check_choice("view", view, ("world", "ahead"))
         if not isinstance(threads, int) or threads < 1:
             raise UserError(f"threads must be a whole number from 1, not {threads!r}")
         self.physics = Physics(integrator, forces, threads)  # type: ignore[arg-type]
@@ -263,9 +263,8 @@ def ant_observations(bodies: Bodies) -> Array:
     position = bodies.position.reshape(count, ANTS, POSITIONS).copy()
     position[..., 2] -= mujoco_model.PLATFORM
     velocity = bodies.velocity.reshape(count, ANTS, VELOCITIES)
-    force = np.abs(bodies.force.clip(-obs.MAX_FORCE, obs.MAX_FORCE)).reshape(
-        count, ANTS, 6 * BODIES
-    )
+    force = np.abs(bodies.force.clip(-obs.MAX_FORCE, obs.MAX_FORCE))
+    force = force.reshape(count, ANTS, 6 * BODIES)
     other = np.concatenate([position[..., :7], force[..., :6]], axis=-1)[:, ::-1]
     return np.concatenate([position, velocity, force, other], axis=-1)
 
@@ -299,9 +298,3 @@ def _reward_weights(reward: str | Mapping[str, float]) -> RewardWeights:
         if not isinstance(weight, (int, float)) or not np.isfinite(weight):
             raise UserError(f"reward.{term} must be a number, not {weight!r}")
     return replace(RewardWeights(), **reward)
-
-
-def _check_choice(name: str, value: str, known: tuple[str, str]) -> None:
-    """Raise UserError unless the value of option `name` is one of the two known values."""
-    if value not in known:
-        raise UserError(f"{name} must be {' or '.join(known)}, not '{value}'")

@@ -46,8 +46,7 @@ def quarter_turns_to_opponent(observation: Array) -> Array:
     """
     own, other = (FIELDS.index(f"{who}_x") for who in ("own", "other"))
     x, y = (observation[:, other : other + 2] - observation[:, own : own + 2]).T
-    turns: Array = np.rint(np.arctan2(y, x) / (np.pi / 2)).astype(np.int64) % QUARTERS
-    return turns
+    return np.rint(np.arctan2(y, x) / (np.pi / 2)).astype(np.int64) % QUARTERS
 
 
 def rotated(values: Array, turns: Array) -> Array:

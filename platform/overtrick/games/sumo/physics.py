@@ -44,24 +44,18 @@ class Physics:
     forces: Literal["last", "first"] = "last"
     threads: int = 1
 
-    def advance(self, bodies: Bodies, control: Array) -> Bodies:
-        """Return the bodies one game step (0.05 s) later.
-
-        control: (n, 16) each motor's torque as a fraction of its maximum, which MuJoCo clips to -1
-        and 1. A match whose simulation diverges is returned as NaN.
-        """
-        return self._run(bodies, control)
-
     def settle(self, position: Array, velocity: Array) -> Bodies:
         """Return the bodies of new matches with these positions (n, 30) and velocities (n, 28)."""
         n = len(position)
         start = Bodies(position, velocity, np.zeros_like(velocity), np.empty((n, ANTS, BODIES, 6)))
-        return self._run(start, None)
+        return self.advance(start, None)
 
-    def _run(self, bodies: Bodies, control: Array | None) -> Bodies:
-        """Simulate one game step in batches of BATCH_SIZE matches.
+    def advance(self, bodies: Bodies, control: Array | None) -> Bodies:
+        """Return the bodies one game step (0.05 s) later.
 
-        If `control` is None, no time passes: only the forces and accelerations are computed.
+        control: (n, 16) each motor's torque as a fraction of its maximum, which MuJoCo clips to -1
+        and 1. If it is None, no time passes: only the forces and accelerations are computed. A
+        match whose simulation diverges is returned as NaN.
         """
         simulator = _simulator(self)
         batches = []

@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from overtrick.games import registry
-from overtrick.games.bridge import auction_rules, diagram
+from overtrick.games.bridge import auction_rules, contract_results, diagram
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.cards import CARDS, SEATS
 from overtrick.games.bridge.contract_results import VULNERABILITIES
@@ -24,7 +24,7 @@ SEAT_NAMES = dict(zip(SEATS, ("North", "East", "South", "West"), strict=True))
 def auction_article(games: Games, number: int) -> str:
     """Return recorded auction `number` as HTML; the bidding systems explain the calls."""
     deal, calls = games.deals[number], [move.action for move in games.moves[number]]
-    contract, declarer = auction_rules.describe_contract(calls, SEATS[deal[CARDS]])
+    contract, declarer = contract_results.describe_contract(calls, SEATS[deal[CARDS]])
     players, points = games.who[number], games.payoff[number]
     ns, ew = (games.systems[players[side]] if games.systems else "" for side in range(2))
     board = Board(

@@ -7,14 +7,13 @@ score, or its difference to par in IMPs (Zhang et al. 2022, section 4.3).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
 from numpy.random import Generator
 
-from overtrick.core import Array, Deals, Observations, UserError
+from overtrick.core import Array, Deals, Observations, UserError, check_choice, concat_columns
 from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, LAST_BID, NEXT_SEAT, PASS, PASSES
@@ -80,10 +79,8 @@ class Auction:
     )  # fmt: skip
 
     def __init__(self, scoring: str = "imps", seats: int = 4) -> None:
-        if scoring not in SCORINGS:
-            raise UserError(f"scoring must be imps, points or nothing, not {scoring!r}")
-        if seats not in (2, 4):
-            raise UserError(f"seats must be 2 or 4, not {seats!r}")
+        check_choice("scoring", scoring, tuple(SCORINGS))
+        check_choice("seats", seats, (2, 4))
         self.scoring = scoring
         self.unit = SCORINGS[scoring]
         self.seats = seats
@@ -126,8 +123,8 @@ class Auction:
 
     def start(self, deals: Deals) -> AuctionState:
         """Return the state of G auctions before the first call, for deals (G, 74)."""
-        now = np.empty((len(deals), auction_rules.STATE_WIDTH), np.int64)
-        _open(now, deals[:, DEAL_DEALER].astype(np.int64))
+        no_calls = np.empty((len(deals), 0), np.int64)
+        now = auction_rules.states_after(no_calls, deals[:, DEAL_DEALER].astype(np.int64))
         callers = np.full((len(deals), 3 * BIDS), auction_rules.NO_SEAT, np.int8)
         return AuctionState(deals.copy(), hand_bits(deals[:, :CARDS]), now, callers)
 
@@ -148,21 +145,12 @@ class Auction:
         check_limits(self.observation_fields, observation, limits)
         thirteen = np.bitwise_count(observation[:, obs.OWN]) == TRICKS
         check_rows(self.observation_fields, observation, thirteen, "must contain 13 cards")
-        rebuilt = [
-            self.observation_after(
-                int(row[obs.DEALER]), int(row[obs.VULNERABLE]), int(row[obs.OWN]),
-                obs.calls_from_observation(row),
-            )
-            for row in observation
-        ]  # fmt: skip
-        again = np.array([each.observation[0] for each in rebuilt])
-        same = (again == observation).all(axis=1)
+        columns = observation[:, [obs.DEALER, obs.VULNERABLE, obs.OWN]].T.tolist()
+        calls = map(obs.calls_from_observation, observation)
+        rebuilt = concat_columns(list(map(self.observation_after, *columns, calls)))
+        same = (rebuilt.observation == observation).all(axis=1)
         check_rows(self.observation_fields, observation, same, "do not go together")
-        legal: list[Any] = [each.legal for each in rebuilt]
-        return Observations(
-            np.arange(len(observation)), observation[:, obs.SEAT] % self.seats, observation,
-            np.concatenate(legal), None,
-        )  # fmt: skip
+        return replace(rebuilt, game=np.arange(len(observation)))
 
     def observation_after(
         self, dealer: int, vulnerable: int, own: int, calls: Sequence[int]
@@ -268,12 +256,6 @@ def _points(deals: Deals, contracts: auction_rules.Contracts) -> Array:
 def _over(now: Array) -> Array:
     """Return whether each auction is over (G,); now: (G, STATE_WIDTH) states of auctions."""
     return now[:, PASSES] >= np.where(now[:, LAST_BID] < 0, 4, 3)
-
-
-@njit(cache=True)
-def _open(now, dealer):  # type: ignore[no-untyped-def]
-    for game in range(len(dealer)):
-        auction_rules.start_auction(now[game], dealer[game])
 
 
 @njit(cache=True)

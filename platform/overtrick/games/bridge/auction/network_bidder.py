@@ -130,20 +130,22 @@ def situations_after(situation: Array, call: Array) -> Array:
 
 
 def expected_imps(
-    network: BiddingNetwork, observation: Array, row: Array, call: Array, ns: System, ew: System
+    network: BiddingNetwork, observation: Array, chosen: Array, ns: System, ew: System
 ) -> Array:
-    """Return the expected IMPs (D,) of calls, predicted by a value network.
+    """Return the expected IMPs (R, 38) of chosen calls, predicted by a value network, else NaN.
 
-    observation: (R, K). row: (D,) index of the observation at which each call is made. call: (D,).
-    ns, ew: the bidding systems by which the calls of each side are interpreted.
+    observation: (R, K). chosen: (R, 38) bool. ns, ew: the bidding systems by which the calls of
+    each side are interpreted.
     """
+    row, call = np.nonzero(chosen)
     features = features_from_observation.features_after_call(observation, row, call, ns, ew)
     if network.sees_auction:
         situation = situations_after(auction_situations(observation)[row], call)
         features = append_situation(features, situation)
     possible = np.ones((len(row), IMP_CLASSES), bool)
-    expected: Array = np.exp(network.log_probs(features, possible)) @ IMPS
-    return expected
+    values = np.full(chosen.shape, np.nan)
+    values[row, call] = np.exp(network.log_probs(features, possible)) @ IMPS
+    return values
 
 
 class SystemBidder(MemorylessPolicy):
@@ -194,8 +196,7 @@ class NetworkBidder(MemorylessPolicy):
         features = features_from_observation.features_before_call(observation, self.ns, self.ew)
         if self.calls.sees_auction:
             features = append_situation(features, auction_situations(observation))
-        likely: Array = np.exp(self.calls.log_probs(features, observations.legal))
-        return likely
+        return np.exp(self.calls.log_probs(features, observations.legal))
 
     def candidate_imps(self, observations: Observations, candidates: Array) -> Array:
         """Return the expected IMPs (R, 38) of candidate calls, -inf for other calls.
@@ -209,12 +210,8 @@ class NetworkBidder(MemorylessPolicy):
     def _expected_imps(self, observations: Observations, chosen: Array) -> Array:
         """Return the expected IMPs (R, 38) of the calls in the mask `chosen` (R, 38), else -inf."""
         assert self.imps is not None
-        row, call = np.nonzero(chosen)
-        values = np.full(chosen.shape, -np.inf)
-        values[row, call] = expected_imps(
-            self.imps, observations.observation, row, call, self.ns, self.ew
-        )
-        return values
+        values = expected_imps(self.imps, observations.observation, chosen, self.ns, self.ew)
+        return np.where(chosen, values, -np.inf)
 
     def candidates(self, observations: Observations) -> list[list[CandidateCall]]:
         """Return the candidate calls of each row, best call first."""
@@ -261,6 +258,7 @@ class SamplingBidder(NetworkBidder):
         assert self.imps is not None
         likely = self.call_probabilities(observations)
         likely *= _candidates(likely)
+        imps = expected_imps(self.imps, observations.observation, likely > 0, self.ns, self.ew)
         row, call = np.nonzero(likely)
-        imps = expected_imps(self.imps, observations.observation, row, call, self.ns, self.ew)
-        return np.bincount(row, imps * likely[row, call], len(observations)) / likely.sum(axis=1)
+        total = np.bincount(row, (imps * likely)[row, call], len(observations))
+        return total / likely.sum(axis=1)

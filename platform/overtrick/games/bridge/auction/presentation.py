@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from overtrick.core import Array
 from overtrick.games.bridge import auction_rules, contract_results, diagram
 from overtrick.games.bridge.auction import observation as obs
@@ -61,10 +59,8 @@ class AuctionPresentation(Presentation):
         dealer, vulnerable = deal[[DEAL_DEALER]], deal[[DEAL_VULNERABLE]]
         contract = auction_rules.final_contracts(calls[None], dealer)
         table = deal[DD_TABLE:].reshape(4, 5)
-        tricks = table[contract.declarer, contract.strain].astype(np.int64)
-        points = int(
-            contract_results.north_south_points(contract, vulnerable.astype(np.int64), tricks)[0]
-        )
+        tricks = table[contract.declarer, contract.strain]
+        points = contract_results.north_south_points(contract, vulnerable, tricks)
         best = par(table[None], dealer, vulnerable)
         best_contract = "all pass"
         if best.level[0]:
@@ -75,5 +71,5 @@ class AuctionPresentation(Presentation):
             f"{diagram.hands_diagram(deal[:CARDS], signs=self.signs)}\n\n"
             f"{diagram.auction_table(calls.tolist(), int(dealer[0]), self.signs)}\n\n"
             f"{contract_results.describe_contracts(contract)[0]}{made}: "
-            f"{points:+d} to North-South; par {best_contract}: {int(best.score[0]):+d}"
+            f"{points[0]:+d} to North-South; par {best_contract}: {int(best.score[0]):+d}"
         )

@@ -106,12 +106,8 @@ def answers(
             policy = bidder.call_probabilities if imps is None else bidder.probs
             return policy(observations)
         assert imps is not None
-        row, call = np.nonzero(observations.legal)
-        values = np.full(observations.legal.shape, np.nan)
-        values[row, call] = network_bidder.expected_imps(
-            imps, observations.observation, row, call, ns, ew
-        )
-        return values
+        observation, legal = observations.observation, observations.legal
+        return network_bidder.expected_imps(imps, observation, legal, ns, ew)
 
     def answer(observations: Observations) -> Array:
         found = np.empty((len(observations), len(CALLS)))

@@ -157,9 +157,8 @@ def legal_cards(observation):  # type: ignore[no-untyped-def]
     """Return the legal cards (R, 52) bool at each observation (R, K)."""
     legal = np.empty((len(observation), CARDS), np.bool_)
     for row in range(len(observation)):
-        write_cards(
-            playable_cards(observation[row, OBS_OWN], led_card(observation[row])), legal[row]
-        )
+        seen = observation[row]
+        write_cards(playable_cards(seen[OBS_OWN], led_card(seen)), legal[row])
     return legal
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, BehaviouralPolicy, Deals, Observations, UserError, nearest
+from overtrick.core import Array, BehaviouralPolicy, Deals, Observations, UserError
+from overtrick.core.errors import check_choice, nearest
 from overtrick.games.bridge import scoring
 from overtrick.games.bridge.cardplay import kernels, minibridge_contract, suit_canonical
 from overtrick.games.bridge.cardplay.rule_defenders import PolicyByPosition
@@ -84,14 +85,9 @@ class MiniBridge:
     )  # fmt: skip
 
     def __init__(self, strain: str = "notrump", scoring: str = "made", seats: int = 2) -> None:
-        for key, value, known in (
-            ("strain", strain, ("notrump", "trump")),
-            ("scoring", scoring, tuple(SCORINGS)),
-            ("seats", seats, (2, 4)),
-        ):
-            if value not in known:
-                options = " or ".join(", ".join(map(str, known)).rsplit(", ", 1))
-                raise UserError(f"{key} must be {options}, not {value!r}")
+        check_choice("strain", strain, ("notrump", "trump"))
+        check_choice("scoring", scoring, tuple(SCORINGS))
+        check_choice("seats", seats, (2, 4))
         self.strain = strain
         self.trumps = strain == "trump"
         self.scoring = scoring

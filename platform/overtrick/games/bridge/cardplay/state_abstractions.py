@@ -18,9 +18,6 @@ from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cards import CARDS, RANKS, SUIT_MASK, SUITS, TRICKS, count_cards
 from overtrick.games.bridge.trick_rules import NO_CARD, beats
 
-NEAR = 2
-"""Largest difference in rank between similar cards."""
-
 
 def _cards_of_ranks(ranks: str) -> int:
     """Return the bit mask of all cards with the given ranks."""
@@ -34,7 +31,7 @@ HELD_HONOURS, PLAYED_HONOURS = _cards_of_ranks("KA"), _cards_of_ranks("QKA")
 def similar_cards() -> tuple[Array, Array]:
     """Return the cards (52, 4) similar to each card, and their differences in rank (52, 4).
 
-    Similar cards are cards of the same suit that differ by at most NEAR ranks. -1 marks a rank
+    Similar cards are cards of the same suit that differ by at most two ranks. -1 marks a rank
     outside the suit.
     """
     offset = np.array([-2, -1, 1, 2])

@@ -7,8 +7,9 @@ counts tricks as if North led to every trick, and it fails on unfinished card pl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from endplay.types import Bid, Card, Contract, Deal, Player, Vul
 
 from overtrick.core import Array, UserError
 from overtrick.core.files import write_text
-from overtrick.games.bridge import auction_rules, cards
+from overtrick.games.bridge import auction_rules, cards, contract_results
 from overtrick.games.bridge.auction_rules import PASSED_OUT
 from overtrick.games.bridge.cards import CARD_NAMES, CARDS, SEATS, TRICKS
 from overtrick.games.bridge.contract_results import VULNERABILITIES
@@ -75,25 +76,36 @@ def load(path: Path) -> BoardFile:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
-    boards, problems = [], []
-    for number, (line, chunk) in enumerate(_chunks(text, suffix), 1):
-        where = f"{path}: board {number}, line {line}"
+    chunks = enumerate(_chunks(text, suffix), 1)
+    parts = ((f"board {number}, line {line}", chunk) for number, (line, chunk) in chunks)
+    return require_boards(path, parse_boards(path, parts, partial(_board, suffix=suffix)))
+
+
+def parse_boards(
+    path: Path, parts: Iterable[tuple[str, str]], parse: Callable[[str], Board]
+) -> BoardFile:
+    """Parse the boards of a file and report bad boards.
+
+    parts: for each board its place in the file, for messages, and its text.
+    """
+    boards, problems = list[Board](), list[str]()
+    for place, text in parts:
         try:
-            boards.append(_board(chunk, suffix))
+            boards.append(parse(text))
         except UserError as error:
-            problems.append(f"{where}: {error}")
+            problems.append(f"{path}: {place}: {error}")
         except Exception as error:  # endplay raises many kinds of exceptions
-            problems.append(f"{where}: it cannot be read ({type(error).__name__}: {error})")
-    return board_file(path, boards, problems)
-
-
-def board_file(path: Path, boards: list[Board], problems: list[str]) -> BoardFile:
-    """Return a BoardFile. Raises UserError if there is no valid board."""
-    if problems and not boards:
-        raise UserError(f"{problems[0]}; the file has no valid board")
-    if not boards:
-        raise UserError(f"{path} holds no boards")
+            problems.append(f"{path}: {place}: it cannot be read ({type(error).__name__}: {error})")
     return BoardFile(boards, problems)
+
+
+def require_boards(path: Path, found: BoardFile) -> BoardFile:
+    """Return what was found in a file. Raises UserError if it has no valid board."""
+    if found.problems and not found.boards:
+        raise UserError(f"{found.problems[0]}; the file has no valid board")
+    if not found.boards:
+        raise UserError(f"{path} contains no boards")
+    return found
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
@@ -142,7 +154,7 @@ def _check_auction(board: Board) -> None:
     auction_rules.check_auction(calls, done=board.contract is not None)
     if board.contract is None:
         return
-    contract, declarer = auction_rules.describe_contract(calls, board.dealer)
+    contract, declarer = contract_results.describe_contract(calls, board.dealer)
     if (contract, declarer) != (board.contract, board.declarer):
         said = f"{contract} by {declarer or 'nobody'}"
         raise UserError(

@@ -9,15 +9,17 @@ double-dummy tricks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from overtrick.core import Array, UserError
 from overtrick.core.files import write_text
-from overtrick.games.bridge import auction_rules
+from overtrick.games.bridge import auction_rules, contract_results
 from overtrick.games.bridge.cards import SEATS, TRICKS, format_deal, parse_deal
-from overtrick.games.bridge.formats.pbn_lin import VULNERABLE, Board, BoardFile, board_file
+from overtrick.games.bridge.formats import pbn_lin
+from overtrick.games.bridge.formats.pbn_lin import VULNERABLE, Board, BoardFile
 
 HANDS = ("North", "East", "South", "West")
 COLUMNS = ("Vulnerability", "Opener", *HANDS, "Bid Sequence")
@@ -69,16 +71,9 @@ def load(path: Path) -> BoardFile:
             f"{path}: line 1 must name the columns, separated by tabs: {wanted}, and, if there "
             f"are tricks, {WITH_TRICKS[-1]}"
         )
-    boards: list[Board] = []
-    problems: list[str] = []
-    for number, line in enumerate(lines, 2):
-        if not line.strip():
-            continue
-        try:
-            boards.append(_parse_row(line, columns))
-        except UserError as error:
-            problems.append(f"{path}: line {number}: {error}")
-    return board_file(path, boards, problems)
+    rows = ((f"line {number}", line) for number, line in enumerate(lines, 2) if line.strip())
+    found = pbn_lin.parse_boards(path, rows, partial(_parse_row, columns=columns))
+    return pbn_lin.require_boards(path, found)
 
 
 def save(path: Path, boards: Sequence[Board], tables: Array | None = None) -> None:
@@ -125,6 +120,6 @@ def _parse_row(line: str, columns: tuple[str, ...]) -> Board:
         dealer,
         vulnerable,
         tuple(auction_rules.CALLS[made] for made in calls),
-        *auction_rules.describe_contract(calls, dealer),
+        *contract_results.describe_contract(calls, dealer),
         table=parse_trick_table(cells[-1]) if columns == WITH_TRICKS else None,
     )

@@ -74,9 +74,7 @@ def suit_letters(text: str) -> set[str]:
 def substitute_suits(text: str, suits: Suits) -> str:
     """Replace the suit variables of a text by their suits."""
     return re.sub(
-        r"\b([1-7]?)([A-Za-z]+)\b",
-        lambda match: match[1] + suits.get(match[2], match[2]),
-        text,
+        r"\b([1-7]?)([A-Za-z]+)\b", lambda match: match[1] + suits.get(match[2], match[2]), text
     )
 
 

@@ -47,16 +47,12 @@ SITUATION = (
 """
 
 RANGED = ("hcp", "total", "adjusted", *(f"length {suit}" for suit in SUITS))
-VIEW = {
-    name: index
-    for index, name in enumerate(
-        (
-            *SITUATION,
-            *(f"{who} {end} {what}" for who in PLAYERS for end in ("lo", "hi") for what in RANGED),
-            *(f"they lo length {suit}" for suit in SUITS),
-        )
-    )
-}
+VIEW_FIELDS = (
+    *SITUATION,
+    *(f"{who} {end} {what}" for who in PLAYERS for end in ("lo", "hi") for what in RANGED),
+    *(f"they lo length {suit}" for suit in SUITS),
+)
+VIEW = {name: index for index, name in enumerate(VIEW_FIELDS)}
 FIRST_RANGED = len(SITUATION)
 FIELD_OF_RANGED = np.array([HCP, TOTAL, ADJUSTED, *range(LENGTH, LENGTH + 4)])
 """Index in hand_evaluation.FIELDS of each name in RANGED."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from overtrick.core import Array, BucketedGame, UserError
 from overtrick.games.poker.holdem.bucketed_holdem import abstract_holdem, paper_index
+from overtrick.games.poker.holdem.card_abstraction import Abstraction
 from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK as RULES
 
 ABSTRACTION = "abstractions/holdem-6.parquet"
@@ -20,19 +20,6 @@ INDICES = ("paper", "public")
 def file_digest(file: Path) -> str:
     """Return the first 16 hexadecimal digits of a file's SHA-256 digest."""
     return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-
-
-class AbstractionTables(Protocol):
-    """Probability tables of a card abstraction with K buckets in each round."""
-
-    @property
-    def start(self) -> Array: ...  # (K, K) joint probability of both seats' first buckets
-    @property
-    def moves(self) -> Sequence[Array]: ...  # 3 x (K, K) transitions of one seat's bucket
-    @property
-    def joint(self) -> Sequence[Array]: ...  # 3 x (K, K, K, K) transitions of both seats' buckets
-    @property
-    def win(self) -> Array: ...  # (K, K) probability that seat 0 wins, plus half a tie
 
 
 class AbstractHoldem:
@@ -92,7 +79,7 @@ class AbstractHoldem:
                 f"{self.digest}): restore that file, or start a new run"
             )
 
-    def bucketed_game(self, tables: AbstractionTables) -> tuple[BucketedGame, Array | None]:
+    def bucketed_game(self, tables: Abstraction) -> tuple[BucketedGame, Array | None]:
         """Return the bucketed game of an abstraction, and the information index (B,) of its nodes.
 
         With index=paper, public nodes with the same index are indistinguishable to a strategy. With
