@@ -8,22 +8,41 @@ from math import comb
 
 import numpy as np
 import pytest
+from numba import njit
 
 from overtrick.core import UserError
 from overtrick.games.poker.hand_ranking import strength
-from overtrick.games.poker.holdem import card_abstraction
+from overtrick.games.poker.holdem import card_abstraction, hand_isomorphism
 from overtrick.games.poker.holdem.card_abstraction import ROUNDS, AbstractionParameters
-from overtrick.games.poker.holdem.hand_isomorphism import (
-    BOARD,
-    example_hands,
-    hand_index,
-    hand_indexer,
-)
+from overtrick.games.poker.holdem.hand_isomorphism import BOARD, HOLE, hand_indexer
 
 SMALL = AbstractionParameters(
     preflop=4000, flop=60, turn=40, river=10, deals=400_000, ranks=6, seed=3
 )
 ACES, SEVEN_DEUCE = [50, 51], [21, 0]  # of two suits each
+
+
+@njit
+def hand_index(known, cards):
+    """Return (R,) indices of hands (R, 2 + board): hole cards, then 0, 3, 4 or 5 board cards."""
+    found = np.empty(len(cards), np.int64)
+    for row in range(len(cards)):
+        sums = np.zeros(4, np.int64)
+        for column in range(cards.shape[1]):
+            digit = 1 if column < HOLE else 2
+            hand_isomorphism.add_card(sums, cards[row, column], digit)
+        found[row] = hand_isomorphism.index_from_sums(known, sums)
+    return found
+
+
+@njit
+def example_hands(known, round, numbers):
+    """Return (R, 2 + board) int64 one hand for each index in a round: hole cards, then board."""
+    cards = np.empty((len(numbers), HOLE + BOARD[round]), np.int64)
+    for row, index in enumerate(numbers):
+        shape = hand_isomorphism.shape_of(known, round, index)
+        hand_isomorphism.write_cards(known, shape, index, cards[row])
+    return cards
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
+from overtrick.core.errors import UserError
+
 
 def cache_folder() -> Path:
     """Return the folder for results that later processes reuse.
@@ -58,6 +60,18 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         if path.exists():
             path.rename(Path(beside) / "old")
         new.rename(path)
+
+
+def read_text(path: Path, errors: str = "strict") -> str:
+    """Read a UTF-8 text file. Raises UserError that names a file that cannot be read.
+
+    errors: the treatment of other bytes, as in `Path.read_text`.
+    """
+    try:
+        return path.read_text(encoding="utf-8", errors=errors)
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise UserError(f"cannot read {path}: {why}") from None
 
 
 def write_text(path: Path, text: str) -> None:

@@ -19,7 +19,7 @@ from endplay.parsers import lin, pbn
 from endplay.types import Bid, Card, Contract, Deal, Player, Vul
 
 from overtrick.core import Array, UserError
-from overtrick.core.files import write_text
+from overtrick.core.files import read_text, write_text
 from overtrick.games.bridge import auction_rules, cards, contract_results
 from overtrick.games.bridge.auction_rules import PASSED_OUT
 from overtrick.games.bridge.cards import CARD_NAMES, CARDS, SEATS, TRICKS
@@ -72,11 +72,7 @@ def load(path: Path) -> BoardFile:
     suffix = path.suffix.lower()
     if suffix not in (".pbn", ".lin"):
         raise UserError(f"{path}: boards are read from .pbn and .lin files")
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    chunks = enumerate(_chunks(text, suffix), 1)
+    chunks = enumerate(_chunks(read_text(path, errors="replace"), suffix), 1)
     parts = ((f"board {number}, line {line}", chunk) for number, (line, chunk) in chunks)
     return require_boards(path, parse_boards(path, parts, partial(_board, suffix=suffix)))
 

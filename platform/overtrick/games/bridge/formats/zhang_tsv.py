@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from overtrick.core import Array, UserError
-from overtrick.core.files import write_text
+from overtrick.core.files import read_text, write_text
 from overtrick.games.bridge import auction_rules, contract_results
 from overtrick.games.bridge.cards import SEATS, TRICKS, format_deal, parse_deal
 from overtrick.games.bridge.formats import pbn_lin
@@ -58,12 +58,7 @@ def load(path: Path) -> BoardFile:
     Boards have double-dummy tables if the file has them. Raises UserError if the file cannot be
     read or has no valid row.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise UserError(f"cannot read {path}: {why}") from None
-    header, *lines = text.splitlines() or [""]
+    header, *lines = read_text(path).splitlines() or [""]
     columns = tuple(name.strip() for name in header.split("\t"))
     if columns not in (COLUMNS, WITH_TRICKS):
         wanted = ", ".join(WITH_TRICKS[:-1])

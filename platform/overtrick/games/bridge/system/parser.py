@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from overtrick.core import UserError
+from overtrick.core.files import read_text
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".bidding"
@@ -77,7 +78,7 @@ def parse_file(
     """
     head: dict[str, str] = {}
     groups: list[tuple[int, str, list[Rule]]] = []
-    for number, raw in enumerate(_read_text(path).splitlines(), 1):
+    for number, raw in enumerate(read_text(path).splitlines(), 1):
         line = raw.split("#")[0].strip()
         word, _, rest = line.partition(" ")
         try:
@@ -99,15 +100,6 @@ def parse_file(
     if "based" in head:
         places += _parse_base(path, head["based"].removeprefix("on").strip(), above)
     return head, tuple(places)
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path.name} is not text in UTF-8") from None
 
 
 def _parse_base(path: Path, base: str, above: tuple[Path, ...]) -> list[Place]:

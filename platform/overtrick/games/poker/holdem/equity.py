@@ -44,26 +44,18 @@ def boards(cards: int) -> BoardClasses:
     return BoardClasses(*np.unique(_keys(cards), return_counts=True))
 
 
-def pass_down(longer: BoardClasses, sums: Array, shorter: BoardClasses) -> Array:
+def pass_down(longer: BoardClasses, sums: Array | None, shorter: BoardClasses) -> Array:
     """Return the equity sums (n, HOLDINGS) int64 on boards with one card less.
 
     An equity sum is the total river equity of hole cards over all sequences of cards that complete
     the board, times a constant that depends on the size of the board.
 
-    longer, sums: boards and their equity sums. shorter: the boards of the result.
+    longer, sums: boards and their equity sums, None for river boards, whose equities are computed.
+    shorter: the boards of the result.
     """
     found = np.zeros((len(shorter.key), HOLDINGS), np.int64)
     _pass_down(longer.key, longer.weight, sums, shorter.key, found)
     _add_symmetric(shorter.key, found)
-    return found
-
-
-def river_sums(turns: BoardClasses) -> Array:
-    """Return the equity sums (n, HOLDINGS) int64 on turn boards; see `pass_down`."""
-    rivers = boards(5)
-    found = np.zeros((len(turns.key), HOLDINGS), np.int64)
-    _rivers_down(rivers.key, rivers.weight, turns.key, found)
-    _add_symmetric(turns.key, found)
     return found
 
 
@@ -211,25 +203,18 @@ def _add(values, weight, place, row):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _rivers_down(key, weight, less, found):  # type: ignore[no-untyped-def]
+def _pass_down(key, weight, sums, less, found):  # type: ignore[no-untyped-def]
     masks, place = np.empty(SUITS, np.int64), np.empty(SUITS, np.int64)
     board, equity = np.empty(5, np.int64), np.empty(HOLDINGS, np.int64)
     for at in range(len(key)):
-        _take_apart(key[at], masks, board)
-        river_equities(board, equity)
-        for card in board:
+        cards = board[: _take_apart(key[at], masks, board)]
+        if sums is None:
+            river_equities(board, equity)
+        else:
+            equity = sums[at]
+        for card in cards:
             row = found[_without(masks, card, place, less)]
             _add(equity, weight[at], place, row)
-
-
-@njit(cache=True)
-def _pass_down(key, weight, sums, less, found):  # type: ignore[no-untyped-def]
-    masks, place = np.empty(SUITS, np.int64), np.empty(SUITS, np.int64)
-    board = np.empty(5, np.int64)
-    for at in range(len(key)):
-        for card in board[: _take_apart(key[at], masks, board)]:
-            row = found[_without(masks, card, place, less)]
-            _add(sums[at], weight[at], place, row)
 
 
 @njit(cache=True)

@@ -105,22 +105,6 @@ def hand_indexer(ranks: int = RANKS) -> HandIndexer:
     )  # fmt: skip
 
 
-def hand_index(known: HandIndexer, cards: Array) -> Array:
-    """Return the indices (R,) of hands in their round, up to renaming of suits.
-
-    cards: (R, 2 + board) two hole cards, then 0, 3, 4 or 5 board cards.
-    """
-    return _numbers(known, np.ascontiguousarray(cards))
-
-
-def example_hands(known: HandIndexer, round: int, numbers: Array) -> Array:
-    """Return an example hand (R, 2 + board) int64 for each index in a round.
-
-    numbers: (R,) the indices. Hole cards come first, then the board.
-    """
-    return _cards_of(known, round, np.asarray(numbers, np.int64), HOLE + BOARD[round])
-
-
 @njit(cache=True)
 def add_card(sums, card, digit):  # type: ignore[no-untyped-def]
     """Add a card to a hand, in place.
@@ -202,23 +186,3 @@ def shape_of(known, round, index):  # type: ignore[no-untyped-def]
     """Return the index of the shape of the hand with this index in a round."""
     begin, end = known.rounds[round], known.rounds[round + 1]
     return begin + np.searchsorted(known.start[begin:end], index, side="right") - 1
-
-
-@njit(cache=True)
-def _numbers(known, cards):  # type: ignore[no-untyped-def]
-    found = np.empty(len(cards), np.int64)
-    sums = np.zeros(SUITS, np.int64)
-    for row in range(len(cards)):
-        sums[:] = 0
-        for column in range(cards.shape[1]):
-            add_card(sums, cards[row, column], 1 if column < HOLE else 2)
-        found[row] = index_from_sums(known, sums)
-    return found
-
-
-@njit(cache=True)
-def _cards_of(known, round, numbers, size):  # type: ignore[no-untyped-def]
-    cards = np.empty((len(numbers), size), np.int64)
-    for row, index in enumerate(numbers):
-        write_cards(known, shape_of(known, round, index), index, cards[row])
-    return cards

@@ -116,10 +116,9 @@ def _read(path: Path, boards: int) -> Array | None:
 
 def _built() -> Array:
     """Compute the array `PercentileTable.rank` (n, HOLDINGS)."""
-    lots = [equity.boards(cards) for cards in range(5)]
-    sums = equity.river_sums(lots[4])
-    ranks = [_ranks(sums, np.argsort(sums, axis=1))]
-    for cards in (3, 2, 1, 0):
+    lots = [equity.boards(cards) for cards in range(6)]
+    sums, ranks = None, []
+    for cards in (4, 3, 2, 1, 0):
         sums = equity.pass_down(lots[cards + 1], sums, lots[cards])
         if cards in SHOWN:
             ranks.append(_ranks(sums, np.argsort(sums, axis=1)))
