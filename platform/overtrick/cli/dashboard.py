@@ -48,7 +48,7 @@ def dashboard(
     command += ["--workers", "1", "--uvicorn-opts", "--log-level warning"]
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
     say(f"starting MLflow on {store} (a moment)")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or MLflow's would outlive us
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else MLflow's server outlives us
     with subprocess.Popen(command, env={**os.environ, **quiet}) as server:
         try:
             _wait_for_server(server, f"http://{host}:{port}")

@@ -44,8 +44,8 @@ class Method(Section):
     """Reference opponent, run, or folder of a model that plays without adaptation."""
 
     oracle: str | dict[str, Any] | None = None
-    """exact: the best response on the game tree; otherwise, as `job`, the job that learns a best
-    response to each opponent."""
+    """exact: the best response on the game tree. Otherwise a job, given like `job`, that learns a
+    best response to each opponent."""
 
     key: str = "exploit.opponent"
     """Dotted key of the oracle's job that names its opponent."""

@@ -54,7 +54,7 @@ Opponent = Annotated[str, AfterValidator(locate.absolute_if_path)]
 """Reference opponent by name, or a file, a run or the folder of a model. The job stores an absolute
 path."""
 
-# Sections have no use for BaseModel.register, an ABC method: a key may have that name.
+# A key may be named `register`: sections do not need BaseModel.register, an ABC method.
 warnings.filterwarnings("ignore", 'Field name "register"')
 
 
@@ -166,7 +166,7 @@ class Stop(Section):
     """Settings for the end of a training run."""
 
     iterations: Count = 100
-    """Training iterations in all."""
+    """Number of training iterations."""
 
 
 class Resources(Section):
@@ -182,7 +182,7 @@ class Resources(Section):
     """CPUs reserved for each game worker."""
 
     single_node: bool = False
-    """Place learner and workers on one machine, and wait until one is free."""
+    """Place learner and workers on one machine; wait until a machine has room."""
 
     learners: Count = 1
     """Data-parallel learners that share the work, by Ray Train."""
@@ -198,10 +198,10 @@ class Checkpoints(Section):
     """Iterations between checkpoints."""
 
     keep: Count = 2
-    """Newest checkpoints that stay on disk."""
+    """Number of newest checkpoints that stay on disk."""
 
     retries: int = Field(default=3, ge=0)
-    """Restarts of a trial that crashed."""
+    """Maximum number of restarts of a trial that crashed."""
 
 
 class Track(Section):
@@ -225,7 +225,7 @@ class Videos(Section):
     unused_keys = (UnusedKeys({"every": (None,)}, ("opponent",)),)
 
     every: Count | None = None
-    """Iterations between videos, each of the next checkpoint; none: no videos."""
+    """Iterations between videos; each shows the newest checkpoint. none: no videos."""
 
     opponent: Opponent = "random"
     """Opponent of the model in the videos."""
@@ -286,7 +286,7 @@ class Job(BaseJob):
     """Seed of all random numbers: same seed, same results."""
 
     workers: int = Field(default=0, ge=0)
-    """Ray game workers; 0 = in this process."""
+    """Ray workers that play games; 0: this process plays."""
 
     stop: Stop = Stop()
     resources: Resources = Resources()

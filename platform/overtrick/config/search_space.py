@@ -32,8 +32,8 @@ METHODS_OF = {
     "quantile_fraction": ("pbt",),
 }
 """For each option of the search, the methods that use it; all methods use other options."""
-RESAMPLE_PROBABILITY = 0.25  # of a perturbed value, as in Ray Tune
-PERTURBATION_FACTORS = (0.8, 1.2)  # of a number that is not resampled (Jaderberg 2017, 4.1.1)
+RESAMPLE_PROBABILITY = 0.25  # probability of a new draw, as in Ray Tune
+PERTURBATION_FACTORS = (0.8, 1.2)  # if there is no new draw (Jaderberg 2017, 4.1.1)
 
 
 class ParameterSpace(BaseModel):

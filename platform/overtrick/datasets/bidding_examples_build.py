@@ -32,7 +32,7 @@ from overtrick.games.bridge.system.auction_simulation import replay_auctions
 from overtrick.games.bridge.system.loader import System
 from overtrick.storage import parquet
 
-RECORDED = "recorded"  # value of a config key: the system that each board names
+RECORDED = "recorded"  # config value: use the system that each board names
 STRONG_CLUB = ("Precision", "strong_club")  # recorded names that are interpreted as precision
 RECORDED_SYSTEMS = ("natural", "precision")  # interpretations of recorded names
 BOARDS_AT_ONCE = 5000  # boards whose features are in memory at once
@@ -48,14 +48,14 @@ class ExamplesConfig(DatasetConfig):
     """Files of boards with auctions."""
 
     system_ns: str = RECORDED
-    """Bidding system of North-South, by name or as a file; recorded: the one that each board names,
-    natural if it names none."""
+    """Bidding system of North-South, by name or as a file; recorded: the system that each board
+    names, or natural if it names none."""
 
     system_ew: str = RECORDED
-    """Bidding system of East-West, with the same values."""
+    """Bidding system of East-West, given in the same way."""
 
     kind: str | None = None
-    """Use only boards of this kind: human, ..."""
+    """Use only boards of this kind, such as human."""
 
     outcomes: bool = False
     """Add IMPs against par, from boards with double-dummy tricks."""

@@ -29,11 +29,11 @@ from overtrick.games.poker.holdem.card_abstraction import ROUNDS, Abstraction, A
 from overtrick.games.poker.holdem.hand_isomorphism import hand_indexer
 from overtrick.storage import parquet
 
-ROLLOUTS = 10_000_000  # roll-outs per shard, or those of one holding if they are more
+ROLLOUTS = 10_000_000  # roll-outs per shard; more if one holding needs more
 DEALS = 1_000_000  # deals per shard
 MAX_SCALE = 100
 SHARDS_PER_PART = 16
-VERSION = 1  # to be raised when the same parameters give other numbers
+VERSION = 1  # raise it when equal parameters give different results
 REMEDY = "build it with `overtrick generate abstraction`"
 ABSTRACTION = parquet.Kind("abstraction", VERSION, REMEDY)
 PART = parquet.Kind("part of an abstraction", VERSION, REMEDY)
@@ -82,7 +82,7 @@ class AbstractionConfig(DatasetConfig):
     @model_validator(mode="after")
     def _enough_strengths_for_all_buckets(self) -> AbstractionConfig:
         for name in ROUNDS:
-            if 2 * getattr(self, name) + 1 < self.buckets:  # n roll-outs tell 2 n + 1 apart
+            if 2 * getattr(self, name) + 1 < self.buckets:  # n roll-outs have 2 n + 1 results
                 raise ValueError(
                     f"{name} needs at least {self.buckets // 2} roll-outs a holding for "
                     f"{self.buckets} buckets, not {getattr(self, name)}"

@@ -310,7 +310,7 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
                 ) from None
         else:
             cpus = int(np.ceil(max(wanted["CPU"], os.cpu_count() or 1)))
-            quiet["_system_config"] = {"task_events_report_interval_ms": 0}  # they are not shown
+            quiet["_system_config"] = {"task_events_report_interval_ms": 0}  # nobody reads them
             ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
     placement.check_fits(bundles, _machines())
 

@@ -29,7 +29,7 @@ COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#8
 
 MAX_CHANCE_CHILDREN = 2  # chance outcomes drawn at a node of a tree
 
-SMALLEST_GAP = 1e-17  # an exploitability of 0 or below has no place on a logarithmic scale
+SMALLEST_GAP = 1e-17  # drawn on a logarithmic scale for an exploitability of 0 or below
 
 MAX_INFOSETS = 40  # information sets that fit in a figure
 

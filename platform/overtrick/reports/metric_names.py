@@ -10,19 +10,19 @@ OPPONENTS = "opponents"
 """Stands for all training opponents together, in place of an opponent's name."""
 
 ITERATIONS = "solver_iterations"
-"""Iterations of the solvers of a run so far."""
+"""Metric: iterations of the solvers so far."""
 
 EVALUATIONS = "evaluations"
-"""Genomes that an evolution strategy has scored so far."""
+"""Metric: genomes that an evolution strategy has evaluated so far."""
 
 GAMES = "games"
-"""Games that a card-play learner has played so far."""
+"""Metric: games that a card-play learner has played so far."""
 
 MADE = "made/"
-"""Prefix of the share of contracts that a declarer makes against some defenders."""
+"""Prefix of a metric: share of contracts that a declarer makes against given defenders."""
 
 RECOGNISED = "recognised"
-"""Share of decisions at which a table of card play has an entry."""
+"""Metric: share of decisions for which a Q-table of card play has an entry."""
 
 
 def gap_name(policy: str, unit: str) -> str:

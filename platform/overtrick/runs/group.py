@@ -132,7 +132,7 @@ class RunGroup:
             end = mlflow_note.stopped(self.folder, child.tracker.reported)
         if end:
             html_page.update_description(child.folder, child.tracker, end)
-        patience = 0.0 if self.undelivered else 30.0  # wait only once for a server that is away
+        patience = 0.0 if self.undelivered else 30.0  # wait only once for a server without answer
         self.undelivered += child.tracker.close(status, patience)
 
 

@@ -35,8 +35,8 @@ from overtrick.storage.run_folder import STATE, RunFolder, iteration_of, read_st
 from overtrick.training.registry import JOBS, TRAINERS
 
 os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # no second copy of the metrics
-os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # verbose=0 prints all the same without this
-ENV_VARS_TO_PROPAGATE -= {n for n in ENV_VARS_TO_PROPAGATE if "AWS" in n}  # Ray's logs would tell
+os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # otherwise verbose=0 still prints
+ENV_VARS_TO_PROPAGATE -= {n for n in ENV_VARS_TO_PROPAGATE if "AWS" in n}  # keep them out of logs
 
 FAILED = "failed"  # key of a result: the error that ends the trial
 
@@ -49,7 +49,7 @@ class PlannedTrial:
     listener: Listener
     done: int = 0  # iterations that the listener has already received
     until: int | None = None  # the iteration to stop at; None: the job's last
-    start: Path | None = None  # another trial's checkpoint to start from, until it has a later one
+    start: Path | None = None  # another trial's checkpoint to start from, unless ours is later
 
     @property
     def last(self) -> int:
@@ -188,7 +188,7 @@ def train(
     jobs = [trial.job.model_dump(mode="json") for trial in waiting.values()]
     bundles = [all_bundles(job) for job in jobs]
     for each in sorted(bundles, key=lambda b: -sum(bundle["CPU"] for bundle in b)):
-        start_ray(each)  # the largest first: a private Ray gets its size
+        start_ray(each)  # the largest first: it determines the size of a local Ray
     # without a limit, trials could deadlock: each holds resources that others wait for
     limited = any(map(later_bundles, jobs))
     at_once = min(room_for(b, len(jobs)) for b in bundles) if limited else None

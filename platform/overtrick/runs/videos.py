@@ -73,7 +73,7 @@ def save_video(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
         return
     folder = RunFolder(tracker.folder).videos
     path = folder / f"iteration_{int(state['iteration']):05d}.mp4"
-    if path.exists():  # the process was killed before the tracker had it
+    if path.exists():  # an earlier process was killed before it reported the video
         tracker.artifact(path, folder.name)
         return
     folder.mkdir(exist_ok=True)
