@@ -283,7 +283,7 @@ def test_an_experiment_that_takes_no_runs_of_somebody_is_refused(monkeypatch) ->
     }
     with answering(404, pages) as uri:
         for name in ("theirs", "hidden"):
-            said = rf"no runs of 'second' in the experiment '{name}' \(Permission denied\): ask for"
+            said = rf"no runs of 'second' in '{name}' \(Permission denied\): ask for"
             with pytest.raises(UserError, match=said):
                 server_address.check(uri, experiment=name)
         server_address.check(uri, experiment="new")
@@ -292,7 +292,7 @@ def test_an_experiment_that_takes_no_runs_of_somebody_is_refused(monkeypatch) ->
         server_address.check(uri, experiment="theirs")
         pages[f"{api}/experiments/search"] = (403, "who are you?")
         with pytest.raises(
-            UserError, match=r"lets 'second' see nothing \(who are you\?\): set MLFLOW"
+            UserError, match=r"gives 'second' no access \(who are you\?\): set MLFLOW"
         ):
             server_address.check(f"{uri}/", must_exist=True)
 

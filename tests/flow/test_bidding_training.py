@@ -544,7 +544,7 @@ def test_examples_that_do_not_serve_are_one_line(folder: str, boards: Path, tmp_
         check(job_of(str(plain)))
     kind = parquet.Kind(bidding_examples.KIND.name, bidding_examples.KIND.version + 1, "")
     parquet.save(files[0], kind, kept.parameters, kept.columns)
-    with pytest.raises(UserError, match="has version 2, and we read 1: generate them again"):
+    with pytest.raises(UserError, match="has version 2, not 1: generate them again"):
         check(job_of(str(plain)))
 
 
@@ -588,9 +588,9 @@ def test_a_wrong_plan_or_job_is_one_line(folder: str, boards: Path, tmp_path: Pa
         check(job_of(folder, game="kuhn"))
     with pytest.raises(UserError, match="unknown bidding system 'naturel': did you mean 'natural'"):
         check(job_of(folder, system="naturel"))
-    with pytest.raises(UserError, match="examples of which boards"):
+    with pytest.raises(UserError, match="name a file of boards"):
         ExamplesConfig.parse([], [])
-    with pytest.raises(UserError, match="say who bids with --system-ns"):
+    with pytest.raises(UserError, match="set --system-ns and --system-ew"):
         ExamplesConfig.parse(["solved=true"], [boards])
     rows = pq.read_table(boards).slice(0, 2).to_pylist()
     rows[1]["deal"] = None

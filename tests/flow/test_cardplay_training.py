@@ -139,7 +139,7 @@ def test_stored_games_that_cannot_be_used_are_refused(tmp_path):
         minibridge_games.load(tmp_path / "g")
     columns = parquet.load(files[1], KIND)
     parquet.save(files[1], parquet.Kind(KIND.name, 2, ""), columns.parameters, columns.columns)
-    with pytest.raises(UserError, match="has version 2, and we read 1"):
+    with pytest.raises(UserError, match="has version 2, not 1"):
         minibridge_games.load(tmp_path / "g")
     with pytest.raises(UserError, match="overtrick generate minibridge --out"):
         minibridge_games.load(tmp_path / "nothing")

@@ -286,7 +286,7 @@ def test_methods_may_learn_from_other_rewards_but_not_from_another_simulator(
         return comparison_job.load(write(tmp_path, **asked, paper={}, ours="ours", variants=[]), [])
 
     assert schedule.check(loaded(reward={"win": 3.0})) > 0
-    with pytest.raises(UserError, match=r"methods.ours .*: it plays sumo .*euler.*, but the table"):
+    with pytest.raises(UserError, match=r"methods.ours .* plays sumo .*euler.*, but the table"):
         loaded(integrator="euler")
 
 
@@ -318,20 +318,20 @@ def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trai
         ({"evaluate": {"step": 2}}, "unknown key 'evaluate.step' in table.yaml: did you mean "
          "'evaluate.steps'?"),
         ({"seeds": []}, "'seeds' in table.yaml: tuple should have at least 1"),
-        ({"seeds": [0, 0]}, "seeds: one of them is given twice"),
+        ({"seeds": [0, 0]}, "seeds: a seed is given twice"),
         ({"methods": {**METHODS, "ours": {"job": "absent.yaml"}}}, "methods.ours of table.yaml: "
          "cannot read job file absent.yaml: No such file"),
         ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "set": {"meta.solvr": "ppo"}}}},
          "unknown key 'meta.solvr' in tiny.yaml, for methods.ours of table.yaml: did you mean "
          "'meta.solver'?"),
         ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "set": {"game": "leduc"}}}},
-         "methods.ours of table.yaml: it plays leduc, but the table kuhn"),
+         "methods.ours of table.yaml plays leduc, but the table plays kuhn"),
         ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "policy": "cfr"}}},
          "name exactly one of job, policy and oracle"),
         ({"methods": {**METHODS, "ours": {"policy": "cfr", "set": {"seed": 1}}}},
          "set and without change a job, and this method has none"),
         ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "without": ["meta.solver"]}}},
-         "without 'meta.solver': it does not stand in tiny.yaml, for methods.ours of table.yaml"),
+         "without 'meta.solver': there is no such key in tiny.yaml, for methods.ours of table"),
         ({"methods": {**METHODS, "CFR": {"policy": "cfrr"}}}, "methods.CFR.policy: unknown"),
         ({"methods": {**METHODS, "Oracle": {"oracle": "jobs/learn.yaml", "key": "exploit.foe"}}},
          "unknown key 'exploit.foe' in jobs/learn.yaml"),

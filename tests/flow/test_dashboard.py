@@ -90,7 +90,7 @@ def test_what_cannot_be_shown_is_refused_in_one_line(asked: Any, tmp_path: Path)
     code, said = asked()
     assert code == 2
     assert said.startswith("error: no MLflow store at sqlite:///")
-    assert said.endswith("set MLFLOW_TRACKING_URI, or train something")
+    assert said.endswith("set MLFLOW_TRACKING_URI, or train a model")
     assert asked("--uri", "http://me:secret@x")[1].startswith(
         "error: --uri: leave the password out"
     )

@@ -147,7 +147,7 @@ def test_a_match_from_the_command_line(other: str, tmp_path: Path, monkeypatch, 
         (("natural", "natural", "--game", "leduc"), "takes no --game"),
         (("natural", "natural", "--out", "m.pdf"), "a report is a .md or .csv file"),
         (("natural", "natural", "--out", "no/m.md"), "cannot write no/m.md: no is not a folder"),
-        (("random", "call", "--game", "leduc", "--show", "1"), "--show is of a match of bidding"),
+        (("random", "call", "--game", "leduc", "--show", "1"), "--show is an option for bidding"),
     ):
         code, told = ask(*words)
         assert code == 2

@@ -281,12 +281,12 @@ def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, ca
     game_records.save(tmp_path / "games.parquet", met.games)
     (tmp_path / "match.mp4").write_bytes(b"film")
     for words, said in (
-        ("match.mp4 --first 2", "--first is of games and boards, not of match.mp4"),
-        ("r --first 2", "--first is of a file, and r is a run"),
-        ("r --system natural", "--system is of a file, and r is a run"),
-        ("r --boards 2", "--boards is of games that a run's model plays: name an opponent by"),
-        ("games.parquet --seed 0", "--seed is of a run, and games.parquet is a file"),
-        ("games.parquet --system natural", "--system is of boards, and games.parquet holds games"),
+        ("match.mp4 --first 2", "--first is an option for games and boards, not for match.mp4"),
+        ("r --first 2", "--first is an option for a file, and r is a run"),
+        ("r --system natural", "--system is an option for a file, and r is a run"),
+        ("r --boards 2", "--boards is an option for games of a run's model: add --against"),
+        ("games.parquet --seed 0", "--seed is an option for a run, and games.parquet is a file"),
+        ("games.parquet --system natural", "--system is an option for boards, and games"),
         (
             "r --against call",
             "r is not done and has no model yet: `overtrick resume r` continues it",

@@ -168,7 +168,7 @@ def test_ctrl_c_ends_with_the_sheet(monkeypatch, capsys):
     ("words", "wrong"),
     [
         (["kuhn", "--seat", "3"], "--seat is 1, 2, not '3'"),
-        (["kuhn", "--system", "natural"], "--system is of the auction"),
+        (["kuhn", "--system", "natural"], "--system is an option of the auction"),
         (["kuhn", "--against", "rando"], "did you mean 'random'"),
         (["kuhnn"], "did you mean 'kuhn'"),
         (["abstract_holdem"], "can be solved, but not played"),
@@ -252,5 +252,5 @@ def test_kept_games_are_gone_through_again(tmp_path):
     wrong = game_records.Games(
         kept.game, {}, kept.players, kept.deals, [[(0, 1), (0, 1)]] * 5, kept.who, kept.payoff
     )
-    with pytest.raises(UserError, match="not by the rules of kuhn"):
+    with pytest.raises(UserError, match="breaks the rules of kuhn"):
         list(game_records.steps(wrong, 0))

@@ -303,7 +303,7 @@ def test_a_network_that_vanishes_without_a_word_is_noticed(
 
 @pytest.mark.parametrize(
     ("token", "said"),
-    [({head.TOKEN: "wrong-token"}, "does not take this token"), ({}, "asks for a token")],
+    [({head.TOKEN: "wrong-token"}, "rejects this token"), ({}, "asks for a token")],
 )
 def test_a_missing_or_wrong_token_is_told_apart(
     address: str, token: dict[str, str], said: str
@@ -331,7 +331,7 @@ def test_another_version_of_ray_on_the_head_is_refused(
     ("arguments", "said"),
     [
         (("coevolve.stepp=1",), "unknown key 'coevolve.stepp' in job.yaml: did you mean"),
-        (("--address", ""), "where is the cluster? --address http://HEAD:8265"),
+        (("--address", ""), "name the cluster by --address http://HEAD:8265"),
         (
             ("--address", "HEAD:8265"),
             "--address HEAD:8265: must be that of the cluster's dashboard",
@@ -419,7 +419,7 @@ def test_runs_are_kept_where_the_cluster_keeps_its_own_if_nobody_says_where(
     for none in ({}, {"OVERTRICK_RUNS": ""}, {"OVERTRICK_RUNS": "runs"}):
         code, said = running(ours, tmp_path, **none)
         assert code == 2
-        assert said.startswith("error: this cluster does not say where it keeps runs: name an abs")
+        assert said.startswith("error: the folder of runs on this cluster is unknown: name an abs")
         assert said.count("\n") == 1
 
 
@@ -427,7 +427,7 @@ def test_files_that_travel_want_the_folder_of_runs_named(tmp_path: Path) -> None
     (tmp_path / "deals.parquet").touch()
     job = {"deals": str(tmp_path / "deals.parquet")}
     with pytest.raises(
-        UserError, match=r"job names .*deals.parquet, which is kept with .* by --run"
+        UserError, match=r"job names .*deals.parquet, which is stored with .* by --run"
     ):
         job_package.pack(job_package.ClusterTask("train", "job", job, "", {}), tmp_path)
 

@@ -325,7 +325,7 @@ def test_a_job_keeps_the_folder_that_a_name_meant(at, tmp_path):
     plan["evaluate"]["opponents"][1] = "models:/leduc-meta/2"
     with pytest.raises(
         UserError,
-        match=r"'evaluate.opponents.1' in a test: model 'leduc-meta' at .* no version 2, but 1",
+        match=r"'evaluate.opponents.1' in a test: model 'leduc-meta' at .* no version 2; it has 1",
     ):
         job_file.parse(plan, JOBS, "a test")
 
@@ -354,8 +354,8 @@ def test_a_run_says_in_mlflow_which_registered_models_it_met(at, store, stored, 
     ("name", "why"),
     [
         ("models:/leduc-mata/1", "'leduc-mata' is registered at .*: did you mean 'leduc-meta'?"),
-        ("models:/leduc-meta/3", "model 'leduc-meta' at .* has no version 3, but 1"),
-        ("models:/bidder@champ", "model 'bidder' at .* has no alias 'champ', but champion"),
+        ("models:/leduc-meta/3", "model 'leduc-meta' at .* has no version 3; it has 1"),
+        ("models:/bidder@champ", "model 'bidder' at .* has no alias 'champ'; it has champion"),
         ("models:/bidder", "'models:/bidder' names no registered model: write models:/NAME/V"),
         ("models:/../1", "names no registered model"),
     ],
@@ -408,7 +408,7 @@ def test_our_commands_never_run_the_code_beside_a_model_but_mlflow_does(
         ("weights", "models:/.*/1 is damaged where sqlite:.* keeps it"),
         ("format", "has format 9, of overtrick .*; this version reads 1"),
         ("foreign", "is not a model of overtrick"),
-        ("gone", "cannot give .*/MLmodel: restore it, or train again"),
+        ("gone", "cannot load .*/MLmodel: restore it, or train again"),
     ],
 )
 def test_what_is_no_whole_model_of_ours_is_refused_and_not_kept(
@@ -486,8 +486,8 @@ def test_registering_what_cannot_be_is_refused(at, store, tmp_path, monkeypatch)
     with pytest.raises(UserError, match="MLflow has no model of run"):
         lifecycle.register("searching", "name", None)
     for name, alias in (("a/b", None), ("a:b", None), ("fine", "7"), ("fine", "a@b")):
-        with pytest.raises(UserError, match=r"cannot be .*: letters, digits"):
+        with pytest.raises(UserError, match=r"cannot be .*: use letters, digits"):
             lifecycle.register("searching", name, alias)
     for alias in ("latest", "V12"):  # MLflow would make the version before it refuses the alias
-        with pytest.raises(UserError, match="MLflow keeps latest"):
+        with pytest.raises(UserError, match="MLflow reserves latest"):
             lifecycle.register("searching", "fine", alias)

@@ -109,7 +109,7 @@ def test_what_is_no_file_of_ours_is_refused(tmp_path):
     path.write_text("rows of text\n" * 100)
     assert_refused(path, BOARDS, None, "is damaged")
     pq.write_table(pa.table({"a": [1, 2]}), path)
-    assert_refused(path, BOARDS, None, "not ours")
+    assert_refused(path, BOARDS, None, "data of another program")
 
 
 def test_another_kind_is_refused(kept):
@@ -118,9 +118,9 @@ def test_another_kind_is_refused(kept):
 
 def test_another_version_is_refused(kept, monkeypatch):
     newer = dataclasses.replace(BOARDS, version=4)
-    assert_refused(kept, newer, None, "has version 3, and we read 4")
+    assert_refused(kept, newer, None, "has version 3, not 4")
     monkeypatch.setattr(parquet, "FORMAT", 2)
-    assert_refused(kept, BOARDS, None, "has format 1, and we read 2")
+    assert_refused(kept, BOARDS, None, "has format 1, not 2")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_text_and_gaps_come_back(tmp_path):
     assert pa.types.is_string(table.schema.field("deal").type)
     changed = table.set_column(0, "deal", pa.array(["N:AK", "E:u", ""]))
     pq.write_table(changed, path)
-    with pytest.raises(UserError, match="its digest is another"):
+    with pytest.raises(UserError, match="its digest differs"):
         parquet.load(path, BOARDS, {})
 
 

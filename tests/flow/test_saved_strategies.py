@@ -56,7 +56,7 @@ def test_what_is_no_earlier_model_is_never_overwritten(command, no_work, tmp_pat
     assert code == 2
     assert place in told["error"]
     assert (
-        "name another place, or remove it" in told["error"] or "cannot be written" in told["error"]
+        "name another folder, or remove it" in told["error"] or "cannot be written" in told["error"]
     )
     assert {path: path.is_file() and path.read_text() for path in tmp_path.rglob("*")} == before
 
@@ -109,7 +109,7 @@ def test_a_kept_strategy_is_as_exploitable_in_openspiel(tmp_path, game, twin):
 
 def test_a_game_of_ours_goes_to_openspiel_by_the_name_of_its_twin(tmp_path):
     exact.solve_game("kuhn", "lp", 1, save=tmp_path / "kuhn")
-    with pytest.raises(UserError, match="say its name in OpenSpiel"):
+    with pytest.raises(UserError, match="name in OpenSpiel"):
         exact.openspiel_policy(tmp_path / "kuhn")
     with pytest.raises(ValueError, match="the trees differ"):
         exact.openspiel_policy(tmp_path / "kuhn", "leduc_poker")

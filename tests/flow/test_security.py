@@ -225,7 +225,7 @@ def test_mlflow_with_passwords_takes_a_run_and_nobody_writes_them_down(
     assert nobody.splitlines()[-1].endswith(SAID)
     stranger, _ = (process := train(wrong="wrong-password")).communicate(timeout=PATIENCE)
     assert process.returncode == 2
-    assert "does not take the name and password" in stranger.splitlines()[-1]
+    assert "rejects the name and password" in stranger.splitlines()[-1]
     assert not (tmp_path / "runs").exists()
 
     told, _ = (process := train("track.register=tiny")).communicate(timeout=2 * PATIENCE)
@@ -277,7 +277,7 @@ def test_who_may_only_read_an_experiment_is_refused_before_training(
     users = AuthServiceClient(guarded.uri)
     users.create_user("second", word)
     second = am("second", word)
-    with pytest.raises(UserError, match="takes no runs of 'second' in the experiment 'theirs'"):
+    with pytest.raises(UserError, match="accepts no runs of 'second' in 'theirs'"):
         server_address.check(guarded.uri, experiment="theirs")
     server_address.check(guarded.uri, experiment="mine")  # there is none yet, and they may make it
     second.create_experiment("mine")

@@ -60,15 +60,15 @@ def test_what_fits_is_not_refused(
         ([{"CPU": 1.0, "GPU": 1.0}], False, [SMALL], "asks for 1 GPU and the cluster has 0: lower"),
         ([{"CPU": 1.0, "GPU": 0.5}] * 3, False, [LARGE], "for 1.5 GPU and the cluster has 1"),
         ([{"CPU": 1.0, "GPU": 1.5}], False, [{"CPU": 4.0, "GPU": 2.0}],
-         "resources.gpus 1.5: Ray gives a process a part of one GPU, or whole ones: ask for 2"),
+         "resources.gpus 1.5: Ray gives a process a fraction of a GPU, or whole GPUs: ask for 2"),
         ([{"CPU": 5.0}], False, [SMALL, SMALL], "no node of the cluster has 5 CPU for one process"),
-        ([{"CPU": 3.0}] * 2, True, [SMALL, SMALL], "6 CPU for one process, or for all"),
+        ([{"CPU": 3.0}] * 2, True, [SMALL, SMALL], "6 CPU for one process (with single_node"),
         ([{"CPU": 6.0, "GPU": 1.0}], False, [{"CPU": 9.0}, {"CPU": 1.0, "GPU": 1.0}],
          "has 6 CPU and 1 GPU for one process"),
-        ([{"CPU": 2.0}] * 2, False, [{"CPU": 3.0}, {"CPU": 1.0}], "cannot hold at once what each"),
+        ([{"CPU": 2.0}] * 2, False, [{"CPU": 3.0}, {"CPU": 1.0}], "cannot hold all processes"),
         ([{"CPU": 4.0}] + [{"CPU": 3.0}] * 3, False, [{"CPU": 5.0}, {"CPU": 8.0}],
-         "cannot hold at once"),
-        ([{"CPU": 5.0}] * 40 + [{"CPU": 3.0}] * 90, False, [{"CPU": 8.0}] * 59, "cannot hold at o"),
+         "cannot hold all processes"),
+        ([{"CPU": 5.0}] * 40 + [{"CPU": 3.0}] * 90, False, [{"CPU": 8.0}] * 59, "cannot hold all"),
     ],
 )  # fmt: skip
 def test_what_can_never_fit_is_refused(
@@ -123,5 +123,5 @@ def test_a_cluster_that_grows_is_asked_for_what_it_may_have() -> None:
     "most", ["20", "x8CPU", "2x8", "2x8CPU,", "2 of 8CPU", "2x8CPU+", "2x-1CPU"]
 )
 def test_what_a_cluster_may_have_is_said_clearly(most: str) -> None:
-    with pytest.raises(UserError, match="must be machines by their number and what each has, such"):
+    with pytest.raises(UserError, match="must list numbers of machines and their resources, such"):
         with_autoscaler_nodes([], most)

@@ -84,16 +84,16 @@ def test_a_search_is_read_again_as_it_was_written() -> None:
     [
         ({"method": "ahsa", **STEP}, "'search.method' in job.yaml: input should be "),
         ({"trails": 3, **STEP}, "unknown option 'trails': did you mean 'trials'?"),
-        ({"method": "random", **STEP}, "'coevolve.step_size' is drawn: say how often"),
-        ({"trials": 3, **STEP}, "method grid has no use for trials"),
+        ({"method": "random", **STEP}, "'coevolve.step_size' is drawn: set search.trials"),
+        ({"trials": 3, **STEP}, "method grid does not use trials"),
         (STEP, "'coevolve.step_size' is drawn: set search.method to random, asha or pbt"),
-        ({"method": "random", "trials": 3, "grace_period": 1, **STEP}, "random has no use for "
+        ({"method": "random", "trials": 3, "grace_period": 1, **STEP}, "random does not use "
             "grace_period"),
         ({"method": "random", "trials": 3, "seed": {"grid": [1]}}, "every key is a grid, so"),
-        ({"method": "pbt", "seed": {"grid": [1]}}, "pbt moves what is drawn, and every key is"),
+        ({"method": "pbt", "seed": {"grid": [1]}}, "pbt changes randomly drawn values, but"),
         ({"method": "pbt", "trials": 1, **STEP}, "pbt needs trials to copy from"),
         ({"seed": {"gird": [1]}}, "'search.seed' in job.yaml: unknown 'gird': did you"),
-        ({"seed": {"grid": [1], "choice": [2]}}, "say how, in one way"),
+        ({"seed": {"grid": [1], "choice": [2]}}, "give exactly one of grid, choice"),
         ({"x": {"loguniform": [0, 1]}}, "[0, 1] must be [low, high] with 0 < low <= high"),
         ({"x": {"uniform": [2, 1]}}, "[2, 1] must be [low, high] with low <= high"),
         ({"x": {"uniform": [0, ".inf"]}}, "'search.x.uniform.1' in job.yaml: input should be a"),
@@ -123,7 +123,7 @@ ASHA = {"method": "asha", "trials": 3}
         ({"trainer": "meta", "game": "leduc"},
          {**ASHA, "grace_period": 3, "meta.inner_lr": {"uniform": [0, 1]}}, "must be 10 (eval"),
         ({"trainer": "tournament", "tournament": {"players": ["random", "call"]}},
-         {**ASHA, "seed": {"randint": [0, 9]}}, "tournament measures no score on its way"),
+         {**ASHA, "seed": {"randint": [0, 9]}}, "tournament measures no score during training"),
         ({}, {**ASHA, "checkpoints.every": {"randint": [1, 2]}}, "trials of a sweep share it"),
         ({}, {**ASHA, "coevolve.step_size": {"uniform": [-2, -1]}}, "'coevolve.step_size' in "
             "job.yaml with"),

@@ -125,7 +125,7 @@ def _cluster(address: str) -> Cluster:
 
     if not address:
         raise UserError(
-            "where is the cluster? --address http://HEAD:8265, or RAY_API_SERVER_ADDRESS"
+            "name the cluster by --address http://HEAD:8265 or by RAY_API_SERVER_ADDRESS"
         )
     startup.drop_generated_token()
     return Cluster(address)

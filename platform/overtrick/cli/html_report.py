@@ -47,18 +47,18 @@ def view(
     of_run = {"against": against, "boards": boards, "seed": seed}
     of_file = {"first": first, "system": system}
     if Path(what).is_file():
-        _refuse(of_run, f"is of a run, and {what} is a file")
+        _refuse(of_run, f"is an option for a run, and {what} is a file")
         if Path(what).suffix == html_page.VIDEO_SUFFIX:
-            _refuse(of_file, f"is of games and boards, not of {what}")
+            _refuse(of_file, f"is an option for games and boards, not for {what}")
         page = html_page.file_page(Path(what), first or 50, system)
     elif what.startswith(SCHEME):
         raise UserError(f"{what} is a model without a run: name a run, or a file")
     else:
         folder = lifecycle.find(what)
-        _refuse(of_file, f"is of a file, and {what} is a run")
+        _refuse(of_file, f"is an option for a file, and {what} is a run")
         games = None
         if against is None:
-            _refuse(of_run, "is of games that a run's model plays: name an opponent by --against")
+            _refuse(of_run, "is an option for games of a run's model: add --against OPPONENT")
         else:
             check_players([against], [])
             model = str(lifecycle.find_model(str(folder)))

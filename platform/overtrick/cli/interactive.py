@@ -54,7 +54,7 @@ def play(
     asked = apply_overrides({}, options or [])
     signs = not letters and (console.encoding or "").lower().startswith("utf")
     if system is not None and game != Auction.name:
-        raise UserError(f"--system is of the auction, not of {game}")
+        raise UserError(f"--system is an option of the auction, not of {game}")
     if keep is not None:
         game_records.check(keep)
     with console.status(f"preparing {game}"):
@@ -83,7 +83,7 @@ def play(
     summary = sheet.summary()
     _print_summary(summary)
     if keep is not None and sheet.games:
-        say(f"kept in {keep}: `overtrick view {keep}`")
+        say(f"saved in {keep}: `overtrick view {keep}`")
     print_result(as_json, **summary)
 
 

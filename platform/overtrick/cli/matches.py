@@ -92,7 +92,7 @@ def _play(
     for name, asked in (("--out", out), ("--show", show), ("--workers", workers)):
         if asked:
             raise UserError(
-                f"{name} is of a match of bidding systems, and neither {a} nor {b} is one"
+                f"{name} is an option for bidding systems, and neither {a} nor {b} is one"
             )
     return _match_players(a, b, options or [], game, boards, seed, video, save), True
 

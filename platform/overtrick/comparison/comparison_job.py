@@ -108,14 +108,14 @@ class ComparisonJob(BaseJob):
     @model_validator(mode="after")
     def _names_exist(self) -> ComparisonJob:
         if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError("seeds: one of them is given twice")
+            raise ValueError("seeds: a seed is given twice")
         for key, names, known in self._references():
             for name in names:
                 if name not in known:
                     near = nearest(name, known)
                     raise ValueError(f"unknown name '{name}' in {key}: did you mean '{near}'?")
         if sum(method.oracle is not None for method in self.methods.values()) > 1:
-            raise ValueError("methods: there can be one oracle only")
+            raise ValueError("methods: only one of them can be an oracle")
         return self
 
     def _references(self) -> Iterable[tuple[str, Iterable[str], Iterable[str]]]:
@@ -171,7 +171,7 @@ def _with_job(method: Method, folder: Path, source: str, table: ComparisonJob) -
     job = job_file.parse(content, JOBS, where)
     if _evaluation_game(job.game) != _evaluation_game(table.game):
         raise UserError(
-            f"{source}: it plays {_describe(job.game)}, but the table {_describe(table.game)}"
+            f"{source} plays {_describe(job.game)}, but the table plays {_describe(table.game)}"
         )
     complete = job.model_dump(mode="json") | {"search": {}}
     return method.model_copy(
@@ -186,7 +186,7 @@ def _leave_out(content: dict[str, Any], key: str, source: str) -> None:
     for parent in parents:
         place = place.get(parent) if isinstance(place, dict) else None
     if not isinstance(place, dict) or leaf not in place:
-        raise UserError(f"without '{key}': it does not stand in {source}")
+        raise UserError(f"without '{key}': there is no such key in {source}")
     del place[leaf]
 
 

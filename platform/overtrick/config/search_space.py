@@ -51,8 +51,8 @@ class ParameterSpace(BaseModel):
     @classmethod
     def _exactly_one_known_way(cls, value: Any) -> Any:
         if not isinstance(value, Mapping) or len(value) != 1:
-            raise ValueError("say how, in one way: {grid: [...]} or one of choice, uniform, "
-                             "loguniform, randint")  # fmt: skip
+            raise ValueError("give exactly one of grid, choice, uniform, loguniform and "
+                             "randint, such as {grid: [...]}")  # fmt: skip
         if (way := str(next(iter(value)))) not in cls.model_fields:
             raise ValueError(f"unknown '{way}': did you mean '{nearest(way, cls.model_fields)}'?")
         return value
@@ -138,8 +138,8 @@ class Search(BaseModel):
         for key, space in value.items() if isinstance(value, Mapping) else ():
             if key not in cls.model_fields and not isinstance(space, Mapping):
                 near = nearest(str(key), cls.model_fields)
-                raise ValueError(f"unknown option '{key}': did you mean '{near}'? Of a key of the "
-                                 f"job say what to try, as {key}: {{grid: [...]}}")  # fmt: skip
+                raise ValueError(f"unknown option '{key}': did you mean '{near}'? To search a "
+                                 f"key of the job, write {key}: {{grid: [...]}}")  # fmt: skip
         return value
 
     @model_validator(mode="after")
@@ -149,16 +149,16 @@ class Search(BaseModel):
             if name in self.model_fields_set and self.method not in methods
         ]  # fmt: skip
         if unused:
-            raise ValueError(f"method {self.method} has no use for {', '.join(unused)}")
+            raise ValueError(f"method {self.method} does not use {', '.join(unused)}")
         if self.method == "grid" and self.drawn_keys:
             raise ValueError(f"'{self.drawn_keys[0]}' is drawn: set search.method to random, asha "
                              "or pbt")  # fmt: skip
         if self.drawn_keys and self.trials is None:
-            raise ValueError(f"'{self.drawn_keys[0]}' is drawn: say how often with search.trials")
+            raise ValueError(f"'{self.drawn_keys[0]}' is drawn: set search.trials to a number")
         if self.trials is not None and not self.drawn_keys:
-            raise ValueError("every key is a grid, so trials has no use")
+            raise ValueError("every key is a grid, so search.trials has no effect")
         if self.method == "pbt" and self.spaces and not self.drawn_keys:
-            raise ValueError("pbt moves what is drawn, and every key is a grid")
+            raise ValueError("pbt changes randomly drawn values, but every key is a grid")
         if self.method == "pbt" and self.trials == 1:
             raise ValueError("pbt needs trials to copy from: set search.trials to 2 or more")
         return self

@@ -70,9 +70,9 @@ class ExamplesConfig(DatasetConfig):
     @model_validator(mode="after")
     def _solved_deals_need_bidders(self) -> ExamplesConfig:
         if self.solved and RECORDED in (self.system_ns, self.system_ew):
-            raise ValueError("solved deals have no auction: say who bids with --system-ns, -ew")
+            raise ValueError("solved deals have no auction: set --system-ns and --system-ew")
         if self.solved and self.kind is not None:
-            raise ValueError("solved deals are of no kind: leave kind out")
+            raise ValueError("solved deals have no kind: leave kind out")
         return self
 
     @classmethod
@@ -82,7 +82,7 @@ class ExamplesConfig(DatasetConfig):
         Raises UserError, also if a bidding system or model cannot be loaded.
         """
         if not files:
-            raise UserError("examples of which boards? Name a file with --file")
+            raise UserError("name a file of boards with --file")
         values = field_overrides(cls, overrides, cls.subject)
         if "files" in values:
             raise UserError("files are named with --file, not with files=")
@@ -125,7 +125,7 @@ class ExamplesConfig(DatasetConfig):
             os.replace(folder, out)
         heads = [parquet.head(file, KIND, made_with) for file in sorted(out.glob("*/*.parquet"))]
         if not heads:
-            raise UserError(f"{out} is there and holds no examples: name another place with --out")
+            raise UserError(f"{out} exists without examples: name another folder with --out")
         return {"rows": sum(head.rows for head in heads), "left_out": problems}
 
 

@@ -61,7 +61,7 @@ class MinibridgeConfig(DatasetConfig):
         """Generate the games in the folder `out`, or check that they exist. Raises UserError."""
         if out.exists():
             if not any(out.glob(FILES)):
-                raise UserError(f"{out} is there and holds no games: name another place with --out")
+                raise UserError(f"{out} exists and has no games: name another folder with --out")
             return {"rows": len(load(out, self).deals)}  # refuses the games of another config
         made_with = self.model_dump()
         shards = [(k, count) for k, (count,) in enumerate(chunks(self.games, GAMES_PER_SHARD))]

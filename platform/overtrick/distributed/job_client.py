@@ -222,7 +222,7 @@ class Cluster:
             yield
         except AuthenticationError:
             given = os.environ.get("RAY_AUTH_TOKEN")
-            what = "does not take this token" if given else "asks for a token"
+            what = "rejects this token" if given else "asks for a token"
             raise UserError(
                 f"the cluster at {self.address} {what}: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN "
                 "as they were when its head was started"

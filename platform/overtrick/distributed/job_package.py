@@ -15,7 +15,7 @@ from overtrick.core import UserError
 
 MAX_SIZE = 100 * 2**20  # bytes of files sent with a job; Ray takes 500 MiB in all
 NO_RUNS_FOLDER = (
-    "error: this cluster does not say where it keeps runs: name an absolute path that outlives the "
+    "error: the folder of runs on this cluster is unknown: name an absolute path that outlives the "
     "job, by --runs, or as OVERTRICK_RUNS where its head is started"
 )
 CHECK_RUNS_FOLDER = (
@@ -50,14 +50,14 @@ def pack(task: ClusterTask, folder: Path) -> str:
     if size > MAX_SIZE:
         largest = max(files, key=_size)
         raise UserError(
-            f"the files that {task.name} names are {size / 2**20:.0f} MiB, {largest} the largest: "
-            f"{MAX_SIZE >> 20} MiB travel with a job; put them where the cluster sees them, name "
-            "them as there, and submit with --files-there"
+            f"{task.name} names {size / 2**20:.0f} MiB of files, the largest is {largest}: only "
+            f"{MAX_SIZE >> 20} MiB are sent with a job; copy them to the cluster, name their paths "
+            "there, and submit with --files-there"
         )
     if files and not task.runs:
         raise UserError(
-            f"{task.name} names {files[0]}, which is kept with the runs: name their folder on the "
-            "cluster by --runs"
+            f"{task.name} names {files[0]}, which is stored with the runs: name the folder of "
+            "runs on the cluster by --runs"
         )
     there = {}
     for path in files:

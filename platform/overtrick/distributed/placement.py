@@ -68,7 +68,7 @@ def with_autoscaler_nodes(machines: Bundles, most: str) -> list[Mapping[str, flo
         parts = [re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z_]\w*)", part) for part in held.split("+")]
         if not (count.isdecimal() and all(parts)):
             raise UserError(
-                f"{MACHINES}={most}: must be machines by their number and what each has, such as "
+                f"{MACHINES}={most}: must list numbers of machines and their resources, such as "
                 "20x16CPU,4x8CPU+1GPU"
             )
         left += [{part[2]: float(part[1]) for part in parts if part}] * int(count)
@@ -90,25 +90,25 @@ def check_fits(bundles: Bundles, machines: Bundles) -> None:
         if amount > have.get(kind, 0):
             raise UserError(
                 f"the job asks for {amount:g} {kind} and the cluster has {have.get(kind, 0):g}: "
-                f"lower 'workers' or 'resources'; of a cluster that grows, set {MACHINES}"
+                f"lower 'workers' or 'resources'; for a cluster that grows, set {MACHINES}"
             )
     for bundle in bundles:
         gpus = bundle.get("GPU", 0)
         if gpus > 1 and gpus % 1:  # Ray would fail only when the process starts
             raise UserError(
-                f"resources.gpus {gpus:g}: Ray gives a process a part of one GPU, or whole ones: "
+                f"resources.gpus {gpus:g}: Ray gives a process a fraction of a GPU, or whole GPUs: "
                 f"ask for {math.ceil(gpus)}"
             )
         if not any(all(each.get(k, 0) >= n for k, n in bundle.items()) for each in machines):
             asked = " and ".join(f"{amount:g} {kind}" for kind, amount in bundle.items())
             raise UserError(
-                f"no node of the cluster has {asked} for one process, or for all that are to be "
-                "together: lower 'resources'"
+                f"no node of the cluster has {asked} for one process (with single_node: "
+                "for the whole job): lower 'resources'"
             )
     if _fits(bundles, machines) is False:
         raise UserError(
-            "the nodes of the cluster cannot hold at once what each process of the job keeps, "
-            "though all of them together have as much: lower 'workers' or 'resources'"
+            "the nodes of the cluster cannot hold all processes of the job at once, although their "
+            "total resources are enough: lower 'workers' or 'resources'"
         )
 
 

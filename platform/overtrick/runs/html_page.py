@@ -61,7 +61,7 @@ def file_page(path: Path, first: int, system: str | None = None) -> str:
             both = f"{no_games}; nor are they boards: {no_boards}"
             raise UserError(both if path.suffix == ".parquet" else str(no_boards)) from None
     if system is not None:
-        raise UserError(f"--system is of boards, and {path} holds games of {games.game}")
+        raise UserError(f"--system is an option for boards, and {path} has games of {games.game}")
     lead = f"{len(games.moves)} games of {games.game}: {', '.join(games.players)}"
     return elements.page(path.name, lead, [_games_section(games.first(first))])
 
@@ -80,7 +80,7 @@ def _boards_page(path: Path, first: int, system: str | None) -> str:
     lead = f"{len(found.boards)} boards, the first {len(boards)} of them here"
     problems = [elements.text("\n".join(found.problems))] if found.problems else []
     return elements.page(
-        path.name, lead, [PageSection("Boards", boards), PageSection("Not sound", problems)]
+        path.name, lead, [PageSection("Boards", boards), PageSection("Invalid boards", problems)]
     )
 
 
@@ -107,7 +107,7 @@ def run_page(run: RunFolder, games: Games | None = None) -> str:
 def _result(run: RunFolder, game: Any) -> list[str]:
     """Return the final table of a run as HTML, or a note that the run is not finished."""
     if not run.table.exists():
-        return ["<p>This run is not done.</p>"]
+        return ["<p>This run is not finished.</p>"]
     rows = json.loads(run.table.read_text())
     table = tables.evaluation(rows, registry.evaluation_game(game).unit)
     return [f'<p class="pale">{table.title}</p>{elements.table(*tables.cells(table))}']

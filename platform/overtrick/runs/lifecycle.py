@@ -232,7 +232,7 @@ def register(name: str, model: str, alias: str | None) -> int:
     if run.run_id is None:
         raise UserError(
             f"MLflow at {job.track.uri} does not know {run.name}: "
-            f"`overtrick train --resume {run.name}` tells it"
+            f"`overtrick train --resume {run.name}` sends it"
         )
     with mlflow_tracker.command_client(job.track.uri) as client:
         return model_versions.register(client, run.run_id, model, alias)

@@ -84,7 +84,7 @@ def check(path: Path) -> None:
     """Raise UserError unless games can be written to this path (a .parquet file)."""
     if path.suffix != ".parquet" or not path.absolute().parent.is_dir():
         raise UserError(
-            f"cannot keep games in {path}: name a .parquet file of a folder that exists"
+            f"cannot save games to {path}: name a .parquet file in a folder that exists"
         )
 
 
@@ -129,7 +129,7 @@ def steps(games: Games, game: int) -> Iterator[Step]:
         now, left = left[: len(observations)], left[len(observations) :]
         seats, actions = zip(*now, strict=True) if now else ((), ())
         if list(seats) != observations.seat.tolist():
-            raise UserError(f"game {game + 1} is not by the rules of {games.game}: {KIND.remedy}")
+            raise UserError(f"game {game + 1} breaks the rules of {games.game}: {KIND.remedy}")
         for move, observation in zip(now, observations.observation, strict=True):
             yield Step(move, observation)
         try:

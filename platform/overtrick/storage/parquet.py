@@ -101,7 +101,7 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
     except (KeyError, TypeError, ValueError, AttributeError):  # malformed metadata
         intact = False
     if not intact:
-        raise UserError(f"{path} is damaged (its digest is another): {kind.remedy}")
+        raise UserError(f"{path} is damaged (its digest differs): {kind.remedy}")
     if parameters is not None:
         _check_parameters(path, kind, about["parameters"], json.loads(json.dumps(dict(parameters))))
     return StoredTable(about["parameters"], columns)
@@ -136,13 +136,11 @@ def _open(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]]:
         raise _damaged(path, kind, error) from None
     if not isinstance(about, dict) or about.get("kind") != kind.name:
         known = isinstance(about, dict) and "kind" in about
-        held = f"'{about['kind']}'" if known else "something that is not ours"
+        held = f"'{about['kind']}'" if known else "data of another program"
         raise UserError(f"{path} holds {held}, not '{kind.name}': {kind.remedy}")
     for name, ours in (("format", FORMAT), ("version", kind.version)):
         if about.get(name) != ours:
-            raise UserError(
-                f"{path} has {name} {about.get(name)}, and we read {ours}: {kind.remedy}"
-            )
+            raise UserError(f"{path} has {name} {about.get(name)}, not {ours}: {kind.remedy}")
     return file, about
 
 

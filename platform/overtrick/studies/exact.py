@@ -89,7 +89,7 @@ def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> 
     if isinstance(game, Redealable) and not isinstance(game, Enumerable):
         return lower_bound(game, against, asked)
     if asked:
-        raise UserError(f"{name} is answered exactly, without samples: leave out --{min(asked)}")
+        raise UserError(f"the value of {name} is exact, without samples: leave out --{min(asked)}")
     tree = build(game)
     opponent = make_opponent(resolve_opponent(against, game), game, tree)
     sigma = best_response.sigma_of(tree, [opponent] * tree.seats)
@@ -122,7 +122,7 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
     if isinstance(game, InformationStateStrings):
         strings = game.information_state_strings
     elif twin is None:
-        raise UserError(f"{folder} plays {game.name}, a game of ours: say its name in OpenSpiel")
+        raise UserError(f"{folder} plays {game.name}: give this game's name in OpenSpiel as `twin`")
     else:
         theirs = openspiel_tree.OpenSpiel(twin)
         nodes = build(theirs)
@@ -132,8 +132,8 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
             )
         except ValueError as error:
             raise UserError(
-                f"{game.name} is not OpenSpiel's {twin} ({error}): where suits are folded, theirs "
-                "needs suit_isomorphism=true"
+                f"{game.name} is not OpenSpiel's {twin} ({error}): for a game with merged "
+                "suits add suit_isomorphism=true"
             ) from None
     return openspiel_tree.tabular_policy(strings, tree.legal, sigma)
 

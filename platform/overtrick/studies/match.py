@@ -57,7 +57,7 @@ def play_match(
     made, _ = two_seat_game(choice)
     registry.check_zero_sum(made)
     if record and made.actions is None:
-        raise UserError(f"{made.name} moves by real vectors, which are not kept: ask for a --video")
+        raise UserError(f"{made.name} has real-vector actions, which cannot be saved: use --video")
     recorder = Recorder(made) if record else None
     write_video = None if video is None else registry.video_writer(made, video)
     players = (load_player(a, choice), load_player(b, choice))

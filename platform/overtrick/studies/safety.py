@@ -70,9 +70,7 @@ def _jobs_by_bound(
     plain = apply_overrides(card, overrides)
     job = job_file.parse(plain, JOBS, source)
     if job.evaluation is None:
-        raise UserError(
-            f"{source}: a model of {job.trainer} does not adapt to opponents: name one of meta"
-        )
+        raise UserError(f"{source}: a model of {job.trainer} does not adapt: name a model of meta")
     game, tree = game_with_tree(job.game)
     sequence_form.check_two_player_zero_sum(tree, "a bound on exploitability")
     evaluation = dict(plain.get("evaluate", {}))

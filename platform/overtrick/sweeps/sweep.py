@@ -81,7 +81,7 @@ def _check_comparable(job: Job, source: str) -> None:
         )
     if search.metric is None and TRAINERS[job.trainer].progress_score is None:
         raise UserError(
-            f"{method}: {job.trainer} measures no score on its way: name a search.metric"
+            f"{method}: {job.trainer} measures no score during training: name a search.metric"
         )
     name, first = (
         ("grace_period", _grace_period(job))

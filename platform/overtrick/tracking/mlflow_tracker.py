@@ -262,7 +262,7 @@ def fetch(uri: str, file: str, folder: Path) -> Path:
     try:
         return Path(artifacts.download_artifacts(file, dst_path=str(folder), tracking_uri=uri))
     except (MlflowException, OSError):
-        raise UserError(f"MLflow at {uri} cannot give {file}: restore it, or train again") from None
+        raise UserError(f"MLflow at {uri} cannot load {file}: restore it, or train again") from None
 
 
 def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:

@@ -43,11 +43,11 @@ def parse(text: str) -> ModelReference:
 def check_names(name: str, alias: str | None) -> None:
     """Raise UserError for a model name or an alias that MLflow or `parse` does not accept."""
     if not re.fullmatch(NAME, name):
-        raise UserError(f"a model cannot be called '{name}': letters, digits, spaces, . - and _ do")
+        raise UserError(f"a model cannot be called '{name}': use letters, digits, spaces, . - _")
     if alias is not None and not re.fullmatch(ALIAS, alias):
-        raise UserError(f"an alias cannot be '{alias}': letters, digits, - and _ do")
+        raise UserError(f"an alias cannot be '{alias}': use letters, digits, - and _")
     if alias is not None and re.fullmatch(RESERVED, alias):
-        raise UserError(f"an alias cannot be '{alias}': MLflow keeps latest, and v with a number")
+        raise UserError(f"an alias cannot be '{alias}': MLflow reserves latest and v with a number")
 
 
 def find(client: Any, reference: ModelReference, uri: str) -> Any:
@@ -61,17 +61,17 @@ def find(client: Any, reference: ModelReference, uri: str) -> Any:
     except Exception as error:
         _raise_unless(error, MISSING)
         known = sorted(each.name for each in client.search_registered_models())
-        hint = f"did you mean '{nearest(name, known)}'?" if known else "`overtrick register` does"
+        hint = f"did you mean '{nearest(name, known)}'?" if known else "use `overtrick register`"
         raise UserError(f"no model '{name}' is registered at {uri}: {hint}") from None
     if alias is not None:
         if alias not in model.aliases:
             others = ", ".join(sorted(model.aliases)) or "none"
-            raise UserError(f"model '{name}' at {uri} has no alias '{alias}', but {others}")
+            raise UserError(f"model '{name}' at {uri} has no alias '{alias}'; it has {others}")
         version = model.aliases[alias]
     versions = {str(v.version): v for v in client.search_model_versions(f"name='{name}'")}
     if str(version) not in versions:
         others = ", ".join(sorted(versions, key=int)) or "none"
-        raise UserError(f"model '{name}' at {uri} has no version {version}, but {others}")
+        raise UserError(f"model '{name}' at {uri} has no version {version}; it has {others}")
     return versions[str(version)]
 
 

@@ -99,7 +99,7 @@ def check(uri: str, must_exist: bool = False, experiment: str = "") -> None:
     if file is None:
         _check_server(uri, must_exist, experiment)
     elif must_exist and not file.exists():
-        raise UserError(f"no MLflow store at {uri}: set MLFLOW_TRACKING_URI, or train something")
+        raise UserError(f"no MLflow store at {uri}: set MLFLOW_TRACKING_URI, or train a model")
     else:
         _check_sqlite(uri, file)
 
@@ -162,16 +162,14 @@ def _check_rights(uri: str, experiment: str) -> None:
     except urllib.error.HTTPError as error:
         both = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         if error.code == http.HTTPStatus.UNAUTHORIZED:
-            problem = "does not take the name and password in" if name else "wants a password: set"
+            problem = "rejects the name and password in" if name else "requires a password: set"
             raise UserError(f"MLflow at {uri} {problem} {both}") from None
         if error.code == http.HTTPStatus.FORBIDDEN:
             why = " ".join(error.read(200).decode(errors="replace").split())
-            problem = f"lets '{name}' see nothing ({why}): set {both}"
+            problem = f"gives '{name}' no access ({why}): set {both}"
             if experiment:
-                problem = (
-                    f"takes no runs of '{name}' in the experiment '{experiment}' ({why}): ask for "
-                )
-                problem += "EDIT on it, or set track.experiment to one of your own"
+                problem = f"accepts no runs of '{name}' in '{experiment}' ({why}): ask for "
+                problem += "EDIT on this experiment, or set track.experiment to one of your own"
             raise UserError(f"MLflow at {uri} {problem}") from None
     except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException):
         return  # only the health check answers yet; events wait on disk
