@@ -20,9 +20,10 @@ from overtrick.solvers.extensive.best_response import check_strategy, edge_proba
 from overtrick.solvers.extensive.tree import Tree
 
 EXPLORATION = 0.5
-"""UCB1's exploration constant as a multiple of the range of the seat's payoffs. The paper has
-sqrt(2) (Auer, Cesa-Bianchi and Fischer 2002). In Leduc against uniform play, 0.5 halves the gap to
-the best response at 10,000 and 100,000 simulations.
+"""UCB1's exploration constant, as a multiple of the range of the seat's payoffs.
+
+The paper has sqrt(2) (Auer, Cesa-Bianchi and Fischer 2002). In Leduc against uniform play, 0.5
+halves the distance to the best-response value at 10,000 and 100,000 simulations.
 """
 
 

@@ -45,8 +45,9 @@ class Opponents(GeneticOperators, RandomMembers):
     )
 
     kind: Literal["evolving", "random", "selfplay"] = "evolving"
-    """evolving: scored against the meta-model, selected, crossed and mutated. random: new members
-    at each renewal. selfplay: the meta-models of the latest renewals.
+    """Kind of population. evolving: members are scored against the meta-model, selected, crossed
+    and mutated. random: all members are new at each renewal. selfplay: the meta-models of the
+    latest renewals.
     """
 
     size: Count = 10

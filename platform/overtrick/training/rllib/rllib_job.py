@@ -59,8 +59,8 @@ class RllibReplayConfig(Section):
     """Settings of algorithms with a replay buffer."""
 
     gradient_steps: Count = 32
-    """Approximate number of gradient steps per iteration. For DQN it is exact if games are as long
-    on average as those of random play.
+    """Approximate number of gradient steps per iteration. For DQN the estimate assumes that games
+    are on average as long as in random play.
     """
 
     batch_size: BatchSize = 256
