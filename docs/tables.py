@@ -1,6 +1,7 @@
-"""What the pages have from the code, so that it cannot differ from it: a hook of MkDocs.
+"""Hook of MkDocs: fill in the tables and passages of pages that come from the code.
 
-A line `<!-- table: NAME WORDS -->` of a page becomes what the function NAME below says.
+A line `<!-- table: NAME WORDS -->` of a page is replaced by the result of the function NAME below,
+called with WORDS.
 """
 
 from __future__ import annotations
@@ -34,40 +35,40 @@ ELSEWHERE = {
     "cluster/README.md": "cluster.md",
     "jobs": "jobs.md",
 }
-"""Files that stand outside docs/, and the pages that show them."""
+"""Pages that show files from outside docs/, by file."""
 
 POKER = {each.name: each for each in vars(poker).values() if isinstance(each, PokerRules)}
 
 OBSERVATION = ("Observation fields", "Facts")
-"""First words of the sentence about the observation in the docstring of a game."""
+"""First words of the paragraph about the observation in the docstring of a game."""
 
-MANY = 20  # names of a list from which those that begin alike share a row
+MANY = 20  # above this number of names, names with the same beginning share a row
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """A page before MkDocs renders it."""
+    """Fill in a page before MkDocs renders it."""
     return filled(markdown)
 
 
 def filled(markdown: str) -> str:
-    """A page with every marker replaced. Raises KeyError for a marker that nobody knows."""
+    """Return a page with every marker replaced. Raises KeyError for an unknown marker."""
     return MARKER.sub(lambda found: TABLES[found[1]](found[2]), markdown)
 
 
 def rows(head: Sequence[str], body: Iterable[Sequence[Any]]) -> str:
-    """A table of Markdown."""
+    """Format a table as Markdown."""
     lines = [head, ["---"] * len(head), *body]
-    told = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in told)
+    cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def about(name: str) -> str:
-    """A game in one line: what can be asked of it."""
+    """Describe a game in one row: seats, actions, information sets, inputs, unit, opponents."""
     game = registry.make(name)
     acts = f"{len(game.action_names)} numbers" if game.actions is None else game.actions
     sets = game.infosets or "too many to number"
     return rows(
-        ("name", "seats", "actions", "information sets", "features", "payoff in", "opponents"),
+        ("name", "seats", "actions", "information sets", "inputs", "payoff in", "opponents"),
         [(f"`{name}`", game.seats, acts, sets, input_size(game), f"{game.unit}s",
           ", ".join(f"`{each}`" for each in opponent_names(game)))],
     )  # fmt: skip
@@ -77,7 +78,7 @@ def facts(name: str) -> str:
     """List a game's observation fields by index, and the paragraph on them of its class."""
     game = registry.make(name)
     listed = rows(
-        ("index", "fact"), _together(game.observation_fields, lambda fact: fact.split("_")[0])
+        ("index", "field"), _together(game.observation_fields, lambda field: field.split("_")[0])
     )
     return f"{listed}\n\n{_paragraphs(type(game), _of_observation)}"
 
@@ -87,17 +88,17 @@ def _of_observation(paragraph: str) -> bool:
 
 
 def actions(name: str) -> str:
-    """What a seat may do, index by index; in poker also what each action stands for."""
+    """List the actions of a game by index; in poker also the moves that each stands for."""
     game = registry.make(name)
     if name not in POKER:
         return rows(("index", "action"), _together(game.action_names, lambda action: action[0]))
     stands = enumerate(POKER[name].actions)
-    told = ((k, f"`{action}`", " or ".join(verbs)) for k, (action, verbs) in stands)
-    return rows(("index", "action", "means, whichever is possible"), told)
+    body = ((k, f"`{action}`", " or ".join(verbs)) for k, (action, verbs) in stands)
+    return rows(("index", "action", "the legal one of"), body)
 
 
 def rules(names: str) -> str:
-    """The rules of poker games side by side, with what games/poker/rules.py says of each."""
+    """Compare the rules of poker games, with the comment on each field of PokerRules."""
     known = [POKER[name] for name in names.split()]
     meanings = dict(
         re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(PokerRules), re.MULTILINE)
@@ -111,14 +112,14 @@ def rules(names: str) -> str:
 
 
 def matrix(name: str) -> str:
-    """What the row player of a normal-form game wins."""
+    """Return the payoff matrix of the row player of a normal-form game."""
     game = registry.make(name)
     body = zip(game.action_names, game.payoff.tolist(), strict=True)
     return rows(("", *game.action_names), [(action, *won) for action, won in body])
 
 
 def rewards(_: str) -> str:
-    """The terms of sumo's rewards by name, in points."""
+    """List the terms of sumo's rewards by name, in points."""
     from overtrick.games.sumo.game import REWARDS, RewardWeights  # here, for MuJoCo takes a moment
 
     terms = re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(RewardWeights), re.MULTILINE)
@@ -130,30 +131,34 @@ def rewards(_: str) -> str:
 
 
 def plans(_: str) -> str:
-    """The variants of regret minimisation."""
+    """List the variants of CFR with their parameters."""
     body = [(f"`{name}`", *map(_plain, astuple(plan))) for name, plan in cfr.VARIANTS.items()]
     return rows(("plan", "a", "b", "c", "alternating"), body)
 
 
 def options(name: str) -> str:
-    """What a game can be made with, and what its class says of that."""
+    """List the options of a game, and the paragraph on them of its class."""
     kind = type(registry.make(name))
     asked = inspect.signature(kind).parameters.values()
     known = [each for each in asked if each.default is not each.empty]
     if not known:
-        return "It has no options."
+        return "There are no options."
     listed = rows(
         ("option", "kind", "default"),
         [(f"`{each.name}`", each.annotation, f"`{_plain(each.default)}`") for each in known],
     )
     named = re.compile("|".join(rf"\b{each.name}\b" for each in known))
-    told = _paragraphs(kind, lambda text: named.search(text) and not text.startswith(OBSERVATION))
-    return f"{listed}\n\n{told}"
+    meaning = _paragraphs(
+        kind, lambda text: named.search(text) and not text.startswith(OBSERVATION)
+    )
+    return f"{listed}\n\n{meaning}"
 
 
 def said(words: str) -> str:
-    """What a docstring says; after a colon, how the paragraph begins, of which what is indented
-    below is a part."""
+    """Quote a docstring, or one paragraph of it with the indented paragraphs below.
+
+    words: the dotted name of an object, perhaps a colon and the first words of the paragraph.
+    """
     name, _, start = words.partition(": ")
     parts = (inspect.getdoc(resolve_name(name)) or "").split("\n\n")
     if start:
@@ -164,8 +169,10 @@ def said(words: str) -> str:
 
 
 def speed(words: str) -> str:
-    """The rows of the table of speed in results.md that have some of these words, parted by
-    semicolons, and what is said of the same thing below each."""
+    """Quote the rows of the table of speed in results.md that contain one of some phrases.
+
+    words: the phrases, separated by semicolons. Rows that begin with "the same" follow their row.
+    """
     section = (ROOT / "docs" / "results.md").read_text().partition("\n## Speed\n")[2]
     head, *table = [line for line in section.splitlines() if line.startswith("| ")]
     found: list[str] = []
@@ -183,7 +190,7 @@ def speed(words: str) -> str:
 
 
 def keys(trainer: str) -> str:
-    """The keys of a trainer's job file that are not as all have them; of no trainer, those."""
+    """List the keys of one trainer only; without a name, those of every trainer."""
     common = list(job_file.keys(job_file.Job))
     asked = job_file.keys(JOBS[trainer]) if trainer else common
     own = [row for row in asked if not trainer or (row not in common and row[0] != "trainer")]
@@ -192,30 +199,30 @@ def keys(trainer: str) -> str:
 
 
 def jobs(trainer: str) -> str:
-    """The job files of a trainer, or all of them, and what each says to expect."""
+    """List the job files of a trainer, or all of them, with their first comments."""
     found = []
     for path in sorted((ROOT / "jobs").glob("*.yaml")):
         text = path.read_text()
         if trainer in ("", yaml.safe_load(text)["trainer"]):
             comment = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
             found.append((f"`jobs/{path.name}`", " ".join(line[1:].strip() for line in comment)))
-    return rows(("job", "what it is, and what to expect"), found)
+    return rows(("job", "content and expected result"), found)
 
 
 def page(path: str) -> str:
-    """A file that stands elsewhere, its links made to lead to these pages."""
+    """Return a file from outside docs/, with its links changed to these pages."""
 
-    def leads(found: re.Match[str]) -> str:
+    def linked(found: re.Match[str]) -> str:
         target = os.path.normpath(Path(path).parent / found[2])
         if target.startswith("docs/"):
             return f"[{found[1]}]({target.removeprefix('docs/')})"
         return f"[{found[1]}]({ELSEWHERE[target]})" if target in ELSEWHERE else found[1]
 
-    return re.sub(r"\[([^\]]+)\]\(([^)]+)\)", leads, (ROOT / path).read_text())
+    return re.sub(r"\[([^\]]+)\]\(([^)]+)\)", linked, (ROOT / path).read_text())
 
 
 def _together(names: Sequence[str], head: Callable[[str], str]) -> list[tuple[str, str]]:
-    """Names by index; of many, those that begin alike in one row, in order."""
+    """List names by index; many names are grouped in rows by their beginning, in order."""
     if len(names) <= MANY:
         return [(str(k), f"`{name}`") for k, name in enumerate(names)]
     parts, first = [], 0
@@ -229,13 +236,13 @@ def _together(names: Sequence[str], head: Callable[[str], str]) -> list[tuple[st
 
 
 def _paragraphs(kind: type, wanted: Callable[[str], Any]) -> str:
-    """The wanted paragraphs of the docstrings of a class, and of those it is made from."""
+    """Join the wanted paragraphs of the docstrings of a class and its base classes."""
     own = [inspect.cleandoc(each.__doc__ or "") for each in kind.__mro__ if each is not object]
     return "\n\n".join(part for text in own for part in text.split("\n\n") if wanted(part))
 
 
 def _plain(value: Any) -> str:
-    """A value of Python as a job file writes it."""
+    """Format a Python value as in a job file."""
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     return {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))
