@@ -16,7 +16,7 @@ from overtrick.core import UserError, nearest
 def apply_overrides(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """Return a copy of a job's plain data with overrides `dotted.key=VALUE` applied.
 
-    VALUE is parsed as YAML. Raises UserError for an override of another form.
+    VALUE is parsed as YAML. Raises UserError if an override has another form.
     """
     changed = deepcopy(dict(content))
     for override in overrides:

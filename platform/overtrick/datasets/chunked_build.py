@@ -86,7 +86,8 @@ def load_existing(
     """Load a finished data set from a file; return None if there is no file.
 
     `kind`, `made_with`: the required kind of file, and the parameters that it must have been
-    generated with. Raises UserError if `out` is a folder or another file.
+    generated with. Raises UserError if `out` is a folder or a file of another kind or other
+    parameters.
     """
     if out.is_dir():
         raise UserError(f"{out} is a folder: name a file in it")

@@ -60,7 +60,8 @@ def with_autoscaler_nodes(machines: Bundles, most: str) -> list[Mapping[str, flo
     """Return the nodes of a cluster, including nodes that its autoscaler may still add.
 
     `machines`: the resources of the present nodes. `most`: all nodes that the cluster may have,
-    including the present ones, such as "20x16CPU,4x8CPU+1GPU". Raises UserError for another form.
+    including the present ones, such as "20x16CPU,4x8CPU+1GPU". Raises UserError if `most` has
+    another form.
     """
     left = []
     for words in most.split(",") if most else ():

@@ -97,7 +97,7 @@ def check_job(job: Job) -> None:
 def kind_of(run: RunFolder) -> tuple[str, RunFolder]:
     """Return the kind of a run folder ("run", "sweep" or "table"), and the folder to resume.
 
-    For a child run both are those of its group.
+    For a child run, these are the kind and the folder of its group.
     """
     group = run.group
     if not group.children.exists():
@@ -106,7 +106,7 @@ def kind_of(run: RunFolder) -> tuple[str, RunFolder]:
 
 
 def check_kind(run: RunFolder, kind: str) -> None:
-    """Raise UserError if a run folder is of another kind than `kind`.
+    """Raise UserError unless a run folder is of the given kind and not a child run.
 
     The message names the command that resumes the folder.
     """

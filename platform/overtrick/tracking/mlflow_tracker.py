@@ -97,7 +97,7 @@ class Tracker:
         return history(self.folder)
 
     def artifact(self, path: Path, place: str = "") -> None:
-        """Report a file or folder of the run. `place`: the folder for it in MLflow."""
+        """Report a file or folder of the run. `place`: its folder in MLflow; empty: the top one."""
         self._add({"artifact": str(path.absolute()), "place": place})
 
     def model(self, path: Path, answers: Mapping[str, Any]) -> None:
