@@ -60,7 +60,7 @@ def test_the_same_moves_come_to_the_same_points_as_in_play():
 
 
 def test_what_the_door_cannot_take_is_refused():
-    with pytest.raises(UserError, match="leduc has discrete actions"):
+    with pytest.raises(UserError, match="the actions of leduc are discrete"):
         parallel_env("leduc")
     env = parallel_env()
     env.reset(seed=1)
@@ -79,12 +79,12 @@ def test_what_is_no_move_is_an_error():
     env = parallel_env()
     env.reset(seed=1)
     for move in (np.full(8, np.nan), np.zeros(3)):
-        with pytest.raises(ValueError, match="the move of seat_1 must be 8 finite numbers"):
+        with pytest.raises(ValueError, match="the action of seat_1 must be 8 finite numbers"):
             env.step({"seat_0": np.zeros(8), "seat_1": move})
     alone = single_env("sumo", seat=0)
     alone.reset(seed=1)
     for move in (np.full(8, np.nan), np.zeros(3)):
-        with pytest.raises(ValueError, match="the move of seat_0 must be 8 finite numbers"):
+        with pytest.raises(ValueError, match="the action of seat_0 must be 8 finite numbers"):
             alone.step(move)
     assert np.isfinite(alone.step(np.zeros(8))[1])
 

@@ -179,13 +179,13 @@ def test_no_question_is_no_answer(stored):
             "leduc solved",
             "own_chips",
             3,
-            "row 0: the observation fields do not go together: hole 2, board -1",
+            "row 0: the observation fields contradict each other: hole 2, board -1",
         ),
-        ("leduc solved", "board", 1, "do not go together"),  # before it is turned
+        ("leduc solved", "board", 1, "contradict each other"),  # before it is turned
         ("minibridge values", "strain", 5, "strain must be 0 to 4, not 5"),
-        ("minibridge values", "own", 3, "do not go together"),
+        ("minibridge values", "own", 3, "contradict each other"),
         ("auction calls", "own", 7, "the observation fields must contain 13 cards"),
-        ("auction calls", "bid_1C", 0, "do not go together"),
+        ("auction calls", "bid_1C", 0, "contradict each other"),
         ("auction calls", "redoubled_1C", 0, "of the auction, XX, comes before any bid"),
         ("sumo network", "own_x", np.inf, "the observation fields must be finite numbers"),
     ],

@@ -272,7 +272,7 @@ def test_a_rule_that_is_heard_reads_calls_and_makes_none(tmp_path, rng):
     ("rules", "fault"),
     [
         ("  1N | anything | Any | heard\n  P | 0-14 hcp | Pass", "a gap"),
-        ("  1N | S 8+, balanced | Wrong | heard\n  P | anything | Pass", "what no hand has"),
+        ("  1N | S 8+, balanced | Wrong | heard\n  P | anything | Pass", "fits no hand"),
     ],
 )
 def test_a_rule_that_is_heard_fills_no_gap_and_needs_a_hand_too(rules, fault, tmp_path):

@@ -54,7 +54,7 @@ def validated_move(move: Any, width: int, agent: str) -> Array:
     """
     vector = np.asarray(move, np.float64)
     if vector.shape != (width,) or not np.isfinite(vector).all():
-        raise ValueError(f"the move of {agent} must be {width} finite numbers")
+        raise ValueError(f"the action of {agent} must be {width} finite numbers")
     return vector
 
 

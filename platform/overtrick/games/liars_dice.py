@@ -116,7 +116,7 @@ class LiarsDice:
         turns = (made.cumsum(axis=1) - 1) % self.seats
         fit = (np.diff(observation[:, : self.dice], axis=1) >= 0).all(axis=1)
         fit &= (~made | (bidder == turns)).all(axis=1)
-        check_rows(self.observation_fields, observation, fit, "do not go together")
+        check_rows(self.observation_fields, observation, fit, "contradict each other")
         return self._rows(np.arange(len(observation)), observation.astype(np.int64))
 
     def _rows(self, game: Array, observation: Array) -> Observations:

@@ -23,7 +23,7 @@ def validated_observations(game: Any, observation: Array) -> Observations:
     if isinstance(game, ValidatesObservations):
         return game.validated_observations(observation)
     if game.actions is not None:
-        raise UserError(f"{game.name} cannot rebuild decisions from observations alone")
+        raise UserError(f"{game.name} cannot derive legal actions from observations alone")
     finite = np.isfinite(observation).all(axis=1)
     check_rows(game.observation_fields, observation, finite, "must be finite numbers")
     # in games of real actions all seats have the same kind of observation

@@ -95,7 +95,7 @@ def tabular_policy(strings: Sequence[str], legal: Array, sigma: Array) -> Any:
     import pyspiel
 
     if len(set(strings)) < len(strings):
-        raise ValueError("an information-state string stands for two information sets")
+        raise ValueError("two information sets have the same information-state string")
     return pyspiel.TabularPolicy(
         {
             string: [(int(a), float(row[a])) for a in np.flatnonzero(can)]
@@ -126,7 +126,7 @@ def matched_information_state_strings(
     pairs = np.unique(np.stack([ours.infoset[acts], theirs.infoset[acts]], axis=1), axis=0)
     alone = np.array_equal(pairs[:, 0], np.arange(len(ours.observations)))
     if not alone or len(np.unique(pairs[:, 1])) < len(pairs):
-        raise ValueError("the trees differ in what the seats can tell apart")
+        raise ValueError("the trees differ in information sets")
     return tuple(strings[row] for row in pairs[:, 1])
 
 
@@ -176,9 +176,9 @@ def _load(name: str) -> Any:
         if kind.dynamics == kinds.Dynamics.MEAN_FIELD:
             raise UserError("a mean-field game has no tree")
         if kind.chance_mode == kinds.ChanceMode.SAMPLED_STOCHASTIC:
-            raise UserError("it samples its chance, so it has no tree")
+            raise UserError("its chance events are sampled, so it has no tree")
         if not kind.provides_information_state_string and not _has_perfect_information(kind):
-            raise UserError("it does not say what a seat knows, so it has no information sets")
+            raise UserError("it has no information-state strings, so no information sets")
         if kind.dynamics == kinds.Dynamics.SIMULTANEOUS:
             game = pyspiel.convert_to_turn_based(game)
         _edges(game.new_initial_state())  # some games check their parameters only here

@@ -59,7 +59,7 @@ def make(name: str, /, **options: Any) -> Any:
     for option in options:
         if option not in known_names:
             near = f"did you mean '{nearest(option, known_names)}'?" if known_names else ""
-            raise UserError(f"game '{name}' has no option '{option}': {near or 'it takes none'}")
+            raise UserError(f"game '{name}' has no option '{option}': {near or 'it has none'}")
     try:
         return spec.make(**options)
     except TypeError as error:

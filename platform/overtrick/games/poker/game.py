@@ -159,7 +159,7 @@ class Poker:
         fit = (self.betting.seat[node] >= 0) & ((known[:, hole:] >= 0) == up).all(axis=1)
         fit &= (twins.sum(axis=2) <= (self.rules.suits if self.fold else 1)).all(axis=1)
         fit &= (seen[:, cards:] == self._public[node, cards:]).all(axis=1)
-        check_rows(self.observation_fields, seen, fit, "do not go together")
+        check_rows(self.observation_fields, seen, fit, "contradict each other")
         game, seat, seen = np.arange(len(seen)), self.betting.seat[node], seen.astype(np.int16)
         legal, infosets = self.betting.legal[node], self._infosets(seen)
         return Observations(game, seat.astype(np.int64), seen, legal, infosets)

@@ -149,7 +149,7 @@ class Auction:
         calls = map(obs.calls_from_observation, observation)
         rebuilt = concat_columns(list(map(self.observation_after, *columns, calls)))
         same = (rebuilt.observation == observation).all(axis=1)
-        check_rows(self.observation_fields, observation, same, "do not go together")
+        check_rows(self.observation_fields, observation, same, "contradict each other")
         return replace(rebuilt, game=np.arange(len(observation)))
 
     def observation_after(

@@ -159,7 +159,7 @@ class MiniBridge:
         consistent &= np.bitwise_count(own) == TRICKS - count // 4
         consistent &= np.bitwise_count(played).sum(axis=1) == count
         consistent &= (np.bitwise_or.reduce(played, axis=1) & (own | shown)) == 0
-        check_rows(self.observation_fields, observation, consistent, "do not go together")
+        check_rows(self.observation_fields, observation, consistent, "contradict each other")
         return self._rows(
             np.arange(len(observation)), observation, kernels.legal_cards(observation)
         )

@@ -53,7 +53,8 @@ TYPE_OF = MEANING + public.TYPE
     CALL              the call, or the strain of a relative call
     TESTS, TESTS_END  first row and end of its rows in SystemTables.test (tests of the hand)
     IF, IF_END        first row and end of its rows in SystemTables.condition
-    MEANING           first of the MEANING_WIDTH columns listed in public_knowledge; TYPE_OF is one
+    MEANING           first of the MEANING_WIDTH columns listed in public_knowledge
+    TYPE_OF           the column of the type, among the columns from MEANING
     FORCES, TO_GAME   whether the call forces partner to bid; whether it forces to game
     RULE              index of the rule in System.rules
     HEARD, RARE       whether the rule has the kind `heard`, the kind `rare` (see `parser`)

@@ -45,7 +45,7 @@ def find_problems(
             yield f"{where} fits no hand: {', '.join(rule.shows) or rule.call}"
         elif None not in earlier:
             before = rules[next(each for each in earlier if each is not None)]
-            taken = f"all its hands fit line {before.line}, '{before.name}', which comes before"
+            taken = f"line {before.line}, '{before.name}', applies to all its hands"
             yield f"{where} is never reached: {taken}"
     # a base file is checked when it is loaded by itself
     exact = [k for k, each in enumerate(blocks) if each.shape.whole and not each.place.base_depth]

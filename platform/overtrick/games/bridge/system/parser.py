@@ -15,8 +15,8 @@ brackets. Places are tried in three groups, and within a group in the order of t
 3. `at anywhere`
 
 A later group is used only for calls that have no rule in an earlier group. The groups of a file
-come before the groups of the file that it is `based on`. A place that begins with `only at` ends
-the search. Modules hand_terms and auction_conditions parse the terms.
+come before the groups of the file that it is `based on`. If a place that begins with `only at`
+applies, no later group is tried. Modules hand_terms and auction_conditions parse the terms.
 
 A rule of kind `heard` interprets a call but never makes it. A rule of kind `rare` makes a call with
 a hand that other players do not expect. A call *promises* the union of the hands of all rules that
@@ -56,7 +56,7 @@ class Place:
     line: int  # line number in the file, from 1
     patterns: tuple[str, ...]  # alternative call sequences
     when: tuple[str, ...]  # conditions on the auction
-    only: bool  # no place in a later group is tried
+    only: bool  # if the place applies, no later group is tried
     rules: tuple[Rule, ...]
     source: str  # file name
     base_depth: int = 0  # 0 in the loaded file, 1 in the file that it is based on, and so on

@@ -119,7 +119,7 @@ def cluster(
     if len(found) < k:
         raise UserError(
             f"'{ROUNDS[round]}' has only {len(found)} different strengths for {k} buckets: "
-            "ask for more roll-outs"
+            "increase the number of roll-outs"
         )
     means = KMeans(
         k, init="k-means++", n_init=parameters.kmeans_starts,
@@ -130,9 +130,7 @@ def cluster(
     bucket = np.searchsorted(edges, strength)
     share = np.bincount(bucket, weight, k)
     if not share.all():
-        raise UserError(
-            f"k-means left a bucket of '{ROUNDS[round]}' empty: allow more kmeans_steps"
-        )
+        raise UserError(f"k-means left a bucket of '{ROUNDS[round]}' empty: increase kmeans_steps")
     statistics = {
         "mean": np.bincount(bucket, weight * strength, k) / share,
         "lowest": np.array([strength[bucket == b].min() for b in range(k)]),
