@@ -175,14 +175,14 @@ class Dqn:
                 current_rows["last"], 0.0, following
             )
 
-    def _values(self, params: Mapping[str, Tensor], batch_size: Mapping[str, Tensor]) -> Tensor:
-        return self.values(params, batch_size["features"], batch_size)
+    def _values(self, params: Mapping[str, Tensor], columns: Mapping[str, Tensor]) -> Tensor:
+        return self.values(params, columns["features"], columns)
 
-    def _inputs(self, batch_size: Columns) -> dict[str, Tensor]:
+    def _inputs(self, rows: Columns) -> dict[str, Tensor]:
         """Convert rows of the replay buffer to tensors, with features instead of observations."""
         wanted = ("legal", "action", "reward", "last", *self.notes)
-        columns = {name: torch.from_numpy(batch_size[name]) for name in wanted}
-        return {**columns, "features": torch.from_numpy(self.features(observations_of(batch_size)))}
+        columns = {name: torch.from_numpy(rows[name]) for name in wanted}
+        return {**columns, "features": torch.from_numpy(self.features(observations_of(rows)))}
 
     def weights(self) -> Weights:
         """Return the current weights."""

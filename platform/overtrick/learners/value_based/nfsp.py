@@ -80,10 +80,10 @@ class Nfsp:
         by_best_response = batch.extras[BEST_RESPONSE_NOTE]
         # the greedy action, also where exploration took another action
         reply = self.best.policy(explore=False).probs(batch.observations()).argmax(axis=1)
-        batch_size = {**observation_columns(batch), "action": reply}
+        columns = {**observation_columns(batch), "action": reply}
         metrics = self.best.learn(batch, best_rng)
         self.reservoir.add(
-            {name: column[by_best_response] for name, column in batch_size.items()}, average_rng
+            {name: column[by_best_response] for name, column in columns.items()}, average_rng
         )
         return metrics | self._fit_average(average_rng)
 
@@ -92,9 +92,9 @@ class Nfsp:
         if not len(self.reservoir):
             return {}
         config, loss = self.config, 0.0
-        batch_size = self.reservoir.at(self.reservoir.draw(config.steps * config.batch_size, rng))
-        features = torch.from_numpy(self.features(observations_of(batch_size)))
-        legal, action = (torch.from_numpy(batch_size[name]) for name in ("legal", "action"))
+        columns = self.reservoir.at(self.reservoir.draw(config.steps * config.batch_size, rng))
+        features = torch.from_numpy(self.features(observations_of(columns)))
+        legal, action = (torch.from_numpy(columns[name]) for name in ("legal", "action"))
         for k in range(0, len(action), config.batch_size):
             batch = slice(k, k + config.batch_size)
             logp = masked_log_softmax(forward(self.adam.params, features[batch]), legal[batch])
