@@ -137,9 +137,9 @@ def final_contracts(calls: Array, dealer: Array) -> Contracts:
 
 
 def states_after(calls: Array, dealer: Array) -> Array:
-    """Return the states (G, STATE_WIDTH) of auctions after legal calls (G, L), padded with -1.
+    """Return the states (G, STATE_WIDTH) of G auctions after the given calls.
 
-    dealer: (G,) seat.
+    calls: (G, L) legal calls of each auction, padded with -1. dealer: (G,) seat.
     """
     state = np.empty((len(calls), STATE_WIDTH), np.int64)
     _make_all(np.asarray(calls), np.asarray(dealer), state)

@@ -47,9 +47,9 @@ def describe_contracts(contracts: Contracts) -> list[str]:
 
 
 def describe_contract(calls: Sequence[int], dealer: str) -> tuple[str, str | None]:
-    """Return the contract of one legal auction, such as 4S, 3NX or 2HXX, and its declarer.
+    """Return the contract of one legal auction, such as "4S", "3NX" or "2HXX", and its declarer.
 
-    Returns ("Pass", None) if all passed. dealer: N, E, S or W.
+    Return ("Pass", None) if all passed. dealer: N, E, S or W.
     """
     dealers = np.array([SEATS.index(dealer)])
     contracts = auction_rules.final_contracts(np.array([[*calls, -1]]), dealers)

@@ -22,14 +22,14 @@ COLUMNS, WEST = ("West", "North", "East", "South"), 3  # columns of an auction; 
 
 
 def deal_diagram(deal: Array, signs: bool = True) -> str:
-    """Draw the four hands and the contract of a Mini-Bridge deal (54,)."""
+    """Return a diagram of the four hands and the contract of a Mini-Bridge deal (54,)."""
     level, strain = int(deal[CARDS + 1]) - 6, STRAINS[deal[CARDS]]
     said = _with_symbol(strain, signs) if strain in SUITS else strain
     return f"{hands_diagram(deal[:CARDS], POSITIONS.index('N'), signs)}\n{level}{said} by South"
 
 
 def hands_diagram(holder: Array, north: int = 0, signs: bool = True) -> str:
-    """Draw four hands as a compass diagram with North on top.
+    """Return a compass diagram of four hands, with North on top.
 
     holder: (52,) the number of the hand that holds each card. north: the number of North's hand;
     the numbers of the other hands follow clockwise.

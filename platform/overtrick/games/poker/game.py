@@ -165,7 +165,7 @@ class Poker:
         return Observations(game, seat.astype(np.int64), seen, legal, infosets)
 
     def _infosets(self, seen: Array) -> Array | None:
-        """Return the information sets (R,) of observations `seen` (R, K); None without numbers."""
+        """Return the information sets (R,) of observations `seen` (R, K), or None: not numbered."""
         return None
 
     def step(self, state: PokerState, observations: Observations, action: Array) -> Array:

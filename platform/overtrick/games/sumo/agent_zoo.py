@@ -31,7 +31,7 @@ def _shapes(kind: Kind) -> dict[str, tuple[int, ...]]:
     """
     width, hidden = OBSERVATION_WIDTH, HIDDEN_UNITS
     second = (hidden, hidden) if kind == "mlp" else (2 * hidden, 4 * hidden)  # an LSTM's four gates
-    # return: sum, sum of squares and count
+    # the array "return" has the sum, the sum of squares and the count of returns
     shapes = {"return": (3,), "sum": (width,), "squares": (width,), "count": ()}
     for net, outputs in (("value", 1), ("policy", ACTION_WIDTH)):
         layers = {"first": (width, hidden), "second": second, "head": (hidden, outputs)}

@@ -132,7 +132,7 @@ def situations_after(situation: Array, call: Array) -> Array:
 def expected_imps(
     network: BiddingNetwork, observation: Array, chosen: Array, ns: System, ew: System
 ) -> Array:
-    """Return the expected IMPs (R, 38) of chosen calls, predicted by a value network, else NaN.
+    """Return a value network's expected IMPs (R, 38) of the chosen calls, NaN for other calls.
 
     observation: (R, K). chosen: (R, 38) bool. ns, ew: the bidding systems by which the calls of
     each side are interpreted.

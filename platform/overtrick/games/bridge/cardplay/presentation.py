@@ -44,5 +44,8 @@ class CardPlayPresentation(Presentation):
 
 
 def held_cards(cards: int) -> Array:
-    """Return holders (52,) of cards: 0 for the cards of a bit mask, UNSEEN for all others."""
+    """Return the holders (52,) of all cards if one hand is known: 0 for its cards, else UNSEEN.
+
+    cards: bit mask of the hand.
+    """
     return np.where(np.int64(cards) >> np.arange(CARDS) & 1 == 1, 0, UNSEEN)

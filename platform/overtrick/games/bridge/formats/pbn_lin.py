@@ -80,9 +80,10 @@ def load(path: Path) -> BoardFile:
 def parse_boards(
     path: Path, parts: Iterable[tuple[str, str]], parse: Callable[[str], Board]
 ) -> BoardFile:
-    """Parse the boards of a file and report bad boards.
+    """Parse the boards of a file; collect an error message for each invalid board.
 
-    parts: for each board its place in the file, for messages, and its text.
+    parts: (position in the file, text) of each board; the position is for messages. parse: function
+    that parses the text of a board and raises an exception if it is invalid.
     """
     boards, problems = list[Board](), list[str]()
     for place, text in parts:
@@ -96,7 +97,7 @@ def parse_boards(
 
 
 def require_boards(path: Path, found: BoardFile) -> BoardFile:
-    """Return what was found in a file. Raises UserError if it has no valid board."""
+    """Return `found`, the boards of a file. Raises UserError if there is no valid board."""
     if found.problems and not found.boards:
         raise UserError(f"{found.problems[0]}; the file has no valid board")
     if not found.boards:

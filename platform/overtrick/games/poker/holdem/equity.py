@@ -50,8 +50,8 @@ def pass_down(longer: BoardClasses, sums: Array | None, shorter: BoardClasses) -
     An equity sum is the total river equity of hole cards over all sequences of cards that complete
     the board, times a constant that depends on the size of the board.
 
-    longer, sums: boards and their equity sums, None for river boards, whose equities are computed.
-    shorter: the boards of the result.
+    longer: the boards with one card more. sums: (m, HOLDINGS) their equity sums; None for river
+    boards, whose equities are computed here. shorter: the boards of the result.
     """
     found = np.zeros((len(shorter.key), HOLDINGS), np.int64)
     _pass_down(longer.key, longer.weight, sums, shorter.key, found)
@@ -61,9 +61,10 @@ def pass_down(longer: BoardClasses, sums: Array | None, shorter: BoardClasses) -
 
 @njit(cache=True)
 def key_of(masks, place):  # type: ignore[no-untyped-def]
-    """Return the key of a board's class and write each suit's position in the key into `place`.
+    """Return the key of a board in `BoardClasses`, equal for boards that differ only in suits.
 
-    masks: (4,) bit mask of the board's ranks in each suit. place: (4,).
+    masks: (4,) bit mask of the board's ranks in each suit. place: (4,) output, the position of each
+    suit in the key.
     """
     for suit in range(SUITS):
         ahead = 0

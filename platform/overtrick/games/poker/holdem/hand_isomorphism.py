@@ -109,15 +109,15 @@ def hand_indexer(ranks: int = RANKS) -> HandIndexer:
 def add_card(sums, card, digit):  # type: ignore[no-untyped-def]
     """Add a card to a hand, in place.
 
-    sums: (4,) the hand as a ternary number for each suit. digit: 1 for a hole card, 2 for a board
-    card.
+    sums: (4,) the hand, as a number in base 3 for each suit with one digit for each rank. digit: 1
+    for a hole card, 2 for a board card.
     """
     sums[card % SUITS] += digit * POWERS[card // SUITS]
 
 
 @njit(cache=True)
 def index_from_sums(known, sums):  # type: ignore[no-untyped-def]
-    """Return the index of a hand in its round; sums: (4,) its ternary number for each suit."""
+    """Return the index of a hand in its round; `sums` (4,) is the hand as in `add_card`."""
     code = known.code
     a, b, c, d = code[sums[0]], code[sums[1]], code[sums[2]], code[sums[3]]
     a, b = min(a, b), max(a, b)
