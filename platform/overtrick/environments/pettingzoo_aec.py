@@ -9,6 +9,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from pettingzoo import AECEnv
 
 from overtrick.core import Array, Game, UserError
+from overtrick.environments.seat_agents import SeatAgents
 from overtrick.environments.single_game import make_single_game
 from overtrick.games import registry
 
@@ -16,7 +17,7 @@ MaskedObservation = dict[str, Array]
 """Keys: `observation`, the seat's `Game.features`; `action_mask`, 1 for each legal action."""
 
 
-class TurnBasedEnv(AECEnv):
+class TurnBasedEnv(SeatAgents, AECEnv):
     """AEC environment of a game with discrete actions; agents are called seat_0, seat_1 and so on.
 
     Actions are indices in the order of `Game.action_names`. A seat that is not to act has no legal
@@ -31,36 +32,15 @@ class TurnBasedEnv(AECEnv):
         registry.check_playable(game)
         if game.actions is None:
             raise UserError(f"the actions of {game.name} are real vectors: use parallel_env")
-        self.game = game
-        self.metadata = {
-            "name": f"overtrick_{game.name}",
-            "render_modes": [],
-            "is_parallelizable": False,
-        }
-        self.render_mode = None
-        self.possible_agents = [f"seat_{seat}" for seat in range(game.seats)]
-        self.agents: list[str] = []
         self.single_game = make_single_game(game)
         self._zeros = np.zeros_like(self.single_game.observation)
         self._no_action = np.zeros(game.actions, np.int8)
         self._lowest_payoff = registry.lowest_payoff(game)
-        self._observation_spaces = {
-            agent: Dict({
-                "observation": Box(-np.inf, np.inf, self._zeros.shape, np.float32),
-                "action_mask": Box(0, 1, self._no_action.shape, np.int8),
-            })
-            for agent in self.possible_agents
-        }  # fmt: skip
-        self._action_spaces = {agent: Discrete(game.actions) for agent in self.possible_agents}
-        self._rng = np.random.default_rng()
-
-    def observation_space(self, agent: str) -> Dict:
-        """Return the space of an agent's observations."""
-        return self._observation_spaces[agent]
-
-    def action_space(self, agent: str) -> Discrete:
-        """Return the space of an agent's actions."""
-        return self._action_spaces[agent]
+        features = Box(-np.inf, np.inf, self._zeros.shape, np.float32)
+        mask = Box(0, 1, self._no_action.shape, np.int8)
+        observation_space = Dict({"observation": features, "action_mask": mask})
+        super().__init__(game, observation_space, Discrete(game.actions))
+        self.metadata["is_parallelizable"] = False
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Deal a new game. The same seed deals the same sequence of games."""

@@ -9,6 +9,7 @@ from gymnasium.spaces import Box
 from pettingzoo import ParallelEnv
 
 from overtrick.core import Game, UserError
+from overtrick.environments.seat_agents import SeatAgents
 from overtrick.environments.single_game import validated_move
 from overtrick.games import registry
 
@@ -16,7 +17,7 @@ ByAgent = dict[str, Any]
 """One value for each agent, by the agent's name."""
 
 
-class SimultaneousEnv(ParallelEnv):
+class SimultaneousEnv(SeatAgents, ParallelEnv):
     """Parallel environment of a game with real-vector actions.
 
     Agents are called seat_0, seat_1 and so on. Observations are the game's observation fields,
@@ -33,27 +34,8 @@ class SimultaneousEnv(ParallelEnv):
                 f"the actions of {game.name} are discrete, but parallel_env needs real vectors: "
                 "use aec_env"
             )
-        self.game = game
-        self.metadata = {"name": f"overtrick_{game.name}", "render_modes": []}
-        self.render_mode = None
-        self.possible_agents = [f"seat_{seat}" for seat in range(game.seats)]
-        self.agents: list[str] = []
-        fields, numbers = len(game.observation_fields), len(game.action_names)
-        self._observation_spaces = {
-            agent: Box(-np.inf, np.inf, (fields,), np.float64) for agent in self.possible_agents
-        }
-        self._action_spaces = {
-            agent: Box(-1, 1, (numbers,), np.float32) for agent in self.possible_agents
-        }
-        self._rng = np.random.default_rng()
-
-    def observation_space(self, agent: str) -> Box:
-        """Return the space of an agent's observations."""
-        return self._observation_spaces[agent]
-
-    def action_space(self, agent: str) -> Box:
-        """Return the space of an agent's actions."""
-        return self._action_spaces[agent]
+        observation_space = Box(-np.inf, np.inf, (len(game.observation_fields),), np.float64)
+        super().__init__(game, observation_space, Box(-1, 1, (len(game.action_names),), np.float32))
 
     def reset(
         self, seed: int | None = None, options: ByAgent | None = None
