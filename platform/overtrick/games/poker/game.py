@@ -101,6 +101,10 @@ class Poker:
         rank = self.rules.rank_names[int(self.rank(np.array(card)))]
         return rank if self.fold else rank + self.rules.suit_names[card % self.rules.suits]
 
+    def card_names(self, cards: Array) -> str:
+        """Return the names of cards (n,), separated by spaces, without places for no card (-1)."""
+        return " ".join(filter(None, map(self.card_name, cards.tolist())))
+
     def deal(self, games: int, rng: Generator) -> Deals:
         """Sample deals (G, C) of distinct cards; with the option `fold`, of their ranks."""
         return self._dealt(np.full((games, self.rules.cards), -1, np.int16), rng)
@@ -268,11 +272,10 @@ class Poker:
 
     def describe(self, seen: Array) -> str:
         """Return one observation (K,) as text: hole cards, board, and actions so far."""
-        cards = [self.card_name(int(card)) for card in seen[:-4]]
-        hole, board = cards[: self.rules.hole], [card for card in cards[self.rules.hole :] if card]
-        turned = f" on {' '.join(board)}" if board else ""
+        hole, board = map(self.card_names, np.split(seen[:-4], [self.rules.hole]))
+        turned = f" on {board}" if board else ""
         actions = ", ".join(self.action_names[a] for a in self.betting.history[seen[-1]])
-        return f"{' '.join(hole)}{turned} after {actions or 'nothing'}"
+        return f"{hole}{turned} after {actions or 'nothing'}"
 
 
 def _numbered(name: str, columns: int) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from overtrick.core import Array
 from overtrick.games.presentation import PlayedActions, Presentation
 
@@ -12,24 +14,21 @@ class PokerPresentation(Presentation):
     def describe_observation(self, observation: Array, played: PlayedActions) -> str:
         """Return the visible cards, the actions so far and the chips in the pot, as text."""
         game = self.game
-        cards = [game.card_name(int(card)) for card in observation[:-4]]
-        board = " ".join(filter(None, cards[game.rules.hole :]))
-        own, others = int(observation[-4]), int(observation[-3])
-        history = [game.action_names[action] for action in game.betting.history[observation[-1]]]
-        hole = " ".join(cards[: game.rules.hole])
-        board = f", the board is {board}" if board else ""
+        hole, board = map(game.card_names, np.split(observation[:-4], [game.rules.hole]))
+        own, others = observation[-4:-2]
+        history = ", ".join(game.action_names[a] for a in game.betting.history[observation[-1]])
+        shown = f", the board is {board}" if board else ""
         return (
-            f"you hold {hole}{board}\nso far: {', '.join(history) or 'nothing'}\n"
+            f"you hold {hole}{shown}\nso far: {history or 'nothing'}\n"
             f"chips in the pot: {own} of yours, {others} of others"
         )
 
     def describe_deal(self, deal: Array, played: PlayedActions) -> str:
         """Return the hole cards of every seat and the board, as text."""
         game = self.game
-        each, names = game.rules.hole, [game.card_name(int(card)) for card in deal]
+        hands, board = np.split(deal, [game.seats * game.rules.hole])
         held = [
-            f"seat {1 + seat} held {' '.join(names[seat * each : (seat + 1) * each])}"
-            for seat in range(game.seats)
+            f"seat {1 + seat} held {game.card_names(hand)}"
+            for seat, hand in enumerate(hands.reshape(game.seats, -1))
         ]
-        board = names[game.seats * each :]
-        return "; ".join([*held, *([f"board {' '.join(board)}"] if board else [])])
+        return "; ".join([*held, *([f"board {game.card_names(board)}"] if len(board) else [])])
