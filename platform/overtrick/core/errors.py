@@ -15,7 +15,7 @@ class RunError(RuntimeError):
 
 
 def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
-    """Raise UserError unless the option `name` has one of at least two values."""
+    """Raise UserError unless the value of the option `name` is one of its two or more choices."""
     if value not in choices:
         known = " or ".join(", ".join(map(str, choices)).rsplit(", ", 1))
         raise UserError(f"{name} must be {known}, not {value!r}")
