@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
+import typing
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    Protocol,
-    Self,
-    TypeVar,
-    get_args,
-    get_origin,
-    runtime_checkable,
-)  # fmt: skip
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
 
+import pydantic
 import yaml
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from overtrick.config.overrides import apply_overrides
 from overtrick.config.search_space import Search
@@ -105,8 +87,9 @@ class UnusedKeysError(ValueError):
         *parents, leaf = key.split(".")
         section = self.section.value_at(".".join(parents)) if parents else self.section
         annotation = type(section).model_fields[leaf].annotation
-        found = [annotation, *get_args(annotation)]
-        names = next((get_args(kind) for kind in found if get_origin(kind) is Literal), ())
+        found = [annotation, *typing.get_args(annotation)]
+        choices = (kind for kind in found if typing.get_origin(kind) is Literal)
+        names = typing.get_args(next(choices, None))
         rules = [r for r in self.section.unused_keys if set(r.keys) & set(self.keys)]
         return [name for name in names if not any(name in r.when.get(key, ()) for r in rules)]
 
@@ -123,7 +106,7 @@ class Section(BaseModel):
     )
     unused_keys: ClassVar[tuple[UnusedKeys, ...]] = ()
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _every_key_has_an_effect(self) -> Self:
         for rule in self.unused_keys:
             holds = all(self.value_at(key) in values for key, values in rule.when.items())
@@ -243,7 +226,7 @@ class BaseJob(Section):
     checkpoints: Checkpoints = Checkpoints()
     track: Track = Field(default_factory=Track)  # its default depends on the environment
 
-    @field_validator("game", mode="before")
+    @pydantic.field_validator("game", mode="before")
     @classmethod
     def _expand_game(cls, value: Any) -> Any:
         """Turn `game: NAME` and `game: {name: NAME, OPTION: VALUE}` into name and options."""
@@ -254,12 +237,11 @@ class BaseJob(Section):
             return {**named, "options": {k: v for k, v in value.items() if k != "name"}}
         return value
 
-    @field_validator("game")
+    @pydantic.field_validator("game")
     @classmethod
     def _game_can_be_made(cls, choice: GameChoice) -> GameChoice:
-        return GameChoice(
-            name=choice.name, options=registry.portable_options(choice.name, choice.options)
-        )
+        options = registry.portable_options(choice.name, choice.options)
+        return GameChoice(name=choice.name, options=options)
 
 
 class EvaluationSection(Protocol):
@@ -270,7 +252,7 @@ class EvaluationSection(Protocol):
         """Return the number of training iterations from one evaluation to the next."""
 
 
-@runtime_checkable
+@typing.runtime_checkable
 class EvaluatedJob(Protocol):
     """A job that has a section `evaluate`."""
 
@@ -302,7 +284,7 @@ class Job(BaseJob):
         """Return the section `evaluate`, or None if the trainer has none."""
         return self.evaluate if isinstance(self, EvaluatedJob) else None
 
-    @field_validator("resources")
+    @pydantic.field_validator("resources")
     @classmethod
     def _resources_are_used(cls, value: Resources) -> Resources:
         always = {"cpus", "worker_cpus", "single_node"}
@@ -395,12 +377,9 @@ def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, s
         if inner is not None and name != "game":
             yield from keys(inner, f"{prefix}{name}.")
         else:
-            default = (
-                "required"
-                if field.is_required()
-                else str(field.get_default(call_default_factory=True))
-            )
-            yield f"{prefix}{name}", default, " ".join((field.description or "").split())
+            default = str(field.get_default(call_default_factory=True))
+            shown = "required" if field.is_required() else default
+            yield f"{prefix}{name}", shown, " ".join((field.description or "").split())
 
 
 def _check_keys(
@@ -415,29 +394,27 @@ def _check_keys(
     `renamed`: maps the dotted path of a key to its new name, or to None if it was not renamed.
     """
     for key, value in content.items():
+        path = f"{prefix}{key}"
         if key not in section.model_fields:
-            if (new := renamed(f"{prefix}{key}")) is not None:
-                raise UserError(f"key '{prefix}{key}' in {source} is now called '{new}'")
-            near = nearest(str(key), section.model_fields)
-            raise UserError(
-                f"unknown key '{prefix}{key}' in {source}: did you mean '{prefix}{near}'?"
-            )
-        annotation = section.model_fields[key].annotation
-        values = {f"{prefix}{key}": value}
-        if get_origin(annotation) is dict and isinstance(value, Mapping):
-            annotation = get_args(annotation)[1]
-            values = {f"{prefix}{key}.{name}": each for name, each in value.items()}
+            if (new := renamed(path)) is not None:
+                raise UserError(f"key '{path}' in {source} is now called '{new}'")
+            near = f"{prefix}{nearest(str(key), section.model_fields)}"
+            raise UserError(f"unknown key '{path}' in {source}: did you mean '{near}'?")
+        annotation, values = section.model_fields[key].annotation, {path: value}
+        if typing.get_origin(annotation) is dict and isinstance(value, Mapping):
+            annotation = typing.get_args(annotation)[1]
+            values = {f"{path}.{name}": each for name, each in value.items()}
         inner = _section_class(annotation)
-        for path, each in values.items():
+        for inner_path, each in values.items():
             if inner is not None and inner is not GameChoice and isinstance(each, Mapping):
-                _check_keys(each, inner, source, f"{path}.", renamed)
+                _check_keys(each, inner, source, f"{inner_path}.", renamed)
 
 
 def _section_class(annotation: Any) -> type[Section] | None:
     """Return the section class in a type annotation, such as Stop in `Stop | None`; else None."""
-    if get_origin(annotation) in (Literal, dict):
+    if typing.get_origin(annotation) in (Literal, dict):
         return None
-    for kind in (annotation, *get_args(annotation)):
+    for kind in (annotation, *typing.get_args(annotation)):
         if isinstance(kind, type) and issubclass(kind, Section):
             return kind
     return None

@@ -7,15 +7,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
+import pydantic
 from numpy.random import Generator
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from overtrick.core import nearest
 
@@ -47,7 +41,7 @@ class ParameterSpace(BaseModel):
     loguniform: Range | None = None  # the logarithm is uniform
     randint: tuple[int, int] | None = None  # integers, both ends included
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _exactly_one_known_way(cls, value: Any) -> Any:
         if not isinstance(value, Mapping) or len(value) != 1:
@@ -57,7 +51,7 @@ class ParameterSpace(BaseModel):
             raise ValueError(f"unknown '{way}': did you mean '{nearest(way, cls.model_fields)}'?")
         return value
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _range_is_ordered(self) -> ParameterSpace:
         if self.range is not None:
             low, high = self.range
@@ -66,7 +60,7 @@ class ParameterSpace(BaseModel):
                 raise ValueError(f"[{low:g}, {high:g}] must be [low, high] with {least}")
         return self
 
-    @model_serializer(mode="wrap")
+    @pydantic.model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {way: value for way, value in handler(self).items() if value is not None}
 
@@ -132,7 +126,7 @@ class Search(BaseModel):
     quantile_fraction: float = Field(default=0.25, gt=0, le=0.5)
     """pbt: share of trials, the worst, that copy one of the same number of best trials."""
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _keys_have_spaces(cls, value: Any) -> Any:
         for key, space in value.items() if isinstance(value, Mapping) else ():
@@ -142,7 +136,7 @@ class Search(BaseModel):
                                  f"key of the job, write {key}: {{grid: [...]}}")  # fmt: skip
         return value
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _options_fit_the_method(self) -> Search:
         unused = [
             name for name, methods in METHODS_OF.items()
@@ -163,7 +157,7 @@ class Search(BaseModel):
             raise ValueError("pbt needs trials to copy from: set search.trials to 2 or more")
         return self
 
-    @model_serializer(mode="wrap")
+    @pydantic.model_serializer(mode="wrap")
     def _without_unused_options(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         content = handler(self)
         unused = {name for name, methods in METHODS_OF.items() if self.method not in methods}

@@ -34,9 +34,8 @@ def parse(text: str) -> ModelReference:
     """Parse models:/NAME/VERSION or models:/NAME@ALIAS. Raises UserError for any other text."""
     found = _REFERENCE.fullmatch(text)
     if found is None:
-        raise UserError(
-            f"'{text}' names no registered model: write {SCHEME}NAME/VERSION or {SCHEME}NAME@ALIAS"
-        )
+        forms = f"{SCHEME}NAME/VERSION or {SCHEME}NAME@ALIAS"
+        raise UserError(f"'{text}' names no registered model: write {forms}")
     return ModelReference(**found.groupdict())
 
 
