@@ -27,6 +27,13 @@ def cache_folder() -> Path:
     return Path(own) if own else Path(shared or Path.home() / ".cache") / "overtrick"
 
 
+def check_output(path: Path, *suffixes: str) -> None:
+    """Raise UserError unless a path has one of the suffixes and lies in a folder that exists."""
+    if path.suffix not in suffixes or not path.absolute().parent.is_dir():
+        kinds = " or ".join(suffixes)
+        raise UserError(f"cannot write {path}: name a {kinds} file in a folder that exists")
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Context manager that writes a file atomically.

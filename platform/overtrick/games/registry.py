@@ -127,6 +127,11 @@ def check_has_video(game: Any) -> None:
         raise UserError(f"{game.name} cannot be filmed: only {able} can")
 
 
+def payoff_unit(name: str, options: Mapping[str, Any]) -> str:
+    """Return the unit of payoffs when policies of a game are evaluated. Raises UserError."""
+    return str(evaluation_game(make(name, **options)).unit)
+
+
 def video_writer(game: Any, path: Path) -> Callable[[Trajectories], None]:
     """Return a function that writes the first game of trajectories to a video file.
 

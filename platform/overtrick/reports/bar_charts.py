@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from overtrick.reports.figures import COLOURS
+from overtrick.reports.figures import COLOURS, panels
 
 
-def shares(panels: Mapping[str, Mapping[str, int]], columns: int = 2) -> Figure:
+def shares(counts_by_title: Mapping[str, Mapping[str, int]], columns: int = 2) -> Figure:
     """Draw one bar chart for each title: counts as percentages of their sum.
 
-    `panels`: maps each title to its counts by name. A chart without counts is marked "none".
+    `counts_by_title`: counts by name, by title. A chart without counts is marked "none".
     `columns`: number of charts side by side.
     """
-    rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(5.5 * columns, 3.2 * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axis, colour, (title, counts) in zip(axes, COLOURS * rows, panels.items(), strict=False):
+    figure, axes = panels(len(counts_by_title), 5.5 * columns, 3.2, columns)
+    titled = zip(axes, cycle(COLOURS), counts_by_title.items(), strict=False)
+    for axis, colour, (title, counts) in titled:
         total = sum(counts.values())
         axis.set(title=f"{title} ({total:,})", ylabel="%")
         if not total:
@@ -29,8 +29,6 @@ def shares(panels: Mapping[str, Mapping[str, int]], columns: int = 2) -> Figure:
         axis.bar(list(counts), heights, color=colour)
         if len(counts) > 12:
             axis.tick_params(axis="x", labelsize=7, rotation=90)
-    for axis in axes[len(panels) :]:
-        axis.axis("off")
     return figure
 
 
@@ -40,8 +38,7 @@ def grouped_shares(rows: Sequence[Mapping[str, Any]], key: str, names: Sequence[
     `key`: the column that labels the rows. `names`: the columns to draw, with shares from 0 to 1. A
     share of None has no bar.
     """
-    figure = Figure(figsize=(max(5.5, 0.8 * len(rows)), 3.6), layout="constrained")
-    axis = figure.subplots()
+    figure, (axis,) = panels(1, max(5.5, 0.8 * len(rows)), 3.6)
     width = 0.8 / len(names)
     for k, (name, colour) in enumerate(zip(names, COLOURS, strict=False)):
         measured = [(x, row[name]) for x, row in enumerate(rows) if row[name] is not None]
@@ -58,8 +55,7 @@ def means_with_errors(points: Sequence[tuple[float, float, float]], x: str, y: s
 
     `points`: at least one (x, mean, standard error). `x`, `y`: labels of the axes.
     """
-    figure = Figure(figsize=(5.5, 3.6), layout="constrained")
-    axis = figure.subplots()
+    figure, (axis,) = panels(1, 5.5, 3.6)
     xs, means, errors = zip(*points, strict=True)
     axis.errorbar(xs, means, [2 * error for error in errors], color=COLOURS[0], marker="o")
     axis.axhline(0, color=COLOURS[-1], linewidth=0.8)

@@ -15,14 +15,8 @@ from overtrick.core import CHANCE, END, Array, TreeNodes
 
 mpl.use("Agg")
 
-from overtrick.reports.metric_names import (
-    EVALUATIONS,
-    ITERATIONS,
-    gap_name,
-    last_steps,
-    opponent_label,
-    payoff_name,
-)
+from overtrick.reports import metric_names
+from overtrick.reports.metric_names import History, gap_name, opponent_label
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
 """Paul Tol's bright palette, which colour-blind readers can distinguish."""
@@ -34,11 +28,28 @@ SMALLEST_GAP = 1e-17  # drawn on a logarithmic scale for an exploitability of 0 
 MAX_INFOSETS = 40  # information sets that fit in a figure
 
 
-def learning_curve(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
+def panels(
+    count: int, width: float, height: float, columns: int | None = None, sharey: bool = False
+) -> tuple[Figure, list[Any]]:
+    """Return a figure and the axes of its charts, `columns` of them side by side; default: all.
+
+    `width`: of the figure, in inches. `height`: of a row of charts. `sharey`: share the y axis.
+    """
+    across = min(count, columns or count)
+    down = -(-count // across)
+    figure = Figure(figsize=(width, height * down), layout="constrained")
+    axes = figure.subplots(down, across, sharey=sharey, squeeze=False).ravel()
+    for unused in axes[count:]:
+        unused.axis("off")
+    return figure, list(axes[:count])
+
+
+def learning_curve(history: History, unit: str) -> Figure:
     """Draw the payoff after adaptation by iteration, a line for each held-out opponent."""
-    figure, (axis,) = _panels(1)
-    for colour, (opponent, step) in zip(itertools.cycle(COLOURS), last_steps(history).items()):
-        name = payoff_name(opponent, step, unit)
+    figure, (axis,) = panels(1, 6.4, 4)
+    steps = metric_names.last_steps(history)
+    for colour, (opponent, step) in zip(itertools.cycle(COLOURS), steps.items()):
+        name = metric_names.payoff_name(opponent, step, unit)
         points = [(i, m[name]) for i, m in history if name in m]
         if points:  # training may have another unit than evaluation
             axis.plot(*zip(*points, strict=True), color=colour, marker="o", ms=3, label=opponent)
@@ -47,17 +58,17 @@ def learning_curve(history: Sequence[tuple[int, Mapping[str, float]]], unit: str
     return figure
 
 
-def convergence(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
+def convergence(history: History, unit: str) -> Figure:
     """Draw the exploitability of each solver by iteration, with the slopes of known rates.
 
     The rate 1/sqrt(T) bounds every CFR variant (Zinkevich et al. 2007, theorem 4; Lanctot et al.
     2009; Tammelin et al. 2015; Brown and Sandholm 2019). CFR+ and discounted CFR often approach
     1/T.
     """
-    figure, (axis,) = _panels(1)
+    figure, (axis,) = panels(1, 6.4, 4)
     start = gap_name("", unit)
     names = [name for name in history[-1][1] if name.startswith(start)]
-    reached = [m[ITERATIONS] for _, m in history]
+    reached = [m[metric_names.ITERATIONS] for _, m in history]
     for k, name in enumerate(names):
         colour, line = COLOURS[k % len(COLOURS)], ("-", "-.")[k // len(COLOURS) % 2]
         gaps = [max(m[name], SMALLEST_GAP) for _, m in history]
@@ -71,16 +82,16 @@ def convergence(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -
     return figure
 
 
-def evolution_progress(history: Sequence[tuple[int, Mapping[str, float]]], unit: str) -> Figure:
+def evolution_progress(history: History, unit: str) -> Figure:
     """Draw the exploitability and the step size of an evolution strategy by number of evaluations.
 
     As in Samothrakis and Lucas 2011, Fig. 6.
     """
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    evaluations = [m[EVALUATIONS] for _, m in history]
+    figure, axes = panels(2, 9, 4)
+    evaluations = [m[metric_names.EVALUATIONS] for _, m in history]
     gap = next(name for name in history[-1][1] if name.startswith(gap_name("", unit)))
     labels = ((gap, f"exploitability, {unit}"), ("step_size", "step size"))
-    for axis, (name, ylabel) in zip(figure.subplots(1, 2), labels, strict=True):
+    for axis, (name, ylabel) in zip(axes, labels, strict=True):
         axis.plot(evaluations, [m[name] for _, m in history], color=COLOURS[0])
         axis.set(yscale="log", xlabel="evaluations", ylabel=ylabel)
     return figure
@@ -91,12 +102,10 @@ def strategy_bars(sigma: Array, situations: Sequence[str], actions: Sequence[str
 
     `situations`: names of the N information sets. `actions`: names of the A actions.
     """
-    figure = Figure(figsize=(7, 1 + 0.25 * len(situations)), layout="constrained")
-    axis = figure.subplots()
-    left = np.zeros(len(situations))
+    figure, (axis,) = panels(1, 7, 1 + 0.25 * len(situations))
+    left = np.cumsum(sigma, axis=1) - sigma
     for a, action in enumerate(actions):
-        axis.barh(situations, sigma[:, a], left=left, color=COLOURS[a % 7], label=action)
-        left += sigma[:, a]
+        axis.barh(situations, sigma[:, a], left=left[:, a], color=COLOURS[a % 7], label=action)
     axis.invert_yaxis()
     axis.set(xlabel="probability", xlim=(0, 1))
     figure.legend(loc="outside upper right", ncols=len(actions))
@@ -127,8 +136,7 @@ def game_tree(nodes: TreeNodes, probability: Array, actions: Sequence[str]) -> F
 
     ends: list[tuple[float, int]] = []
     visit(0, 0)
-    figure = Figure(figsize=(max(6.4, 0.7 * len(ends)), 4), layout="constrained")
-    axis = figure.subplots()
+    figure, (axis,) = panels(1, max(6.4, 0.7 * len(ends)), 4)
     for node, (x, y) in place.items():
         above = int(nodes.parent[node])
         if above >= 0:
@@ -153,8 +161,7 @@ def bucket_graph(start: Array, moves: Sequence[Array]) -> Figure:
     round, transition probabilities (K, K) from bucket to bucket. The width of a line shows the
     probability of a transition, the size of a point that of a bucket.
     """
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axis = figure.subplots()
+    figure, (axis,) = panels(1, 7, 4)
     held = start.sum(axis=1)
     for round_, table in enumerate([*moves, None]):
         axis.scatter([round_] * len(held), range(len(held)), s=1500 * held, color=COLOURS[0])
@@ -175,8 +182,7 @@ def action_heatmaps(probabilities: Array, actions: Sequence[str]) -> Figure:
 
     As in Samothrakis and Lucas 2011, Fig. 4.
     """
-    figure = Figure(figsize=(3.2 * len(actions), 3.4), layout="constrained")
-    axes = figure.subplots(1, len(actions), sharey=True, squeeze=False)[0]
+    figure, axes = panels(len(actions), 3.2 * len(actions), 3.4, sharey=True)
     for a, (axis, action) in enumerate(zip(axes, actions, strict=True)):
         image = axis.imshow(probabilities[:, :, a].T, origin="lower", vmin=0, vmax=1)
         axis.set(title=action, xlabel="round", xticks=range(len(probabilities)))
@@ -190,7 +196,7 @@ def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
 
     A dashed line shows the best-response value. `rows`: the final table, a row for each opponent.
     """
-    figure, axes = _panels(len(rows))
+    figure, axes = panels(len(rows), max(6.4, 2.6 * len(rows)), 4, sharey=True)
     for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):
         steps = np.arange(len(row["steps"]))
         axis.bar(steps, row["steps"], yerr=row["standard_error"], color=colour, capsize=3)
@@ -204,21 +210,14 @@ def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
 
 
 def adaptation_figures(
-    history: Sequence[tuple[int, Mapping[str, float]]],
-    rows: Sequence[Mapping[str, Any]],
-    unit: str,
+    history: History, rows: Sequence[Mapping[str, Any]], unit: str
 ) -> dict[str, Figure]:
     """Return the figures of a trainer whose model adapts: learning curve and final table."""
-    curve = learning_curve(history, unit)
-    return {"learning_curve": curve, "adaptation": adaptation(rows, unit)}
+    return {"learning_curve": learning_curve(history, unit), "adaptation": adaptation(rows, unit)}
 
 
 def learning_figures(
-    history: Sequence[tuple[int, Mapping[str, float]]],
-    policy: str,
-    unit: str,
-    gap_unit: str,
-    exact: bool,
+    history: History, policy: str, unit: str, gap_unit: str, exact: bool
 ) -> dict[str, Figure]:
     """Return the figures of a trainer whose model does not adapt: the learning curve.
 
@@ -227,7 +226,7 @@ def learning_figures(
     drawn = {"learning_curve": learning_curve(history, unit)}
     if exact:
         name = gap_name(policy, gap_unit)
-        measured = [(i, {**m, ITERATIONS: float(i)}) for i, m in history if name in m]
+        measured = [(i, {**m, metric_names.ITERATIONS: float(i)}) for i, m in history if name in m]
         drawn["convergence"] = convergence(measured, gap_unit)
     return drawn
 
@@ -238,8 +237,7 @@ def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     Each point is one exploitability bound. The line above the points is the best payoff that any
     strategy of that exploitability reaches.
     """
-    figure = Figure(figsize=(3.2 * len(rows), 3.6), layout="constrained")
-    axes = figure.subplots(1, len(rows), squeeze=False)[0]
+    figure, axes = panels(len(rows), 3.2 * len(rows), 3.6)
     for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):
         best = [(p["exploitability"], p["payoff"]) for p in row["frontier"]]
         best = sorted([*best, *((p["exploitability"], p["most"]) for p in row["adapted"])])
@@ -247,9 +245,8 @@ def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
         ours = [(p["exploitability"], p["payoff"]) for p in row["adapted"]]
         axis.plot(*zip(*sorted(ours), strict=True), "o-", color=colour, ms=4, label="adapted")
         axis.set_xscale("symlog", linthresh=0.01)  # includes 0
-        axis.set(
-            title=opponent_label(row["stranger"]), xlabel=f"exploitability, {unit}", xlim=(0, None)
-        )
+        axis.set(title=opponent_label(row["stranger"]), xlabel=f"exploitability, {unit}")
+        axis.set_xlim(0, None)
         axis.legend(fontsize=7)
     axes[0].set_ylabel(f"payoff, {unit} a game")
     return figure
@@ -260,12 +257,13 @@ def policies_by_hand(probabilities: Array, hands: Sequence[str], actions: Sequen
 
     As in Wu et al. 2022, Fig. 4.
     """
-    figure, axes = _panels(len(probabilities))
-    for member, (axis, table) in enumerate(zip(axes, probabilities, strict=True)):
-        below = np.zeros(len(hands))
+    members = len(probabilities)
+    figure, axes = panels(members, max(6.4, 2.6 * members), 4, sharey=True)
+    below = np.cumsum(probabilities, axis=2) - probabilities
+    for member, axis in enumerate(axes):
         for a, action in enumerate(actions):
-            axis.bar(hands, table[:, a], bottom=below, color=COLOURS[a % 7], label=action)
-            below += table[:, a]
+            heights, bottom = probabilities[member, :, a], below[member, :, a]
+            axis.bar(hands, heights, bottom=bottom, color=COLOURS[a % 7], label=action)
         axis.set(title=f"opponent {member + 1}", xlabel="hand", ylim=(0, 1))
     axes[0].set_ylabel("probability")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center")
@@ -278,7 +276,7 @@ def parallel_coordinates(rows: Sequence[Mapping[str, Any]], keys: Sequence[str])
     `rows`: the trials, the best first. A trial without a score is labelled with the iteration at
     which it stopped. `keys`: the searched job keys.
     """
-    figure, (axis,) = _panels(1)
+    figure, (axis,) = panels(1, 6.4, 4)
     scales = [sorted({str(row[key]) for row in rows}, key=_by_size) for key in keys]
     for k, scale in enumerate(scales):
         for height, value in zip(_heights(scale), scale, strict=True):
@@ -314,10 +312,3 @@ def save(figures: Mapping[str, Figure], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
         figure.savefig(folder / f"{name}.png", dpi=120)
-
-
-def _panels(count: int) -> tuple[Figure, list[Any]]:
-    """Return a figure with `count` charts side by side, and their axes; they share the y axis."""
-    figure = Figure(figsize=(max(6.4, 2.6 * count), 4.0), layout="constrained")
-    axes = figure.subplots(1, count, sharey=True, squeeze=False)[0]
-    return figure, list(axes)

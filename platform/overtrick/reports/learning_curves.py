@@ -10,11 +10,8 @@ from matplotlib.figure import Figure
 from scipy.stats import t
 
 from overtrick.core import Array
-from overtrick.reports.figures import COLOURS
-from overtrick.reports.metric_names import last_steps, payoff_name
-
-History = Sequence[tuple[int, Mapping[str, float]]]
-"""The iterations of one run in order, each with its metrics."""
+from overtrick.reports.figures import COLOURS, panels
+from overtrick.reports.metric_names import History, last_steps, payoff_name
 
 Curve = tuple[Array, Array, Array]
 """x (X,), mean over seeds (X,), and half the width of the confidence band (X,)."""
@@ -103,12 +100,9 @@ def _payoff_label(unit: str) -> str:
 
 def draw_curves(drawn: Curves, xlabel: str, ylabel: str, marker: str | None = None) -> Figure:
     """Draw curves with their confidence bands: a chart for each key, a line for each label."""
-    across = min(len(drawn), MAX_COLUMNS)
-    down = -(-len(drawn) // MAX_COLUMNS)
-    size = (max(4.5, 3.2 * across), 3.4 * down)
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(down, across, squeeze=False).ravel()
-    for axis, (title, lines) in zip(axes[: len(drawn)], drawn.items(), strict=True):
+    width = max(4.5, 3.2 * min(len(drawn), MAX_COLUMNS))
+    figure, axes = panels(len(drawn), width, 3.4, MAX_COLUMNS)
+    for axis, (title, lines) in zip(axes, drawn.items(), strict=True):
         for colour, (label, (x, mean, half)) in zip(itertools.cycle(COLOURS), lines.items()):
             axis.plot(x, mean, color=colour, marker=marker, ms=4, label=label)
             axis.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
@@ -119,8 +113,6 @@ def draw_curves(drawn: Curves, xlabel: str, ylabel: str, marker: str | None = No
     if len(next(iter(drawn.values()))) > MAX_LINES:
         legend = axes[0].get_legend_handles_labels()
         figure.legend(*legend, loc="outside lower center", ncols=2, fontsize=7)
-    for axis in axes[len(drawn) :]:
-        axis.axis("off")
-    for first in axes[::across]:
+    for first in axes[::MAX_COLUMNS]:
         first.set_ylabel(ylabel)
     return figure

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+History = Sequence[tuple[int, Mapping[str, float]]]
+"""The iterations of one run in order, each with its metrics."""
 
 OPPONENTS = "opponents"
 """Stands for all training opponents together, in place of an opponent's name."""

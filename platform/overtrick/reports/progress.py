@@ -5,35 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
 
+from rich import progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import Progress, TextColumn
 
 from overtrick.reports.metric_names import last_steps
 
 STARTING = "starting Ray (a first run also compiles)"
 LINE_SECONDS = 10.0  # between lines where there is no terminal
+OnProgress = Callable[[int], None]
+"""Receives how much of the work is done, in iterations or other units of the work."""
 
 
-def _columns() -> list[ProgressColumn]:
+def _columns() -> list[progress.ProgressColumn]:
     """Return the columns of a progress bar: description, bar, count, time elapsed and time left."""
-    return [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    ]
+    name, left = TextColumn("{task.description}"), TextColumn("left")
+    elapsed, remaining = progress.TimeElapsedColumn(), progress.TimeRemainingColumn()
+    return [name, progress.BarColumn(), progress.MofNCompleteColumn(), elapsed, left, remaining]
 
 
 class IterationBar:
@@ -73,17 +62,12 @@ class IterationBar:
             self._console.print(f"{self._name}: {STARTING}", highlight=False)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
 
 @contextmanager
-def counting(console: Console, name: str, total: int) -> Iterator[Callable[[int], None]]:
+def counting(console: Console, name: str, total: int) -> Iterator[OnProgress]:
     """Context manager that shows the progress of work with a known total.
 
     Yields a function to call with the amount of finished work: first 0, when preparation is done.

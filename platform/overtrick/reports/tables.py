@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -27,6 +29,20 @@ def cells(table: Table) -> tuple[list[str], list[list[str]]]:
     columns = [list(map(str, column.cells)) for column in table.columns]
     rows = zip(*columns, strict=True)
     return [str(column.header) for column in table.columns], list(map(list, rows))
+
+
+def markdown(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Write a table as Markdown; a bar in a cell is escaped, a line break becomes a space."""
+    lines = [names, ["---"] * len(names), *rows]
+    cells = ((" ".join(cell.replace("|", "\\|").split()) for cell in line) for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def csv_text(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Write a table as CSV; an entry of None is left empty."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([names, *rows])
+    return text.getvalue()
 
 
 def plain(rows: Rows, title: str = "") -> Table:

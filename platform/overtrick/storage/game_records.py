@@ -80,14 +80,6 @@ class Games:
         )  # fmt: skip
 
 
-def check(path: Path) -> None:
-    """Raise UserError unless games can be written to this path (a .parquet file)."""
-    if path.suffix != ".parquet" or not path.absolute().parent.is_dir():
-        raise UserError(
-            f"cannot save games to {path}: name a .parquet file in a folder that exists"
-        )
-
-
 def save(path: Path, games: Games) -> None:
     """Write recorded games to a Parquet file."""
     longest = max((len(moves) for moves in games.moves), default=0)

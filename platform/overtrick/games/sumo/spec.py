@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.core import Policy, Trajectories
+from overtrick.core.files import check_output
 from overtrick.games.spec import GameSpec
 
 
@@ -26,7 +27,7 @@ def _video_writer(path: Path) -> Callable[[Trajectories], None]:
     """
     from overtrick.games.sumo import video
 
-    video.check_video_path(path)
+    check_output(path, ".mp4")
     return partial(video.write_video, path=path, renderer=video.working_renderer())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from overtrick.core import Array, RunError, Trajectories, UserError
+from overtrick.core import Array, RunError, Trajectories
 from overtrick.core.files import replacing
 from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo.observation import in_world_axes
@@ -23,14 +23,6 @@ mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 8, 8).close()
 """
 WIDTH, HEIGHT = 960, 720  # pixels
 FRAMES_PER_SECOND = round(1 / STEP_SECONDS)
-
-
-def check_video_path(path: Path) -> None:
-    """Raise UserError unless the path is a .mp4 file in an existing folder."""
-    if path.suffix != ".mp4" or not path.absolute().parent.is_dir():
-        raise UserError(
-            f"no video can be written to {path}: name a .mp4 file in a folder that exists"
-        )
 
 
 def write_video(batch: Trajectories, path: Path, renderer: str) -> None:

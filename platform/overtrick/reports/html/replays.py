@@ -7,6 +7,7 @@ from html import escape
 
 from overtrick.games import registry
 from overtrick.reports.html import elements
+from overtrick.reports.html.elements import PageSection
 from overtrick.storage import game_records
 from overtrick.storage.game_records import Games, Move
 
@@ -14,10 +15,11 @@ REPLAYS: dict[str, Callable[[Games, int], str]] = {}
 """By game: a function that writes one recorded game, given its number, as HTML."""
 
 
-def game_replays(games: Games) -> list[str]:
-    """Return each recorded game as HTML. Raises UserError for games that break the rules."""
+def games_section(games: Games) -> PageSection:
+    """Return recorded games as a section of a page. Raises UserError for an illegal game."""
     write = REPLAYS.get(games.game, _step_by_step)
-    return [write(games, number) for number in range(len(games.moves))]
+    articles = [write(games, number) for number in range(len(games.moves))]
+    return PageSection("Games, step by step", articles)
 
 
 def _step_by_step(games: Games, number: int) -> str:

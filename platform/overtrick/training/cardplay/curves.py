@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from scipy.stats import norm
 
 from overtrick.reports import learning_curves
-from overtrick.reports.learning_curves import CONFIDENCE, Curves, History
-from overtrick.reports.metric_names import GAMES, MADE, RECOGNISED
+from overtrick.reports.learning_curves import CONFIDENCE, Curves
+from overtrick.reports.metric_names import GAMES, MADE, RECOGNISED, History
 
 
 def cardplay_curves(groups: Mapping[str, Sequence[History]], deals: int) -> Figure:
