@@ -76,9 +76,8 @@ def model_folder(name: str) -> Path:
         raise UserError(f"{name} has child runs: name one of those in {run.children}")
     group = run.group
     resumed = group.name if group.path.parent == runs_folder() else group
-    raise UserError(
-        f"{run.name} is not done and has no model yet: `overtrick resume {resumed}` continues it"
-    )
+    remedy = f"`overtrick resume {resumed}` continues it"
+    raise UserError(f"{run.name} is not done and has no model yet: {remedy}")
 
 
 def is_registered(name: str) -> bool:
@@ -186,9 +185,7 @@ def _download(uri: str, location: str, name: str, folder: Path) -> None:
         fetched = mlflow_tracker.fetch(uri, f"{location}/{mlflow_tracker.STORED}/{file}", folder)
         fetched.rename(new / file)
     if digests(new) != about.get("sha256"):
-        raise UserError(
-            f"{name} is damaged where {uri} keeps it: train again, or restore {location}"
-        )
+        raise UserError(f"{name} is damaged at {uri}: train again, or restore {location}")
 
 
 def _metadata(uri: str, location: str, name: str, folder: Path) -> dict[str, Any]:

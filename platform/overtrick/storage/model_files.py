@@ -46,9 +46,8 @@ def check_place(folder: Path) -> None:
     if os.path.lexists(folder):
         names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
         if names != {WEIGHTS, CARD} or (folder.parent / "job.json").exists():
-            raise UserError(
-                f"{folder} exists and is not just a model: name another folder, or remove it"
-            )
+            problem = "exists and is not just a model"
+            raise UserError(f"{folder} {problem}: name another folder, or remove it")
     above = next(path for path in folder.absolute().parents if os.path.exists(path))
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         raise UserError(f"no model can be written to {folder}: {above} cannot be written")

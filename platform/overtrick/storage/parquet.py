@@ -102,8 +102,7 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
         intact = False
     if not intact:
         raise UserError(f"{path} is damaged (its digest differs): {kind.remedy}")
-    if parameters is not None:
-        _check_parameters(path, kind, about["parameters"], json.loads(json.dumps(dict(parameters))))
+    _check_parameters(path, kind, about["parameters"], parameters)
     return StoredTable(about["parameters"], columns)
 
 
@@ -118,8 +117,7 @@ def head(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
         header = TableHeader(file.metadata.num_rows, tuple(about["shapes"]), about["parameters"])
     except KeyError as error:
         raise _damaged(path, kind, error) from None
-    if parameters is not None:
-        _check_parameters(path, kind, header.parameters, json.loads(json.dumps(dict(parameters))))
+    _check_parameters(path, kind, header.parameters, parameters)
     return header
 
 
@@ -144,10 +142,24 @@ def _open(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]]:
     return file, about
 
 
+def common_parameters(
+    files: Sequence[Path], parameters: Sequence[dict[str, Any]], kind: Kind
+) -> dict[str, Any]:
+    """Return the parameters of files that were made together. Raises UserError if they differ."""
+    for file, each in zip(files, parameters, strict=True):
+        if each != parameters[0]:
+            raise UserError(f"{file} was made with other parameters than {files[0]}: {kind.remedy}")
+    return parameters[0]
+
+
 def _damaged(path: Path, kind: Kind, error: Exception) -> UserError:
     """Return the error for a file that cannot be read."""
-    why = " ".join(str(error).split())[:100]
-    return UserError(f"{path} is damaged ({why}): {kind.remedy}")
+    return UserError(f"{path} is damaged ({_reason(error)}): {kind.remedy}")
+
+
+def _reason(error: Exception) -> str:
+    """Return what is wrong with a file, in one line."""
+    return getattr(error, "strerror", None) or " ".join(str(error).split())[:100]
 
 
 def batches(
@@ -168,8 +180,7 @@ def batches(
             for batch in file.iter_batches(ROWS, columns=names):
                 yield batch.to_pydict()
     except (pa.ArrowException, OSError) as error:
-        why = getattr(error, "strerror", None) or " ".join(str(error).split())[:100]
-        raise UserError(f"cannot read {path}: {why}") from None
+        raise UserError(f"cannot read {path}: {_reason(error)}") from None
 
 
 def batch_count(path: Path) -> int:
@@ -177,13 +188,14 @@ def batch_count(path: Path) -> int:
     try:
         return -(-int(parquet.read_metadata(path).num_rows) // ROWS)
     except (pa.ArrowException, OSError) as error:
-        raise UserError(f"cannot read {path}: {' '.join(str(error).split())[:100]}") from None
+        raise UserError(f"cannot read {path}: {_reason(error)}") from None
 
 
 def _check_parameters(
-    path: Path, kind: Kind, found: Mapping[str, Any], wanted: Mapping[str, Any]
+    path: Path, kind: Kind, found: Mapping[str, Any], parameters: Mapping[str, Any] | None
 ) -> None:
-    """Raise UserError if parameters differ. The message names the first difference."""
+    """Raise UserError if parameters, if given, differ. The message names the first difference."""
+    wanted = found if parameters is None else json.loads(json.dumps(dict(parameters)))
     for name in [*wanted, *found]:
         if found.get(name) != wanted.get(name) or (name in found) != (name in wanted):
             sides = (found, wanted)

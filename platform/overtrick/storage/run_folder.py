@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,16 @@ from overtrick.tracking import mlflow_tracker
 STATE = "state.safetensors"  # the file of a checkpoint that holds the trainer's state
 
 
+class _PathInRun:
+    """Attribute of a RunFolder: the path of a file or folder in it, which may not exist yet."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, run: RunFolder, owner: type[RunFolder]) -> Path:
+        return run.path / self.name
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The folder of a run, a sweep or a comparison table.
@@ -26,6 +37,27 @@ class RunFolder:
 
     path: Path
 
+    job = _PathInRun("job.json")
+    """The job file, written when the run is opened."""
+    table = _PathInRun("table.json")
+    """The final table. A run that has this file is finished."""
+    markdown_table = _PathInRun("table.md")
+    """The table of a comparison as Markdown."""
+    figures = _PathInRun("figures")
+    """The folder of the figures."""
+    model = _PathInRun(mlflow_tracker.MODEL)
+    """The folder of the trained model."""
+    videos = _PathInRun("films")
+    """The folder of the videos made during training."""
+    page = _PathInRun("view.html")
+    """The HTML report."""
+    lock = _PathInRun("lock")
+    """The file that a process locks while it works on the run."""
+    children = _PathInRun("trials")
+    """The folder of the child runs. Only a sweep or a table has one."""
+    rejected_events = _PathInRun(mlflow_tracker.REJECTED_EVENTS)
+    """The file of events that MLflow has rejected."""
+
     def __str__(self) -> str:
         return str(self.path)
 
@@ -33,51 +65,6 @@ class RunFolder:
     def name(self) -> str:
         """The name of the run."""
         return self.path.name
-
-    @property
-    def job(self) -> Path:
-        """The job file, written when the run is opened."""
-        return self.path / "job.json"
-
-    @property
-    def table(self) -> Path:
-        """The final table. A run that has this file is finished."""
-        return self.path / "table.json"
-
-    @property
-    def markdown_table(self) -> Path:
-        """The table of a comparison as Markdown."""
-        return self.path / "table.md"
-
-    @property
-    def figures(self) -> Path:
-        """The folder of the figures."""
-        return self.path / "figures"
-
-    @property
-    def model(self) -> Path:
-        """The folder of the trained model."""
-        return self.path / mlflow_tracker.MODEL
-
-    @property
-    def videos(self) -> Path:
-        """The folder of the videos made during training."""
-        return self.path / "films"
-
-    @property
-    def page(self) -> Path:
-        """The HTML report."""
-        return self.path / "view.html"
-
-    @property
-    def lock(self) -> Path:
-        """The file that a process locks while it works on the run."""
-        return self.path / "lock"
-
-    @property
-    def children(self) -> Path:
-        """The folder of the child runs. Only a sweep or a table has one."""
-        return self.path / "trials"
 
     def child(self, number: int) -> RunFolder:
         """Return the folder of a child run by its number, from 0."""
@@ -93,11 +80,6 @@ class RunFolder:
     def run_id(self) -> str | None:
         """The run's id in MLflow; None if MLflow has not received the run yet."""
         return mlflow_tracker.run_id(self.path)
-
-    @property
-    def rejected_events(self) -> Path:
-        """The file of events that MLflow has rejected."""
-        return self.path / mlflow_tracker.REJECTED_EVENTS
 
     def history(self) -> list[tuple[int, dict[str, float]]]:
         """Return all reported iterations with their metrics, in order."""
@@ -131,15 +113,12 @@ class TrialCheckpoints:
 
         `most`: the largest iteration to consider; None: no limit.
         """
-        best: tuple[int, Path] | None = None
+        found = list[tuple[int, Path]]()
         for file in self.folder.glob(f"tune-*/{trial_name(self.trial)}/checkpoint_*/{STATE}"):
-            try:
-                iteration = iteration_of(file.parent)
-            except (SafetensorError, OSError):
-                continue
-            if (most is None or iteration <= most) and (best is None or iteration > best[0]):
-                best = iteration, file.parent
-        return None if best is None else best[1]
+            with suppress(SafetensorError, OSError):
+                found.append((iteration_of(file.parent), file.parent))
+        readable = [each for each in found if most is None or each[0] <= most]
+        return max(readable)[1] if readable else None
 
     def iteration(self) -> int:
         """Return the iteration of the newest checkpoint; 0 if there is none."""
