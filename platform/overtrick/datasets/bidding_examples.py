@@ -55,12 +55,9 @@ class BiddingExamples:
             )
         heads = [parquet.head(file, KIND) for file in self.files]
         self.counts = [head.rows for head in heads]
-        self.columns, self.parameters = heads[0].columns, heads[0].parameters
-        for file, head in zip(self.files, heads, strict=True):
-            if head.parameters != self.parameters:
-                raise UserError(
-                    f"{file} was made with other parameters than {self.files[0]}: {KIND.remedy}"
-                )
+        self.columns = heads[0].columns
+        found = [head.parameters for head in heads]
+        self.parameters = parquet.common_parameters(self.files, found, KIND)
 
     def __len__(self) -> int:
         return sum(self.counts)

@@ -119,9 +119,8 @@ class ExamplesConfig(DatasetConfig):
                 _write(self, part, number, folder, made_with)
                 progress("boards", number, max(parts, number))
             if not any(folder.glob(f"{SPLITS[0]}/*.parquet")):
-                raise UserError(
-                    f"no board of {', '.join(self.files)} gives an example with these options"
-                )
+                files = ", ".join(self.files)
+                raise UserError(f"no board of {files} gives an example with these options")
             os.replace(folder, out)
         heads = [parquet.head(file, KIND, made_with) for file in sorted(out.glob("*/*.parquet"))]
         if not heads:

@@ -5,15 +5,14 @@ The statistics are those of Zhang et al. 2022, Fig. 9.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from overtrick.core import Array, UserError
+from overtrick.core import UserError
 from overtrick.games.bridge import auction_rules, contract_results
 from overtrick.games.bridge.cards import CARD_NAMES, SEATS, parse_deal
 from overtrick.games.bridge.formats import pbn_lin, zhang_tsv
@@ -23,19 +22,13 @@ from overtrick.storage import parquet
 REQUIRED = ("deal", "dealer", "vulnerability")
 SYSTEM_COLUMNS = (("system_ns", "sys_inferred_ns"), ("system_ew", "sys_inferred_ew"))
 SOLVED = "dd_table"
-TEXTS = (
-    "auction",
-    "contract",
-    "declarer",
-    "play",
-    "kind",
-    SOLVED,
-    *itertools.chain(*SYSTEM_COLUMNS),
-)
-OPTIONAL = (*TEXTS, "result_tricks", "board")
+TEXTS = ("auction", "contract", "declarer", "play", "kind", SOLVED, *sum(SYSTEM_COLUMNS, ()))
+TYPES = dict.fromkeys(TEXTS, str) | {"result_tricks": int}
+OPTIONAL = (*TYPES, "board")
 TABLE_ENDINGS = (".tsv", ".txt")  # the formats of Zhang et al. 2022
 ENDINGS = (".parquet", ".pbn", ".lin", *TABLE_ENDINGS)
 NOBODY = "nobody"
+PLACES = ("1st", "2nd", "3rd", "4th")
 UNKNOWN = ("", "unknown")  # values of a system column that name no system
 
 
@@ -127,11 +120,10 @@ def _board(row: dict[str, Any], number: int) -> Board:
         raise UserError(f"its dealer is '{row['dealer']}', not one of {', '.join(SEATS)}")
     if row["vulnerability"] not in VULNERABLE:
         raise UserError(f"vulnerability is {', '.join(VULNERABLE)}, not '{row['vulnerability']}'")
-    for name, kind in (*((name, str) for name in TEXTS), ("result_tricks", int)):
+    for name, kind in TYPES.items():
         if not isinstance(row.get(name), kind | None):
-            raise UserError(
-                f"its {name} is {row[name]!r}, not {'text' if kind is str else 'a number'}"
-            )
+            wanted = "text" if kind is str else "a number"
+            raise UserError(f"its {name} is {row[name]!r}, not {wanted}")
     calls = auction_rules.parse_calls(row.get("auction") or "")
     contract, declarer = row.get("contract") or None, row.get("declarer") or None
     if contract is None and calls:
@@ -179,29 +171,27 @@ def statistics(boards: Sequence[Board]) -> dict[str, Any]:
     Boards without an auction count only for dealer and vulnerability.
     """
     auctions = [board for board in boards if board.auction]
-    lengths = np.array([len(board.auction) for board in auctions])
+    lengths = [len(board.auction) for board in auctions]
     opened = [(board, _opening_place(board.auction)) for board in auctions]
-    places = Counter(NOBODY if place is None else place for _, place in opened)
+    places = Counter(NOBODY if place is None else PLACES[place] for _, place in opened)
     opener = Counter(
         NOBODY if place is None else SEATS[(SEATS.index(board.dealer) + place) % 4]
         for board, place in opened
     )
     bids = Counter(board.auction[place] for board, place in opened if place is not None)
     first = Counter(board.auction[0] for board in auctions)
+    spread = range(min(lengths, default=0), max(lengths, default=-1) + 1)
     ordered = [auction_rules.CALLS[auction_rules.PASS], *auction_rules.CALLS[: auction_rules.BIDS]]
     return {
         "boards": len(boards),
         "auctions": len(auctions),
         "dealer": _counts(Counter(board.dealer for board in boards), SEATS),
         "opener": _counts(opener, (*SEATS, NOBODY)),
-        "opener_place": {
-            name: places[place]
-            for name, place in (("1st", 0), ("2nd", 1), ("3rd", 2), ("4th", 3), (NOBODY, NOBODY))
-        },
+        "opener_place": _counts(places, (*PLACES, NOBODY)),
         "vulnerability": _counts(Counter(board.vulnerable for board in boards), VULNERABLE),
-        "length": _counts_by_length(lengths),
-        "mean_length": float(lengths.mean()) if auctions else None,
-        "length_deviation": float(lengths.std()) if auctions else None,
+        "length": {str(n): lengths.count(n) for n in spread},
+        "mean_length": float(np.mean(lengths)) if lengths else None,
+        "length_deviation": float(np.std(lengths)) if lengths else None,
         "first_call": {call: first[call] for call in ordered if call in first},
         "opening": {bid: bids[bid] for bid in ordered if bid in bids},
     }
@@ -209,15 +199,14 @@ def statistics(boards: Sequence[Board]) -> dict[str, Any]:
 
 def panels(counts: dict[str, Any]) -> dict[str, dict[str, int]]:
     """Return the counts of `statistics` under readable titles, for a text table or a figure."""
-    titles = {
-        "dealer": "dealer",
-        "opener": "opener (makes the first bid)",
-        "vulnerability": "vulnerability",
-        "length": "calls of an auction",
-        "first_call": "first call",
-        "opening": "opening bid",
+    return {
+        "dealer": counts["dealer"],
+        "opener (makes the first bid)": counts["opener"],
+        "vulnerability": counts["vulnerability"],
+        "calls of an auction": counts["length"],
+        "first call": counts["first_call"],
+        "opening bid": counts["opening"],
     }
-    return {title: counts[name] for name, title in titles.items()}
 
 
 def _opening_place(calls: Sequence[str]) -> int | None:
@@ -225,12 +214,5 @@ def _opening_place(calls: Sequence[str]) -> int | None:
     return next((k for k, call in enumerate(calls) if call not in ("P", "X", "XX")), None)
 
 
-def _counts(found: Counter[str], names: Any) -> dict[str, int]:
+def _counts(found: Counter[str], names: Iterable[str]) -> dict[str, int]:
     return {name: found[name] for name in names}
-
-
-def _counts_by_length(lengths: Array) -> dict[str, int]:
-    """Count auctions by number of calls, from the shortest to the longest."""
-    if not len(lengths):
-        return {}
-    return {str(n): int((lengths == n).sum()) for n in range(lengths.min(), lengths.max() + 1)}

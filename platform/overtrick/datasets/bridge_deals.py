@@ -14,7 +14,6 @@ A board that is passed out has no declarer and no tricks.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +26,7 @@ from pydantic import Field, model_validator
 from overtrick.config.job_file import Count
 from overtrick.core import Array, concat_columns
 from overtrick.datasets import chunked_build
-from overtrick.datasets.chunked_build import DatasetConfig, Progress
+from overtrick.datasets.chunked_build import Columns, DatasetConfig, Progress
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
 from overtrick.games.bridge.cards import SEATS, format_deal, hand_bits, random_deals
@@ -88,15 +87,12 @@ class DealsConfig(DatasetConfig):
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
         """Generate the boards in the file `out`, or check that they exist. Raises UserError."""
         systems = self.systems()
-        made_with = self.model_dump() | {
-            # systems are compared by their rules, wherever their files are
-            "system_ns": systems[0].name,
-            "system_ew": systems[1].name,
-            "rules": [loader.fingerprint(each) for each in systems],
-        }
+        # systems are compared by their rules, wherever their files are
+        names = {"system_ns": systems[0].name, "system_ew": systems[1].name}
+        rules = [loader.fingerprint(each) for each in systems]
+        made_with = self.model_dump() | names | {"rules": rules}
         if not chunked_build.load_existing(out, KIND, made_with):
-            sizes = chunks(self.boards, SHARD)
-            shards = [(k * SHARD, count) for k, (count,) in enumerate(sizes)]
+            shards = [(k * SHARD, size) for k, (size,) in enumerate(chunks(self.boards, SHARD))]
             # explanations of calls are not sent to the workers
             common = (self, *(replace(each, places=(), rules=()) for each in systems))
             parts = chunked_build.run_shards(
@@ -104,7 +100,6 @@ class DealsConfig(DatasetConfig):
                 pool, progress,
             )  # fmt: skip
             parquet.save(out, KIND, made_with, concat_columns(list(parts)))
-            shutil.rmtree(chunked_build.parts_folder(out))
         return {"rows": self.boards}
 
 
@@ -124,8 +119,8 @@ def deal_boards(
 
 
 def _bid_and_solve(
-    rng: Generator, common: tuple[DealsConfig, System, System], first: int, count: int
-) -> dict[str, Array]:
+    _: Generator, common: tuple[DealsConfig, System, System], first: int, count: int
+) -> Columns:
     """Deal, bid and solve the boards of one shard; return the columns of their rows."""
     config, ns, ew = common
     rng = generator(config.seed, RngStream.INITIAL, first // SHARD)
@@ -148,9 +143,7 @@ def _bid_and_solve(
         "contract": contract_results.format_contracts(contracts),
         "declarer": declarers,
         "dd_table": [format_trick_table(table) for table in tables],
-        "tricks": [
-            None if who is None else int(n) for who, n in zip(declarers, tricks, strict=True)
-        ],
+        "tricks": [n if who else None for who, n in zip(declarers, tricks.tolist(), strict=True)],
         "par_contract": contract_results.describe_contracts(at_par),
     }
     return {

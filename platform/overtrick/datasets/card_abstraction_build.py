@@ -8,7 +8,6 @@ shards, see `chunked_build`.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -114,9 +113,8 @@ class AbstractionConfig(DatasetConfig):
         """Generate the abstraction in the file `out`, or check that it exists. Raises UserError."""
         if stored := chunked_build.load_existing(out, ABSTRACTION, self.model_dump()):
             return {"rows": len(stored.columns["start"])}
-        built = _AbstractionBuild(self, out, pool, progress).run()
+        built = _build(AbstractionParameters(**self.model_dump()), out, pool, progress)
         parquet.save(out, ABSTRACTION, asdict(built.parameters), _columns(built))
-        shutil.rmtree(chunked_build.parts_folder(out))
         return {"rows": len(built.start)}
 
 
@@ -138,93 +136,68 @@ def load_abstraction(path: Path, config: AbstractionConfig | None = None) -> Abs
     )
 
 
-class _AbstractionBuild:
-    """Generation of one card abstraction; counts the finished shards of all stages."""
+def _build(
+    parameters: AbstractionParameters, out: Path, pool: WorkerPool, progress: Progress
+) -> Abstraction:
+    """Cluster the holdings of each round into buckets, then estimate the bucket transitions."""
+    sizes = [max(1, ROLLOUTS // parameters.rollouts(r)) for r in range(len(ROUNDS))]
+    counts = [int(count) for count in hand_indexer(parameters.ranks).counts]
+    ranges = [
+        [(first, min(first + size, count)) for first in range(0, count, size)]
+        for count, size in zip([*counts, parameters.deals], [*sizes, DEALS], strict=True)
+    ]
 
-    def __init__(
-        self, config: AbstractionConfig, out: Path, pool: WorkerPool, progress: Progress
-    ) -> None:
-        self.parameters = AbstractionParameters(**config.model_dump())
-        self._out, self._pool, self._progress = out, pool, progress
-        parameters = self.parameters
-        sizes = [max(1, ROLLOUTS // parameters.rollouts(r)) for r in range(len(ROUNDS))]
-        counts = [int(count) for count in hand_indexer(parameters.ranks).counts]
-        self._ranges = [
-            [(first, min(first + size, count)) for first in range(0, count, size)]
-            for count, size in zip([*counts, parameters.deals], [*sizes, DEALS], strict=True)
-        ]
-
-    def run(self) -> Abstraction:
-        """Cluster the holdings of each round into buckets, then estimate the bucket transitions."""
-        parameters = self.parameters
-        buckets, statistics = [], []
-        for stage in range(len(ROUNDS)):
-            made_with = {
-                "rollouts": parameters.rollouts(stage),
-                "ranks": parameters.ranks,
-                "seed": parameters.seed,
-            }
-            scores = self._parts(stage, made_with, _roll_out, parameters, concat_columns)
-            rng = generator(parameters.seed, RngStream.INITIAL, len(SCALED) + stage)
-            bucket, of_buckets = card_abstraction.cluster(parameters, stage, scores, rng)
-            buckets.append(bucket)
-            statistics.append(of_buckets)
-        common = parameters, tuple(buckets)
-        counts = self._parts(len(ROUNDS), asdict(parameters), _deal, common, _sum)
-        return card_abstraction.build_abstraction(parameters, counts, statistics)
-
-    def _parts(
-        self, stage: int, made_with: dict[str, Any], work: Work, common: Any, join: Any
+    def parts(
+        stage: int, made_with: dict[str, Any], work: Work, common: Any, join: Any
     ) -> Iterator[Columns]:
         """Compute the shards of one stage; yield the results of each part as columns, in order.
 
         `made_with`: the parameters that the results depend on. `work`, `common`, `join`: see
         `chunked_build.run_shards`.
         """
-        ranges = self._ranges[stage]
-        shards = [(stage, *divmod(k, SHARDS_PER_PART), *ends) for k, ends in enumerate(ranges)]
-        before, total = sum(map(len, self._ranges[:stage])), sum(map(len, self._ranges))
-
-        def progress(name: str, done: int, _: int) -> None:
-            self._progress(name, before + done, total)
-
+        made_with = {**made_with, "shard": ranges[stage][0]}
+        places = (divmod(k, SHARDS_PER_PART) for k in range(len(ranges[stage])))
+        shards = [(stage, *place, *ends) for place, ends in zip(places, ranges[stage], strict=True)]
+        before, total = sum(map(len, ranges[:stage])), sum(map(len, ranges))
         return chunked_build.run_shards(
-            self._out, PART, {**made_with, "shard": ranges[0]}, SCALED[stage], work, common,
-            shards, SHARDS_PER_PART, self._pool, progress, join,
+            out, PART, made_with, SCALED[stage], work, common, shards, SHARDS_PER_PART, pool,
+            lambda name, done, _: progress(name, before + done, total), join,
         )  # fmt: skip
+
+    buckets, statistics = [], []
+    for stage in range(len(ROUNDS)):
+        made_with = {"rollouts": parameters.rollouts(stage), "ranks": parameters.ranks}
+        made_with["seed"] = parameters.seed
+        scores = parts(stage, made_with, _roll_out, parameters, concat_columns)
+        rng = generator(parameters.seed, RngStream.INITIAL, len(SCALED) + stage)
+        bucket, of_buckets = card_abstraction.cluster(parameters, stage, scores, rng)
+        buckets.append(bucket)
+        statistics.append(of_buckets)
+    tables = parts(len(ROUNDS), asdict(parameters), _deal, (parameters, tuple(buckets)), _sum)
+    return card_abstraction.build_abstraction(parameters, tables, statistics)
 
 
 def _sum(counts: Sequence[Columns]) -> Columns:
     return {name: sum(each[name] for each in counts) for name in counts[0]}  # type: ignore[misc]
 
 
-def _roll_out(
-    rng: Generator,
-    common: AbstractionParameters,
-    round: int,
-    part: int,
-    place: int,
-    first: int,
-    last: int,
-) -> Columns:
-    """Estimate the strengths of holdings `first` to `last` - 1 of a round by roll-outs.
+def _roll_out(_: Generator, parameters: AbstractionParameters, *shard: int) -> Columns:
+    """Estimate the strengths of some holdings of a round by roll-outs.
 
-    `part`, `place`: the number of the part, and of the shard in it; they seed the generator.
+    `shard`: the round, the number of the part, that of the shard in it, the first holding, and the
+    one after the last. The first three seed the generator.
     """
-    rng = generator(common.seed, RngStream.INITIAL, round, part, place)
-    return card_abstraction.roll_out(common, round, first, last, rng)
+    *key, first, end = shard
+    rng = generator(parameters.seed, RngStream.INITIAL, *key)
+    return card_abstraction.roll_out(parameters, key[0], first, end, rng)
 
 
-def _deal(
-    rng: Generator, common: Any, stage: int, part: int, place: int, first: int, last: int
-) -> Columns:
-    """Count the bucket transitions in `last` - `first` sampled deals.
-
-    `part`, `place`: the number of the part, and of the shard in it; they seed the generator.
-    """
+def _deal(_: Generator, common: Any, *shard: int) -> Columns:
+    """Count the bucket transitions in sampled deals. `shard`: as in `_roll_out`, with deals."""
     parameters, buckets = common
-    rng = generator(parameters.seed, RngStream.INITIAL, stage, part, place)
-    return card_abstraction.count_transitions(parameters, buckets, last - first, rng)
+    *key, first, end = shard
+    rng = generator(parameters.seed, RngStream.INITIAL, *key)
+    return card_abstraction.count_transitions(parameters, buckets, end - first, rng)
 
 
 def _columns(built: Abstraction) -> dict[str, Array]:

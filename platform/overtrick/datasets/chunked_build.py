@@ -8,6 +8,7 @@ generator, so the result depends neither on the number of workers nor on interru
 
 from __future__ import annotations
 
+import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,8 +44,9 @@ class DatasetConfig(Section, ABC):
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
         """Generate the data set at `out`, or check that it exists already.
 
-        Returns the number of `rows`, and further values for some data sets. Raises UserError if
-        another data set or foreign files are at `out`, or if `out` cannot be written.
+        Parts in `parts_folder(out)` are left to `generate`, which deletes the folder. Returns the
+        number of `rows`, and further values for some data sets. Raises UserError if another data
+        set or foreign files are at `out`, or if `out` cannot be written.
         """
 
 
@@ -55,13 +57,14 @@ def ignore_progress(stage: str, done: int, total: int) -> None:
 def generate(
     config: DatasetConfig, out: Path, pool: WorkerPool, progress: Progress = ignore_progress
 ) -> dict[str, Any]:
-    """Generate a data set, or the missing part of an interrupted one.
+    """Generate a data set, or the missing part of an interrupted one; delete its parts folder.
 
     Returns `path`, number of `rows` and `seconds` taken; some data sets add more. Raises UserError
     as `DatasetConfig.build` does.
     """
     began = time.monotonic()
     result = config.build(out, pool, progress)
+    shutil.rmtree(parts_folder(out), ignore_errors=True)
     return {"path": str(out), **result, "seconds": time.monotonic() - began}
 
 
@@ -114,7 +117,7 @@ def run_shards(
     - `kind`, `made_with`: the kind of the files, and the parameters that they depend on.
 
     A part on disk with the same `made_with` is not computed again. The files of the parts stay
-    until the caller deletes their folder. Raises UserError if that folder cannot be created.
+    until `generate` deletes their folder. Raises UserError if that folder cannot be created.
     """
     folder, made_with = create_parts_folder(out), {**made_with, "together": per_part}
     parts = [range(len(shards))[k : k + per_part] for k in range(0, len(shards), per_part)]

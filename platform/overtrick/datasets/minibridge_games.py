@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -13,10 +12,10 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, GameChoice
-from overtrick.core import Array, UserError, concat_columns, select_rows
+from overtrick.core import UserError, concat_columns, select_rows
 from overtrick.core.files import replacing_folder
 from overtrick.datasets import chunked_build
-from overtrick.datasets.chunked_build import DatasetConfig, Progress
+from overtrick.datasets.chunked_build import Columns, DatasetConfig, Progress
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.evaluation import cardplay
 from overtrick.evaluation.cardplay import CardplayGames
@@ -77,7 +76,6 @@ class MinibridgeConfig(DatasetConfig):
                 folder.mkdir(parents=True)
                 file = folder / Path(FILES).name
                 parquet.save(file, KIND, made_with, select_rows(columns, rows))
-        shutil.rmtree(chunked_build.parts_folder(out))
         return {"rows": self.games}
 
 
@@ -91,10 +89,7 @@ def load(folder: Path, config: MinibridgeConfig | None = None) -> CardplayGames:
     files = _files_of(folder)
     wanted = None if config is None else config.model_dump()
     parts = [parquet.load(file, KIND, wanted) for file in files]
-    made_with = parts[0].parameters
-    for file, part in zip(files, parts, strict=True):
-        if part.parameters != made_with:
-            raise UserError(f"{file} was made with other parameters than {files[0]}: {KIND.remedy}")
+    made_with = parquet.common_parameters(files, [part.parameters for part in parts], KIND)
     columns = concat_columns([part.columns for part in parts])
     order = columns["number"].argsort()
     if len(order) != made_with["games"]:
@@ -124,12 +119,9 @@ def load_cached(folder: str) -> CardplayGames:
     return load(Path(folder))
 
 
-def _play_shard(
-    rng: Generator, config: MinibridgeConfig, shard: int, count: int
-) -> dict[str, Array]:
+def _play_shard(_: Generator, config: MinibridgeConfig, shard: int, count: int) -> Columns:
     """Play the games of one shard; return their columns and their numbers in the data set."""
     rng = generator(config.seed, RngStream.INITIAL, shard)
-    games = cardplay.random_games(
-        cardplay.card_game(config.game), count, config.defenders, config.lost, rng
-    )
+    game = cardplay.card_game(config.game)
+    games = cardplay.random_games(game, count, config.defenders, config.lost, rng)
     return {**games._asdict(), "number": GAMES_PER_SHARD * shard + np.arange(count)}
