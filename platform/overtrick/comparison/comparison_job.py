@@ -170,13 +170,11 @@ def _with_job(method: Method, folder: Path, source: str, table: ComparisonJob) -
         set_value(content, method.key, "random", where)  # raises for an unknown key
     job = job_file.parse(content, JOBS, where)
     if _evaluation_game(job.game) != _evaluation_game(table.game):
-        raise UserError(
-            f"{source} plays {_describe(job.game)}, but the table plays {_describe(table.game)}"
-        )
+        its, wanted = _describe(job.game), _describe(table.game)
+        raise UserError(f"{source} plays {its}, but the table plays {wanted}")
     complete = job.model_dump(mode="json") | {"search": {}}
-    return method.model_copy(
-        update={"set": {}, "without": (), "oracle" if method.oracle else "job": complete}
-    )
+    changed = {"set": {}, "without": (), "oracle" if method.oracle else "job": complete}
+    return method.model_copy(update=changed)
 
 
 def _leave_out(content: dict[str, Any], key: str, source: str) -> None:

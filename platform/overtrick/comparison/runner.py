@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,21 +16,17 @@ from overtrick.comparison.schedule import ComparisonSchedule, Entry, in_training
 from overtrick.config import job_file
 from overtrick.core import RunError
 from overtrick.core.files import write_text
-from overtrick.distributed.workers import RngStream, generator, start_pool, start_ray
-from overtrick.evaluation.evaluate import (
-    AdaptationEvaluation,
-    HeldOutEvaluation,
-    Row,
-    evaluate,
-    flat_metrics,
-    without_adaptation,
-)
+from overtrick.distributed.workers import RngStream, generator, open_pool, start_pool, start_ray
+from overtrick.evaluation import evaluate
+from overtrick.evaluation.evaluate import HeldOutEvaluation, Row
 from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
 from overtrick.games import registry
 from overtrick.policies.uniform import UniformPolicy
 from overtrick.reports import learning_curves
+from overtrick.reports.metric_names import History
+from overtrick.reports.progress import OnProgress
 from overtrick.runs import html_page, lifecycle
-from overtrick.runs.group import ChildRun, RunGroup, open_group
+from overtrick.runs.group import ChildRun, FinishedGroup, RunGroup, open_group
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
 from overtrick.storage.run_folder import RunFolder
@@ -41,14 +36,10 @@ CELLS = "cells"  # the folder of the evaluated cells, one file each
 
 
 @dataclass(frozen=True)
-class FinishedComparison:
+class FinishedComparison(FinishedGroup):
     """A comparison table with all cells evaluated, except the cells of failed methods."""
 
-    folder: RunFolder
     outcome: statistics.Outcome
-    failed: list[str]  # one line for each failed training
-    seconds: float
-    undelivered: int  # number of events on disk, not yet sent to MLflow
 
 
 def read_job(folder: RunFolder) -> ComparisonJob:
@@ -57,7 +48,7 @@ def read_job(folder: RunFolder) -> ComparisonJob:
     return job_file.load_stored(folder, TABLES)
 
 
-def run(folder: RunFolder, progress: Callable[[int], None]) -> FinishedComparison:
+def run(folder: RunFolder, progress: OnProgress) -> FinishedComparison:
     """Run the unfinished trainings and evaluations of a comparison table and store its results.
 
     `progress`: called with the amount of finished work, counted as in `schedule.check`. Raises
@@ -75,17 +66,17 @@ def run(folder: RunFolder, progress: Callable[[int], None]) -> FinishedCompariso
         for entry in plan.trials:
             rows = [cells.get((entry.method, entry.seed, k)) for k in entry.columns]
             _save_trial(group.children[entry.trial], rows)
-        found = statistics.summarise(table, cells).with_notes(_opponent_notes(table, plan))
+        found = statistics.summarise(table, cells, _opponent_notes(table, plan))
         statistics.save(found, folder.path)
         if table.evaluate.every is not None:
             _save_figures(plan, group, found.unit)
         _report(group, found)
     seconds = time.perf_counter() - began
-    return FinishedComparison(folder, found, group.failed, seconds, group.undelivered)
+    return FinishedComparison(folder, group.failed, seconds, group.undelivered, found)
 
 
 def _train(
-    table: ComparisonJob, plan: ComparisonSchedule, group: RunGroup, progress: Callable[[int], None]
+    table: ComparisonJob, plan: ComparisonSchedule, group: RunGroup, progress: OnProgress
 ) -> None:
     """Train all trials. Trials against the model of another trial start after that trial."""
     jobs = [in_training(table, job) for job in plan.jobs]
@@ -106,7 +97,7 @@ def _save_model(child: ChildRun) -> None:
 
 
 def _evaluate(
-    table: ComparisonJob, plan: ComparisonSchedule, group: RunGroup, progress: Callable[[int], None]
+    table: ComparisonJob, plan: ComparisonSchedule, group: RunGroup, progress: OnProgress
 ) -> dict[tuple[str, int, int], Row]:
     """Evaluate the missing cells, and return the rows of all cells by method, seed and column.
 
@@ -129,12 +120,13 @@ def _evaluate(
         done += 1
         progress(done)
 
-    common = (table.game, AdaptationEvaluation(**table.evaluate.model_dump(exclude={"every"})))
+    budget = table.evaluate.model_dump(exclude={"every"})
+    common = (table.game, evaluate.AdaptationEvaluation(**budget))
     shards = []
     for entry, column, _ in left:
         player = _load_player(table, entry, group) if entry.job is not None else None
         shards.append((entry, player, plan.opponents[column], column))
-    with lifecycle.open_pool(table.workers if left else 0) as pool:
+    with open_pool(table.workers if left else 0) as pool:
         pool.map(_row, common, shards, generator(0, RngStream.EVALUATE), save)
     names = list(table.opponents)
     return {
@@ -176,7 +168,7 @@ def _row(_: Generator, common: Any, entry: Entry, player: Any, who: str, column:
     if entry.policy is not None:  # the exact oracle needs only the opponent's best response
         policy = UniformPolicy() if entry.policy == EXACT else cached_opponent(game, entry.policy)
     budget = budget.model_copy(update={"opponents": (who,)})
-    (row,) = evaluate(game, without_adaptation, policy, budget, pool, rng)
+    (row,) = evaluate.evaluate(game, evaluate.without_adaptation, policy, budget, pool, rng)
     if entry.policy == EXACT:
         return row | {"steps": [row["best_response"]], "share": 1.0}
     return row
@@ -191,7 +183,7 @@ def _save_trial(child: ChildRun, rows: list[Row | None]) -> None:
     if len(done) < len(rows) or child.folder.table.exists():
         return
     unit = registry.evaluation_game(two_seat_game(child.job.game)[0]).unit
-    child.tracker.metrics(child.job.stop.iterations + 1, flat_metrics(done, unit))
+    child.tracker.metrics(child.job.stop.iterations + 1, evaluate.flat_metrics(done, unit))
     lifecycle.save_table(child.folder, done, child.tracker)
 
 
@@ -212,11 +204,11 @@ def _opponent_notes(table: ComparisonJob, plan: ComparisonSchedule) -> list[str]
 
 def _save_figures(plan: ComparisonSchedule, group: RunGroup, unit: str) -> None:
     """Draw and store the learning curves of the methods that were evaluated during training."""
-    histories: dict[str, list[learning_curves.History]] = {}
+    histories: dict[str, list[History]] = {}
     for entry in plan.trials:
         child = group.children[entry.trial]
         last = child.job.stop.iterations  # later metrics are those of the final evaluation
-        history = [(i, metrics) for i, metrics in child.tracker.history() if i <= last]
+        history = [(i, metrics) for i, metrics in child.folder.history() if i <= last]
         if isinstance(child.job.evaluation, HeldOutEvaluation):
             histories.setdefault(entry.method, []).append(history)
     if learning_curves.payoff_curves(histories, unit):

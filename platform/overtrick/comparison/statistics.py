@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import ttest_ind_from_stats
+from scipy.stats import ttest_ind
 
 from overtrick.comparison.comparison_job import EXACT, ComparisonJob
 from overtrick.core.files import write_text
 from overtrick.evaluation.evaluate import Row
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
+from overtrick.reports import tables
 
 FILES = ("table.md", "table.csv", "table.json")
 MIN_ORACLE = 0.01  # payoff of the oracle, in points, below which shares are left out
@@ -36,16 +35,15 @@ class Outcome:
     against_baselines: Rows  # stranger (the opponent), ours, baselines, difference, p, verdict
     notes: list[str]
 
-    def with_notes(self, notes: Sequence[str]) -> Outcome:
-        """Return a copy of the results with additional notes."""
-        return replace(self, notes=[*self.notes, *notes])
 
-
-def summarise(table: ComparisonJob, cells: Mapping[tuple[str, int, int], Row]) -> Outcome:
+def summarise(
+    table: ComparisonJob, cells: Mapping[tuple[str, int, int], Row], more_notes: Sequence[str]
+) -> Outcome:
     """Compute the results of a table from its evaluated cells.
 
     `cells`: the rows by method, seed and column. Payoffs are points per game after the last
-    adaptation step. A method whose training failed has no mean.
+    adaptation step. A method whose training failed has no mean. `more_notes`: notes that follow the
+    table's own.
     """
     game = registry.evaluation_game(two_seat_game(table.game)[0])
     columns = list(table.opponents)
@@ -79,15 +77,11 @@ def summarise(table: ComparisonJob, cells: Mapping[tuple[str, int, int], Row]) -
         f"standard error over seeds {', '.join(map(str, table.seeds))}"
     ]
     if oracle is not None:
-        exact = table.methods[oracle].oracle == EXACT
-        how = (
-            "the exact best response"
-            if exact
-            else "a best response that is trained against each opponent"
-        )
+        learnt = "a best response trained against each opponent"
+        how = "the exact best response" if table.methods[oracle].oracle == EXACT else learnt
         notes.append(f"in brackets: share of {oracle}, which is {how}")
     against = _against_baselines(table, rows, oracle) if table.ours is not None else []
-    return Outcome(game.name, game.unit, list(table.seeds), rows, against, notes)
+    return Outcome(game.name, game.unit, list(table.seeds), rows, against, [*notes, *more_notes])
 
 
 def _against_baselines(table: ComparisonJob, rows: Rows, oracle: str | None) -> Rows:
@@ -141,14 +135,9 @@ def _welch(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
     """
     if min(len(ours), len(theirs)) < 2:
         return None
-    spreads = [float(np.std(each, ddof=1)) for each in (ours, theirs)]
-    if max(spreads) < 1e-12:
+    if max(np.std(ours, ddof=1), np.std(theirs, ddof=1)) < 1e-12:
         return None
-    tested = ttest_ind_from_stats(
-        np.mean(ours), spreads[0], len(ours), np.mean(theirs), spreads[1], len(theirs),
-        equal_var=False,
-    )  # fmt: skip
-    return float(tested.pvalue)
+    return float(ttest_ind(ours, theirs, equal_var=False).pvalue)
 
 
 def wide(found: Outcome) -> Rows:
@@ -178,43 +167,30 @@ def _cell(row: Mapping[str, Any]) -> str:
 
 def markdown(found: Outcome) -> str:
     """Return the table, the comparison with the baselines, and the notes as Markdown."""
-    texts = [_markdown_table(wide(found))]
-    if found.against_baselines:
+    methods = wide(found)
+    texts = [tables.markdown(list(methods[0]), [list(row.values()) for row in methods])]
+    if compared := found.against_baselines:
         texts.append("Ours against the mean of the baselines, p by Welch's t test over seeds:")
-        shown = [
-            row | {"p": None if row["p"] is None else f"{row['p']:.2g}"}
-            for row in found.against_baselines
-        ]
-        texts.append(_markdown_table(shown))
+        texts.append(tables.markdown(list(compared[0]), map(_comparison_cells, compared)))
     texts.append("\n".join(f"- {note}" for note in found.notes))
     return "\n\n".join(texts) + "\n"
 
 
-def _markdown_table(rows: Rows) -> str:
-    """Return rows as a Markdown table. All rows have the keys of the first row."""
-    header = list(rows[0])
-    lines = [header, ["---"] * len(header), *(map(_format, row.values()) for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _format(entry: Any) -> str:
-    if entry is None:
-        return "-"
-    return f"{entry:.3f}" if isinstance(entry, float) else str(entry)
+def _comparison_cells(row: Mapping[str, Any]) -> list[str]:
+    """Format a row of `against_baselines`: three decimals of a payoff, two digits of p."""
+    p = "-" if row["p"] is None else f"{row['p']:.2g}"
+    payoffs = [f"{row[name]:.3f}" for name in ("ours", "baselines", "difference")]
+    return [row["stranger"], *payoffs, p, row["verdict"]]
 
 
 def save(found: Outcome, folder: Path) -> None:
     """Write the table as Markdown, CSV and JSON files into a folder."""
-    text = io.StringIO()
     names = ["method", "stranger", "mean", "standard_error", "share", "paper"]
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*names, *(f"seed {seed}" for seed in found.seeds)])
-    for row in found.rows:
-        by_seed = [row["payoffs"].get(seed, "") for seed in found.seeds]
-        writer.writerow(["" if row[name] is None else row[name] for name in names] + by_seed)
-    for name, said in zip(
-        FILES,
-        (markdown(found), text.getvalue(), json.dumps(asdict(found), indent=1) + "\n"),
-        strict=True,
-    ):
-        write_text(folder / name, said)
+    rows = [
+        [*(row[name] for name in names), *(row["payoffs"].get(seed) for seed in found.seeds)]
+        for row in found.rows
+    ]
+    text = tables.csv_text([*names, *(f"seed {seed}" for seed in found.seeds)], rows)
+    contents = markdown(found), text, json.dumps(asdict(found), indent=1) + "\n"
+    for name, content in zip(FILES, contents, strict=True):
+        write_text(folder / name, content)

@@ -269,7 +269,5 @@ def _job_of(details: Any) -> SubmittedJob:
     end = time.time() if details.end_time is None else details.end_time / 1000
     name = (details.metadata or {}).get(METADATA_KEY) or redact(details.entrypoint)
     seconds = None if start is None else end - start
-    status = str(details.status.value)
-    return SubmittedJob(
-        details.submission_id, name, status, start, seconds, details.driver_exit_code
-    )
+    status, code = str(details.status.value), details.driver_exit_code
+    return SubmittedJob(details.submission_id, name, status, start, seconds, code)

@@ -11,7 +11,8 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -95,6 +96,21 @@ class WorkerPool(Protocol):
 def start_pool(workers: int, cpus: float = 1.0) -> WorkerPool:
     """Start a pool of Ray actors with `cpus` CPUs each; with 0 workers, return a LocalPool."""
     return RayPool(workers, cpus) if workers else LocalPool()
+
+
+@contextmanager
+def open_pool(workers: int) -> Iterator[WorkerPool]:
+    """Context manager that starts `workers` Ray workers and stops them after the block.
+
+    With 0 workers, this process does the work.
+    """
+    if workers:
+        start_ray([{"CPU": 1.0}] * workers)
+    pool = start_pool(workers)
+    try:
+        yield pool
+    finally:
+        pool.close()
 
 
 class LocalPool:
@@ -326,9 +342,8 @@ def _machines() -> list[Mapping[str, float]]:
     Ray does not know the latter, so they are read from the environment variable OVERTRICK_MACHINES.
     """
     there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return placement.with_autoscaler_nodes(
-        there, os.environ.get(placement.MACHINES, "") if os.environ.get("RAY_ADDRESS") else ""
-    )
+    most = os.environ.get(placement.MACHINES, "") if os.environ.get("RAY_ADDRESS") else ""
+    return placement.with_autoscaler_nodes(there, most)
 
 
 class RngStream(IntEnum):

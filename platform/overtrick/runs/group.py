@@ -10,11 +10,22 @@ from types import MappingProxyType
 
 from overtrick.config.job_file import BaseJob, Job
 from overtrick.core import RunError
+from overtrick.reports.progress import OnProgress
 from overtrick.runs import html_page, lifecycle, mlflow_note, tune_trial
 from overtrick.runs.early_stopping import EarlyStopping
 from overtrick.runs.listener import Listener, combined
 from overtrick.storage.run_folder import RunFolder, TrialCheckpoints
 from overtrick.tracking.mlflow_tracker import Tracker
+
+
+@dataclass(frozen=True)
+class FinishedGroup:
+    """A run group whose child runs have all ended."""
+
+    folder: RunFolder
+    failed: list[str]  # one line for each child run that failed
+    seconds: float  # in this process
+    undelivered: int  # events that MLflow has not received and that wait on disk
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,7 @@ class RunGroup:
     def train(
         self,
         jobs: Sequence[Job],
-        progress: Callable[[int], None],
+        progress: OnProgress,
         save: Callable[[ChildRun], None],
         early_stopping: EarlyStopping | None = None,
         until: int | None = None,
@@ -134,6 +145,12 @@ class RunGroup:
             html_page.update_description(child.folder, child.tracker, end)
         patience = 0.0 if self.undelivered else 30.0  # wait only once for a server without answer
         self.undelivered += child.tracker.close(status, patience)
+
+
+def save_results(child: ChildRun) -> None:
+    """Store the results of a finished child run, unless they are stored already."""
+    if not child.folder.table.exists():
+        lifecycle.save_results(child.job, child.folder, child.checkpoints.state(), child.tracker)
 
 
 @contextmanager

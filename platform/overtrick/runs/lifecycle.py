@@ -19,14 +19,7 @@ from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob, Job
 from overtrick.core import Array, Trainer, UserError, nearest
 from overtrick.core.files import write_text
-from overtrick.distributed.workers import (
-    LocalPool,
-    RngStream,
-    WorkerPool,
-    generator,
-    start_pool,
-    start_ray,
-)
+from overtrick.distributed.workers import LocalPool, RngStream, generator, open_pool
 from overtrick.games import registry
 from overtrick.reports import figures
 from overtrick.runs import html_page, provenance, tune_trial, videos
@@ -171,18 +164,13 @@ def train(run: RunFolder, progress: Listener) -> FinishedRun:
         undelivered = tracker.close("FINISHED")
     missing = f"{undelivered} events: {tracker.error}" if undelivered else ""
     _, last = run.history()[-1]
-    return FinishedRun(run, unit_of(job), seconds, last, rows, missing, tracker.rejected)
+    unit = registry.payoff_unit(job.game.name, job.game.options)
+    return FinishedRun(run, unit, seconds, last, rows, missing, tracker.rejected)
 
 
 def tracked(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Listener:
     """Return a listener that sends a trial's metrics to MLflow and makes its videos."""
     return combined(tracker.metrics, videos.listener(job, checkpoints, tracker))
-
-
-def unit_of(job: BaseJob) -> str:
-    """Return the unit of the payoffs in a job's final table."""
-    game = registry.make(job.game.name, **job.game.options)
-    return str(registry.evaluation_game(game).unit)
 
 
 def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) -> Tracker:
@@ -227,30 +215,13 @@ def register(name: str, model: str, alias: str | None) -> int:
     """
     model_versions.check_names(model, alias)
     run = find(name)
-    job = read_job(run)
-    server_address.check(job.track.uri, must_exist=True)
+    uri = read_job(run).track.uri
+    server_address.check(uri, must_exist=True)
     if run.run_id is None:
-        raise UserError(
-            f"MLflow at {job.track.uri} does not know {run.name}: "
-            f"`overtrick train --resume {run.name}` sends it"
-        )
-    with mlflow_tracker.command_client(job.track.uri) as client:
+        remedy = f"`overtrick train --resume {run.name}` sends it"
+        raise UserError(f"MLflow at {uri} does not know {run.name}: {remedy}")
+    with mlflow_tracker.command_client(uri) as client:
         return model_versions.register(client, run.run_id, model, alias)
-
-
-@contextmanager
-def open_pool(workers: int) -> Iterator[WorkerPool]:
-    """Context manager that starts `workers` Ray workers and stops them after the block.
-
-    With 0 workers, this process does the work.
-    """
-    if workers:
-        start_ray([{"CPU": 1.0}] * workers)
-    pool = start_pool(workers)
-    try:
-        yield pool
-    finally:
-        pool.close()
 
 
 def save_results(
@@ -260,7 +231,7 @@ def save_results(
 
     `state`: the trainer's last state. Returns the final table.
     """
-    report = save_model(job, run, state, tracker).report(tracker.history())
+    report = save_model(job, run, state, tracker).report(run.history())
     save_figures(report.figures, run, tracker)
     save_table(run, report.rows, tracker)
     html_page.save_page(run, tracker)
@@ -279,13 +250,11 @@ def save_model(job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tr
     Returns the trainer, loaded with that state.
     """
     resources = job.resources.model_copy(update={"gpus": 0.0})  # this machine may have none
-    trainer = TRAINERS[job.trainer].trainer(
-        job.model_copy(update={"resources": resources}), LocalPool()
-    )
+    here = job.model_copy(update={"resources": resources})
+    trainer = TRAINERS[job.trainer].trainer(here, LocalPool())
     trainer.load(state)
-    model_files.save(
-        model_files.Model(trainer.model(), job.game.name, job.model_dump(mode="json")), run.model
-    )
+    model = model_files.Model(trainer.model(), job.game.name, job.model_dump(mode="json"))
+    model_files.save(model, run.model)
     try:
         tracker.model(run.model, predictor.mlflow_description(run.model))
     except UserError as error:  # not servable on single observations, or weights are not finite

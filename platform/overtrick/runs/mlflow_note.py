@@ -44,9 +44,8 @@ def stopped(run: RunFolder, iteration: int) -> str:
 
     `run`: the run to resume; for a child run its run group.
     """
-    return (
-        f"It was stopped after iteration {iteration}; `overtrick resume {run.name}` continues it."
-    )
+    resume = f"`overtrick resume {run.name}` continues it"
+    return f"It was stopped after iteration {iteration}; {resume}."
 
 
 def _lead(job: Mapping[str, Any]) -> str:
@@ -67,16 +66,8 @@ def _table(job: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
         shown = [{key: row[key] for key in row if key != "schedule"} for row in rows]
         table = tables.plain(shown, "score: larger is better")
     else:
-        game = registry.make(job["game"]["name"], **job["game"]["options"])
-        table = tables.evaluation(rows, registry.evaluation_game(game).unit)
-    names, cells = tables.cells(table)
-    lines = [names, ["---"] * len(names), *cells]
-    text = "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)
-    return f"{_cut(text, REST)}\n\n{table.title}"
-
-
-def _escaped(cell: str) -> str:
-    return " ".join(cell.replace("|", "\\|").split())
+        table = tables.evaluation(rows, registry.payoff_unit(**job["game"]))
+    return f"{_cut(tables.markdown(*tables.cells(table)), REST)}\n\n{table.title}"
 
 
 def _cut(text: str, rest: str = " ...") -> str:

@@ -53,10 +53,9 @@ def dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _git(root: Path, *arguments: str) -> str:
     """Run git in a folder and return its output, or an empty string if git is not installed."""
+    command = ["git", "-C", str(root), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return ""
     return done.stdout.strip()

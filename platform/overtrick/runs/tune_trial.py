@@ -21,13 +21,8 @@ from ray.tune.schedulers import FIFOScheduler
 from overtrick.config.job_file import Job, parse
 from overtrick.core import RunError, Trainer, UserError
 from overtrick.core.files import write_weights
+from overtrick.distributed import placement
 from overtrick.distributed.data_parallel import DataParallelTrainer, LearnerShare
-from overtrick.distributed.placement import (
-    all_bundles,
-    later_bundles,
-    learner_bundle,
-    trial_bundles,
-)
 from overtrick.distributed.workers import room_for, start_pool, start_ray
 from overtrick.runs.early_stopping import EarlyStopping
 from overtrick.runs.listener import Listener
@@ -118,7 +113,7 @@ class Trial(tune.Trainable):
         """Return the trial's resource bundles: first the learner's, then one for each worker."""
         job = config["run"]["job"]
         strategy = "STRICT_PACK" if job["resources"]["single_node"] else "PACK"
-        return tune.PlacementGroupFactory(trial_bundles(job), strategy=strategy)
+        return tune.PlacementGroupFactory(placement.trial_bundles(job), strategy=strategy)
 
 
 class _Stopper:
@@ -141,13 +136,11 @@ class _Stopper:
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Pass a trial's result to its listener, and return True if the trial ends here."""
         number, iteration = result["config"]["run"]["number"], result["iteration"]
-        metrics = result["metrics"]
+        metrics, rule = result["metrics"], self.early_stopping
         if iteration > self.done[number]:
             self.listeners[number](iteration, metrics)
             self.done[number] = iteration
-        early = self.early_stopping is not None and self.early_stopping.stops(
-            number, iteration, metrics
-        )
+        early = rule is not None and rule.stops(number, iteration, metrics)
         return bool(result["last"]) or early
 
 
@@ -186,11 +179,11 @@ def train(
     if not waiting:
         return [None] * len(trials)
     jobs = [trial.job.model_dump(mode="json") for trial in waiting.values()]
-    bundles = [all_bundles(job) for job in jobs]
+    bundles = [placement.all_bundles(job) for job in jobs]
     for each in sorted(bundles, key=lambda b: -sum(bundle["CPU"] for bundle in b)):
         start_ray(each)  # the largest first: it determines the size of a local Ray
     # without a limit, trials could deadlock: each holds resources that others wait for
-    limited = any(map(later_bundles, jobs))
+    limited = any(map(placement.later_bundles, jobs))
     at_once = min(room_for(b, len(jobs)) for b in bundles) if limited else None
     policy = next(iter(waiting.values())).job.checkpoints
     configs = [_config(trial, run, number) for number, trial in waiting.items()]
@@ -238,10 +231,8 @@ def train(
 def _last_line(error: BaseException) -> str:
     """Return the message of an error without the traceback that Ray adds to it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = [
-        line for line in lines if re.match(r"[\w.]*(Error|Exception|UserError|RunError)\b", line)
-    ]
-    return named[-1] if named else lines[-1]
+    named = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    return (named or lines)[-1]
 
 
 def _config(trial: PlannedTrial, run: RunFolder, number: int) -> dict[str, Any]:
@@ -260,15 +251,13 @@ def _config(trial: PlannedTrial, run: RunFolder, number: int) -> dict[str, Any]:
 
 def _build_trainer(job: Job) -> Trainer | DataParallelTrainer:
     """Build the trainer of a job. With several learners it is a data-parallel trainer."""
-    learners = job.resources.learners
-    if learners == 1:
-        return TRAINERS[job.trainer].trainer(
-            job, start_pool(job.workers, job.resources.worker_cpus)
-        )
+    resources = job.resources
+    if resources.learners == 1:
+        pool = start_pool(job.workers, resources.worker_cpus)
+        return TRAINERS[job.trainer].trainer(job, pool)
     make = partial(_build_learner, job.model_dump(mode="json"))
-    return DataParallelTrainer(
-        make, job.stop.iterations, learners, learner_bundle(job.resources.model_dump())
-    )
+    each = placement.learner_bundle(resources.model_dump())
+    return DataParallelTrainer(make, job.stop.iterations, resources.learners, each)
 
 
 def _build_learner(job: dict[str, Any], share: LearnerShare) -> Trainer:

@@ -35,9 +35,7 @@ class Predictor:
         options = stored.job.get("game", {}).get("options", {})
         self.game: Any = registry.make(stored.game, **options)
         if not isinstance(self.game, Game):
-            raise UserError(
-                f"the model in {folder} is of {stored.game}, whose players observe nothing"
-            )
+            raise UserError(f"the model in {folder} is of {stored.game}, which has no observations")
         self.observation_fields = self.game.observation_fields
         spec = registry.spec_of(self.game)
         answers = spec.model_answers(stored.weights, stored.job, str(folder))

@@ -6,9 +6,6 @@ tricks of its side. The difference of the two scores is converted to IMPs.
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, UserError, concat_columns
-from overtrick.core.files import write_text
+from overtrick.core.files import check_output, write_text
 from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.bidders import Side, bid_auctions, load_side
@@ -26,6 +23,8 @@ from overtrick.games.bridge.auction_rules import Contracts
 from overtrick.games.bridge.cards import CARDS, SEATS, format_deal
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.system import auction_simulation, loader
+from overtrick.reports import tables
+from overtrick.reports.progress import OnProgress
 from overtrick.runs import lifecycle
 from overtrick.storage import model_files
 from overtrick.storage.game_records import Games, Move
@@ -96,7 +95,7 @@ def find_bidder(what: str) -> Path | None:
 
 
 def play_match(
-    a: str, b: str, boards: int, seed: int, pool: WorkerPool, progress: Callable[[int], None]
+    a: str, b: str, boards: int, seed: int, pool: WorkerPool, progress: OnProgress
 ) -> DuplicateMatch:
     """Play a match of `boards` boards between two sides that bid; dealer and vulnerability rotate.
 
@@ -236,40 +235,25 @@ def _made_calls(calls: Array) -> list[int]:
     return [int(call) for call in calls[calls >= 0]]
 
 
-def check_report(out: Path) -> None:
-    """Raise UserError unless a report can be written to this path (.md or .csv)."""
-    if out.suffix not in REPORT_SUFFIXES:
-        raise UserError(f"a report is a {' or '.join(REPORT_SUFFIXES)} file, not '{out.name}'")
-    if not out.parent.is_dir():
-        raise UserError(f"cannot write {out}: {out.parent} is not a folder")
-
-
 def write_report(match: DuplicateMatch, out: Path, show: int = 0) -> None:
     """Write a match to a .csv or .md file, one row for each board.
 
     `show`: number of boards that are also shown as diagrams, in a .md file only. Raises UserError
-    for a path that `check_report` rejects.
+    for another ending or a missing folder.
     """
-    check_report(out)
+    check_output(out, *REPORT_SUFFIXES)
     rows = [board_row(match, board) for board in range(len(match.boards.imps))]
     if out.suffix == ".csv":
-        text = io.StringIO()
-        table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-        write_text(out, text.getvalue())
+        write_text(out, tables.csv_text(list(rows[0]), [row.values() for row in rows]))
         return
     names = [name for name in rows[0] if name != "deal"]
-    head = " | ".join(name.replace("_", " ") for name in names)
     cells = [["-" if row[name] is None else str(row[name]) for name in names] for row in rows]
     lines = [
         f"# {match.a.name} against {match.b.name}",
         f"{match.mean:+.3f} ± {match.standard_error:.3f} IMPs a board, {len(rows)} boards; "
         f"{match.a.name} sits North-South at the open table. Tricks are double dummy, scores are "
         "points of North-South.",
-        "\n".join(
-            [f"| {head} |", f"|{'---|' * len(names)}", *(f"| {' | '.join(c)} |" for c in cells)]
-        ),
+        tables.markdown([name.replace("_", " ") for name in names], cells),
         *(f"```\n{describe_board(match, board)}\n```" for board in range(min(show, len(rows)))),
     ]
     write_text(out, "\n\n".join(lines) + "\n")

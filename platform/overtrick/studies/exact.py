@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from overtrick import core
 from overtrick.config import job_file
-from overtrick.core import (
-    Array,
-    Enumerable,
-    InformationStateStrings,
-    Redealable,
-    UserError,
-    nearest,
-)
+from overtrick.core import Array, UserError, nearest
 from overtrick.evaluation.lower_bound import lower_bound
 from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
 from overtrick.games import openspiel_tree, registry
+from overtrick.reports.progress import OnProgress
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
 from overtrick.storage import model_files
+from overtrick.training.equilibrium import strategy_evaluator
 from overtrick.training.equilibrium.solve import SOLVERS, SolveJob, make_solver, tree_bytes
-from overtrick.training.equilibrium.strategy_evaluator import (
-    StrategyEvaluator,
-    equilibrium_distance,
-    evaluator_of,
-)
+from overtrick.training.equilibrium.strategy_evaluator import StrategyEvaluator
 from overtrick.training.registry import JOBS
 
 PROGRESS_SECONDS = 0.5  # of iterations between two reports of progress
@@ -40,7 +32,7 @@ def solve_game(
     seed: int = 0,
     memory: float | None = None,
     save: Path | None = None,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: OnProgress = lambda done: None,
 ) -> dict[str, Any]:
     """Approximate an equilibrium of a game; return the values that `overtrick solve --json` prints.
 
@@ -58,10 +50,10 @@ def solve_game(
         raise UserError(f"unknown plan '{plan}': did you mean '{nearest(plan, SOLVERS)}'?")
     if save is not None:
         model_files.check_place(save)
-    evaluator = evaluator_of(job_file.GameChoice(name=name), tree_bytes(memory))
+    evaluator = strategy_evaluator.evaluator_of(job_file.GameChoice(name=name), tree_bytes(memory))
     iterations = 1 if plan == "lp" else iterations  # the linear program has no iterations
     sigma, seconds = _iterate(evaluator, plan, iterations, seed, progress)
-    found = equilibrium_distance(evaluator, sigma)
+    found = strategy_evaluator.equilibrium_distance(evaluator, sigma)
     if save is not None:
         job = SolveJob.model_validate(
             {"trainer": "solve", "game": name, "seed": seed, "solve": {"variants": [plan]}}
@@ -86,7 +78,7 @@ def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> 
     which is used for a game that is too large for a tree. Raises UserError.
     """
     game = registry.make(name)
-    if isinstance(game, Redealable) and not isinstance(game, Enumerable):
+    if isinstance(game, core.Redealable) and not isinstance(game, core.Enumerable):
         return lower_bound(game, against, asked)
     if asked:
         raise UserError(f"the value of {name} is exact, without samples: leave out --{min(asked)}")
@@ -119,7 +111,7 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
     game = registry.make(job.game.name, **job.game.options)
     tree = build(game)
     sigma = best_response.sigma_of(tree, [model_files.policy(folder, game)] * tree.seats)
-    if isinstance(game, InformationStateStrings):
+    if isinstance(game, core.InformationStateStrings):
         strings = game.information_state_strings
     elif twin is None:
         raise UserError(f"{folder} plays {game.name}: give this game's name in OpenSpiel as `twin`")
@@ -139,16 +131,12 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
 
 
 def _iterate(
-    evaluator: StrategyEvaluator,
-    plan: str,
-    iterations: int,
-    seed: int,
-    progress: Callable[[int], None],
+    evaluator: StrategyEvaluator, plan: str, iterations: int, seed: int, progress: OnProgress
 ) -> tuple[Array, float]:
     """Run a solver; return its average strategy (N, A) and the seconds of the iterations alone."""
     solver = make_solver(plan, evaluator, seed)
     solver.run(0)  # compiles the kernels or loads them; so does equilibrium_distance, below
-    equilibrium_distance(evaluator, solver.average())
+    strategy_evaluator.equilibrium_distance(evaluator, solver.average())
     progress(0)
     seconds, stretch = 0.0, 1
     while solver.iteration < iterations:

@@ -64,21 +64,12 @@ def play_match(
     play_rng, video_rng = generator(seed, RngStream.EVALUATE).spawn(2)
     if write_video is not None:
         write_video(play(made, players, 1, video_rng).batch)
-    meeting = play_duplicate_boards(
-        made if recorder is None else recorder, *players, boards, play_rng
-    )
+    meeting = play_duplicate_boards(recorder or made, *players, boards, play_rng)
     games = None
     if recorder is not None:
         who = np.tile([[0, 1], [1, 0]], (boards, 1))  # (games, S): seats are exchanged
-        games = Games(
-            choice.name,
-            choice.options,
-            (a, b),
-            recorder.deals,
-            recorder.moves,
-            who,
-            recorder.payoff,
-        )
+        recorded = (recorder.deals, recorder.moves, who, recorder.payoff)
+        games = Games(choice.name, choice.options, (a, b), *recorded)
     return MatchResult(made.name, made.unit, meeting, games)
 
 
@@ -139,7 +130,5 @@ def _only_game(a: str, b: str, games: Sequence[str]) -> str:
     if not games:
         raise UserError(f"no game has both {a} and {b}: name one with --game")
     if len(games) > 1:
-        raise UserError(
-            f"{a} and {b} play in several games: name one with --game, such as {games[0]}"
-        )
+        raise UserError(f"several games have {a} and {b}: name one with --game, such as {games[0]}")
     return games[0]

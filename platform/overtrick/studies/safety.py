@@ -12,7 +12,7 @@ from overtrick.config.job_file import Job
 from overtrick.config.overrides import apply_overrides
 from overtrick.core import Array, UserError
 from overtrick.core.files import write_text
-from overtrick.distributed.workers import RngStream, WorkerPool, generator
+from overtrick.distributed.workers import RngStream, WorkerPool, generator, open_pool
 from overtrick.evaluation.evaluate import exact_payoff
 from overtrick.evaluation.game_cache import cached_opponent, game_with_tree
 from overtrick.evaluation.reference_opponents import resolve_opponent
@@ -48,7 +48,7 @@ def evaluate_safety(
     jobs = _jobs_by_bound(stored.job, f"{folder / model_files.CARD}", against, overrides)
     game, tree = game_with_tree(jobs[None].game)
     model_files.policy(folder, game)  # refuses weights that do not fit the game
-    with lifecycle.open_pool(workers) as pool:
+    with open_pool(workers) as pool:
         rows = _safety_rows(jobs, tree, stored.weights, pool)
     answer = {"game": jobs[None].game.name, "unit": game.unit, "rows": rows}
     run = RunFolder(folder.parent)

@@ -22,7 +22,8 @@ from overtrick.config.search_space import TrialValues
 from overtrick.core import RunError, UserError
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import RngStream, generator
-from overtrick.runs.group import ChildRun, RunGroup
+from overtrick.reports.progress import OnProgress
+from overtrick.runs.group import ChildRun, RunGroup, save_results
 from overtrick.sweeps.asha import Measure, finite_or_worst
 
 SCHEDULE = "schedule.json"  # by round and trial: its values, and the trial it was copied from
@@ -37,8 +38,7 @@ def train(
     measure: Measure,
     interval: int,
     group: RunGroup,
-    progress: Callable[[int], None],
-    save: Callable[[ChildRun], None],
+    progress: OnProgress,
 ) -> list[Round]:
     """Train the trials of a sweep by PBT and return its rounds.
 
@@ -46,8 +46,8 @@ def train(
     - `job_of`: builds a trial's job from its values.
     - `measure`: returns the score of an iteration's metrics.
     - `interval`: the number of iterations in a round.
-    - `save`: called for each finished trial, with its last job.
 
+    The results of a finished trial are stored with its last job.
     Raises UserError if no score was measured in a round; RunError if every trial failed.
     """
     file = group.folder.path / SCHEDULE
@@ -66,7 +66,7 @@ def train(
         jobs = [job_of(each["values"]) for each in rounds[number]]
 
         def save_with_job(child: ChildRun, jobs: Sequence[Job] = jobs) -> None:
-            save(replace(child, job=jobs[child.number]))
+            save_results(replace(child, job=jobs[child.number]))
 
         starts = {
             trial: group.folder.checkpoints(each["copied"]).newest(begin)
@@ -99,7 +99,7 @@ def _scores(group: RunGroup, measure: Measure, begin: int, end: int) -> list[flo
     """
     scores = []
     for child, failed in zip(group.children, group.errors, strict=True):
-        measured = [measure(metrics) for i, metrics in child.tracker.history() if begin < i <= end]
+        measured = [measure(metrics) for i, metrics in child.folder.history() if begin < i <= end]
         found = [finite_or_worst(score) for score in measured if score is not None]
         if not found and not failed:
             raise UserError(

@@ -6,7 +6,7 @@ import functools
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -19,10 +19,12 @@ from overtrick.config.overrides import set_value
 from overtrick.config.search_space import TrialValues
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool, RngStream, generator
+from overtrick.games import registry
 from overtrick.reports import figures, learning_curves
-from overtrick.reports.metric_names import opponent_label
+from overtrick.reports.metric_names import History, opponent_label
+from overtrick.reports.progress import OnProgress
 from overtrick.runs import lifecycle
-from overtrick.runs.group import ChildRun, RunGroup, open_group
+from overtrick.runs.group import FinishedGroup, RunGroup, open_group, save_results
 from overtrick.storage.run_folder import RunFolder
 from overtrick.sweeps import pbt
 from overtrick.sweeps.asha import Asha, finite_or_worst
@@ -35,14 +37,10 @@ DECISIONS = "halving.jsonl"  # the file of ASHA's decisions in a sweep's folder
 
 
 @dataclass(frozen=True)
-class FinishedSweep:
+class FinishedSweep(FinishedGroup):
     """The result of a sweep whose trials have all ended."""
 
-    folder: RunFolder
     rows: list[dict[str, Any]]  # trial, values tried, score; best first, failed trials last
-    failed: list[str]  # one line for each failed trial
-    seconds: float
-    undelivered: int  # number of events on disk, not yet sent to MLflow
 
     @property
     def median(self) -> float | None:
@@ -76,18 +74,13 @@ def _check_comparable(job: Job, source: str) -> None:
     search = job.search
     method = f"search.method {search.method} in {source}"
     if "stop.iterations" in search.spaces:
-        raise UserError(
-            f"{method} compares trials at equal iterations: do not search stop.iterations"
-        )
+        raise UserError(f"{method} compares trials at equal iterations: leave out stop.iterations")
     if search.metric is None and TRAINERS[job.trainer].progress_score is None:
-        raise UserError(
-            f"{method}: {job.trainer} measures no score during training: name a search.metric"
-        )
-    name, first = (
-        ("grace_period", _grace_period(job))
-        if search.method == "asha"
-        else ("perturbation_interval", _perturbation_interval(job))
-    )
+        problem = f"{job.trainer} measures no score during training"
+        raise UserError(f"{method}: {problem}: name a search.metric")
+    asha = search.method == "asha"
+    name = "grace_period" if asha else "perturbation_interval"
+    first = _grace_period(job) if asha else _perturbation_interval(job)
     least = 1 if search.metric else _measured_every(job)
     if not least <= first < job.stop.iterations:
         raise UserError(
@@ -135,7 +128,7 @@ def _job_of(job: Job, source: str, chosen: TrialValues) -> Job:
     return job_file.parse(content, JOBS, f"{source} with {chosen}")
 
 
-def run(folder: RunFolder, progress: Callable[[int], None]) -> FinishedSweep:
+def run(folder: RunFolder, progress: OnProgress) -> FinishedSweep:
     """Train the unfinished trials of a sweep, each as a child run, and store the table of results.
 
     `progress`: called with the number of finished iterations of all trials. Raises UserError if the
@@ -150,15 +143,11 @@ def run(folder: RunFolder, progress: Callable[[int], None]) -> FinishedSweep:
         rows = _train(job, source, [chosen for chosen, _ in trials], group, progress)
         _save(job, rows, group)
     seconds = time.perf_counter() - began
-    return FinishedSweep(folder, rows, group.failed, seconds, group.undelivered)
+    return FinishedSweep(folder, group.failed, seconds, group.undelivered, rows)
 
 
 def _train(
-    job: Job,
-    source: str,
-    tried: Sequence[TrialValues],
-    group: RunGroup,
-    progress: Callable[[int], None],
+    job: Job, source: str, tried: Sequence[TrialValues], group: RunGroup, progress: OnProgress
 ) -> list[dict[str, Any]]:
     """Train the trials by the method of the search; return a row for each trial, the best first.
 
@@ -172,19 +161,19 @@ def _train(
     if search.method == "pbt":
         job_of = functools.partial(_job_of, job, source)
         interval = _perturbation_interval(job)
-        rounds = pbt.train(job, tried, job_of, measure, interval, group, progress, _save_trial)
+        rounds = pbt.train(job, tried, job_of, measure, interval, group, progress)
         tried = [each["values"] for each in rounds[-1]]
         more = [{"schedule": pbt.trial_schedule(rounds, n, interval)} for n in range(len(tried))]
     elif search.method == "asha":
         file = group.folder.path / DECISIONS
         asha = Asha(file, _grace_period(job), search.reduction_factor, measure)
-        group.train(jobs, progress, _save_trial, asha)
+        group.train(jobs, progress, save_results, asha)
         more = [
             {"iterations": child.tracker.reported, "stopped": child.number in asha.stopped_at()}
             for child in group.children
         ]
     else:
-        group.train(jobs, progress, _save_trial)
+        group.train(jobs, progress, save_results)
     return _rows(job.trainer, tried, group, more)
 
 
@@ -200,15 +189,8 @@ def _grace_period(job: Job) -> int:
 
 def _perturbation_interval(job: Job) -> int:
     """Return the iterations in a round of PBT; by default a tenth of all iterations."""
-    return job.search.perturbation_interval or max(
-        _measured_every(job), job.stop.iterations // 10, 1
-    )
-
-
-def _save_trial(child: ChildRun) -> None:
-    """Store the results of a finished trial, unless they are stored already."""
-    if not child.folder.table.exists():
-        lifecycle.save_results(child.job, child.folder, child.checkpoints.state(), child.tracker)
+    tenth = max(_measured_every(job), job.stop.iterations // 10, 1)
+    return job.search.perturbation_interval or tenth
 
 
 def _rows(
@@ -227,10 +209,8 @@ def _rows(
             final = finite_or_worst(TRAINERS[trainer].table_score(table))
             score = final if final > -math.inf else None
         rows.append({"trial": child.number, **chosen, **columns, "score": score})
-    return sorted(
-        rows,
-        key=lambda r: (r["score"] is None, -(r["score"] or 0.0), -r.get("iterations", 0)),
-    )
+    rows.sort(key=lambda r: (r["score"] is None, -(r["score"] or 0.0), -r.get("iterations", 0)))
+    return rows
 
 
 def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:
@@ -251,13 +231,13 @@ def _curves(job: Job, scored: list[dict[str, Any]], group: RunGroup) -> dict[str
     A trainer may add figures of its own.
     """
     others = [key for key in job.search.spaces if key != "seed"]
-    unit = lifecycle.unit_of(job)
-    histories: dict[str, list[learning_curves.History]] = {}
+    unit = registry.payoff_unit(job.game.name, job.game.options)
+    histories: dict[str, list[History]] = {}
     payoffs: dict[str, dict[float, list[float]]] = {}
     for row in sorted(scored, key=lambda row: row["trial"]):
         child = group.children[row["trial"]]
         label = ", ".join(f"{key.rpartition('.')[2]} {row[key]}" for key in others)
-        histories.setdefault(label, []).append(child.tracker.history())
+        histories.setdefault(label, []).append(child.folder.history())
         for result in json.loads(child.folder.table.read_text()):
             value = row[others[0]] if len(others) == 1 else None
             if "steps" in result and isinstance(value, (int, float)):

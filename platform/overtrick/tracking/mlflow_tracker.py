@@ -61,7 +61,6 @@ class Tracker:
         self._tags = dict(tags)
         self._spool = folder / SPOOL
         self._sent = folder / "track.sent"  # holds the number of delivered events
-        self._identity = folder / IDENTITY
         self._parent = parent  # the folder of the run group of a child run
         events = [json.loads(line) for line in read_complete_lines(self._spool)]
         self.reported = max((e.get("step", 0) for e in events), default=0)
@@ -91,10 +90,6 @@ class Tracker:
         if step > self.reported:
             self._add({"step": step, "metrics": dict(values)})
             self.reported = step
-
-    def history(self) -> list[tuple[int, dict[str, float]]]:
-        """Return all reported iterations with their metrics, in order."""
-        return history(self.folder)
 
     def artifact(self, path: Path, place: str = "") -> None:
         """Report a file or folder of the run. `place`: its folder in MLflow; empty: the top one."""
@@ -214,7 +209,7 @@ class Tracker:
         # the run exists already if the answer to its creation was lost
         same = [run for run in found if run.info.run_name == self._name]
         run = same[0] if same else client.create_run(experiment, began, tags, self._name)
-        write_text(self._identity, run.info.run_id)
+        write_text(self.folder / IDENTITY, run.info.run_id)
         return client, run.info.run_id
 
 

@@ -1,0 +1,52 @@
+"""HTML pages of files: recorded games, bridge boards, or a video; they need no server."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from overtrick.core import UserError
+from overtrick.datasets import board_files
+from overtrick.games.bridge.system.loader import load
+from overtrick.reports.html import bridge_boards, elements, replays
+from overtrick.reports.html.elements import PageSection
+from overtrick.storage import game_records
+
+VIDEO_SUFFIX = ".mp4"
+
+
+def file_page(path: Path, first: int, system: str | None = None) -> str:
+    """Return the HTML page of a file of recorded games, of bridge boards, or of a video.
+
+    `first`: the number of games or boards to show. `system`: the bidding system for boards that do
+    not name theirs; it explains their calls. Raises UserError.
+    """
+    if system is not None:
+        load(system)  # raises UserError for an unknown system
+    if path.suffix == VIDEO_SUFFIX:
+        film = PageSection("Film", [elements.picture(path, path.stem)])
+        return elements.page(path.name, "", [film])
+    try:
+        games = game_records.load(path)
+    except UserError as no_games:
+        if path.suffix.lower() not in board_files.ENDINGS:
+            raise
+        try:
+            return _boards_page(path, first, system)
+        except UserError as no_boards:
+            both = f"{no_games}; nor are they boards: {no_boards}"
+            raise UserError(both if path.suffix == ".parquet" else str(no_boards)) from None
+    if system is not None:
+        raise UserError(f"--system is an option for boards, and {path} has games of {games.game}")
+    lead = f"{len(games.moves)} games of {games.game}: {', '.join(games.players)}"
+    return elements.page(path.name, lead, [replays.games_section(games.first(first))])
+
+
+def _boards_page(path: Path, first: int, system: str | None) -> str:
+    """Return the HTML page of the first boards of a file."""
+    found = board_files.load(path)
+    write = partial(bridge_boards.board_article, default_system=system)
+    boards = PageSection("Boards", list(map(write, found.boards[:first])))
+    problems = [elements.text("\n".join(found.problems))] if found.problems else []
+    lead = f"{len(found.boards)} boards, the first {len(boards.pieces)} of them here"
+    return elements.page(path.name, lead, [boards, PageSection("Invalid boards", problems)])
