@@ -363,7 +363,7 @@ def test_a_wrong_table_names_the_key_and_the_remedy(
         (("evaluate", "tiny.yaml"), "unknown trainer 'meta' in tiny.yaml"),
         (
             ("evaluate",),
-            "evaluate needs a run, a model, the job file of a table of methods, or --resume TABLE",
+            "evaluate needs a run, a model, a table's job file, or --resume TABLE",
         ),
         (("evaluate", "absent", "seeds=[0]"), "a stored model is evaluated by its own job"),
         (("evaluate", "table.yaml", "seeds=[-1]"), "'seeds.0' in table.yaml: input should be"),

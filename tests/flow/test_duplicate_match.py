@@ -96,13 +96,13 @@ def test_a_report_has_every_board(other: str, tmp_path: Path) -> None:
             assert row[f"{name}_contract"] == said
     duplicate_match.write_report(match, tmp_path / "m.md", show=2)
     text = (tmp_path / "m.md").read_text()
-    assert sum(line.startswith("| ") for line in text.splitlines()) == 21
+    assert sum(line.startswith("| ") for line in text.splitlines()) == 22  # a head, a rule, boards
     assert text.count("West   North  East   South") == 4
     first = SEATS[match.boards.dealer[0]]
     assert f"Board 1, dealer {first}, vulnerable None" in text
     assert "North-South weak, East-West natural" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.csv", "m.md", "weak.bidding"]
-    with pytest.raises(UserError, match=r"a report is a \.md or \.csv file, not 'm\.txt'"):
+    with pytest.raises(UserError, match=r"m\.txt: name a \.md or \.csv file"):
         duplicate_match.write_report(match, tmp_path / "m.txt")
 
 
@@ -145,8 +145,8 @@ def test_a_match_from_the_command_line(other: str, tmp_path: Path, monkeypatch, 
         (("random", "natural"), "unknown bidding system 'random'"),
         (("natural", "none.bidding"), "cannot read none.bidding"),
         (("natural", "natural", "--game", "leduc"), "takes no --game"),
-        (("natural", "natural", "--out", "m.pdf"), "a report is a .md or .csv file"),
-        (("natural", "natural", "--out", "no/m.md"), "cannot write no/m.md: no is not a folder"),
+        (("natural", "natural", "--out", "m.pdf"), "name a .md or .csv file"),
+        (("natural", "natural", "--out", "no/m.md"), "cannot write no/m.md: name a .md or"),
         (("random", "call", "--game", "leduc", "--show", "1"), "--show is an option for bidding"),
     ):
         code, told = ask(*words)

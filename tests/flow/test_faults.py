@@ -115,7 +115,7 @@ def test_a_spool_that_finds_no_room_holds_whole_lines_and_the_run_goes_on_from_t
     assert first.close("FAILED") == 0  # there is room again for the status
     second = open_tracker(store, folder)
     second.metrics(2, {"payoff": 2.0})
-    assert second.history() == [(1, {"payoff": 1.0}), (2, {"payoff": 2.0})]
+    assert RunFolder(folder).history() == [(1, {"payoff": 1.0}), (2, {"payoff": 2.0})]
     assert second.close("FINISHED") == 0
     assert points.known(MlflowClient(store), second.run_id) == {"payoff": [(1, 1.0), (2, 2.0)]}
 

@@ -15,12 +15,14 @@ from tiny import TINY
 from overtrick import cli
 from overtrick.config import job_file
 from overtrick.core import RunError, UserError
+from overtrick.core.files import check_output
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.reports.html import elements
 from overtrick.runs import group, html_page, lifecycle, mlflow_note
 from overtrick.storage import game_records, locate
 from overtrick.storage.run_folder import RunFolder
+from overtrick.studies import file_page
 from overtrick.studies.exact import solve_game
 from overtrick.studies.match import play_match
 from overtrick.tracking import mlflow_tracker
@@ -85,7 +87,7 @@ def boards_file(path):
 
 
 def test_every_board_call_and_card_is_on_the_page(tmp_path):
-    page = Page(html_page.file_page(boards_file(tmp_path / "two.pbn"), 50, "natural")).check()
+    page = Page(file_page.file_page(boards_file(tmp_path / "two.pbn"), 50, "natural")).check()
     assert page.tags.count("article") == 2
     for words in ("Board 1", "Board 2", "3N by North", "Dealer East", "vulnerable EW"):
         assert words in page.text
@@ -97,7 +99,7 @@ def test_every_board_call_and_card_is_on_the_page(tmp_path):
 
 
 def test_calls_are_not_explained_by_a_system_that_nobody_named(tmp_path):
-    page = Page(html_page.file_page(boards_file(tmp_path / "two.lin"), 1)).check()
+    page = Page(file_page.file_page(boards_file(tmp_path / "two.lin"), 1)).check()
     assert page.tags.count("article") == 1
     assert "Strong notrump" not in page.text
     assert "Systems: North-South" in page.text
@@ -107,7 +109,7 @@ def test_calls_are_not_explained_by_a_system_that_nobody_named(tmp_path):
 def test_every_step_of_kept_games_is_on_the_page(tmp_path, name):
     met = play_match("random", "random", name, {}, 2, 0, record=True)
     game_records.save(tmp_path / "games.parquet", met.games)
-    page = Page(html_page.file_page(tmp_path / "games.parquet", 3)).check()
+    page = Page(file_page.file_page(tmp_path / "games.parquet", 3)).check()
     shown = met.games.moves[:3]
     assert page.tags.count("article") == 3
     assert page.tags.count("li") == 1 + sum(1 + len(moves) for moves in shown)  # 1: the link
@@ -120,7 +122,7 @@ def test_every_step_of_kept_games_is_on_the_page(tmp_path, name):
 
 def test_a_film_of_a_match_is_a_page(tmp_path):
     (tmp_path / "match.mp4").write_bytes(b"film")
-    page = Page(html_page.file_page(tmp_path / "match.mp4", 50)).check()
+    page = Page(file_page.file_page(tmp_path / "match.mp4", 50)).check()
     assert ("video", "src", "data:video/mp4;base64,ZmlsbQ==") in page.attributes
 
 
@@ -305,12 +307,12 @@ def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, ca
 def test_bad_files_are_refused(tmp_path):
     (tmp_path / "x.parquet").write_text("nothing")
     with pytest.raises(UserError, match="nor are they boards"):
-        html_page.file_page(tmp_path / "x.parquet", 1)
+        file_page.file_page(tmp_path / "x.parquet", 1)
     (tmp_path / "x.txt2").write_text("nothing")
     with pytest.raises(UserError, match=r"x\.txt2"):
-        html_page.file_page(tmp_path / "x.txt2", 1)
-    with pytest.raises(UserError, match=r"name an \.html file"):
-        html_page.check_output(tmp_path / "page.pdf")
+        file_page.file_page(tmp_path / "x.txt2", 1)
+    with pytest.raises(UserError, match=r"name a \.html file"):
+        check_output(tmp_path / "page.pdf", ".html")
 
 
 @needs_browser
@@ -318,7 +320,7 @@ def test_a_browser_shows_one_step_at_a_time(tmp_path):
     met = play_match("random", "random", "kuhn", {}, 2, 0, record=True)
     game_records.save(tmp_path / "games.parquet", met.games)
     page = tmp_path / "page.html"
-    page.write_text(html_page.file_page(tmp_path / "games.parquet", 2))
+    page.write_text(file_page.file_page(tmp_path / "games.parquet", 2))
     dom = Page(shown(page.as_uri()))
     assert dom.tags.count("button") == 2 * 4
     for moves in met.games.moves[:2]:

@@ -128,7 +128,7 @@ def test_a_match_from_the_command_line(monkeypatch, capsys, tmp_path):
     assert (code, told["game"], told["unit"], told["boards"]) == (0, "holdem", "big blind", 50)
     assert {"a", "b", "mean", "standard_error"} <= told.keys()
     assert ask("random", "cfr") == (2, {"error": (
-        "random and cfr play in several games: name one with --game, such as brps"
+        "several games have random and cfr: name one with --game, such as brps"
     )})  # fmt: skip
     assert "no game has both la and motionless" in ask("la", "motionless")[1]["error"]
     assert (

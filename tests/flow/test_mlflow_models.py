@@ -203,7 +203,7 @@ def test_facts_that_nobody_sees_are_refused(stored, kind, fact, value, why):
     ("weights", "game", "why"),
     [
         ({"made": np.array(1)}, "minibridge", "not a policy by itself: it must search, or observe"),
-        ({"sigma": np.ones((1, 1))}, "openspiel/kuhn_poker", "whose players observe nothing"),
+        ({"sigma": np.ones((1, 1))}, "openspiel/kuhn_poker", "which has no observations"),
     ],
 )
 def test_who_does_not_answer_is_refused(tmp_path, weights, game, why):
@@ -405,7 +405,7 @@ def test_our_commands_never_run_the_code_beside_a_model_but_mlflow_does(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ("weights", "models:/.*/1 is damaged where sqlite:.* keeps it"),
+        ("weights", "models:/.*/1 is damaged at sqlite:"),
         ("format", "has format 9, of overtrick .*; this version reads 1"),
         ("foreign", "is not a model of overtrick"),
         ("gone", "cannot load .*/MLmodel: restore it, or train again"),

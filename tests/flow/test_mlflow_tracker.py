@@ -103,7 +103,9 @@ def test_what_a_run_could_not_deliver_goes_out_when_it_is_opened_again(
     assert second.reported == 2
     second.metrics(2, {"payoff": -1.0})  # reported before: passed over
     second.metrics(3, {"payoff": 3.0})
-    assert second.history() == [(s, {"payoff": float(s)}) for s in (1, 2, 3)]
+    assert mlflow_tracker.history(tmp_path / "again") == [
+        (s, {"payoff": float(s)}) for s in (1, 2, 3)
+    ]
     assert second.close("FINISHED") == 0
     assert second.run_id == run_id
     assert points.known(MlflowClient(store), run_id) == {"payoff": [(1, 1.0), (2, 2.0), (3, 3.0)]}

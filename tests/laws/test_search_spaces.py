@@ -111,7 +111,7 @@ ASHA = {"method": "asha", "trials": 3}
 @pytest.mark.parametrize(
     ("job", "search", "said"),
     [
-        ({}, {**ASHA, "stop.iterations": {"randint": [5, 9]}}, "do not search stop.iterations"),
+        ({}, {**ASHA, "stop.iterations": {"randint": [5, 9]}}, "leave out stop.iterations"),
         ({}, {**ASHA, "grace_period": 100, **STEP}, "search.grace_period 100 in job.yaml must be "
             "1"),
         ({}, {"method": "pbt", "trials": 3, "perturbation_interval": 100, **STEP},

@@ -19,8 +19,7 @@ GameOptions = Annotated[
 ]
 JobFile = Annotated[Path | None, Argument(help="A job file, such as jobs/leduc_meta.yaml.")]
 Overrides = Annotated[
-    list[str] | None,
-    Argument(help="Overrides of job keys as key=value, e.g. stop.iterations=4."),
+    list[str] | None, Argument(help="Overrides of job keys as key=value, e.g. stop.iterations=4.")
 ]
 Model = Annotated[str, Argument(metavar="RUN", help="A run, or a model folder.")]
 BoardsFile = Annotated[
@@ -31,7 +30,6 @@ Seed = Annotated[int, Option(min=0, help="Seed of all random draws.")]
 OptionalSeed = Annotated[int | None, Option(min=0, help="Seed of all random draws. Default: 0.")]
 MatchBoards = Annotated[int, Option(min=2, help="Boards; each is played from both seats.")]
 SaveGames = Annotated[
-    Path | None,
-    Option("--keep", help="Save the games as .parquet, for `overtrick view`."),
+    Path | None, Option("--keep", help="Save the games as .parquet, for `overtrick view`.")
 ]
 Letters = Annotated[bool, Option(help="Print suits as letters, not symbols.")]

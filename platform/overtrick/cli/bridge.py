@@ -55,12 +55,10 @@ def explain(
     ours, theirs = load(system), load(against or system)
     pairs = (ours, theirs) if first % 2 == 0 else (theirs, ours)
     meanings = auction_simulation.explain_calls(calls, first, vulnerability, *pairs)
-    explained = [
-        {"call": call, "meaning": meaning}
-        for call, meaning in zip(auction.split(), meanings, strict=True)
-    ]
-    for each in explained:
-        say(f"{each['call']:>4}  {each['meaning']}")
+    explained = []
+    for call, meaning in zip(auction.split(), meanings, strict=True):
+        say(f"{call:>4}  {meaning}")
+        explained.append({"call": call, "meaning": meaning})
     print_result(as_json, system=system, calls=explained)
 
 
@@ -132,16 +130,9 @@ def agreement(
     ]
     console.print(tables.plain(rows, "share of the recorded calls that the system also makes"))
     console.print(tables.plain(meanings, "accuracy of the meanings of calls, by type"))
-    print_result(
-        as_json,
-        system=system,
-        boards=len(auctions.calls),
-        pairs=pairs,
-        kind=kind,
-        left_out=len(found.problems),
-        **shares,
-        meanings=meanings,
-    )
+    counts = {"boards": len(auctions.calls), "left_out": len(found.problems)}
+    chosen = {"system": system, "pairs": pairs, "kind": kind}
+    print_result(as_json, **chosen, **counts, **shares, meanings=meanings)
 
 
 @command_moved_to(group)
@@ -155,11 +146,12 @@ def boards(
 
     The statistics count dealers, opening bids, vulnerability and auctions.
     """
+    from overtrick.core.files import check_output
     from overtrick.datasets import board_files
     from overtrick.reports import bar_charts, figures
 
-    if figure is not None and (figure.suffix != ".png" or not figure.absolute().parent.is_dir()):
-        raise UserError(f"cannot draw {figure}: name a .png file in a folder that exists")
+    if figure is not None:
+        check_output(figure, ".png")
     with console.status(f"reading {file}"):
         found = board_files.load(file)
         statistics = board_files.statistics(found.boards)
@@ -179,13 +171,8 @@ def boards(
         say(f"mean length {mean:.2f} ± {deviation:.2f} calls")
     if figure is not None:
         figures.save({figure.stem: bar_charts.shares(panels)}, figure.absolute().parent)
-    print_result(
-        as_json,
-        path=str(to or file),
-        rows=len(found.boards),
-        problems=found.problems,
-        statistics=statistics,
-    )
+    result = {"path": str(to or file), "rows": len(found.boards), "problems": found.problems}
+    print_result(as_json, **result, statistics=statistics)
 
 
 @command_moved_to(group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import os
@@ -28,8 +29,7 @@ group: typer.Typer = command_group(
 )
 
 Address = Annotated[
-    str,
-    Option(envvar="RAY_API_SERVER_ADDRESS", help="URL of the Ray dashboard: http://HEAD:8265."),
+    str, Option(envvar="RAY_API_SERVER_ADDRESS", help="URL of the Ray dashboard: http://HEAD:8265.")
 ]
 Submission = Annotated[str, Argument(metavar="ID", help="An ID of `overtrick cluster jobs`.")]
 
@@ -40,8 +40,7 @@ def submit(
     overrides: arguments.Overrides = None,
     address: Address = "",
     runs: Annotated[
-        str,
-        Option(envvar="OVERTRICK_RUNS", help="Folder of runs on the cluster."),
+        str, Option(envvar="OVERTRICK_RUNS", help="Folder of runs on the cluster.")
     ] = "",
     sweep: Annotated[bool, Option("--sweep", help="Run every variant of its `search`.")] = False,
     resume: Annotated[str | None, Option(help="Continue this run of the cluster instead.")] = None,
@@ -62,18 +61,16 @@ def submit(
             f"--runs '{runs}': name the folder where the cluster keeps runs, as an absolute path "
             "that outlives the job, such as /shared/runs"
         )
+    command, config, name = "resume", None, str(resume)
     if job is not None:
         command, config = _validated(job, overrides or [], sweep, files_there)
         name = job.stem
-    else:
-        command, config, name = "resume", None, str(resume)
     environment = {provenance.SENT: json.dumps(provenance.code_tags())}
     cluster = _cluster(address)
     submission = cluster.submit(ClusterTask(command, name, config, runs, environment))
     say(f"{submission}: {command} {name} at {cluster.address}")
-    code = _follow(cluster, submission, as_json) if follow else 0
-    exit_code = code if follow else None
-    print_result(as_json, id=submission, command=command, job=name, exit_code=exit_code)
+    code = _follow(cluster, submission, as_json) if follow else None
+    print_result(as_json, id=submission, command=command, job=name, exit_code=code)
     if not follow:
         say(f"overtrick cluster logs {submission} --follow --address {cluster.address}")
     sys.exit(code)  # returned from main(), 130 would print advice for a run of this machine
@@ -82,18 +79,11 @@ def submit(
 @command_moved_to(group)
 def jobs(address: Address = "", as_json: arguments.Json = False) -> None:
     """List the jobs of a cluster, newest first."""
-    rows = [
-        {
-            "id": each.id,
-            "job": each.job,
-            "status": each.status,
-            "start": None if each.start is None else _local_time(each.start),
-            "seconds": None if each.seconds is None else round(each.seconds, 1),
-            "exit_code": each.exit_code,
-        }
-        for each in _cluster(address).jobs()
-    ]
+    rows = [dataclasses.asdict(each) for each in _cluster(address).jobs()]
     for row in rows:
+        if row["start"] is not None:
+            row["start"] = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["start"]))
+            row["seconds"] = round(row["seconds"], 1)
         say(f"{row['id']}  {row['job']}  {row['status']}  {row['start']}  {row['seconds']} s")
     print_result(as_json, jobs=rows)
 
@@ -124,9 +114,7 @@ def _cluster(address: str) -> Cluster:
     from overtrick.distributed.job_client import Cluster
 
     if not address:
-        raise UserError(
-            "name the cluster by --address http://HEAD:8265 or by RAY_API_SERVER_ADDRESS"
-        )
+        raise UserError("name the cluster by --address http://HEAD:8265 or RAY_API_SERVER_ADDRESS")
     startup.drop_generated_token()
     return Cluster(address)
 
@@ -146,10 +134,6 @@ def _follow(cluster: Cluster, submission: str, as_json: bool) -> int:
             f"stop it: overtrick cluster stop {where}"
         )
         return INTERRUPTED
-
-
-def _local_time(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def _validated(

@@ -10,15 +10,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
 from overtrick.cli import TRAIN, app, say
 from overtrick.core import RunError, UserError
-
-if TYPE_CHECKING:
-    from overtrick.storage.run_folder import RunFolder
 
 START_TIMEOUT = 120.0  # seconds in which MLflow's server must answer
 
@@ -27,8 +24,7 @@ START_TIMEOUT = 120.0  # seconds in which MLflow's server must answer
 def dashboard(
     run: Annotated[str | None, Option(help="Open at this run, in its store.")] = None,
     uri: Annotated[
-        str | None,
-        Option(help="Tracking store. Default: MLFLOW_TRACKING_URI, or the newest run's."),
+        str | None, Option(help="Tracking store. Default: MLFLOW_TRACKING_URI, or newest run's.")
     ] = None,
     host: Annotated[str, Option(help="127.0.0.1 admits this machine only.")] = "127.0.0.1",
     port: Annotated[int, Option(min=1, max=65535, help="Port to listen on.")] = 5000,
@@ -67,17 +63,11 @@ def _tracking_store(run: str | None, uri: str | None) -> str:
 
     if uri is not None:
         return server_address.validated(uri, "--uri")
-    if run is not None:
-        return _store_of_run(lifecycle.find(run))
-    runs = [lifecycle.find(name) for name in locate.run_names()]
-    if os.environ.get("MLFLOW_TRACKING_URI") or not runs:
+    names = locate.run_names() if run is None else [run]
+    if run is None and (os.environ.get("MLFLOW_TRACKING_URI") or not names):
         return server_address.default()
-    return _store_of_run(max(runs, key=lambda folder: folder.job.stat().st_mtime))
-
-
-def _store_of_run(folder: RunFolder) -> str:
-    """Read the tracking URI in the job of a run, sweep or table of methods."""
-    return str(folder.read_job()["track"]["uri"])
+    newest = max(map(lifecycle.find, names), key=lambda folder: folder.job.stat().st_mtime)
+    return str(newest.read_job()["track"]["uri"])
 
 
 def _run_fragment(run: str) -> str:
@@ -97,9 +87,8 @@ def _check_port_free(host: str, port: int) -> None:
         try:
             free.bind((host, port))
         except OSError as error:
-            raise UserError(
-                f"nothing can listen at {host}:{port} ({error.strerror}): name another --port"
-            ) from None
+            why = f"nothing can listen at {host}:{port} ({error.strerror})"
+            raise UserError(f"{why}: name another --port") from None
 
 
 def _wait_for_server(server: subprocess.Popen[bytes], url: str) -> None:

@@ -92,8 +92,7 @@ def deals(
 def examples(
     values: Values = None,
     file: Annotated[
-        list[Path] | None,
-        Option(help="A file of boards with auctions; may be repeated."),
+        list[Path] | None, Option(help="A file of boards with auctions; may be repeated.")
     ] = None,
     system_ns: Bidder = None,
     system_ew: Bidder = None,
@@ -125,10 +124,10 @@ def _assignments(values: list[str] | None, **options: Any) -> list[str]:
 def _generate(config: DatasetConfig, out: Path | None, workers: int, as_json: bool) -> None:
     """Generate a data set, show the progress, and print the path, the rows and the seconds."""
     from overtrick.datasets import chunked_build
+    from overtrick.distributed.workers import open_pool
     from overtrick.reports import progress
-    from overtrick.runs import lifecycle
 
-    with progress.stages(console) as show, lifecycle.open_pool(workers) as pool:
+    with progress.stages(console) as show, open_pool(workers) as pool:
         done = chunked_build.generate(config, out or config.default_path(), pool, show)
     for problem in done.get("left_out", ()):
         say(problem)

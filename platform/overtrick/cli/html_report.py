@@ -16,54 +16,46 @@ from overtrick.core import UserError
 def view(
     what: Annotated[
         str,
-        Argument(
-            metavar="WHAT",
-            help="A run, a games file of --keep, a video .mp4, or boards: .parquet, .pbn, .lin, "
-            ".tsv.",
-        ),
+        Argument(metavar="WHAT", help="A run, or a file: games of --keep, an .mp4, or boards."),
     ],
     out: Annotated[Path, Option(help="The HTML file to write.")] = Path("view.html"),
     first: Annotated[int | None, Option(min=1, help="Games or boards shown. Default: 50.")] = None,
     system: Annotated[str | None, Option(help="Bidding system of boards without one.")] = None,
     against: Annotated[str | None, Option(help="Let a run's model play this opponent.")] = None,
-    boards: Annotated[
-        int | None,
-        Option(min=1, help="Boards it plays. Default: 3."),
-    ] = None,
+    boards: Annotated[int | None, Option(min=1, help="Boards it plays. Default: 3.")] = None,
     seed: Annotated[int | None, Option(min=0, help="Seed of these games. Default: 0.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Write one HTML file that works without a server and without a network.
 
     For a run it shows table, figures, videos and curves; for recorded games each step; for bridge
-    boards the meaning of each call.
+    boards (.parquet, .pbn, .lin, .tsv) the meaning of each call.
     """
-    from overtrick.core.files import write_text
+    from overtrick.core.files import check_output, write_text
     from overtrick.runs import html_page, lifecycle
+    from overtrick.studies import file_page
     from overtrick.studies.match import check_players, play_match
     from overtrick.tracking.model_versions import SCHEME
 
-    html_page.check_output(out)
+    check_output(out, ".html", ".htm")
     of_run = {"against": against, "boards": boards, "seed": seed}
     of_file = {"first": first, "system": system}
     if Path(what).is_file():
         _refuse(of_run, f"is an option for a run, and {what} is a file")
-        if Path(what).suffix == html_page.VIDEO_SUFFIX:
+        if Path(what).suffix == file_page.VIDEO_SUFFIX:
             _refuse(of_file, f"is an option for games and boards, not for {what}")
-        page = html_page.file_page(Path(what), first or 50, system)
+        page = file_page.file_page(Path(what), first or 50, system)
     elif what.startswith(SCHEME):
         raise UserError(f"{what} is a model without a run: name a run, or a file")
     else:
-        folder = lifecycle.find(what)
+        folder, games = lifecycle.find(what), None
         _refuse(of_file, f"is an option for a file, and {what} is a run")
-        games = None
         if against is None:
             _refuse(of_run, "is an option for games of a run's model: add --against OPPONENT")
         else:
             check_players([against], [])
             model = str(lifecycle.find_model(str(folder)))
-            match = play_match(model, against, None, {}, boards or 3, seed or 0, record=True)
-            games = match.games
+            games = play_match(model, against, None, {}, boards or 3, seed or 0, record=True).games
         page = html_page.run_page(folder, games)
     write_text(out, page)
     size = len(page.encode())

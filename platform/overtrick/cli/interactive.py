@@ -28,8 +28,7 @@ def play(
         str | None, Option(help=f"{arguments.PLAYER}. Auction: a bidding system.")
     ] = None,
     system: Annotated[
-        str | None,
-        Option(help="Auction: your side's bidding system. Default: natural."),
+        str | None, Option(help="Auction: your side's bidding system. Default: natural.")
     ] = None,
     seat: Annotated[str | None, Option(help="Your seat, by number or name.")] = None,
     games: Annotated[int, Option(min=1, help="Games, one after another.")] = 10,
@@ -45,6 +44,7 @@ def play(
     input, ends the session with a table of results.
     """
     from overtrick.config.overrides import apply_overrides
+    from overtrick.core.files import check_output
     from overtrick.games.bridge.auction.game import Auction
     from overtrick.interactive import session
     from overtrick.interactive.auction_game import make_auction_game
@@ -56,7 +56,7 @@ def play(
     if system is not None and game != Auction.name:
         raise UserError(f"--system is an option of the auction, not of {game}")
     if keep is not None:
-        game_records.check(keep)
+        check_output(keep, ".parquet")
     with console.status(f"preparing {game}"):
         if game == Auction.name:
             table = make_auction_game(system or "natural", against or "natural", asked, signs)
@@ -76,10 +76,8 @@ def play(
             lost = f"; {done.given_up:.3f} less than best replies expect" if done.given_up else ""
             say(f"\n{table.presentation.describe_deal(done.deal, done.moves)}")
             say(f"you win {done.points:+g} {table.game.unit}s{lost}")
-    except session.QuitRequested:
-        say("\nYou leave; an unfinished game does not count.")
-    except KeyboardInterrupt:
-        say("\nStopped; an unfinished game does not count.")
+    except (session.QuitRequested, KeyboardInterrupt):
+        say("\nAn unfinished game does not count.")
     summary = sheet.summary()
     _print_summary(summary)
     if keep is not None and sheet.games:
@@ -166,14 +164,15 @@ def _hint(table: HumanGame, observations: Observations) -> Table:
     """
     advice = table.advise(observations)
     columns = {
+        "action": [table.game.action_names[a.action] for a in advice],
         "probability": ["" if a.probability is None else f"{a.probability:.1%}" for a in advice],
         "value": ["" if a.value is None else f"{a.value:+.3f}" for a in advice],
         "meaning": [a.meaning for a in advice],
     }
     columns = {name: cells for name, cells in columns.items() if any(cells)}
-    shown = Table("action", *columns)
-    for each, *cells in zip(advice, *columns.values(), strict=True):
-        shown.add_row(table.game.action_names[each.action], *cells)
+    shown = Table(*columns)
+    for cells in zip(*columns.values(), strict=True):
+        shown.add_row(*cells)
     return shown
 
 
@@ -203,10 +202,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
     if not summary["games"]:
         return
     title = f"{summary['game']} against {summary['against']}"
-    sheet = Table("game", "seat", "points", title=title)
     exact = summary["best"] is not None
-    if exact:
-        sheet.add_column("given up")
+    sheet = Table("game", "seat", "points", *(["given up"] if exact else []), title=title)
     for row in summary["rows"]:
         given_up = [f"{row['given_up']:.3f}"] if exact else []
         sheet.add_row(str(row["game"]), row["seat"], f"{row['points']:+g}", *given_up)

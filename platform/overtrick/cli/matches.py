@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from typer import Argument, Option
 
@@ -14,6 +14,22 @@ Player = Annotated[str, Argument(help=f"{arguments.PLAYER}, or a bidding system.
 Report = Annotated[Path | None, Option(help="Bidding: write the boards to this .md or .csv file.")]
 Diagrams = Annotated[int, Option(min=0, help="Bidding: boards printed as diagrams.")]
 PoolSize = Annotated[int, Option(min=0, help="Bidding: Ray workers.")]
+
+
+class _Request(NamedTuple):
+    """A match to play, as the user asked for it."""
+
+    a: str
+    b: str
+    options: list[str] | None
+    game: str | None
+    boards: int
+    seed: int
+    video: Path | None
+    save: Path | None
+    out: Path | None  # of bidding only, as are show and workers
+    show: int
+    workers: int
 
 
 @app.command(rich_help_panel=PLAY)
@@ -36,8 +52,8 @@ def match(
     Two bidding systems, or two networks that bid, are scored in IMPs a board at double-dummy
     tricks.
     """
-    answer, _ = _play(a, b, options, game, boards, seed, video, save, out, show, workers)
-    print_result(as_json, **answer)
+    asked = _Request(a, b, options, game, boards, seed, video, save, out, show, workers)
+    print_result(as_json, **_play(asked, _is_bidding(a, b)))
 
 
 @bridge.group.command("match")
@@ -57,47 +73,13 @@ def bridge_match(
 
     Bidding is scored in IMPs a board at double-dummy tricks, card play in Mini-Bridge's points.
     """
-    game = None if _bidding(a, b) else "minibridge"
-    answer, cards = _play(a, b, options, game, boards, seed, None, save, out, show, workers)
-    print_result(as_json, **answer, played=cards)
+    bidding = _is_bidding(a, b)
+    game = None if bidding else "minibridge"
+    asked = _Request(a, b, options, game, boards, seed, None, save, out, show, workers)
+    print_result(as_json, **_play(asked, bidding), played=not bidding)
 
 
-def _play(
-    a: str,
-    b: str,
-    options: list[str] | None,
-    game: str | None,
-    boards: int,
-    seed: int,
-    video: Path | None,
-    save: Path | None,
-    out: Path | None,
-    show: int,
-    workers: int,
-) -> tuple[dict[str, Any], bool]:
-    """Play a match and print its result.
-
-    Returns the JSON values of the result, and False for a match of bidding only, else True. Raises
-    UserError for an option that does not apply to this kind of match.
-    """
-    from overtrick.storage import game_records
-
-    if save is not None:
-        game_records.check(save)
-    if _bidding(a, b):
-        for name, given in (("options", options), ("--game", game), ("--video", video)):
-            if given:
-                raise UserError(f"a match of bidding systems takes no {name}")
-        return _match_bidders(a, b, boards, seed, save, out, show, workers), False
-    for name, asked in (("--out", out), ("--show", show), ("--workers", workers)):
-        if asked:
-            raise UserError(
-                f"{name} is an option for bidding systems, and neither {a} nor {b} is one"
-            )
-    return _match_players(a, b, options or [], game, boards, seed, video, save), True
-
-
-def _bidding(a: str, b: str) -> bool:
+def _is_bidding(a: str, b: str) -> bool:
     """Return True if a match is between bidding systems or between networks that bid."""
     from overtrick.studies.duplicate_match import find_bidder, is_bidding_system
 
@@ -105,28 +87,40 @@ def _bidding(a: str, b: str) -> bool:
     return named or bool(find_bidder(a) and find_bidder(b))
 
 
-def _match_players(
-    a: str,
-    b: str,
-    options: list[str],
-    game: str | None,
-    boards: int,
-    seed: int,
-    video: Path | None,
-    save: Path | None,
-) -> dict[str, Any]:
+def _play(asked: _Request, bidding: bool) -> dict[str, Any]:
+    """Play a match, print its result and return its JSON values.
+
+    Raises UserError for an option that does not apply to this kind of match.
+    """
+    from overtrick.core.files import check_output
+    from overtrick.studies.duplicate_match import REPORT_SUFFIXES
+
+    for name in ("options", "game", "video") if bidding else ("out", "show", "workers"):
+        if getattr(asked, name):
+            option = name if name == "options" else f"--{name}"
+            if bidding:
+                raise UserError(f"a match of bidding systems takes no {option}")
+            neither = f"neither {asked.a} nor {asked.b} is one"
+            raise UserError(f"{option} is an option for bidding systems, and {neither}")
+    for path, suffixes in ((asked.save, (".parquet",)), (asked.out, REPORT_SUFFIXES)):
+        if path is not None:
+            check_output(path, *suffixes)
+    return _match_bidders(asked) if bidding else _match_players(asked)
+
+
+def _match_players(asked: _Request) -> dict[str, Any]:
     """Play a match between two players of a game, print the result and return its JSON values."""
     from overtrick.config.overrides import apply_overrides
     from overtrick.games.bridge.system import loader
     from overtrick.storage import game_records
     from overtrick.studies import match as matches
 
+    a, b, boards = asked.a, asked.b, asked.boards
     matches.check_players((a, b), loader.system_names())
-    done = matches.play_match(
-        a, b, game, apply_overrides({}, options), boards, seed, video, save is not None
-    )
-    if save is not None and done.games is not None:
-        game_records.save(save, done.games)
+    options, record = apply_overrides({}, asked.options or []), asked.save is not None
+    done = matches.play_match(a, b, asked.game, options, boards, asked.seed, asked.video, record)
+    if asked.save is not None and done.games is not None:
+        game_records.save(asked.save, done.games)
     found, games = done.meeting, 2 * boards
     say(
         f"{a} against {b}: {found.mean:.4f} ± {found.standard_error:.4f} {done.unit} a game; of "
@@ -138,35 +132,26 @@ def _match_players(
     return {"a": a, "b": b, "game": done.game, "boards": boards, **result, **counts}
 
 
-def _match_bidders(
-    a: str,
-    b: str,
-    boards: int,
-    seed: int,
-    save: Path | None,
-    out: Path | None,
-    show: int,
-    workers: int,
-) -> dict[str, Any]:
+def _match_bidders(asked: _Request) -> dict[str, Any]:
     """Play a duplicate match of two sides that bid; print the result, return its JSON values."""
+    from overtrick.distributed.workers import open_pool
     from overtrick.evaluation import bidders
     from overtrick.reports.progress import counting
-    from overtrick.runs import lifecycle
     from overtrick.storage import game_records
     from overtrick.studies import duplicate_match
 
-    if out is not None:
-        duplicate_match.check_report(out)
+    a, b, boards = asked.a, asked.b, asked.boards
     ours, theirs = (str(duplicate_match.find_bidder(name) or name) for name in (a, b))
     for side in (ours, theirs):
         bidders.load_side(side)  # refuses an unknown one before Ray starts
-    with lifecycle.open_pool(workers) as pool, counting(console, "boards", boards) as progress:
-        played = duplicate_match.play_match(ours, theirs, boards, seed, pool, progress)
-    if out is not None:
-        duplicate_match.write_report(played, out, show)
-    if save is not None:
-        game_records.save(save, duplicate_match.recorded_games(played))
-    for board in range(min(show, boards)):
+    bar = counting(console, "boards", boards)
+    with open_pool(asked.workers) as pool, bar as progress:
+        played = duplicate_match.play_match(ours, theirs, boards, asked.seed, pool, progress)
+    if asked.out is not None:
+        duplicate_match.write_report(played, asked.out, asked.show)
+    if asked.save is not None:
+        game_records.save(asked.save, duplicate_match.recorded_games(played))
+    for board in range(min(asked.show, boards)):
         say(f"{duplicate_match.describe_board(played, board)}\n")
     imps = played.boards.imps
     say(

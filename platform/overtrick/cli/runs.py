@@ -17,6 +17,7 @@ from overtrick.reports import tables
 
 if TYPE_CHECKING:
     from overtrick.config.job_file import Job
+    from overtrick.runs.group import FinishedGroup
     from overtrick.storage.run_folder import RunFolder
 
 
@@ -48,8 +49,7 @@ def train(
         )
     if done.rejected:
         say(f"MLflow refused {done.rejected} events: see {folder.rejected_events}")
-    program = Path(sys.argv[0])
-    program = Path("overtrick") if program.name == "__main__.py" else program
+    program = "overtrick" if Path(sys.argv[0]).name == "__main__.py" else sys.argv[0]
     say(f"dashboard: {program} dashboard --run {folder.name}")
     model = str(folder.model)
     print_result(as_json, run=folder.name, model=model, seconds=done.seconds, metrics=done.metrics)
@@ -60,10 +60,7 @@ def sweep(
     job: Annotated[Path | None, Argument(help="A job file with a `search` section.")] = None,
     overrides: arguments.Overrides = None,
     resume: Annotated[str | None, Option(help="Continue this sweep instead.")] = None,
-    address: Annotated[
-        str | None,
-        Option(help="Run on this Ray cluster: http://HEAD:8265."),
-    ] = None,
+    address: Annotated[str | None, Option(help="Submit to a cluster: http://HEAD:8265.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Train every variant of a job's `search` section in parallel; rank them by score."""
@@ -87,7 +84,7 @@ def sweep(
     best = str(folder.child(scored[0])) if scored else None
     median = "none" if done.median is None else f"{done.median:.4g}"
     say(f"{len(done.rows)} trials in {done.seconds:.0f} s, median score {median}; best: {best}")
-    _end_group(folder, done, as_json, best=best, median=done.median, rows=done.rows)
+    _end_group(done, as_json, best=best, median=done.median, rows=done.rows)
 
 
 @app.command(rich_help_panel=TRAIN)
@@ -110,12 +107,9 @@ def resume(
 @app.command(rich_help_panel=TRAIN)
 def evaluate(
     what: Annotated[
-        str | None,
-        Argument(metavar="WHAT", help="A run, a model folder, or a table's job file."),
+        str | None, Argument(metavar="WHAT", help="A run, a model folder, or a table's job file.")
     ] = None,
-    overrides: Annotated[
-        list[str] | None, Argument(help="Overrides, for a table of methods.")
-    ] = None,
+    overrides: arguments.Overrides = None,
     workers: Annotated[int | None, Option(min=0, help="Ray workers; 0: this process.")] = None,
     resume: Annotated[str | None, Option(help="Continue this table of methods instead.")] = None,
     as_json: arguments.Json = False,
@@ -128,19 +122,16 @@ def evaluate(
     from overtrick.runs import lifecycle
 
     if (what is None) == (resume is None):
-        raise UserError(
-            "evaluate needs a run, a model, the job file of a table of methods, or --resume TABLE"
-        )
+        raise UserError("evaluate needs a run, a model, a table's job file, or --resume TABLE")
     if resume is not None:
-        _compare(lifecycle.find(resume), None, overrides or [], as_json)
+        _compare(lifecycle.find(resume), None, [], as_json)
     elif what is not None and what.endswith((".yaml", ".yml")):
         asked = [] if workers is None else [f"workers={workers}"]
         _compare(None, Path(what), [*(overrides or []), *asked], as_json)
     elif what is not None:
         if overrides:
-            raise UserError(
-                f"override '{overrides[0]}': a stored model is evaluated by its own job"
-            )
+            override = f"override '{overrides[0]}'"
+            raise UserError(f"{override}: a stored model is evaluated by its own job")
         rows, game, unit = lifecycle.evaluate_stored(what, workers or 0)
         console.print(tables.evaluation(rows, unit))
         print_result(as_json, game=game, unit=unit, rows=rows)
@@ -169,24 +160,18 @@ def _compare(
         console.print(tables.plain(found.against_baselines, title))
     for line in (*found.notes, f"{folder.markdown_table} in {done.seconds:.0f} s"):
         say(line)
-    _end_group(
-        folder,
-        done,
-        as_json,
-        game=found.game,
-        unit=found.unit,
-        rows=found.rows,
-        against_baselines=found.against_baselines,
-    )
+    result = {name: getattr(found, name) for name in ("game", "unit", "rows", "against_baselines")}
+    _end_group(done, as_json, **result)
 
 
-def _end_group(folder: RunFolder, done: Any, as_json: bool, **values: Any) -> None:
+def _end_group(done: FinishedGroup, as_json: bool, **values: Any) -> None:
     """Print the result of a sweep or table of methods; exit with 1 if one of its runs failed."""
     if done.undelivered:
-        say(f"MLflow has not received {done.undelivered} events; they are stored in {folder}")
+        say(f"MLflow has not received {done.undelivered} events; they are stored in {done.folder}")
     for line in done.failed:
         console.print(line, style="red", markup=False, soft_wrap=True)
-    print_result(as_json, run=folder.name, **values, seconds=done.seconds, failed=done.failed)
+    result = {"seconds": done.seconds, "failed": done.failed}
+    print_result(as_json, run=done.folder.name, **values, **result)
     if done.failed:
         raise typer.Exit(1)
 
@@ -195,10 +180,7 @@ def _end_group(folder: RunFolder, done: Any, as_json: bool, **values: Any) -> No
 def safety(
     what: arguments.Model,
     overrides: arguments.Overrides = None,
-    against: Annotated[
-        str | None,
-        Option(help="Held-out opponents, e.g. call,bluff."),
-    ] = None,
+    against: Annotated[str | None, Option(help="Held-out opponents, e.g. call,bluff.")] = None,
     workers: arguments.Workers = 0,
     out: Annotated[Path | None, Option(help="Folder for the figure.")] = None,
     as_json: arguments.Json = False,
