@@ -1,4 +1,4 @@
-"""What every test may use. The environment is set first, as the command line does."""
+"""Fixtures of all tests. The environment is prepared first, as the command line does."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from overtrick.datasets.chunked_build import generate  # noqa: E402
 from overtrick.distributed.workers import LocalPool  # noqa: E402
 from overtrick.solvers.extensive.tree import build  # noqa: E402
 
-# tables that take seconds to build are kept between runs, but not in anybody's home
+# cache slowly computed tables between runs, but not in the user's home
 os.environ.setdefault("OVERTRICK_CACHE", str(Path(__file__).parents[1] / "build" / "cache"))
 torch.set_num_threads(1)
-# the same examples every time, and nothing written to disk
-settings.register_profile("house", derandomize=True, deadline=None, database=None, max_examples=60)
-settings.load_profile("house")
+# the same examples in every run, and no files
+settings.register_profile("tests", derandomize=True, deadline=None, database=None, max_examples=60)
+settings.load_profile("tests")
 
 
 @pytest.fixture
 def rng():
-    """A generator with a fixed seed, fresh for each test."""
+    """Return a generator with a fixed seed, new for each test."""
     return np.random.default_rng(20240229)
 
 
 @pytest.fixture(scope="session")
-def dealt():
-    """dealt(game, games, rng): deals; those of the auction as if they were solved, with tricks made
-    up, for to solve one takes a tenth of a second."""
+def sample_deals():
+    """Return a function (game, games, rng) that samples deals; deals of the auction get random
+    double-dummy tricks, because solving one takes a tenth of a second."""
 
     def of(game, games, rng):
         deals = game.deal(games, rng)
@@ -52,7 +52,8 @@ def dealt():
 
 @pytest.fixture(scope="session")
 def abstraction(tmp_path_factory):
-    """The file of a small abstraction: hold'em with five ranks, six buckets a round."""
+    """Return the file of a small card abstraction: hold'em with five ranks, six buckets per
+    round."""
     file = tmp_path_factory.mktemp("abstraction") / "small.parquet"
     counts = ["preflop=300", "flop=20", "turn=10", "river=5", "deals=20000"]
     generate(AbstractionConfig.parse(["ranks=5", *counts]), file, LocalPool())
@@ -60,8 +61,9 @@ def abstraction(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def whole():
-    """whole(name, **options): a game and its tree, built once for all tests."""
+def game_and_tree():
+    """Return a function (name, **options) that returns a game and its tree, built once for all
+    tests."""
 
     @functools.cache
     def of(name, **options):
@@ -73,8 +75,8 @@ def whole():
 
 @pytest.fixture(scope="session")
 def random_strategy():
-    """random_strategy(tree, rng, least=0): at every information set a random mixture of all
-    actions; the larger `least`, the nearer to uniform."""
+    """Return a function (tree, rng, least=0) that returns a random strategy; the larger `least`,
+    the closer to uniform."""
 
     def of(tree, rng, least=0):
         weight = (least + rng.exponential(size=tree.legal.shape)) * tree.legal
@@ -85,7 +87,7 @@ def random_strategy():
 
 @pytest.fixture(scope="session")
 def some_strategies():
-    """some_strategies(tree, rng): uniform play, and random mixtures that also have zeros."""
+    """Return a function (tree, rng) that yields the uniform strategy and random ones with zeros."""
 
     def of(tree, rng, count=10):
         yield tree.uniform()
@@ -100,11 +102,9 @@ def some_strategies():
 
 
 @pytest.fixture(scope="session")
-def likelihood():
-    """likelihood(counts, probabilities): p-value of the counts by Pearson's chi-square test.
-
-    Both (n,). 0 if something happened that has probability 0.
-    """
+def chi_square_p():
+    """Return a function (counts, probabilities), both (n,), that returns the p-value of Pearson's
+    chi-square test; 0 if an event of probability 0 occurred."""
 
     def of(counts, probabilities):
         counts, probabilities = np.asarray(counts), np.asarray(probabilities)

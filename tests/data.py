@@ -1,4 +1,4 @@
-"""Recorded data that some tests compare with, where a machine has it."""
+"""Recorded data that some tests use, if the machine has it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SOLVED = DATA / "bridge" / "dd_natural.parquet"
 
 
 def needed(path: Path) -> Path:
-    """The path, if it is there; else the test is skipped with a line that says what is missing."""
+    """Return the path if it exists; otherwise skip the test with a message that names it."""
     if not path.exists():
         pytest.skip(f"no recorded data at {path}: set OVERTRICK_DATA")
     return path

@@ -1,4 +1,4 @@
-"""Comparison of float32 results that other batch sizes, threads or CPUs may round otherwise."""
+"""Comparison of float32 results that batch sizes, threads or CPUs may round differently."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 ROUNDINGS = 64
-"""Roundings of float32 that may add up in sums of some thousand terms, as they do at random: about
-the square root of the number of terms."""
+"""Number of float32 roundings that accumulate in sums of a few thousand terms: about the square
+root of the number of terms, because they are random."""
 
 
 def assert_float32_close(found: Any, wanted: Any, size: float = 1.0) -> None:

@@ -47,7 +47,7 @@ def run() -> Result:
     )
     return Result(
         name="bidding_speed",
-        work=f"{DEALS:,} random deals bid by rules, one core, every auction lawful: "
+        work=f"{DEALS:,} random deals bid by rules, one core, every auction legal: "
         f"{'; '.join(lines)}; {rows:,.0f} rows of {features.WIDTH} features a second",
         ours=min(rates),
         peer=ENOUGH,

@@ -41,7 +41,7 @@ print(json.dumps({"ranks": ranks, "nodes": whole.nodes, "ms": seconds * 1e3,
 
 def run() -> Result:
     """Measure each size in its own process, so that its peak memory is its own."""
-    rows = [_alone(ranks) for ranks in RANKS]
+    rows = [measure_in_process(ranks) for ranks in RANKS]
     each = [row["ms"] * 1e6 / row["nodes"] for row in rows]  # ns per node
     sizes = "; ".join(
         f"{r['ranks']} ranks: {r['nodes']:,} nodes, {r['ms']:.3g} ms, {r['mib']:.0f} MiB"
@@ -61,7 +61,7 @@ def run() -> Result:
     )
 
 
-def _alone(ranks: int) -> dict[str, float]:
+def measure_in_process(ranks: int) -> dict[str, float]:
     command = [sys.executable, "-c", ALONE, str(ranks), str(ROUNDS), str(NODES_A_ROUND)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)

@@ -55,16 +55,17 @@ def run() -> Result:
     ):
         began = time.perf_counter()
         if name.startswith("RLlib"):
-            policy, games = _theirs(**how, training=theirs)
+            policy, games = train_rllib(**how, training=theirs)
         else:
-            policy, games = _ours(**how), GAMES
-        found[name] = _made(policy)
-        print(f"{name}: {_said(found[name])}, {games} games in {time.perf_counter() - began:.0f} s")
+            policy, games = train_ours(**how), GAMES
+        found[name] = share_made(policy)
+        seconds = time.perf_counter() - began
+        print(f"{name}: {percent(found[name])}, {games} games in {seconds:.0f} s")
     best = found["ours, the same with suits renamed"]
     return Result(
         name="minibridge_dqn",
         work=f"contracts made after {GAMES:,} games, {DEALS:,} unseen deals, in per cent ("
-        + "; ".join(f"{name}: {_said(made)}" for name, made in found.items())
+        + "; ".join(f"{name}: {percent(made)}" for name, made in found.items())
         + "; the report: 42 %)",
         ours=100 * best,
         peer=100 * found["RLlib, one seat"],
@@ -106,7 +107,7 @@ class Masked(Wrapper):
         return {FEATURES: observation, ACTION_MASK: info["action_mask"].astype(np.float32)}, {}
 
 
-def _theirs(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, int]:
+def train_rllib(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, int]:
     """Return RLlib's policy and its games. whole: every seat is an agent, two of them the learner's
     and two of the rules; else one seat is the agent and the rest is inside the environment."""
     about = {"game": "minibridge", "options": OPTIONS, "seed": 0, "canonical": renamed}
@@ -160,7 +161,7 @@ def _theirs(renamed: bool, whole: bool, training: dict[str, Any]) -> tuple[Any, 
     return policy, int(found["num_episodes_lifetime"])
 
 
-def _ours(renamed: bool, whole: bool) -> Any:
+def train_ours(renamed: bool, whole: bool) -> Any:
     game, rng = make("minibridge", **OPTIONS), np.random.default_rng(0)
     rules = make_opponent("rules", game, None)
     plan = DqnConfig(
@@ -177,13 +178,13 @@ def _ours(renamed: bool, whole: bool) -> Any:
     return CanonicalPolicy(best) if renamed else best
 
 
-def _made(policy: Any) -> float:
+def share_made(policy: Any) -> float:
     game = make("minibridge")
     rules = make_opponent("rules", game, None)
     payoff = play(game, (policy, rules), DEALS, np.random.default_rng(1), recorded=()).payoff[:, 0]
     return float((payoff > 0).mean())
 
 
-def _said(made: float) -> str:
+def percent(made: float) -> str:
     found = binomtest(round(made * DEALS), DEALS).proportion_ci(method="wilson")
     return f"{made:.1%} ({found.low:.1%} to {found.high:.1%})"

@@ -1,4 +1,4 @@
-"""A browser without a window: Chromium, if this machine has it."""
+"""Show pages in headless Chromium, if this machine has it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ needs_browser = pytest.mark.skipif(
 )
 
 
-def shown(url: str, milliseconds: int = 0, picture: Path | None = None) -> str:
-    """The page as it stands after so much of its own time, and a picture of it."""
+def screenshot(url: str, milliseconds: int = 0, picture: Path | None = None) -> str:
+    """Return the HTML of a page after some milliseconds of its own time, and save a picture of
+    it."""
     assert CHROMIUM is not None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "--window-size=1300,1500"]
@@ -33,7 +34,7 @@ def shown(url: str, milliseconds: int = 0, picture: Path | None = None) -> str:
         ).stdout  # fmt: skip
 
 
-def words(page: str) -> str:
-    """What a page says, without its tags."""
+def text_of(page: str) -> str:
+    """Return the text of a page without its tags."""
     page = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", " ", page).split())

@@ -1,4 +1,4 @@
-"""One Ray and one MLflow for all tests that need them."""
+"""Fixtures of a local Ray and of an MLflow store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from overtrick.distributed.workers import start_ray
 @pytest.fixture(scope="session")
 def local_ray() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_metrics_report_interval_ms", "1000")  # else 10 seconds
+        patch.setenv("RAY_metrics_report_interval_ms", "1000")  # the default is 10 seconds
         start_ray([{"CPU": 1.0}] * 4)
     yield
     ray.shutdown()
@@ -21,5 +21,5 @@ def local_ray() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of an MLflow; the first who comes makes its tables."""
+    """Return the address of an MLflow store whose tables exist."""
     return f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"

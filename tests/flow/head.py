@@ -1,4 +1,4 @@
-"""A Ray cluster of one machine, as a person starts it: on loopback, with a token."""
+"""Start a Ray cluster of one machine as a user does: on loopback, with a token."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOKEN = "RAY_AUTH_TOKEN"
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at the moment."""
+    """Return ports that no process listens on."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:
@@ -32,14 +32,14 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def started(cpus: int, token: str, outside: Mapping[str, str]) -> Iterator[str]:
-    """Start a head in an environment that nobody's Ray has set; the address of its dashboard. It is
-    gone when this ends."""
-    folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # sockets need a short path
+    """Start a head in an environment without Ray settings and yield the address of its dashboard.
+    The head is stopped at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # paths of sockets must be short
     port, dashboard, agent, client = free_ports(4)
     python = Path(sys.executable)
     environment = {
         **outside,
-        "PATH": f"{python.parent}:{outside['PATH']}",  # where the head finds python
+        "PATH": f"{python.parent}:{outside['PATH']}",  # the head finds python here
         "RAY_AUTH_MODE": "token",
         TOKEN: token,
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -66,7 +66,8 @@ def started(cpus: int, token: str, outside: Mapping[str, str]) -> Iterator[str]:
             time.sleep(0.2)
         yield address
     finally:
-        head.send_signal(signal.SIGTERM)  # to it alone: it takes its children along
+        # the signal goes to the head alone, which stops its children
+        head.send_signal(signal.SIGTERM)
         head.wait(60)
         shutil.rmtree(folder, ignore_errors=True)
 

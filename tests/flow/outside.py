@@ -1,4 +1,4 @@
-"""What it takes to run the command line from outside, as a user does."""
+"""Run the command line in a process of its own, as a user does."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE = 240  # seconds for what a busy machine may take
+PATIENCE = 240  # seconds to wait on a busy machine
 COMMAND = [sys.executable, "-c", "from overtrick.cli import main; main()"]
 
 
 def environment() -> dict[str, str]:
-    """As a user has it: nothing of what these tests' own Ray and MLflow have set."""
+    """Return the environment of a user, without the Ray and MLflow settings of these tests."""
     return {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "MLFLOW_"))}
 
 
 def kill_once(there: Callable[[], object], driver: subprocess.Popen) -> None:
-    """Kill a process, and all that it has started, when something is there; not after its end."""
+    """Kill a process and all processes that it started, as soon as `there()` is true.
+
+    Raises AssertionError if the process ends before.
+    """
     deadline = time.monotonic() + PATIENCE
     try:
         while not there():
@@ -36,10 +39,11 @@ def kill_once(there: Callable[[], object], driver: subprocess.Popen) -> None:
 def mlflow_server(
     folder: Path, port: int, *options: str, **settings: str
 ) -> subprocess.Popen[bytes]:
-    """Start `mlflow server`, alone in its session, and wait until it answers; its log is `log`."""
+    """Start `mlflow server` in its own session and wait until it answers. It logs to the file
+    `log`."""
     command = ["mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     settings["PATH"] = (
-        f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # of uvicorn
+        f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # uvicorn must be found
     )
     settings["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
     with (folder / "log").open("a") as log:
@@ -61,7 +65,7 @@ def mlflow_server(
 
 
 def kill(process: subprocess.Popen) -> None:
-    """Kill a process and all of its session."""
+    """Kill a process and its session."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

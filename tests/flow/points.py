@@ -1,4 +1,5 @@
-"""The metrics of a run, each with its steps and values in order: in MLflow, and as they were."""
+"""Metrics of a run by name, each with its steps and values in order: from MLflow, or from a
+history."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from mlflow import MlflowClient
 Points = dict[str, list[tuple[int, float]]]
 
 
-def known(client: MlflowClient, run_id: str) -> Points:
-    """What MLflow has."""
+def in_mlflow(client: MlflowClient, run_id: str) -> Points:
+    """Return the metrics of a run in MLflow."""
     names = client.get_run(run_id).data.metrics
     return {n: [(m.step, m.value) for m in client.get_metric_history(run_id, n)] for n in names}
 
 
-def of(history: Iterable[tuple[int, Mapping[str, float]]]) -> Points:
-    """What a run's own record comes to."""
+def of_history(history: Iterable[tuple[int, Mapping[str, float]]]) -> Points:
+    """Return the metrics of a run's own history."""
     found: Points = defaultdict(list)
     for step, metrics in history:
         for name, value in metrics.items():

@@ -1,4 +1,5 @@
-"""Bad input is one clear line that names the place and the remedy, exit code 2, nothing lost."""
+"""Bad input gives one clear line with the place and the remedy, exit code 2, and changes no
+file."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ JOB = "trainer: meta\ngame: leduc\nworkers: 0\n"
 
 @pytest.fixture
 def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Run a command that must be refused, in an empty folder; the line that it says."""
+    """Run a command that must be refused in an empty folder, and return its error line."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> str:
@@ -46,7 +47,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         line = json.loads(out.splitlines()[-1])["error"]
         assert err.splitlines()[-1] == f"error: {line}"
         assert "\n" not in line
-        assert sorted(tmp_path.rglob("*")) == before  # nothing written, nothing lost
+        assert sorted(tmp_path.rglob("*")) == before  # no file written or deleted
         return line
 
     return run
@@ -58,7 +59,7 @@ def write_job_file(folder: Path, text: str = JOB) -> str:
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "message"),
     [
         ("poplation.size=3", "unknown key 'poplation' in job.yaml: did you mean 'population'?"),
         ("meta.iner_steps=1", "unknown key 'meta.iner_steps' in job.yaml: did you mean "
@@ -121,12 +122,12 @@ def write_job_file(folder: Path, text: str = JOB) -> str:
         ("track.uri=sqlite:////no/such/folder/m.db", "/no/such/folder cannot be written"),
     ],
 )  # fmt: skip
-def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, said) -> None:
-    assert said in refused("train", write_job_file(tmp_path), override)
+def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, message) -> None:
+    assert message in refused("train", write_job_file(tmp_path), override)
 
 
 @pytest.mark.parametrize(
-    ("job", "said"),
+    ("job", "message"),
     [
         ({"trainer": "nfsp", "evaluate": {"steps": 2, "repeats": 4}}, "job.yaml: "
          "evaluate.steps, evaluate.repeats have no effect because this trainer's model never "
@@ -150,8 +151,10 @@ def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, s
          "with evolve.gradient_estimator opponent_model: leave it out"),
     ],
 )  # fmt: skip
-def test_a_key_without_effect_is_refused(refused, tmp_path, job, said) -> None:
-    assert said in refused("train", write_job_file(tmp_path, json.dumps({"game": "leduc", **job})))
+def test_a_key_without_effect_is_refused(refused, tmp_path, job, message) -> None:
+    assert message in refused(
+        "train", write_job_file(tmp_path, json.dumps({"game": "leduc", **job}))
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,11 +176,11 @@ def test_a_key_without_effect_is_refused(refused, tmp_path, job, said) -> None:
         {"trainer": "evolve", "evolve": {"gradient_estimator": "critic", "discount": 0.9}},
     ],
 )
-def test_the_same_key_is_taken_where_it_has_one(job) -> None:
+def test_the_same_key_is_accepted_where_it_has_an_effect(job) -> None:
     TRAINERS[job["trainer"]].validate(job_file.parse({"game": "leduc", **job}, JOBS, "job.yaml"))
 
 
-def test_what_is_wrong_with_a_job_as_a_whole_names_no_key(refused, tmp_path) -> None:
+def test_an_error_of_the_whole_job_names_no_key(refused, tmp_path) -> None:
     job = write_job_file(tmp_path, "trainer: rllib\ngame: leduc\nppo: {epochs: 2}\n")
     assert refused("train", job, "algorithm=rllib/DQN") == (
         "job.yaml: ppo has no effect with algorithm rllib/DQN: leave it out, or set ppo={}, or set "
@@ -186,7 +189,7 @@ def test_what_is_wrong_with_a_job_as_a_whole_names_no_key(refused, tmp_path) -> 
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "message"),
     [
         ("workers=2", "'workers' in job.yaml: all solvers run in one process: set 0"),
         (
@@ -202,24 +205,24 @@ def test_what_is_wrong_with_a_job_as_a_whole_names_no_key(refused, tmp_path) -> 
         ("game={name: one_card, ranks: 1}", "ranks must be 2 or more, not 1: 2 cards are dealt"),
     ],
 )
-def test_a_wrong_solve_job_is_refused(refused, tmp_path, override, said) -> None:
+def test_a_wrong_solve_job_is_refused(refused, tmp_path, override, message) -> None:
     job = write_job_file(tmp_path, "trainer: solve\ngame: kuhn\nsolve: {variants: [cfr, lp]}\n")
-    assert said in refused("train", job, override)
+    assert message in refused("train", job, override)
 
 
-def test_a_tracking_server_that_is_away_is_told_and_keeps_no_run_from_going_on(caplog) -> None:
+def test_an_unreachable_tracking_server_is_reported_but_does_not_stop_a_run(caplog) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         uri = f"http://127.0.0.1:{taken.getsockname()[1]}"
         server_address.check(uri)
-        (said,) = caplog.messages
-        assert said.startswith(f"no MLflow server answers at {uri}")
-        assert "events for it wait on disk" in said
+        (message,) = caplog.messages
+        assert message.startswith(f"no MLflow server answers at {uri}")
+        assert "events for it wait on disk" in message
         with pytest.raises(UserError, match="start it, or set MLFLOW_TRACKING_URI"):
             server_address.check(uri, must_exist=True)
 
 
-def test_a_cluster_that_cannot_be_joined_is_told_at_once(monkeypatch) -> None:
+def test_an_unreachable_cluster_is_reported_at_once(monkeypatch) -> None:
     monkeypatch.setattr(workers.ray, "is_initialized", lambda: False)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
@@ -234,12 +237,15 @@ def test_a_cluster_that_cannot_be_joined_is_told_at_once(monkeypatch) -> None:
 
 @contextmanager
 def answering(status: int, pages: Mapping[str, tuple[int, str]] | None = None) -> Iterator[str]:
-    """The address of a server that answers everything alike, but for pages by their beginnings."""
+    """Start a server that gives one answer to every request, except to paths that begin with a key
+    of `pages`, and yield its address."""
 
     class Always(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            known = (page for start, page in (pages or {}).items() if self.path.startswith(start))
-            code, text = next(known, (status, ""))
+            matching = (
+                page for start, page in (pages or {}).items() if self.path.startswith(start)
+            )
+            code, text = next(matching, (status, ""))
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             self.send_response(code)
             self.end_headers()
@@ -249,7 +255,7 @@ def answering(status: int, pages: Mapping[str, tuple[int, str]] | None = None) -
             self.do_GET()
 
         def log_message(self, *_: object) -> None:
-            """Nothing to be told."""
+            """Log nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Always) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -257,7 +263,7 @@ def answering(status: int, pages: Mapping[str, tuple[int, str]] | None = None) -
         server.shutdown()
 
 
-def test_a_server_behind_one_who_says_that_it_is_away_is_waited_for(caplog) -> None:
+def test_a_server_behind_a_gateway_with_an_error_is_waited_for(caplog) -> None:
     for status in (502, 503, 504):
         with answering(status) as uri:
             server_address.check(uri)
@@ -270,21 +276,21 @@ def test_a_server_behind_one_who_says_that_it_is_away_is_waited_for(caplog) -> N
             server_address.check(uri)
 
 
-def test_an_experiment_that_takes_no_runs_of_somebody_is_refused(monkeypatch) -> None:
+def test_an_experiment_in_which_the_user_may_make_no_runs_is_refused(monkeypatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "second")
-    api, known = "/api/2.0/mlflow", '{"experiment": {"experiment_id": "7"}}'
+    api, matching = "/api/2.0/mlflow", '{"experiment": {"experiment_id": "7"}}'
     by_name = f"{api}/experiments/get-by-name?experiment_name="
     pages = {
         "/health": (200, "OK"),
         f"{api}/experiments/search": (200, "{}"),
-        f"{by_name}theirs": (200, known),
+        f"{by_name}theirs": (200, matching),
         f"{by_name}hidden": (403, "Permission denied"),
         f"{api}/runs/create": (403, "Permission\ndenied"),
     }
     with answering(404, pages) as uri:
         for name in ("theirs", "hidden"):
-            said = rf"no runs of 'second' in '{name}' \(Permission denied\): ask for"
-            with pytest.raises(UserError, match=said):
+            message = rf"no runs of 'second' in '{name}' \(Permission denied\): ask for"
+            with pytest.raises(UserError, match=message):
                 server_address.check(uri, experiment=name)
         server_address.check(uri, experiment="new")
         server_address.check(uri, must_exist=True)
@@ -307,10 +313,10 @@ def test_an_experiment_that_takes_no_runs_of_somebody_is_refused(monkeypatch) ->
         (ssl.SSLError(1, "wrong version number"), False),
     ],
 )
-def test_a_network_that_is_away_is_waited_for_and_a_wrong_name_is_not(
+def test_an_unreachable_network_is_waited_for_and_a_wrong_host_name_is_not(
     monkeypatch, error: OSError, away: bool
 ) -> None:
-    uri = f"http://mlflow{error.errno}:5000"  # what was found at one is remembered
+    uri = f"http://mlflow{error.errno}:5000"  # results are cached by address
 
     def out_of_reach(*_: object, **__: object) -> None:
         raise error
@@ -324,7 +330,7 @@ def test_a_network_that_is_away_is_waited_for_and_a_wrong_name_is_not(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("trainer: [meta", "job.yaml is not YAML"),
         ("just words", "job.yaml is not a job: it must map keys to values"),
@@ -335,12 +341,12 @@ def test_a_network_that_is_away_is_waited_for_and_a_wrong_name_is_not(
         ("\udcff\udcfe", "job.yaml is not YAML"),
     ],
 )
-def test_a_file_that_is_no_job_is_refused(refused, tmp_path, text, said) -> None:
-    assert said in refused("train", write_job_file(tmp_path, text))
+def test_a_file_without_a_job_is_refused(refused, tmp_path, text, message) -> None:
+    assert message in refused("train", write_job_file(tmp_path, text))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("train", "absent.yaml"), "cannot read job file absent.yaml: No such file"),
         (("train",), "train needs a job file, or --resume RUN"),
@@ -363,8 +369,8 @@ def test_a_file_that_is_no_job_is_refused(refused, tmp_path, text, said) -> None
         (("trian",), "No such command 'trian'"),
     ],
 )
-def test_a_wrong_command_is_refused(refused, arguments, said) -> None:
-    assert said in refused(*arguments)
+def test_a_wrong_command_is_refused(refused, arguments, message) -> None:
+    assert message in refused(*arguments)
 
 
 @pytest.fixture
@@ -376,15 +382,15 @@ def stored(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_model_in_the_working_folder_is_told_from_a_stranger(refused, stored: Path) -> None:
+def test_a_model_in_the_working_folder_is_suggested_by_its_path(refused, stored: Path) -> None:
     job = write_job_file(stored.parent, JOB + "evaluate: {opponents: [model]}\n")
-    said = refused("train", job)
-    assert said == f"unknown opponent 'model' in leduc: did you mean '{stored}'?"
+    message = refused("train", job)
+    assert message == f"unknown opponent 'model' in leduc: did you mean '{stored}'?"
 
 
 @pytest.fixture
 def a_run(stored: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run that left a model, kept where runs are, and one stands elsewhere."""
+    """Store a run with a model in the folder of runs, and change to another folder."""
     folder = stored.parent / "kept" / "kuhn-7"
     folder.mkdir(parents=True)
     stored.rename(folder / "model")
@@ -395,7 +401,7 @@ def a_run(stored: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_run_is_an_opponent_by_its_name_and_by_its_folder(a_run: Path) -> None:
-    uniform = best_response_to("kuhn", "random")["values"]  # as are weights of 0
+    uniform = best_response_to("kuhn", "random")["values"]  # weights of 0 play uniformly
     for place in (a_run.name, str(a_run), f"kept/{a_run.name}", str(a_run / "model")):
         assert best_response_to("kuhn", place)["values"] == pytest.approx(uniform, abs=1e-6)
         assert match.play_match(place, "random", None, {}, 2, 0).game == "kuhn"
@@ -414,14 +420,14 @@ def test_a_run_is_an_opponent_by_its_name_and_by_its_folder(a_run: Path) -> None
          False),
     ],
 )  # fmt: skip
-def test_a_job_keeps_the_folder_of_a_run_that_it_names(a_run: Path, job, check) -> None:
+def test_a_job_stores_the_folder_of_a_run_that_it_names(a_run: Path, job, check) -> None:
     read = job_file.parse({"game": "kuhn", **job}, JOBS, "job.yaml")
     assert f'"{a_run}"' in read.model_dump_json()
     if check:
         TRAINERS[read.trainer].validate(read)
 
 
-def test_a_run_without_a_model_says_so_wherever_it_is_named(refused, a_run: Path) -> None:
+def test_a_run_without_a_model_is_refused_wherever_it_is_named(refused, a_run: Path) -> None:
     (a_run / "model").rename(a_run / "gone")
     line = "kuhn-7 is not done and has no model yet: `overtrick resume kuhn-7` continues it"
     named = JOB.replace("leduc", "kuhn") + "evaluate: {opponents: [kuhn-7]}\n"
@@ -433,44 +439,44 @@ def test_a_run_without_a_model_says_so_wherever_it_is_named(refused, a_run: Path
         ("play", "kuhn", "--against", "kuhn-7"),
     ):  # fmt: skip
         assert refused(*words) == line
-    a_run.rename(a_run.parents[1] / "kuhn-7")  # where resume would not know it by its name
+    a_run.rename(a_run.parents[1] / "kuhn-7")  # resume would not find it here by its name
     assert f"`overtrick resume {a_run.parents[1] / 'kuhn-7'}` continues it" in refused(
         "evaluate", "./kuhn-7"
     )
 
 
-def test_what_is_a_part_goes_on_as_the_whole(refused, a_run: Path) -> None:
+def test_a_child_run_is_resumed_by_its_group(refused, a_run: Path) -> None:
     part = a_run / "trials" / "kuhn-7-001"
     part.mkdir(parents=True)
     (part / "job.json").write_text("{}")
     (a_run / "model").rename(a_run / "gone")
     assert refused("evaluate", "kuhn-7").startswith("kuhn-7 has child runs: name one of those in")
-    said = refused("match", "kuhn-7/trials/kuhn-7-001", "call")
+    message = refused("match", "kuhn-7/trials/kuhn-7-001", "call")
     assert (
-        said
+        message
         == "kuhn-7-001 is not done and has no model yet: `overtrick resume kuhn-7` continues it"
     )
 
 
-def test_a_name_almost_of_a_run_is_told_it(refused, a_run: Path) -> None:
+def test_a_misspelt_name_of_a_run_is_refused_with_the_nearest_name(refused, a_run: Path) -> None:
     job = write_job_file(a_run.parents[1], JOB + "evaluate: {opponents: [khun-7]}\n")
-    said = "unknown opponent 'khun-7' in leduc: did you mean 'kuhn-7'?"
-    assert refused("train", job) == said
-    assert refused("best-response", "leduc", "--against", "khun-7") == said
+    message = "unknown opponent 'khun-7' in leduc: did you mean 'kuhn-7'?"
+    assert refused("train", job) == message
+    assert refused("best-response", "leduc", "--against", "khun-7") == message
 
 
 def test_a_truncated_model_is_refused(refused, stored: Path) -> None:
     weights = stored / model_files.WEIGHTS
     weights.write_bytes(weights.read_bytes()[:-7])
     for command in (("evaluate", str(stored)), ("best-response", "kuhn", "--against", str(stored))):
-        said = refused(*command)
-        assert f"{weights} is truncated or damaged" in said
-        assert "train again or restore it" in said
+        message = refused(*command)
+        assert f"{weights} is truncated or damaged" in message
+        assert "train again or restore it" in message
 
 
 def test_a_model_of_another_game_is_refused(refused, stored: Path) -> None:
-    said = refused("best-response", "leduc", "--against", str(stored))
-    assert said == f"the model in {stored} plays kuhn, not leduc"
+    message = refused("best-response", "leduc", "--against", str(stored))
+    assert message == f"the model in {stored} plays kuhn, not leduc"
 
 
 def test_a_model_with_other_inputs_is_refused(refused, stored: Path) -> None:
@@ -479,8 +485,8 @@ def test_a_model_with_other_inputs_is_refused(refused, stored: Path) -> None:
         model_files.Model(weights, "kuhn", {"trainer": "meta", "game": "kuhn"}), stored
     )
     for command in (("evaluate", str(stored)), ("best-response", "kuhn", "--against", str(stored))):
-        said = f"the model in {stored} has other inputs or actions than kuhn, or layers that do"
-        assert refused(*command).startswith(said)
+        message = f"the model in {stored} has other inputs or actions than kuhn, or layers that do"
+        assert refused(*command).startswith(message)
 
 
 def test_a_file_that_is_no_database_is_refused(refused, tmp_path: Path) -> None:
@@ -496,14 +502,14 @@ def test_a_damaged_model_card_is_refused(refused, stored: Path) -> None:
     for card in ('{"format": 1}', '{"format": 1, "game": "kuhn", "job": "meta"}'):
         (stored / model_files.CARD).write_text(card)
         for command in ("evaluate",), ("best-response", "kuhn", "--against"):
-            said = refused(*command, str(stored))
+            message = refused(*command, str(stored))
             assert (
-                said
+                message
                 == f"{stored / model_files.CARD} is damaged: it names no game or job; restore it"
             )
 
 
-def test_nothing_but_the_answer_is_on_standard_output() -> None:
+def test_standard_output_contains_only_the_answer() -> None:
     program = """
 import atexit, os
 from overtrick.cli import main
@@ -520,7 +526,7 @@ main()
     assert done.stderr.splitlines()[-2:] == ["as a library does", "as Ray does"]
 
 
-def test_a_model_survives_a_save_that_is_cut_short(stored: Path, monkeypatch) -> None:
+def test_a_model_survives_an_interrupted_save(stored: Path, monkeypatch) -> None:
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -549,7 +555,7 @@ def test_a_full_disk_is_one_line_and_exit_code_1(
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "message"),
     [
         (
             "meta.objective=exact",
@@ -579,13 +585,15 @@ def test_a_full_disk_is_one_line_and_exit_code_1(
         ("game.view=suits", "view must be cards or strength, not 'suits'"),
     ],
 )
-def test_what_needs_a_tree_is_refused_where_there_is_none(refused, tmp_path, override, said):
+def test_values_that_need_a_tree_are_refused_for_games_without_one(
+    refused, tmp_path, override, message
+):
     job = write_job_file(tmp_path), "game.name=holdem", "evaluate.opponents=[random]"
-    assert said in refused("train", *job, override)
+    assert message in refused("train", *job, override)
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "message"),
     [
         (
             "adaptation.gradient_estimator=opponent_model",
@@ -609,17 +617,17 @@ def test_what_needs_a_tree_is_refused_where_there_is_none(refused, tmp_path, ove
         ),
     ],
 )
-def test_what_needs_single_actions_is_refused_in_sumo(
-    refused, tmp_path, override, said, monkeypatch
+def test_trainers_of_discrete_actions_are_refused_in_sumo(
+    refused, tmp_path, override, message, monkeypatch
 ):
     monkeypatch.delenv("OVERTRICK_ZOO", raising=False)
     job = {"trainer": "meta", "game": "sumo", "evaluate": {"opponents": ["random"]}}
     (tmp_path / "sumo.yaml").write_text(yaml.safe_dump(job))
-    assert said in refused("train", str(tmp_path / "sumo.yaml"), override)
+    assert message in refused("train", str(tmp_path / "sumo.yaml"), override)
 
 
 @pytest.mark.parametrize(
-    ("trainer", "override", "said"),
+    ("trainer", "override", "message"),
     [
         (
             "evolve",
@@ -636,8 +644,8 @@ def test_what_needs_single_actions_is_refused_in_sumo(
         ],
     ],
 )
-def test_a_key_that_a_trainer_cannot_use_is_refused(refused, tmp_path, trainer, override, said):
+def test_a_key_that_a_trainer_cannot_use_is_refused(refused, tmp_path, trainer, override, message):
     job = write_job_file(
         tmp_path, f"trainer: {trainer}\ngame: kuhn\nevaluate: {{opponents: [random]}}\n"
     )
-    assert said in refused("train", job, override)
+    assert message in refused("train", job, override)

@@ -1,4 +1,5 @@
-"""Both networks of a bidder learn from boards against past selves and bidding systems."""
+"""Self-play of bidding networks: both networks learn from boards against past selves and bidding
+systems."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ BOARDS = 60
 
 @pytest.fixture(scope="module")
 def deals(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Deals with tricks that are made up."""
+    """Write deals with random tricks."""
     rng = np.random.default_rng(8)
     holder, _, _ = deal_boards(0, 200, "random", "random", rng)
     columns = {
@@ -47,28 +48,28 @@ def deals(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def untaught(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of both networks, which nobody taught; one of them sees the auction."""
+def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Store untrained models of both networks; one of them has the auction as input."""
     rng = np.random.default_rng(3)
     weights: dict[str, np.ndarray] = {}
     for name, outputs in network_bidder.OUTPUT_WIDTHS.items():
         sizes = (network_bidder.input_width(name == "imps"), 8, outputs)
         weights |= prefixed(name, initial_weights(sizes, rng, 3.0))
     rules = {"natural": loader.fingerprint(loader.load("natural"))}
-    told = {
+    expected = {
         "system": "natural",
         "system_version": rules,
         "network": {"activation": "leaky_relu", "bfloat16": False},
     }
     folder = tmp_path_factory.mktemp("untaught") / "model"
-    model_files.save(model_files.Model(weights, "auction", told), folder)
+    model_files.save(model_files.Model(weights, "auction", expected), folder)
     return folder
 
 
-def job_of(untaught: Path, deals: Path, play: dict[str, Any] | None = None, **more: Any) -> Any:
+def job_of(untrained: Path, deals: Path, play: dict[str, Any] | None = None, **more: Any) -> Any:
     content = {
-        "trainer": "selfplay_bidding", "game": "auction", "call_model": str(untaught),
-        "value_model": str(untaught), "deals": str(deals), "stop": {"iterations": 3},
+        "trainer": "selfplay_bidding", "game": "auction", "call_model": str(untrained),
+        "value_model": str(untrained), "deals": str(deals), "stop": {"iterations": 3},
         "network": {"batch_size": 32},
         "play": {"boards": 140, "learning_rate": 0.001, "minibatches": 2,
                  "value_warmup_iterations": 1, "past_selves": 2, "snapshot_interval": 1,
@@ -80,15 +81,16 @@ def job_of(untaught: Path, deals: Path, play: dict[str, Any] | None = None, **mo
     return job_file.parse(content, registry.JOBS, "tiny")
 
 
-def ended(job: Any, crew: WorkerPool, stop: int) -> tuple[list[dict[str, float]], dict[str, Any]]:
-    """The metrics of every iteration, with a stop after so many, and the state at the end."""
-    trainer = PAGE.trainer(job, crew)
+def ended(job: Any, pool: WorkerPool, stop: int) -> tuple[list[dict[str, float]], dict[str, Any]]:
+    """Train with a stop and a resume after `stop` iterations. Return the metrics of every iteration
+    and the final state."""
+    trainer = PAGE.trainer(job, pool)
     metrics: list[dict[str, float]] = []
     for iteration in range(job.stop.iterations):
         metrics.append(trainer.step())
         if iteration + 1 == stop:
             state = {name: value.copy() for name, value in trainer.state().items()}
-            trainer = PAGE.trainer(job, crew)
+            trainer = PAGE.trainer(job, pool)
             trainer.load(state)
     state = trainer.state()
     trainer.close()
@@ -96,58 +98,58 @@ def ended(job: Any, crew: WorkerPool, stop: int) -> tuple[list[dict[str, float]]
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_it_learns_the_same_by_anybody_and_after_a_stop(untaught: Path, deals: Path):
-    job = job_of(untaught, deals)
+def test_training_is_the_same_with_workers_and_after_a_stop(untrained: Path, deals: Path):
+    job = job_of(untrained, deals)
     PAGE.validate(job)
-    told, state = ended(job, LocalPool(), stop=0)
+    expected, state = ended(job, LocalPool(), stop=0)
     metrics, other = ended(job, RayPool(2), stop=2)
-    assert metrics == told
+    assert metrics == expected
     assert all(np.array_equal(value, other[name]) for name, value in state.items())
-    assert "gain" not in told[0]  # the values learn alone at first
-    assert told[1]["teacher_kl_nats"] == 0 < told[2]["teacher_kl_nats"]
-    assert 0 <= told[2]["true_calls"] <= 1
+    assert "gain" not in expected[0]  # only the value network learns at first
+    assert expected[1]["teacher_kl_nats"] == 0 < expected[2]["teacher_kl_nats"]
+    assert 0 <= expected[2]["true_calls"] <= 1
     first, second = (state["past.w0"][k] for k in range(2))
-    before = model_files.load(untaught).weights["calls.w0"]
-    assert np.array_equal(second, before)  # who joined before anything was learnt
+    before = model_files.load(untrained).weights["calls.w0"]
+    assert np.array_equal(second, before)  # it joined before the first update
     assert not np.array_equal(first, before)
 
 
-def sides(untaught: Path) -> tuple[bidders.Side, bidders.Side]:
-    """One whose values are all alike, and the rules of precision."""
-    side = bidders.load_side(str(untaught))
+def sides(untrained: Path) -> tuple[bidders.Side, bidders.Side]:
+    """Return a bidder with constant values, and the rules of precision."""
+    side = bidders.load_side(str(untrained))
     assert side.imps is not None
     plain = {name: 0 * value for name, value in side.imps.weights.items()}
     return side._replace(imps=side.imps._replace(weights=plain)), bidders.load_side("precision")
 
 
-def met(deals: Path, reward: str, side: bidders.Side, other: bidders.Side) -> Any:
+def play_boards(deals: Path, reward: str, side: bidders.Side, other: bidders.Side) -> Any:
     rng = np.random.default_rng(2)
     boards = bidders.rotate_deals(bidders.sample_deals(str(deals), BOARDS, 0), rng)
     common = side, reward, 1.0
     return boards, *self_play._play_boards(rng, common, boards, other)
 
 
-def test_both_tables_of_a_board_win_what_a_match_says(untaught: Path, deals: Path):
-    """Values that are all alike expect nothing, so that what a call did better is the reward. A
-    side that is sure of its calls bids as in a match."""
-    side, other = sides(untaught)
+def test_rewards_of_both_tables_are_the_imps_of_a_match(untrained: Path, deals: Path):
+    """Constant values expect nothing, so the reward is the gain of a call alone. A bidder that is
+    sure of its calls bids as in a match."""
+    side, other = sides(untrained)
     assert side.calls is not None
     last = {name: 1e4 * side.calls.weights[name] for name in ("w1", "b1")}
     side = side._replace(calls=side.calls._replace(weights=side.calls.weights | last))
-    boards, done, told = met(deals, "table", side, other)
+    boards, done, expected = play_boards(deals, "table", side, other)
     won = bidders.imps_between(side, other, boards, np.random.default_rng(0))
     assert won.any()
     assert_float32_close(done["advantage"], won[done["game"] % BOARDS], size=24)
-    assert np.array_equal(told["imps"], won[done["game"] % BOARDS])
-    assert set(done["game"][told["last"]]) <= set(range(2 * BOARDS))
-    _, done, _ = met(deals, "table", side, side._replace(imps=None))
-    assert not done["advantage"].round(4).any()  # who meets itself wins nothing
-    _, done, _ = met(deals, "par", side, side._replace(imps=None))
+    assert np.array_equal(expected["imps"], won[done["game"] % BOARDS])
+    assert set(done["game"][expected["last"]]) <= set(range(2 * BOARDS))
+    _, done, _ = play_boards(deals, "table", side, side._replace(imps=None))
+    assert not done["advantage"].round(4).any()  # against itself a bidder wins nothing
+    _, done, _ = play_boards(deals, "par", side, side._replace(imps=None))
     assert done["advantage"].round(4).any()
 
 
-def test_a_value_is_the_mean_of_what_the_candidates_are_worth(untaught: Path, rng):
-    side = bidders.load_side(str(untaught))
+def test_a_value_is_the_mean_of_the_candidates_values(untrained: Path, rng):
+    side = bidders.load_side(str(untrained))
     rules = loader.load("natural")
     assert side.calls is not None
     policy = network_bidder.SamplingBidder(rules, rules, side.calls, side.imps)
@@ -163,10 +165,10 @@ def test_a_value_is_the_mean_of_what_the_candidates_are_worth(untaught: Path, rn
     assert np.array_equal(policy.probs(observations), policy.call_probabilities(observations))
 
 
-def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
-    untaught: Path, deals: Path, tmp_path: Path
+def test_a_bidder_in_value_warmup_wins_nothing_by_its_calls(
+    untrained: Path, deals: Path, tmp_path: Path
 ):
-    job = job_of(untaught, deals, {"value_warmup_iterations": 9}, stop={"iterations": 1})
+    job = job_of(untrained, deals, {"value_warmup_iterations": 9}, stop={"iterations": 1})
     trainer = PAGE.trainer(job, LocalPool())
     trainer.step()
     folder = tmp_path / "model"
@@ -177,7 +179,7 @@ def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
         job, model_files.load(folder).weights, LocalPool(), np.random.default_rng(0)
     )
     report = trainer.report([(1, {"boards": 140.0})])
-    assert (report.rows, report.figures) == (rows, {})  # nothing was measured on the way
+    assert (report.rows, report.figures) == (rows, {})  # no evaluation during training
     assert [(row["side"], row["opponent"]) for row in rows] == [
         ("calls", pretrained.PRETRAINED), ("calls", "precision"),
         ("calls and values", pretrained.PRETRAINED), ("calls and values", "precision"),
@@ -188,21 +190,21 @@ def test_a_bidder_that_only_waited_wins_nothing_by_its_calls(
     assert rows[1] | same == rows[4]
     assert rows[0]["boards"] == 20
     assert bidders.load_side(str(folder)).imps is None
-    trainer.job = job_of(untaught, deals, {"final_policy": "values"})
+    trainer.job = job_of(untrained, deals, {"final_policy": "values"})
     assert network_bidder.OUTPUT_WIDTHS.keys() == {n.partition(".")[0] for n in trainer.model()}
 
 
-def test_a_wrong_job_is_one_line(untaught: Path, deals: Path):
-    for wrong, said in (
-        (job_of(untaught, deals, game="kuhn"), "the selfplay_bidding trainer is for the auction"),
-        (job_of(untaught, deals, {"opponents": ["naturel"]}), "did you mean 'natural'"),
+def test_a_wrong_job_is_refused_with_one_line(untrained: Path, deals: Path):
+    for wrong, message in (
+        (job_of(untrained, deals, game="kuhn"), "the selfplay_bidding trainer is for the auction"),
+        (job_of(untrained, deals, {"opponents": ["naturel"]}), "did you mean 'natural'"),
         (
-            job_of(untaught, deals, evaluate={"opponents": ["precisian"]}),
+            job_of(untrained, deals, evaluate={"opponents": ["precisian"]}),
             "did you mean 'precision'",
         ),
-        (job_of(untaught, deals, system="precision"), "system is precision, but the model in"),
+        (job_of(untrained, deals, system="precision"), "system is precision, but the model in"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             PAGE.validate(wrong)
     with pytest.raises(UserError, match=r"play.teacher_kl_coef"):
-        job_of(untaught, deals, {"teacher_kl_coef": -1})
+        job_of(untrained, deals, {"teacher_kl_coef": -1})

@@ -1,4 +1,4 @@
-"""Networks that bid: from boards to examples, to a trained bidder at the table."""
+"""Bidding networks: from boards to examples, and from a trained bidder to a match."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ BOARDS = 400
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """Nobody watches."""
+    """Ignore the progress."""
 
 
 @pytest.fixture(scope="module")
 def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Boards that natural bids, with tricks that are made up."""
+    """Write boards that natural bids, with random tricks."""
     rng = np.random.default_rng(8)
     holder, dealer, vulnerable = deal_boards(0, BOARDS, "random", "random", rng)
     side = bidders.load_side("natural")
@@ -71,7 +71,7 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(boards: Path) -> str:
-    """Their examples."""
+    """Generate examples of the boards."""
     plan = ExamplesConfig.parse(
         ["outcomes=true", "system_ns=natural", "system_ew=natural"], [boards]
     )
@@ -81,14 +81,14 @@ def folder(boards: Path) -> str:
     return str(out)
 
 
-def every(folder: str, split: str) -> dict[str, np.ndarray]:
+def all_examples(folder: str, split: str) -> dict[str, np.ndarray]:
     parts = list(bidding_examples.BiddingExamples(folder, split).in_order(10**9))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def test_every_call_is_an_example_once_and_no_deal_is_on_both_sides(boards: Path, folder: str):
+def test_every_call_is_one_example_and_no_deal_is_in_both_splits(boards: Path, folder: str):
     rows = pq.read_table(boards).to_pylist()
-    both = [every(folder, split) for split in bidding_examples.SPLITS]
+    both = [all_examples(folder, split) for split in bidding_examples.SPLITS]
     counted = np.bincount(np.concatenate([part["call"] for part in both]), minlength=38)
     wanted = np.bincount(
         [auction_rules.CALLS.index(call) for row in rows for call in row["auction"].split()],
@@ -101,9 +101,9 @@ def test_every_call_is_an_example_once_and_no_deal_is_on_both_sides(boards: Path
     assert both[0]["before"].nbytes == 161 * len(both[0]["call"])
 
 
-def test_batches_hold_every_example_once_in_an_order_that_the_seed_decides(folder: str):
-    known = bidding_examples.BiddingExamples(folder, "train")
-    orders = [list(known.batches(64, np.random.default_rng(seed))) for seed in (1, 1, 2)]
+def test_batches_hold_every_example_once_in_an_order_given_by_the_seed(folder: str):
+    examples = bidding_examples.BiddingExamples(folder, "train")
+    orders = [list(examples.batches(64, np.random.default_rng(seed))) for seed in (1, 1, 2)]
     keys = [
         np.concatenate([b["before"].astype(np.int64) @ np.arange(161) for b in order])
         for order in orders
@@ -112,13 +112,13 @@ def test_batches_hold_every_example_once_in_an_order_that_the_seed_decides(folde
     assert not np.array_equal(keys[0], keys[2])
     assert np.array_equal(np.sort(keys[0]), np.sort(keys[2]))
     assert {len(b["call"]) for b in orders[0][:-1]} == {64}
-    assert len(keys[0]) == len(known)
+    assert len(keys[0]) == len(examples)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
 def test_ray_data_reads_the_same_batches(boards: Path, tmp_path: Path, monkeypatch):
-    """Of files of different lengths, several to a window."""
+    """The files have different lengths, and a window covers several."""
     monkeypatch.setattr(parquet, "ROWS", 40)
     out = tmp_path / "many"
     chunked_build.generate(ExamplesConfig.parse([], [boards]), out, LocalPool(), silent)
@@ -132,9 +132,9 @@ def test_ray_data_reads_the_same_batches(boards: Path, tmp_path: Path, monkeypat
         assert all(one[n].dtype == other[n].dtype for n in one)
 
 
-def test_imps_are_those_of_the_callers_side(boards: Path, tmp_path: Path):
-    """North-South make ten tricks in spades and nothing else makes: par is 4S, 420 points. They
-    stop in three, for 170: 250 less, 6 IMPs."""
+def test_imps_are_counted_for_the_side_of_the_caller(boards: Path, tmp_path: Path):
+    """North-South make ten tricks in spades and no other contract makes: par is 4S, 420 points.
+    They stop in three, for 170: 250 less, 6 IMPs."""
     row = pq.read_table(boards).slice(0, 1).to_pylist()[0]
     table = np.zeros((4, 5), int)
     table[[0, 2], 3] = 10
@@ -150,22 +150,24 @@ def test_imps_are_those_of_the_callers_side(boards: Path, tmp_path: Path):
     assert columns["imps"].tolist() == [-6, 6, -6, 6, -6, 6]
 
 
-def test_systems_are_those_that_are_said_or_inferred(boards: Path, tmp_path: Path, folder: str):
+def test_systems_are_stated_or_inferred(boards: Path, tmp_path: Path, folder: str):
     out = tmp_path / "recorded"
     chunked_build.generate(ExamplesConfig.parse([], [boards]), out, LocalPool(), silent)
-    # East-West are all read as precision: 2/1 against Precision, unknown against a strong club
-    told = ExamplesConfig.parse(["system_ns=natural", "system_ew=precision"], [boards])
-    chunked_build.generate(told, tmp_path / "told", LocalPool(), silent)
+    # all of East-West count as precision: 2/1 against Precision, unknown against a strong club
+    config = ExamplesConfig.parse(["system_ns=natural", "system_ew=precision"], [boards])
+    chunked_build.generate(config, tmp_path / "stated", LocalPool(), silent)
     for split in bidding_examples.SPLITS:
-        one, two = (every(str(tmp_path / name), split) for name in ("recorded", "told"))
+        one, two = (all_examples(str(tmp_path / name), split) for name in ("recorded", "stated"))
         keys = [np.sort(part["before"].astype(np.int64) @ np.arange(161)) for part in (one, two)]
         assert np.array_equal(*keys)
         assert not np.array_equal(keys[0], np.sort(
-            every(folder, split)["before"].astype(np.int64) @ np.arange(161)
+            all_examples(folder, split)["before"].astype(np.int64) @ np.arange(161)
         ))  # fmt: skip
 
 
-def test_stopped_examples_go_on(boards: Path, folder: str, tmp_path: Path, monkeypatch):
+def test_interrupted_generation_of_examples_continues(
+    boards: Path, folder: str, tmp_path: Path, monkeypatch
+):
     plan = ExamplesConfig.parse(
         ["outcomes=true", "system_ns=natural", "system_ew=natural"], [boards]
     )
@@ -186,29 +188,33 @@ def test_stopped_examples_go_on(boards: Path, folder: str, tmp_path: Path, monke
     chunked_build.generate(plan, out, LocalPool(), silent)
     assert (out / "train" / written_files[0].name).stat().st_mtime_ns == stamp
     for split in bidding_examples.SPLITS:
-        one, two = every(str(out), split), every(folder, split)
+        one, two = all_examples(str(out), split), all_examples(folder, split)
         assert all(np.array_equal(one[name], two[name]) for name in one)
 
 
-def test_what_another_plan_left_is_made_again(boards: Path, folder: str, tmp_path: Path):
-    """Parts that a stop left count only for the plan that made them."""
+def test_parts_of_another_configuration_are_generated_again(
+    boards: Path, folder: str, tmp_path: Path
+):
+    """Parts of an interrupted run count only for the configuration that made them."""
     out = tmp_path / "mine"
     left = tmp_path / ".mine.parts"
     other = ExamplesConfig.parse(["system_ns=precision", "system_ew=precision"], [boards])
     chunked_build.generate(other, left, LocalPool(), silent)
-    told = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
-    chunked_build.generate(ExamplesConfig.parse(told, [boards]), out, LocalPool(), silent)
+    arguments = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
+    chunked_build.generate(ExamplesConfig.parse(arguments, [boards]), out, LocalPool(), silent)
     for split in bidding_examples.SPLITS:
-        one, two = every(str(out), split), every(folder, split)
+        one, two = all_examples(str(out), split), all_examples(folder, split)
         assert all(np.array_equal(one[name], two[name]) for name in one)
     with pytest.raises(
         UserError, match="made with system_ns natural, not with system_ns precision"
     ):
         chunked_build.generate(other, out, LocalPool(), silent)
     mixed = next(out.glob("test/*.parquet"))
-    kept = parquet.load(mixed, bidding_examples.KIND)
-    parquet.save(out / "test" / "9.parquet", bidding_examples.KIND, {**kept.parameters, "seed": 9},
-               kept.columns)  # fmt: skip
+    mixed_columns = parquet.load(mixed, bidding_examples.KIND)
+    parameters = {**mixed_columns.parameters, "seed": 9}
+    parquet.save(
+        out / "test" / "9.parquet", bidding_examples.KIND, parameters, mixed_columns.columns
+    )
     with pytest.raises(
         UserError, match=r"9.parquet was made with other parameters than .*00001.parquet"
     ):
@@ -216,28 +222,30 @@ def test_what_another_plan_left_is_made_again(boards: Path, folder: str, tmp_pat
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_solved_deals_are_bid_the_same_by_anybody(boards: Path, tmp_path: Path, monkeypatch):
+def test_solved_deals_are_bid_the_same_by_any_number_of_workers(
+    boards: Path, tmp_path: Path, monkeypatch
+):
     monkeypatch.setattr(bidding_examples_build, "BOARDS_AT_ONCE", 150)
     plan = ExamplesConfig.parse(
         ["solved=true", "outcomes=true", "system_ns=natural", "system_ew=precision"], [boards]
     )
-    crew = RayPool(2)
-    for name, who in (("one", LocalPool()), ("two", crew)):
-        made = chunked_build.generate(plan, tmp_path / name, who, silent)
+    pool = RayPool(2)
+    for name, some_pool in (("one", LocalPool()), ("two", pool)):
+        made = chunked_build.generate(plan, tmp_path / name, some_pool, silent)
         assert made["rows"] > 4 * BOARDS
-    crew.close()
+    pool.close()
     for split in bidding_examples.SPLITS:
-        one, two = (every(str(tmp_path / name), split) for name in ("one", "two"))
+        one, two = (all_examples(str(tmp_path / name), split) for name in ("one", "two"))
         assert all(np.array_equal(one[name], two[name]) for name in one)
 
 
-def test_boards_come_from_texts_too_and_of_one_kind(boards: Path, tmp_path: Path):
+def test_boards_are_read_from_text_files_and_must_be_of_one_kind(boards: Path, tmp_path: Path):
     texts = tmp_path / "boards.pbn"
     board_files.save(texts, board_files.load(boards).boards)
     plan = ExamplesConfig.parse([], [texts])
     made = chunked_build.generate(plan, tmp_path / "texts", LocalPool(), silent)
-    told = pq.read_table(boards).column("auction").to_pylist()
-    assert made["rows"] == sum(len(auction.split()) for auction in told)
+    recorded = pq.read_table(boards).column("auction").to_pylist()
+    assert made["rows"] == sum(len(auction.split()) for auction in recorded)
     none = ExamplesConfig.parse(["kind=human"], [texts])
     with pytest.raises(UserError, match=r"no board of .* gives an example with these options"):
         chunked_build.generate(none, tmp_path / "none", LocalPool(), silent)
@@ -259,8 +267,8 @@ def job_of(folder: str, **changes: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def taught(folder: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A small model of each network."""
+def trained(folder: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Train a small model of each network."""
     places = {}
     for learn in network_bidder.OUTPUT_WIDTHS:
         job = job_of(folder, target=learn)
@@ -273,13 +281,13 @@ def taught(folder: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
     return places
 
 
-def test_calls_are_learnt_beyond_passing_always(folder: str, taught: dict[str, Path]):
-    stored = model_files.load(taught["calls"])
+def test_trained_calls_are_better_than_always_passing(folder: str, trained: dict[str, Path]):
+    stored = model_files.load(trained["calls"])
     job = job_file.parse(stored.job, registry.JOBS, "its card")
     rows = registry.TRAINERS["bidding"].evaluate_model(
         job, stored.weights, LocalPool(), np.random.default_rng(0)
     )
-    whole, calls = rows[0], every(folder, "test")["call"]
+    whole, calls = rows[0], all_examples(folder, "test")["call"]
     assert whole["calls"] == len(calls)
     assert whole["total"] > (calls == auction_rules.PASS).mean() + 0.05
     share = (calls < auction_rules.BIDS).mean()
@@ -294,17 +302,17 @@ def test_a_resumed_network_ends_as_one_that_never_stopped(folder: str, optimizer
     network = {"hidden": [16], "learning_rate": 0.001, "optimizer": optimizer, "raw_auction": True}
     job = job_of(folder, network=network, stop={"iterations": 2})
     whole = supervised.BiddingTrainer(job, LocalPool())
-    told = [whole.step() for _ in range(2)]
+    uninterrupted = [whole.step() for _ in range(2)]
     first = supervised.BiddingTrainer(job, LocalPool())
     first.step()
     second = supervised.BiddingTrainer(job, LocalPool())
     second.load({name: value.copy() for name, value in first.state().items()})
-    assert second.step() == told[-1]
+    assert second.step() == uninterrupted[-1]
     ended = second.state()
     assert all(np.array_equal(value, ended[name]) for name, value in whole.state().items())
 
 
-def test_a_loss_that_is_no_number_stops_training_with_one_line(folder: str):
+def test_a_loss_of_nan_stops_training_with_one_line(folder: str):
     trainer = supervised.BiddingTrainer(job_of(folder), LocalPool())
     trainer.step()
     state = trainer.state()
@@ -319,30 +327,30 @@ def test_a_loss_that_is_no_number_stops_training_with_one_line(folder: str):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
-def test_two_learners_learn_what_one_does(folder: str, tmp_path: Path):
-    """From a checkpoint on; batches are odd, so that their shares differ."""
+def test_two_learners_compute_what_one_does(folder: str, tmp_path: Path):
+    """Training starts from a checkpoint; batches are odd, so the learners' shares differ."""
     network = {"hidden": [16], "learning_rate": 0.003, "batch_size": 333}
     one = job_of(folder, network=network, stop={"iterations": 3})
-    alone = supervised.BiddingTrainer(one, LocalPool())
-    alone.step()
-    begun_at(tmp_path, alone.state())
-    told = {n: alone.step() for n in (2, 3)}
+    one_learner = supervised.BiddingTrainer(one, LocalPool())
+    one_learner.step()
+    write_checkpoint(tmp_path, one_learner.state())
+    expected = {n: one_learner.step() for n in (2, 3)}
     two = one.model_copy(update={"resources": job_file.Resources(learners=2, cpus=0.5)})
     metrics: dict[int, dict[str, float]] = {}
     assert tune_trial.train(
         [tune_trial.PlannedTrial(two, metrics.__setitem__)], RunFolder(tmp_path)
     ) == [None]
-    assert metrics.keys() == told.keys()
-    for iteration, wanted in told.items():
+    assert metrics.keys() == expected.keys()
+    for iteration, wanted in expected.items():
         assert metrics[iteration] == pytest.approx(wanted, abs=1e-4)
-    found, ended = RunFolder(tmp_path).checkpoints().state(), alone.state()
+    found, ended = RunFolder(tmp_path).checkpoints().state(), one_learner.state()
     assert found.keys() == ended.keys()
     for name, value in ended.items():
         assert np.allclose(found[name], value, atol=1e-5), name
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_learners_that_a_cluster_can_never_hold_are_refused(
+def test_more_learners_than_a_cluster_can_hold_are_refused(
     folder: str, tmp_path: Path, monkeypatch
 ):
     job = job_of(folder, resources={"learners": 1000})
@@ -355,27 +363,27 @@ def test_learners_that_a_cluster_can_never_hold_are_refused(
     start_ray([{"CPU": cpus / 2}] * 2)
     with pytest.raises(UserError, match=r"no node of the cluster has .* CPU for one process"):
         start_ray([{"CPU": cpus / 2 + 1}])
-    # a cluster may grow, this machine may not
+    # an autoscaler may add nodes, but not to this machine
     monkeypatch.setenv("OVERTRICK_MACHINES", f"2x{cpus + 1}CPU")
     with pytest.raises(UserError, match=r"no node of the cluster has"):
         start_ray([{"CPU": cpus / 2 + 1}])
     monkeypatch.setenv("RAY_ADDRESS", "auto")
     start_ray([{"CPU": cpus / 2 + 1}])
-    assert room_for([{"CPU": cpus}], 9) == 2  # the two halves hold none
+    assert room_for([{"CPU": cpus}], 9) == 2  # neither half has room
 
 
-def begun_at(folder: Path, state: dict[str, np.ndarray]) -> None:
-    """Leave a state in a folder as if a run had been stopped there."""
+def write_checkpoint(folder: Path, state: dict[str, np.ndarray]) -> None:
+    """Write a state into a folder as the checkpoint of an interrupted run."""
     place = folder / "tune-0" / "trial-0" / "checkpoint_000000"
     place.mkdir(parents=True)
     save_file(state, place / run_folder.STATE)
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_a_run_that_diverges_stops_at_once_and_goes_on_with_a_smaller_rate(
+def test_a_diverging_run_stops_at_once_and_resumes_with_a_smaller_learning_rate(
     folder: str, tmp_path: Path
 ):
-    """It is not begun again, for it would diverge again, and its checkpoint stays."""
+    """It is not retried, because it would diverge again, and its checkpoint stays."""
 
     def job_at(iterations: int, rate: float) -> Any:
         network = {"hidden": [8], "optimizer": "sgd", "learning_rate": rate, "batch_size": 512}
@@ -388,19 +396,19 @@ def test_a_run_that_diverges_stops_at_once_and_goes_on_with_a_smaller_rate(
     trainer = supervised.BiddingTrainer(job_at(1, 0.01), LocalPool())
     trainer.step()
     good = trainer.state()
-    begun_at(tmp_path, good)
+    write_checkpoint(tmp_path, good)
     assert "in iteration 2: the last checkpoint is still valid" in str(ended(3, 1e30))
-    assert not list(tmp_path.rglob("error.txt"))  # where Tune counts how often it began again
-    kept = RunFolder(tmp_path).checkpoints().state()
-    assert all(np.array_equal(value, kept[name]) for name, value in good.items())
+    assert not list(tmp_path.rglob("error.txt"))  # Tune's count of retries
+    checkpoint = RunFolder(tmp_path).checkpoints().state()
+    assert all(np.array_equal(value, checkpoint[name]) for name, value in good.items())
     assert ended(2, 0.001) is None
     assert RunFolder(tmp_path).checkpoints().state()["iteration"] == 2
 
 
-def bidder_job(taught: dict[str, Path], boards: Path, **bidder: Any) -> Any:
+def bidder_job(trained: dict[str, Path], boards: Path, **bidder: Any) -> Any:
     content = {
-        "trainer": "bidder", "game": "auction", "call_model": str(taught["calls"]),
-        "value_model": str(taught["imps"]), "deals": str(boards), "stop": {"iterations": 2},
+        "trainer": "bidder", "game": "auction", "call_model": str(trained["calls"]),
+        "value_model": str(trained["imps"]), "deals": str(boards), "stop": {"iterations": 2},
         "bidder": {"games": 300, "gradient_steps": 5, "replay_capacity": 2000,
                    "target_update_interval": 3, **bidder},
         "network": {"batch_size": 64},
@@ -409,12 +417,12 @@ def bidder_job(taught: dict[str, Path], boards: Path, **bidder: Any) -> Any:
     return job_file.parse(content, registry.JOBS, "tiny")
 
 
-def ended(job: Any, crew: WorkerPool) -> tuple[list[dict[str, float]], dict[str, np.ndarray]]:
+def ended(job: Any, pool: WorkerPool) -> tuple[list[dict[str, float]], dict[str, np.ndarray]]:
     """Two iterations, with a stop between: their metrics, and the state at the end."""
     page = registry.TRAINERS["bidder"]
-    trainer = page.trainer(job, crew)
+    trainer = page.trainer(job, pool)
     metrics = [trainer.step()]
-    again = page.trainer(job, crew)
+    again = page.trainer(job, pool)
     again.load({name: value.copy() for name, value in trainer.state().items()})
     metrics.append(again.step())
     state = again.state()
@@ -423,22 +431,24 @@ def ended(job: Any, crew: WorkerPool) -> tuple[list[dict[str, float]], dict[str,
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_reinforcement_is_the_same_by_anybody_and_after_a_stop(
-    taught: dict[str, Path], boards: Path
+def test_reinforcement_learning_is_the_same_with_workers_and_after_a_stop(
+    trained: dict[str, Path], boards: Path
 ):
-    job = bidder_job(taught, boards)
+    job = bidder_job(trained, boards)
     registry.TRAINERS["bidder"].validate(job)
     whole = registry.TRAINERS["bidder"].trainer(job, LocalPool())
-    told = [whole.step(), whole.step()]
+    uninterrupted = [whole.step(), whole.step()]
     metrics, state = ended(job, RayPool(2))
-    assert metrics == told
+    assert metrics == uninterrupted
     assert all(np.array_equal(value, state[name]) for name, value in whole.state().items())
     assert metrics[1]["auctions"] == 600
 
 
-def test_the_value_of_a_call_is_that_of_its_sides_next_call(taught: dict[str, Path], boards: Path):
+def test_the_target_of_a_call_is_the_value_of_its_sides_next_call(
+    trained: dict[str, Path], boards: Path
+):
     trainer = registry.TRAINERS["bidder"].trainer(
-        bidder_job(taught, boards, target="next"), LocalPool()
+        bidder_job(trained, boards, target="next"), LocalPool()
     )
     trainer.step()
     places = np.arange(100)
@@ -455,10 +465,10 @@ def test_the_value_of_a_call_is_that_of_its_sides_next_call(taught: dict[str, Pa
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """told(*words): the answer of a command that ends well."""
+def run_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Return a function that runs a command and returns its JSON answer."""
 
-    def asked(*words: str) -> dict[str, Any]:
+    def run(*words: str) -> dict[str, Any]:
         monkeypatch.setattr(sys, "argv", ["overtrick", *words, "--json"])
         with pytest.raises(SystemExit) as ended:
             cli.main()
@@ -466,30 +476,30 @@ def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         answer: dict[str, Any] = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
         return answer
 
-    return asked
+    return run
 
 
-def test_commands_make_examples_and_say_what_a_bidder_thinks_of(
-    boards: Path, taught: dict[str, Path], tmp_path: Path, told: Any
+def test_commands_generate_examples_and_suggest_calls(
+    boards: Path, trained: dict[str, Path], tmp_path: Path, run_command: Any
 ):
     out = str(tmp_path / "made")
-    made = told("generate", "examples", "--file", str(boards), "--out", out)
+    made = run_command("generate", "examples", "--file", str(boards), "--out", out)
     assert (made["path"], made["rows"], made["left_out"]) == (
         out,
         sum(len(bidding_examples.BiddingExamples(out, split)) for split in bidding_examples.SPLITS),
         [],
     )
-    place, hand = str(taught["calls"]), "AQ42.K5.QT93.K76"
-    answer = told(
+    place, hand = str(trained["calls"]), "AQ42.K5.QT93.K76"
+    answer = run_command(
         "bridge", "suggest", place, hand, "1N P", "--against", "precision", "--dealer", "E"
     )
     assert answer["hand"] == hand
     assert answer["candidates"][0]["probability"] >= network_bidder.CANDIDATE_THRESHOLD
 
 
-def test_a_bidder_plays_matches(taught: dict[str, Path], told: Any):
-    place = str(taught["calls"])
-    answer = told("match", place, "precision", "--boards", "6", "--show", "1")
+def test_a_bidder_plays_matches(trained: dict[str, Path], run_command: Any):
+    place = str(trained["calls"])
+    answer = run_command("match", place, "precision", "--boards", "6", "--show", "1")
     assert answer["unit"] == "imp"
     assert answer["boards"] == 6
     side = bidders.load_side(place)
@@ -497,11 +507,11 @@ def test_a_bidder_plays_matches(taught: dict[str, Path], told: Any):
     holder, dealer, vulnerable = deal_boards(0, 30, "random", "random", rng)
     other = bidders.load_side("precision")
     for calls in bidders.bid_auctions(side, other, holder, dealer, vulnerable, rng):
-        auction_rules.check_auction([int(made) for made in calls[calls >= 0]])  # lawful, and over
+        auction_rules.check_auction([int(made) for made in calls[calls >= 0]])  # legal and complete
 
 
-def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
-    side, other = bidders.load_side(str(taught["calls"])), bidders.load_side("natural")
+def test_a_bidder_lists_its_candidate_calls(trained: dict[str, Path]):
+    side, other = bidders.load_side(str(trained["calls"])), bidders.load_side("natural")
     calls = auction_rules.parse_calls("1N P")
     thought = bidders.rank_calls(side, other, calls, "AQ42.K5.QT93.K76", 1, 3)
     assert all(each.call > auction_rules.CALLS.index("1N") for each in thought)
@@ -509,12 +519,12 @@ def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
     chances = [each.probability for each in thought]
     assert chances == sorted(chances, reverse=True)
     assert network_bidder.CANDIDATE_THRESHOLD <= min(chances) <= sum(chances) <= 1
-    for hand, said in (
+    for hand, message in (
         ("AQ42.K5.QT93.K7", "a hand has 13 cards, but 'AQ42.K5.QT93.K7' has 12"),
         ("AQ42.K5.QT93.K7Z", "'Z' in the hand 'AQ42.K5.QT93.K7Z' is not a rank"),
         ("AQ42.K5.QT93", "the hand 'AQ42.K5.QT93' has 3 suits, not 4"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             bidders.rank_calls(side, other, calls, hand, 0, 0)
     with pytest.raises(UserError, match="natural bids by rules: choose a trained network"):
         bidders.rank_calls(other, side, calls, "AQ42.K5.QT93.K76", 0, 0)
@@ -523,7 +533,7 @@ def test_a_bidder_says_what_it_thinks_of(taught: dict[str, Path]):
         bidders.rank_calls(side, other, over, "AQ42.K5.QT93.K76", 0, 0)
 
 
-def test_examples_that_do_not_serve_are_one_line(folder: str, boards: Path, tmp_path: Path):
+def test_unusable_examples_are_refused_with_one_line(folder: str, boards: Path, tmp_path: Path):
     check = registry.TRAINERS["bidding"].validate
     with pytest.raises(UserError, match=r"no examples in .*absent: overtrick generate examples"):
         check(job_of(str(tmp_path / "absent")))
@@ -534,42 +544,42 @@ def test_examples_that_do_not_serve_are_one_line(folder: str, boards: Path, tmp_
     with pytest.raises(UserError, match="have no IMPs: generate them again with"):
         check(job_of(str(plain), target="imps"))
     files = [next(plain.glob(f"{split}/*.parquet")) for split in bidding_examples.SPLITS]
-    kept = parquet.load(files[0], bidding_examples.KIND)
+    columns_read = parquet.load(files[0], bidding_examples.KIND)
     for file in files:
-        changed = {**kept.parameters, "rules": ["what natural said before"]}
-        parquet.save(file, bidding_examples.KIND, changed, kept.columns)
+        changed = {**columns_read.parameters, "rules": ["what natural said before"]}
+        parquet.save(file, bidding_examples.KIND, changed, columns_read.columns)
     with pytest.raises(
         UserError, match=r"the systems have changed since .*plain was made: generate"
     ):
         check(job_of(str(plain)))
     kind = parquet.Kind(bidding_examples.KIND.name, bidding_examples.KIND.version + 1, "")
-    parquet.save(files[0], kind, kept.parameters, kept.columns)
+    parquet.save(files[0], kind, columns_read.parameters, columns_read.columns)
     with pytest.raises(UserError, match="has version 2, not 1: generate them again"):
         check(job_of(str(plain)))
 
 
-def test_a_network_is_of_the_rules_that_it_was_taught_by(
-    taught: dict[str, Path], boards: Path, folder: str, tmp_path: Path, monkeypatch
+def test_a_network_is_refused_when_the_rules_of_its_training_have_changed(
+    trained: dict[str, Path], boards: Path, folder: str, tmp_path: Path, monkeypatch
 ):
-    """Once a system says something else, its networks would see calls otherwise."""
-    job = bidder_job(taught, boards)
-    before = job_file.parse(model_files.load(taught["calls"]).job, registry.JOBS, "its card")
+    """The features of a call depend on the meaning of earlier calls in the system."""
+    job = bidder_job(trained, boards)
+    before = job_file.parse(model_files.load(trained["calls"]).job, registry.JOBS, "its card")
     assert before.system_version == {"natural": loader.fingerprint(loader.load("natural"))}
     monkeypatch.setattr(loader, "fingerprint", lambda rules: f"{rules.name} changed")
-    place, plan = str(taught["calls"]), ["solved=true"]
-    told = rf"the rules of natural have changed since the model in {place} was trained: train it"
-    with pytest.raises(UserError, match=told):  # before it plays a match, or is asked
+    place, plan = str(trained["calls"]), ["solved=true"]
+    message = rf"the rules of natural have changed since the model in {place} was trained: train it"
+    with pytest.raises(UserError, match=message):  # before a match and before suggestions
         bidders.load_side(place)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         ExamplesConfig.parse([*plan, f"system_ns={place}", f"system_ew={place}"], [boards])
-    with pytest.raises(UserError, match=told):
-        registry.TRAINERS["bidder"].validate(bidder_job(taught, boards))
-    weights, rng = model_files.load(taught["imps"]).weights, np.random.default_rng(0)
+    with pytest.raises(UserError, match=message):
+        registry.TRAINERS["bidder"].validate(bidder_job(trained, boards))
+    weights, rng = model_files.load(trained["imps"]).weights, np.random.default_rng(0)
     with pytest.raises(UserError, match="since the bidder of this job was trained"):
         registry.TRAINERS["bidder"].evaluate_model(job, weights, LocalPool(), rng)
     made = tmp_path / "made"
-    told = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
-    chunked_build.generate(ExamplesConfig.parse(told, [boards]), made, LocalPool(), silent)
+    arguments = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
+    chunked_build.generate(ExamplesConfig.parse(arguments, [boards]), made, LocalPool(), silent)
     new = job_of(str(made))
     registry.TRAINERS["bidding"].validate(new)
     old = new.model_copy(update={"system_version": before.system_version})
@@ -582,7 +592,9 @@ def test_a_network_is_of_the_rules_that_it_was_taught_by(
             refused()
 
 
-def test_a_wrong_plan_or_job_is_one_line(folder: str, boards: Path, tmp_path: Path):
+def test_a_wrong_configuration_or_job_is_refused_with_one_line(
+    folder: str, boards: Path, tmp_path: Path
+):
     check = registry.TRAINERS["bidding"].validate
     with pytest.raises(UserError, match="the bidding trainer is for the auction, not for kuhn"):
         check(job_of(folder, game="kuhn"))
@@ -599,36 +611,36 @@ def test_a_wrong_plan_or_job_is_one_line(folder: str, boards: Path, tmp_path: Pa
         list(bidders.solved_deals(str(tmp_path / "odd.parquet")))
 
 
-def test_a_sample_of_deals_is_of_all_of_them(boards: Path, monkeypatch):
+def test_deals_are_sampled_evenly(boards: Path, monkeypatch):
     monkeypatch.setattr(parquet, "ROWS", 50)
     rows = np.concatenate(list(bidders.solved_deals(str(boards))))
     assert len(rows) == BOARDS
     assert np.array_equal(bidders.sample_deals(str(boards), BOARDS, 1), rows)
     places = {deal.tobytes(): place for place, deal in enumerate(rows)}
-    seen = np.zeros(BOARDS)
+    counts = np.zeros(BOARDS)
     for seed in range(30):
         own = [places[deal.tobytes()] for deal in bidders.sample_deals(str(boards), 90, seed)]
         assert own == sorted(set(own))
         assert len(own) == 90
-        seen[own] += 1
-    assert seen.max() < 20  # each is in 6.75 samples, give or take 2.3
-    assert (abs(seen.reshape(-1, 50).mean(axis=1) - 6.75) < 1.5).all()
+        counts[own] += 1
+    assert counts.max() < 20  # each is in 6.75 samples, give or take 2.3
+    assert (abs(counts.reshape(-1, 50).mean(axis=1) - 6.75) < 1.5).all()
 
 
-def test_models_that_do_not_serve_are_one_line(
-    taught: dict[str, Path], boards: Path, tmp_path: Path
+def test_unusable_models_are_refused_with_one_line(
+    trained: dict[str, Path], boards: Path, tmp_path: Path
 ):
     check = registry.TRAINERS["bidder"].validate
     with pytest.raises(UserError, match="has no network of calls: a bidder needs one"):
-        bidders.load_side(str(taught["imps"]))
+        bidders.load_side(str(trained["imps"]))
     with pytest.raises(UserError, match="has no network of calls: train one with target: calls"):
-        check(bidder_job({"calls": taught["imps"], "imps": taught["imps"]}, boards))
-    plain = bidder_job(taught, boards).model_dump(mode="json")
+        check(bidder_job({"calls": trained["imps"], "imps": trained["imps"]}, boards))
+    plain = bidder_job(trained, boards).model_dump(mode="json")
     other = job_file.parse({**plain, "system": "precision"}, registry.JOBS, "tiny")
     with pytest.raises(UserError, match=r"system is precision, but the model in .* bids natural"):
         check(other)
-    stored = model_files.load(taught["calls"])
-    for network, said in (
+    stored = model_files.load(trained["calls"])
+    for network, message in (
         ({}, "is damaged: its network is not a mapping"),
         ({"activation": "tanh", "bfloat16": False}, "leaky_relu, but .* has tanh"),
     ):
@@ -636,8 +648,8 @@ def test_models_that_do_not_serve_are_one_line(
         model_files.save(
             model_files.Model(stored.weights, "auction", stored.job | {"network": network}), bad
         )
-        with pytest.raises(UserError, match=said):
-            check(bidder_job({**taught, "calls": bad}, boards))
+        with pytest.raises(UserError, match=message):
+            check(bidder_job({**trained, "calls": bad}, boards))
     weights = stored.weights | {"calls.b0": np.full_like(stored.weights["calls.b0"], np.nan)}
     model_files.save(model_files.Model(weights, "auction", stored.job), tmp_path / "nan")
     with pytest.raises(UserError, match=r"network of calls in .* its weights must be finite"):

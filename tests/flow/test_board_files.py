@@ -1,4 +1,4 @@
-"""Boards of any file: what they are like, and which are not sound."""
+"""Statistics of boards of any file format, and messages about invalid boards."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ def write(path: Path, rows: list[dict]) -> Path:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     declarers = ("N", None, None)
-    rows = [{**row, "declarer": who} for row, who in zip(ROWS, declarers, strict=True)]
+    rows = [{**row, "declarer": seat} for row, seat in zip(ROWS, declarers, strict=True)]
     return write(tmp_path / "boards.parquet", rows)
 
 
-def test_boards_of_a_parquet_file_are_those_of_a_pbn_file(file: Path, tmp_path: Path) -> None:
+def test_a_parquet_file_has_the_same_boards_as_a_pbn_file(file: Path, tmp_path: Path) -> None:
     found = board_files.load(file)
     assert found.problems == []
     assert [board.contract for board in found.boards] == ["3N", "1C", "Pass"]
     assert [board.declarer for board in found.boards] == ["N", "S", None]
-    told = board_files.statistics(found.boards)
+    counted = board_files.statistics(found.boards)
     for ending in ("pbn", "lin", "tsv"):
         board_files.save(tmp_path / f"again.{ending}", found.boards)
         again = board_files.load(tmp_path / f"again.{ending}")
         assert [board.auction for board in again.boards] == [b.auction for b in found.boards]
-        assert board_files.statistics(again.boards) == told
+        assert board_files.statistics(again.boards) == counted
 
 
-def test_statistics_count_who_opens_and_how_long_it_takes(file: Path) -> None:
-    told = board_files.statistics(board_files.load(file).boards)
-    assert (told["boards"], told["auctions"]) == (3, 3)
-    assert told["dealer"] == {"N": 1, "E": 1, "S": 1, "W": 0}
-    assert told["opener"] == {"N": 0, "E": 0, "S": 2, "W": 0, "nobody": 1}
-    assert told["opener_place"] == {"1st": 1, "2nd": 0, "3rd": 1, "4th": 0, "nobody": 1}
-    assert told["vulnerability"] == {"None": 1, "NS": 1, "EW": 0, "All": 1}
-    assert told["length"] == {"4": 1, "5": 0, "6": 1, "7": 0, "8": 1}
-    assert told["mean_length"] == 6
-    assert told["first_call"] == {"P": 2, "1D": 1}
-    assert told["opening"] == {"1C": 1, "1D": 1}
+def test_statistics_count_openers_and_lengths_of_auctions(file: Path) -> None:
+    counted = board_files.statistics(board_files.load(file).boards)
+    assert (counted["boards"], counted["auctions"]) == (3, 3)
+    assert counted["dealer"] == {"N": 1, "E": 1, "S": 1, "W": 0}
+    assert counted["opener"] == {"N": 0, "E": 0, "S": 2, "W": 0, "nobody": 1}
+    assert counted["opener_place"] == {"1st": 1, "2nd": 0, "3rd": 1, "4th": 0, "nobody": 1}
+    assert counted["vulnerability"] == {"None": 1, "NS": 1, "EW": 0, "All": 1}
+    assert counted["length"] == {"4": 1, "5": 0, "6": 1, "7": 0, "8": 1}
+    assert counted["mean_length"] == 6
+    assert counted["first_call"] == {"P": 2, "1D": 1}
+    assert counted["opening"] == {"1C": 1, "1D": 1}
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"deal": DEAL.replace("KT8.A96", "KT.A96")}, "a hand has 13 cards, but in"),
         ({"deal": "N:KT8.A96.A95.7542 QJ96.K42.T73.T96"}, "not a deal in PBN"),
@@ -75,29 +75,31 @@ def test_statistics_count_who_opens_and_how_long_it_takes(file: Path) -> None:
         ({"play": "SQ S1"}, "'S1' in its play is not a card"),
     ],
 )
-def test_a_bad_row_is_named_and_the_others_are_read(tmp_path: Path, changed, said: str) -> None:
+def test_an_invalid_row_is_named_and_the_others_are_read(
+    tmp_path: Path, changed, message: str
+) -> None:
     good = {**ROWS[0], "declarer": "N", "play": None}
     path = write(tmp_path / "b.parquet", [good, {**good, **changed}, good])
     found = board_files.load(path)
     assert len(found.boards) == 2
     assert found.problems[0].startswith(f"{path}: row 2: ")
-    assert said in found.problems[0]
+    assert message in found.problems[0]
     with pytest.raises(UserError, match="the file has no valid board"):
         board_files.load(write(path, [{**good, **changed}]))
 
 
-def test_a_column_of_another_kind_is_named(tmp_path: Path) -> None:
+def test_a_column_of_another_type_is_named(tmp_path: Path) -> None:
     row = {"deal": DEAL, "dealer": "N", "vulnerability": "None", "auction": ["1N", "P", "P", "P"]}
     path = write(tmp_path / "b.parquet", [row])
     with pytest.raises(UserError, match=r"row 1: its auction is \['1N', .*\], not text"):
         board_files.load(path)
 
 
-def test_what_holds_no_boards_is_one_line(tmp_path: Path) -> None:
+def test_a_file_without_boards_is_refused_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "junk.parquet").write_text("junk")
     bare = tmp_path / "bare.parquet"
     pq.write_table(pa.table({"deal": [DEAL]}), bare)
-    for name, said in (
+    for name, message in (
         ("junk.parquet", "cannot read"),
         ("none.parquet", "no such file"),
         ("bare.parquet", "has no column 'dealer', but deal"),
@@ -105,11 +107,11 @@ def test_what_holds_no_boards_is_one_line(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError) as refusal:
             board_files.load(tmp_path / name)
-        assert said in str(refusal.value)
+        assert message in str(refusal.value)
         assert "\n" not in str(refusal.value)
 
 
-def test_the_command_draws_what_it_tells(file: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+def test_the_command_draws_its_statistics(file: Path, tmp_path: Path, monkeypatch, capsys) -> None:
     def ask(*words: str):
         monkeypatch.setattr(
             sys, "argv", ["overtrick", "bridge", "boards", str(file), *words, "--json"]
@@ -118,9 +120,9 @@ def test_the_command_draws_what_it_tells(file: Path, tmp_path: Path, monkeypatch
             cli.main()
         return stop.value.code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
-    code, told = ask("--figure", str(tmp_path / "like.png"))
-    assert (code, told["rows"], told["statistics"]["boards"]) == (0, 3, 3)
+    code, counted = ask("--figure", str(tmp_path / "like.png"))
+    assert (code, counted["rows"], counted["statistics"]["boards"]) == (0, 3, 3)
     assert (tmp_path / "like.png").read_bytes().startswith(b"\x89PNG")
-    code, told = ask("--figure", str(tmp_path / "like.jpg"))
+    code, counted = ask("--figure", str(tmp_path / "like.jpg"))
     assert code == 2
-    assert "name a .png file in a folder that exists" in told["error"]
+    assert "name a .png file in a folder that exists" in counted["error"]

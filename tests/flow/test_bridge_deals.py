@@ -1,4 +1,4 @@
-"""Boards that systems bid and DDS solves: kept once, the same however they were made."""
+"""Deals that systems bid and DDS solves: stored once, and independent of how they are computed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ PLAN = DealsConfig(boards=45, seed=3)
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """Nobody watches."""
+    """Ignore the progress."""
 
 
 @pytest.fixture
 def unsolved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tricks made up from the cards, for to solve a deal takes a tenth of a second."""
+    """Replace the solver by a fast function of the cards, because solving a deal takes a tenth of a
+    second."""
 
     def tables(holder: np.ndarray) -> np.ndarray:
         return (holder[:, :20].reshape(-1, 4, 5) * 4).astype(np.int8)
@@ -38,13 +39,13 @@ def unsolved(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def whole(tmp_path: Path, unsolved: None, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """The file of an undisturbed run, in parts of ten boards."""
+    """Generate the file without interruption, in parts of ten boards."""
     monkeypatch.setattr(bridge_deals, "SHARDS_PER_PART", 2)
     chunked_build.generate(PLAN, tmp_path / "whole.parquet", LocalPool(), silent)
     return (tmp_path / "whole.parquet").read_bytes()
 
 
-def test_a_row_says_what_its_auction_comes_to(tmp_path: Path) -> None:
+def test_a_row_has_the_contract_and_score_of_its_auction(tmp_path: Path) -> None:
     out = tmp_path / "deals.parquet"
     plan = DealsConfig(boards=12, seed=1, dealer="rotating", vulnerability="rotating")
     answer = chunked_build.generate(plan, out, LocalPool(), silent)
@@ -75,44 +76,44 @@ def test_a_row_says_what_its_auction_comes_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [0, 1, 5, 8])
-def test_a_stopped_run_goes_on_and_does_no_part_twice(
+def test_an_interrupted_run_continues_and_computes_no_part_twice(
     tmp_path: Path, whole: bytes, stop: int
 ) -> None:
     out = tmp_path / "b.parquet"
 
-    def until(stage: str, done: int, total: int) -> None:
+    def stop_after(stage: str, done: int, total: int) -> None:
         if done == stop:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        chunked_build.generate(PLAN, out, LocalPool(), until)
+        chunked_build.generate(PLAN, out, LocalPool(), stop_after)
     assert not out.exists()
     left = {path: path.stat().st_mtime_ns for path in chunked_build.parts_folder(out).iterdir()}
     assert len(left) == stop // 2
-    told: list[int] = []
+    progress: list[int] = []
 
     def watch(stage: str, done: int, total: int) -> None:
-        told.append(done)
+        progress.append(done)
         assert {path: path.stat().st_mtime_ns for path in left} == left
 
     chunked_build.generate(PLAN, out, LocalPool(), watch)
-    assert told == list(range(stop - stop % 2, 10))
+    assert progress == list(range(stop - stop % 2, 10))
     assert out.read_bytes() == whole
     assert not chunked_build.parts_folder(out).exists()
 
 
-def test_workers_make_the_same_file(tmp_path: Path, local_ray: None) -> None:
+def test_workers_generate_the_same_file(tmp_path: Path, local_ray: None) -> None:
     plan = DealsConfig(boards=12, seed=5)
     chunked_build.generate(
         plan, tmp_path / "b.parquet", LocalPool(), silent
-    )  # compiles for all of them
-    crew = RayPool(2)
-    chunked_build.generate(plan, tmp_path / "a.parquet", crew, silent)
-    crew.close()
+    )  # compiles for all workers
+    pool = RayPool(2)
+    chunked_build.generate(plan, tmp_path / "a.parquet", pool, silent)
+    pool.close()
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
 
 
-def test_a_file_that_is_there_is_never_written_over(tmp_path: Path, whole: bytes) -> None:
+def test_an_existing_file_is_never_overwritten(tmp_path: Path, whole: bytes) -> None:
     out = tmp_path / "whole.parquet"
     assert chunked_build.generate(PLAN, out, LocalPool(), silent)["rows"] == 45
     remedy = "remove it, or name another file with --out"
@@ -121,10 +122,10 @@ def test_a_file_that_is_there_is_never_written_over(tmp_path: Path, whole: bytes
     assert out.read_bytes() == whole
 
 
-def test_a_system_is_known_by_what_it_says_and_not_by_where_it_lies(
+def test_a_system_is_identified_by_its_text_and_not_by_its_path(
     tmp_path: Path, unsolved: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that was stopped goes on in a checkout that moved; with other rules nothing goes on."""
+    """An interrupted run continues after the checkout has moved, but not with other rules."""
 
     def system_in(folder: str, rules: str) -> DealsConfig:
         path = tmp_path / folder / "mine.bidding"
@@ -132,7 +133,7 @@ def test_a_system_is_known_by_what_it_says_and_not_by_where_it_lies(
         path.write_text(f"system mine\n\nat opening\n{rules}")
         return DealsConfig(boards=20, system_ns=str(path))
 
-    def until(stage: str, done: int, total: int) -> None:
+    def stop_after(stage: str, done: int, total: int) -> None:
         if done == 3:
             raise KeyboardInterrupt
 
@@ -142,10 +143,12 @@ def test_a_system_is_known_by_what_it_says_and_not_by_where_it_lies(
     other = system_in("other", rules.replace("15-17", "12-14"))
     out, anew = tmp_path / "deals.parquet", tmp_path / "anew.parquet"
     with pytest.raises(KeyboardInterrupt):
-        chunked_build.generate(before, out, LocalPool(), until)
-    told: list[int] = []
-    chunked_build.generate(moved, out, LocalPool(), lambda stage, done, total: told.append(done))
-    assert told == [2, 3, 4]
+        chunked_build.generate(before, out, LocalPool(), stop_after)
+    progress: list[int] = []
+    chunked_build.generate(
+        moved, out, LocalPool(), lambda stage, done, total: progress.append(done)
+    )
+    assert progress == [2, 3, 4]
     chunked_build.generate(before, anew, LocalPool(), silent)
     assert out.read_bytes() == anew.read_bytes()
     with pytest.raises(UserError, match="was made with rules"):
@@ -162,16 +165,20 @@ def test_from_the_command_line(
         return stop.value.code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
     monkeypatch.chdir(tmp_path)
-    code, told = ask("deals", "--boards", "7", "--seed", "2")
-    assert (code, told["rows"], told["path"]) == (0, 7, "boards/deals-natural-natural-7-2.parquet")
-    for words, said in (
+    code, progress = ask("deals", "--boards", "7", "--seed", "2")
+    assert (code, progress["rows"], progress["path"]) == (
+        0,
+        7,
+        "boards/deals-natural-natural-7-2.parquet",
+    )
+    for words, message in (
         (("--system-ns", "naturl"), "unknown bidding system 'naturl': did you mean 'natural'?"),
         (("--dealer", "fixed"), "'dealer': input should be 'random' or 'rotating', not 'fixed'"),
         (("--games", "5"), "No such option: --games"),
         (("boads=5",), "unknown key 'boads' of deals: did you mean 'boards'?"),
         (("--out", "."), "is a folder: name a file in it"),
     ):
-        code, told = ask("deals", *words)
+        code, progress = ask("deals", *words)
         assert code == 2
-        assert said in told["error"]
+        assert message in progress["error"]
     assert "No such option: --boards" in ask("minibridge", "--boards", "5")[1]["error"]

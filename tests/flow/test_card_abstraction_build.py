@@ -1,4 +1,4 @@
-"""The abstraction's file: the same whoever builds it and however often it is stopped."""
+"""The file of the card abstraction is the same for any number of workers and interruptions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def generate(
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several parts in every stage."""
+    """Give every stage several parts."""
     monkeypatch.setattr(page, "ROLLOUTS", 3000)
     monkeypatch.setattr(page, "DEALS", 2000)
     monkeypatch.setattr(page, "SHARDS_PER_PART", 3)
@@ -40,7 +40,7 @@ def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def whole(tmp_path: Path) -> bytes:
-    """The file of an undisturbed build."""
+    """Build the file without interruption."""
     generate(tmp_path / "whole.parquet", SMALL)
     return (tmp_path / "whole.parquet").read_bytes()
 
@@ -48,7 +48,7 @@ def whole(tmp_path: Path) -> bytes:
 def test_the_answer_names_the_file_and_progress_is_shown(tmp_path: Path) -> None:
     shown: list[tuple[str, int, int]] = []
     out = tmp_path / "deep" / "a.parquet"
-    answer = generate(out, SMALL, progress=lambda *told: shown.append(told))
+    answer = generate(out, SMALL, progress=lambda *arguments: shown.append(arguments))
     assert answer["path"] == str(out)
     assert answer["rows"] == 6
     assert answer["seconds"] > 0
@@ -59,14 +59,14 @@ def test_the_answer_names_the_file_and_progress_is_shown(tmp_path: Path) -> None
     assert [path.name for path in out.parent.iterdir()] == ["a.parquet"]
 
 
-def test_what_is_kept_is_what_was_built(tmp_path: Path) -> None:
+def test_the_stored_abstraction_is_the_computed_one(tmp_path: Path) -> None:
     generate(tmp_path / "a.parquet", [*SMALL, "buckets=4"])
     built = load_abstraction(tmp_path / "a.parquet", AbstractionConfig.parse([*SMALL, "buckets=4"]))
     assert (built.parameters.buckets, built.parameters.river) == (4, 5)
     assert built.start.shape == built.win.shape == (4, 4)
     assert {joint.shape for joint in built.joint} == {(4, 4, 4, 4)}
     assert built.buckets.mean.shape == (4, 4)
-    assert (np.diff(built.buckets.mean, axis=1) > 0).all()  # by round, weakest first
+    assert (np.diff(built.buckets.mean, axis=1) > 0).all()  # by round, weakest bucket first
     for move in built.moves:
         np.testing.assert_allclose(move.sum(axis=1), 1)
 
@@ -89,30 +89,30 @@ class _StopError(Exception):
 
 
 @pytest.mark.parametrize("stop", [4, 20, -1])
-def test_a_stopped_build_goes_on_where_it_was(tmp_path: Path, whole: bytes, stop: int) -> None:
+def test_an_interrupted_build_continues(tmp_path: Path, whole: bytes, stop: int) -> None:
     out = tmp_path / "b.parquet"
 
-    def until(stage: str, done: int, total: int) -> None:
+    def stop_after(stage: str, done: int, total: int) -> None:
         if done == stop % (total + 1):
             raise _StopError
 
     with pytest.raises(_StopError):
-        generate(out, SMALL, progress=until)
+        generate(out, SMALL, progress=stop_after)
     assert not out.exists()
     left = {path: path.stat().st_mtime_ns for path in parts_folder(out).iterdir()}
     assert left
-    seen: list[dict[Path, int]] = []
+    modified: list[dict[Path, int]] = []
 
     def watch(stage: str, done: int, total: int) -> None:
-        seen.append({path: path.stat().st_mtime_ns for path in left})
+        modified.append({path: path.stat().st_mtime_ns for path in left})
 
     generate(out, SMALL, progress=watch)
-    assert all(times == left for times in seen)  # nothing was done twice
+    assert all(times == left for times in modified)  # no part was computed twice
     assert out.read_bytes() == whole
     assert not parts_folder(out).exists()
 
 
-def test_damaged_parts_and_those_of_another_build_are_done_again(
+def test_damaged_parts_and_parts_of_another_build_are_computed_again(
     tmp_path: Path, whole: bytes
 ) -> None:
     out = tmp_path / "b.parquet"
@@ -130,7 +130,7 @@ def test_damaged_parts_and_those_of_another_build_are_done_again(
     assert out.read_bytes() == whole
 
 
-def test_a_file_that_is_there_is_never_written_over(tmp_path: Path, whole: bytes) -> None:
+def test_an_existing_file_is_never_overwritten(tmp_path: Path, whole: bytes) -> None:
     out = tmp_path / "whole.parquet"
     before = out.stat().st_mtime_ns
     assert generate(out, SMALL)["rows"] == 6
@@ -145,7 +145,7 @@ def test_a_file_that_is_there_is_never_written_over(tmp_path: Path, whole: bytes
     assert (tmp_path / "mine.csv").read_text() == "mine"
 
 
-def test_a_file_of_another_plan_is_refused(tmp_path: Path, whole: bytes) -> None:
+def test_a_file_of_another_configuration_is_refused(tmp_path: Path, whole: bytes) -> None:
     out = tmp_path / "whole.parquet"
     with pytest.raises(UserError, match=r"made with turn 10, not with turn 100: build it with"):
         load_abstraction(out, AbstractionConfig.parse(["ranks=5", "preflop=300", "flop=20"]))
@@ -153,7 +153,7 @@ def test_a_file_of_another_plan_is_refused(tmp_path: Path, whole: bytes) -> None
         load_abstraction(tmp_path / "none.parquet")
 
 
-def test_scaling_leaves_named_counts_and_the_least_that_the_buckets_need() -> None:
+def test_scaling_keeps_given_counts_and_the_minimum_for_the_buckets() -> None:
     plan = AbstractionConfig.parse(["flop=7", "buckets=5"], scale=0.01)
     assert (plan.preflop, plan.flop, plan.turn, plan.river) == (40_000, 7, 2, 2)
     assert plan.deals == 1_000_000
@@ -186,7 +186,7 @@ def test_impossible_counts_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+def test_unwritable_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is a folder"):
         generate(tmp_path, SMALL)
     (tmp_path / "file").write_text("")

@@ -1,4 +1,4 @@
-"""Jobs that learn the play of bridge, from made games to their table."""
+"""Training of card play, from generated games to the final table."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ FILES = "contract=*/seed=*/games.parquet"
 
 
 @pytest.fixture
-def answered(monkeypatch, capsys):
-    """Run a command: the object that it prints, and its exit code."""
+def run_command(monkeypatch, capsys):
+    """Return a function that runs a command and returns its JSON answer and exit code."""
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["overtrick", *arguments, "--json"])
@@ -51,17 +51,17 @@ def answered(monkeypatch, capsys):
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """Nobody watches."""
+    """Ignore the progress."""
 
 
-def made(folder, **changes) -> cardplay.CardplayGames:
+def generate_games(folder, **changes) -> cardplay.CardplayGames:
     plan = MinibridgeConfig(**{"games": 7000, **changes})
     chunked_build.generate(plan, folder, LocalPool(), silent)
     return minibridge_games.load(folder, plan)
 
 
 def trained(tmp_path, **sections):
-    """A trainer after its last iteration."""
+    """Train a trainer to its last iteration."""
     how = {
         "deals": 500,
         "final_deals": 500,
@@ -79,22 +79,22 @@ def trained(tmp_path, **sections):
     return trainer, history
 
 
-def test_kept_games_were_won_and_are_the_same_however_often_they_are_made(tmp_path):
-    kept = made(tmp_path / "a")
+def test_stored_games_were_won_and_are_reproducible(tmp_path):
+    kept = generate_games(tmp_path / "a")
     assert len(kept.deals) == 7000
     assert (kept.above >= 0).all()
     assert (kept.rewards(True) == kept.above + 1).all()
-    again = made(tmp_path / "b")
+    again = generate_games(tmp_path / "b")
     for one, other in zip(kept, again, strict=True):
         assert np.array_equal(one, other)
     assert not list(tmp_path.glob(".*"))
-    lost = made(tmp_path / "c", lost=True)
+    lost = generate_games(tmp_path / "c", lost=True)
     assert 0.25 < (lost.above >= 0).mean() < 0.35
     assert (lost.rewards(True)[lost.above < 0] == lost.above[lost.above < 0]).all()
     assert (lost.rewards(False) == -lost.rewards(True)).all()
 
 
-def test_generation_that_was_stopped_goes_on(tmp_path):
+def test_interrupted_generation_continues(tmp_path):
     def stop(stage, done, total):
         if done == 1:
             raise KeyboardInterrupt
@@ -103,17 +103,17 @@ def test_generation_that_was_stopped_goes_on(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         chunked_build.generate(plan, tmp_path / "games", LocalPool(), stop)
     assert not (tmp_path / "games").exists()
-    told = []
+    progress_calls = []
     chunked_build.generate(
-        plan, tmp_path / "games", LocalPool(), lambda *progress: told.append(progress)
+        plan, tmp_path / "games", LocalPool(), lambda *progress: progress_calls.append(progress)
     )
-    assert told[0] == ("games", 1, 2)
-    whole = made(tmp_path / "whole")
+    assert progress_calls[0] == ("games", 1, 2)
+    whole = generate_games(tmp_path / "whole")
     assert np.array_equal(minibridge_games.load(tmp_path / "games").cards, whole.cards)
 
 
-def test_games_are_filed_by_contract(tmp_path):
-    made(tmp_path / "g", strain="trump", seed=3)
+def test_games_are_stored_by_contract(tmp_path):
+    generate_games(tmp_path / "g", strain="trump", seed=3)
     files = sorted((tmp_path / "g").glob(FILES))
     assert len(files) > 10
     for file in files:
@@ -125,8 +125,8 @@ def test_games_are_filed_by_contract(tmp_path):
         assert set(columns["deals"][:, CARDS]) == {["C", "D", "H", "S", "NT"].index(strain)}
 
 
-def test_stored_games_that_cannot_be_used_are_refused(tmp_path):
-    made(tmp_path / "g")
+def test_unusable_stored_games_are_refused(tmp_path):
+    generate_games(tmp_path / "g")
     files = sorted((tmp_path / "g").glob(FILES))
     with pytest.raises(UserError, match="was made with games 7000, not with games 8000"):
         minibridge_games.load(tmp_path / "g", MinibridgeConfig(games=8000))
@@ -145,17 +145,17 @@ def test_stored_games_that_cannot_be_used_are_refused(tmp_path):
         minibridge_games.load(tmp_path / "nothing")
 
 
-def test_a_table_learns_the_same_from_stored_games_as_from_any(tmp_path):
-    made(tmp_path / "g")
+def test_a_table_learns_the_same_from_stored_as_from_fresh_games(tmp_path):
+    generate_games(tmp_path / "g")
     data = str(tmp_path / "g")
     plan = {"data": data, "games": 3500, "state_abstraction": "known_hands", "update": "q"}
     trainer, _ = trained(tmp_path, tabular=plan)
-    alone = QTable(known_hands, Rule("q", 0.3, 0.9, 0.8), similar_cards())
+    one_table = QTable(known_hands, Rule("q", 0.3, 0.9, 0.8), similar_cards())
     kept = minibridge_games.load(tmp_path / "g")
-    alone.learn(
+    one_table.learn(
         play_records.decision_trajectories(kept.deals, kept.cards, (0, 2), kept.rewards(True))
     )
-    tables = [alone.columns, trainer.tables["declarer"].columns]
+    tables = [one_table.columns, trainer.tables["declarer"].columns]
     for key, name in (("choice", "value"), ("choice", "count"), ("state", "actions")):
         one, other = (table[name][table[key].argsort()] for table in tables)
         assert np.array_equal(one[one > 0], other[other > 0]), name
@@ -186,25 +186,25 @@ def test_a_table_of_prospects_beats_a_random_declarer_by_far(tmp_path):
         row["double_dummy"] == (double_dummy.declarer_tricks(deals) >= deals[:, CARDS + 1]).mean()
     )
     assert list((tmp_path / "solved").glob("minibridge-notrump-0-500.parquet"))
-    # kept as a model it is a player like others
+    # its stored model is a player
     folder = tmp_path / "model"
     model_files.save(model_files.Model(trainer.model(), "minibridge", plain(trainer.job)), folder)
     game = overtrick.make("minibridge")
     table, rules = make_opponent(str(folder), game, None), make_opponent("rules", game, None)
     payoff = play(game, (table, rules), 500, generator(1), recorded=()).payoff[:, 0]
     assert (payoff > 0).mean() > 0.6
-    # unless its file was cut: a table without a free place would be searched for ever
+    # a truncated file would be searched for ever: a hash table without a free place
     cut = {name: column[:-1] for name, column in trainer.model().items()}
     model_files.save(model_files.Model(cut, "minibridge", plain(trainer.job)), tmp_path / "cut")
     with pytest.raises(UserError, match=r"the table of declarer in .* is damaged"):
         make_opponent(str(tmp_path / "cut"), game, None)
-    # and guides a search
+    # and it is the rollout policy of a search
     sampling = {"worlds": 4, "rollout_policy": str(folder), "double_dummy": False}
     _, history = trained(tmp_path, trainer="sampling", sampling=sampling, stop={"iterations": 1})
     assert history[0][1]["made"] > 0.75
 
 
-def test_a_network_of_values_learns_and_is_a_player(tmp_path):
+def test_a_value_network_learns_and_its_model_is_a_player(tmp_path):
     plan = {"games": 1000, "hidden": [64]}
     values = {
         "gradient_steps": 150,
@@ -231,7 +231,7 @@ def plain(job: BaseModel) -> dict:
     return json.loads(job.model_dump_json())
 
 
-def test_merged_tables_are_as_good_as_one_and_know_as_much(tmp_path):
+def test_merged_tables_are_as_good_as_one_and_have_as_many_entries(tmp_path):
     plan = {
         "learn_lost_games": True,
         "learning_rate": None,
@@ -249,19 +249,20 @@ def test_merged_tables_are_as_good_as_one_and_know_as_much(tmp_path):
         deals, cards, (0, 2), np.zeros(300)
     ).observations()
     one_says, eight_say = (table.policy(False).values(observations) for table in (single, merged))
-    known = np.isfinite(one_says)
-    assert np.array_equal(known, np.isfinite(eight_say))
-    assert np.allclose(one_says[known], eight_say[known], atol=1e-3)
+    in_both = np.isfinite(one_says)
+    assert np.array_equal(in_both, np.isfinite(eight_say))
+    assert np.allclose(one_says[in_both], eight_say[in_both], atol=1e-3)
     with pytest.raises(UserError, match="8000 games are too few for 9 tables"):
         trained(tmp_path, tabular=plan | {"merged_tables": 9})
 
 
-def test_deals_are_solved_once_whatever_a_contract_is_worth(tmp_path, monkeypatch):
+def test_deals_are_solved_once_for_all_scorings(tmp_path, monkeypatch):
     choices = [
         job_file.GameChoice(name="minibridge", options=o) for o in ({}, {"scoring": "tricks"})
     ]
     mark = cardplay.double_dummy_share(choices[0], str(tmp_path), 60, 3, LocalPool())
-    monkeypatch.setattr(double_dummy, "declarer_tricks", None)  # nobody may be asked again
+    # the solver must not be called again
+    monkeypatch.setattr(double_dummy, "declarer_tricks", None)
     assert cardplay.double_dummy_share(choices[1], str(tmp_path), 60, 3, LocalPool()) == mark
 
 
@@ -273,12 +274,12 @@ def test_each_defender_learns_to_beat_a_declarer(tmp_path):
     }  # fmt: skip
     defenders = {"defenders": ["random", "learned"]}
     trainer, history = trained(tmp_path, tabular=plan, evaluate=defenders)
-    made = {row["defenders"]: row["made"] for row in trainer.report(history).rows}
-    assert made["learned"] < made["random"] - 0.05
+    played = {row["defenders"]: row["made"] for row in trainer.report(history).rows}
+    assert played["learned"] < played["random"] - 0.05
 
 
 @pytest.mark.parametrize(
-    ("section", "said"),
+    ("section", "message"),
     [
         ({"learners": ["declarer", "declarer"]}, "a position is named twice"),
         ({"learners": ["left"]}, "epsilon 1 needs the declarer as only learner"),
@@ -288,12 +289,12 @@ def test_each_defender_learns_to_beat_a_declarer(tmp_path):
         ({"learning_rate": 0}, "learning_rate"),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_refused(tmp_path, section, said):
-    with pytest.raises(UserError, match=said):
+def test_an_inconsistent_section_is_refused(tmp_path, section, message):
+    with pytest.raises(UserError, match=message):
         trained(tmp_path, tabular=section)
 
 
-def test_other_games_and_nobody_who_learned_are_refused(tmp_path):
+def test_other_games_and_jobs_without_learners_are_refused(tmp_path):
     with pytest.raises(
         UserError, match=r"game\.scoring has no effect: this trainer learns from tricks"
     ):
@@ -322,7 +323,7 @@ C T96                               C KJ8
 3NT by South"""
 
 
-def test_a_deal_is_drawn_as_players_write_it():
+def test_a_deal_is_printed_in_the_usual_diagram():
     holder = parse_deal("S:A752.T8.KQJ4.AQ3 QJ96.K42.T73.T96 KT8.A96.A95.7542 43.QJ753.862.KJ8")
     deal = np.append((holder + 2) % 4, (4, 9))
     assert diagram.deal_diagram(deal, signs=False) == HAND
@@ -332,54 +333,54 @@ def test_a_deal_is_drawn_as_players_write_it():
     ]  # fmt: skip
 
 
-def test_a_player_by_rules_keeps_to_them_and_another_less(answered):
+def test_the_rules_player_follows_its_rules_and_another_player_less_often(run_command):
     style = {}
     for name in ("rules", "random"):
-        answer, _ = answered("bridge", "hands", name, "--boards", "1", "--deals", "40")
+        answer, _ = run_command("bridge", "hands", name, "--boards", "1", "--deals", "40")
         assert len(answer["hands"]) == 1
         style[name] = {row["rule"]: row["followed"] for row in answer["style"]}
     assert style["rules"]["last hand takes the trick"] == 1
     assert all(style["random"][rule] < style["rules"][rule] for rule in style["rules"])
 
 
-def test_a_search_is_shown_that_makes_more_than_its_guide(answered):
-    made = []
+def test_a_search_makes_more_contracts_than_its_rollout_policy(run_command):
+    contracts_made = []
     for worlds in ("0", "5"):
-        answer, _ = answered(
+        answer, _ = run_command(
             "bridge", "hands", "random", "--worlds", worlds, "--boards", "30", "--deals", "1"
         )
-        made.append(sum("made" in hand.splitlines()[-1] for hand in answer["hands"]))
-    assert made[1] > made[0] + 5
+        contracts_made.append(sum("made" in hand.splitlines()[-1] for hand in answer["hands"]))
+    assert contracts_made[1] > contracts_made[0] + 5
 
 
-def test_boards_are_read_converted_and_the_bad_ones_named(answered, tmp_path):
+def test_boards_are_read_and_converted_and_invalid_ones_are_named(run_command, tmp_path):
     deal = "N:KT8.A96.A95.7542 43.QJ753.862.KJ8 A752.T8.KQJ4.AQ3 QJ96.K42.T73.T96"
     good = Board(parse_deal(deal), "N", "None")
     pbn_lin.save(tmp_path / "a.pbn", [good, good])
     with (tmp_path / "a.pbn").open("a") as file:
         file.write('[Board "3"]\n[Dealer "N"]\n[Deal "N:AK.. ... ... ..."]\n')
-    answer, _ = answered(
+    answer, _ = run_command(
         "bridge", "boards", str(tmp_path / "a.pbn"), "--to", str(tmp_path / "b.lin")
     )
     assert answer["rows"] == 2
     assert len(answer["problems"]) == 1
     assert "board 3, line" in answer["problems"][0]
     assert len(pbn_lin.load(tmp_path / "b.lin").boards) == 2
-    answer, code = answered("bridge", "boards", str(tmp_path / "c.pbn"))
+    answer, code = run_command("bridge", "boards", str(tmp_path / "c.pbn"))
     assert "No such file" in answer["error"]
     assert code == 2
 
 
-def test_games_are_generated_from_the_command_line(answered, tmp_path, monkeypatch):
+def test_games_are_generated_from_the_command_line(run_command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    answer, _ = answered("generate", "minibridge", "--games", "300", "strain=trump")
+    answer, _ = run_command("generate", "minibridge", "--games", "300", "strain=trump")
     assert answer["rows"] == 300
     assert len(minibridge_games.load(tmp_path / answer["path"]).deals) == 300
-    for wrong, said in (
+    for wrong, message in (
         (["--defenders", "good"], "'rules' or 'random'"),
         (["--buckets", "5"], "No such option: --buckets"),
         (["strains=trump"], "unknown key 'strains' of minibridge games: did you mean 'strain'?"),
     ):
-        answer, code = answered("generate", "minibridge", *wrong)
-        assert said in answer["error"]
+        answer, code = run_command("generate", "minibridge", *wrong)
+        assert message in answer["error"]
         assert code == 2

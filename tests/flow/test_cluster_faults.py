@@ -1,7 +1,7 @@
-"""What breaks on a cluster: workers, hosts, nodes, disks, the object store, the driver.
+"""Failures on a cluster: workers, remote objects, nodes, disks, the object store, the driver.
 
-The cluster is three nodes on this machine. Every run is `overtrick train` on it, disturbed from
-outside after a checkpoint, and must come to the numbers of a run that nobody disturbs.
+The cluster has three nodes on this machine. Every run is `overtrick train` on it, is disturbed
+after a checkpoint, and must give the numbers of an undisturbed run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mlflow import MlflowClient
 from outside import COMMAND, PATIENCE
 from ray import cloudpickle
 from ray.cluster_utils import Cluster
-from tiny import TINY, alone
+from tiny import TINY, local_run
 
 from overtrick.distributed.workers import LocalPool, RayPool, generator
 from overtrick.storage import model_files
@@ -39,7 +39,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 JOB: dict[str, Any] = {**TINY, "workers": 2, "stop": {"iterations": 40}}
 STORE = 80 * 2**20  # bytes of each node's object store
-QUICK = {  # a dead node is noticed after seconds
+QUICK = {  # dead nodes are detected within seconds
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "2000",
     "RAY_health_check_failure_threshold": "5",
@@ -49,14 +49,14 @@ QUICK = {  # a dead node is noticed after seconds
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A head that does no work, and three nodes with two CPUs each."""
+    """Start a head without workers, and three nodes with two CPUs each."""
     with (
         pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory(
             prefix="ray-", dir="/tmp", ignore_cleanup_errors=True
         ) as folder,
-    ):  # sockets need a short path
-        # the token is this process's own: Ray reads it once, and asks later clusters with it too
+    ):  # paths of sockets must be short
+        # the token of this process: Ray reads it once and uses it for later clusters too
         for name, value in {**QUICK, "RAY_TMPDIR": folder}.items():
             patch.setenv(name, value)
         made = Cluster(shutdown_at_exit=False)
@@ -74,7 +74,7 @@ def add_node(cluster: Cluster) -> None:
 
 
 def processes(cluster: Cluster, title: str) -> dict[psutil.Process, Any]:
-    """The actors of this title that are alive, and the node of each."""
+    """Return the live actors with a title, and the node of each."""
     found = {}
     for node in cluster.worker_nodes:
         raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
@@ -82,7 +82,7 @@ def processes(cluster: Cluster, title: str) -> dict[psutil.Process, Any]:
             try:
                 if child.cmdline()[:1] and child.cmdline()[0].startswith(title):
                     found[child] = node
-            except psutil.Error:  # it is gone
+            except psutil.Error:  # the process has ended
                 continue
     return found
 
@@ -108,7 +108,7 @@ class Run:
         return found
 
     def wait_for(self, iteration: int) -> None:
-        """Until the driver has heard of so many iterations."""
+        """Wait until the driver has recorded an iteration."""
         deadline = time.monotonic() + PATIENCE
         while not list(self.folder.glob("runs/*/track.jsonl")) or (
             f'"step": {iteration},' not in self.spool.read_text()
@@ -121,11 +121,11 @@ class Run:
         self.driver = self.start("--resume", self.spool.parent.name)
 
     def end(self) -> tuple[int, dict[str, Any]]:
-        """The driver's exit code and its answer, which is all that it writes to standard output,
-        whatever Ray has to say of a node that has died."""
-        said, error = self.driver.communicate(timeout=PATIENCE)
-        assert said.count("\n") == 1, (said, error)
-        return self.driver.returncode, json.loads(said)
+        """Return the driver's exit code and its answer, which is all of its standard output
+        whatever Ray reports about dead nodes."""
+        output, error = self.driver.communicate(timeout=PATIENCE)
+        assert output.count("\n") == 1, (output, error)
+        return self.driver.returncode, json.loads(output)
 
 
 def kill(cluster: Cluster, title: str) -> None:
@@ -167,28 +167,28 @@ def driver_killed(run: Run) -> None:
     run.resume()
 
 
-def limit(process: int, room: int) -> None:
-    """No file of another process grows beyond so many bytes."""
+def limit_file_size(process: int, most_bytes: int) -> None:
+    """Limit the size of files that another process writes."""
     _, hard = resource.prlimit(process, resource.RLIMIT_FSIZE)
-    resource.prlimit(process, resource.RLIMIT_FSIZE, (room, hard))
+    resource.prlimit(process, resource.RLIMIT_FSIZE, (most_bytes, hard))
 
 
 def no_room_for_checkpoints(run: Run) -> None:
     (learner,) = processes(run.cluster, "ray::Trial")
-    limit(learner.pid, 100)
+    limit_file_size(learner.pid, 100)
 
 
 def no_room_for_the_record(run: Run) -> None:
-    limit(run.driver.pid, run.spool.stat().st_size + 1000)
-    code, said = run.end()
+    limit_file_size(run.driver.pid, run.spool.stat().st_size + 1000)
+    code, output = run.end()
     assert code == 1
-    assert "File too large" in said["error"]
+    assert "File too large" in output["error"]
     run.resume()
 
 
 @pytest.fixture(scope="module")
 def undisturbed() -> tuple[list[dict[str, float]], dict[str, Any]]:
-    return alone(JOB)
+    return local_run(JOB)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def undisturbed() -> tuple[list[dict[str, float]], dict[str, Any]]:
         no_room_for_the_record,
     ],
 )
-def test_a_run_that_is_disturbed_comes_to_the_same_numbers_each_counted_once(
+def test_a_disturbed_run_gives_the_same_numbers_and_records_each_once(
     fault: Callable[[Run], None],
     cluster: Cluster,
     undisturbed: tuple[list[dict[str, float]], dict[str, Any]],
@@ -213,42 +213,43 @@ def test_a_run_that_is_disturbed_comes_to_the_same_numbers_each_counted_once(
     run = Run(cluster, tmp_path)
     run.wait_for(5)
     fault(run)
-    code, told = run.end()
-    assert code == 0, told
+    code, answer = run.end()
+    assert code == 0, answer
     metrics, weights = undisturbed
     events = [json.loads(line) for line in run.spool.read_text().splitlines()]
     history = [(e["step"], e["metrics"]) for e in events if "metrics" in e]
     assert history == list(enumerate(metrics, start=1))
-    assert told["metrics"] == metrics[-1]
-    stored = model_files.load(Path(told["model"]), "kuhn").weights
+    assert answer["metrics"] == metrics[-1]
+    stored = model_files.load(Path(answer["model"]), "kuhn").weights
     assert stored.keys() == weights.keys()
     assert all(np.array_equal(stored[name], weights[name]) for name in weights)
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
-    (known,) = client.search_runs([client.get_experiment_by_name("overtrick").experiment_id])
-    assert known.info.status == "FINISHED"
-    kl = [(m.step, m.value) for m in client.get_metric_history(known.info.run_id, "kl")]
+    (recorded,) = client.search_runs([client.get_experiment_by_name("overtrick").experiment_id])
+    assert recorded.info.status == "FINISHED"
+    kl = [(m.step, m.value) for m in client.get_metric_history(recorded.info.run_id, "kl")]
     assert kl == [(i, m["kl"]) for i, m in enumerate(metrics, start=1)]
 
 
 def large(rng: np.random.Generator, common: np.ndarray, shard: int) -> np.ndarray:
-    """As much as a quarter of an object store, which depends on what all shards share."""
+    """Return a quarter of an object store, which depends on the data that all shards share."""
     return rng.random(STORE // 4 // 8) * common[shard]
 
 
-def crowded(address: str) -> list[float]:
-    """Sums of shards that come to three times the object store, as does what they share."""
+def sums_over_full_store(address: str) -> list[float]:
+    """Return sums of shards with three times the bytes of the object store, as have their shared
+    data."""
     ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-    crew = RayPool(2)
+    ray_workers = RayPool(2)
     common = np.arange(3 * STORE // 8, dtype=np.float64)
-    results = crew.map(large, common, [(k,) for k in range(12)], generator(1))
-    crew.close()
+    results = ray_workers.map(large, common, [(k,) for k in range(12)], generator(1))
+    ray_workers.close()
     ray.shutdown()
     return [float(each.sum()) for each in results]
 
 
 def test_an_object_store_that_is_too_small_changes_nothing(cluster: Cluster) -> None:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        sums = pool.submit(crowded, cluster.address).result(PATIENCE)
+        sums = pool.submit(sums_over_full_store, cluster.address).result(PATIENCE)
     common = np.arange(3 * STORE // 8, dtype=np.float64)
-    alone = LocalPool().map(large, common, [(k,) for k in range(12)], generator(1))
-    assert sums == [float(each.sum()) for each in alone]
+    local_run = LocalPool().map(large, common, [(k,) for k in range(12)], generator(1))
+    assert sums == [float(each.sum()) for each in local_run]

@@ -1,4 +1,4 @@
-"""The files of clusters and containers, against the schemas of those who read them."""
+"""Validate the files of clusters and containers by the schemas of the programs that read them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def read(path: Path) -> Any:
 
 
 @functools.cache
-def of_kuberay(kind: str) -> dict[str, Any]:
-    """The schema of a resource, in which a key that it does not name is an error."""
+def kuberay_schema(kind: str) -> dict[str, Any]:
+    """Return the schema of a resource, with unknown keys as errors."""
     resource = read(needed(DATA / "kuberay" / f"ray.io_{kind.lower()}s.yaml"))
     (version,) = (v for v in resource["spec"]["versions"] if v["name"] == "v1")
     schema = strict(version["schema"]["openAPIV3Schema"])
-    # what every resource has is no part of the file's own schema
+    # keys that every resource has are not in the file's own schema
     schema["properties"]["metadata"] = {"type": "object", "required": ["name"]}
     return schema
 
@@ -59,7 +59,7 @@ def strict(schema: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["onpremise", "aws"])
-def test_ray_up_takes_its_files(name: str) -> None:
+def test_ray_up_accepts_its_files(name: str) -> None:
     config = read(CLUSTER / f"{name}.yaml")
     whole = prepare_config(json.loads(json.dumps(config)))
     validate_config(whole)
@@ -70,20 +70,20 @@ def test_ray_up_takes_its_files(name: str) -> None:
         validate_config(whole | {"max_worker": 3})
 
 
-def test_a_cluster_that_grows_takes_jobs_while_it_is_small() -> None:
-    """What its head says that it may have is what its file lets it have."""
+def test_a_small_autoscaling_cluster_accepts_large_jobs() -> None:
+    """OVERTRICK_MACHINES of its head equals the limits of its file."""
     aws = read(CLUSTER / "aws.yaml")
-    (said,) = re.findall(r"OVERTRICK_MACHINES=(\S+)", " ".join(aws["docker"]["run_options"]))
+    (stated,) = re.findall(r"OVERTRICK_MACHINES=(\S+)", " ".join(aws["docker"]["run_options"]))
     kinds = [each for each in aws["available_node_types"].values() if "max_workers" in each]
     most = [kind["resources"] for kind in kinds for _ in range(kind["max_workers"])]
-    assert sorted(map(str, with_autoscaler_nodes([], said))) == sorted(
+    assert sorted(map(str, with_autoscaler_nodes([], stated))) == sorted(
         str(amounts(each)) for each in most
     )
     assert len(most) == aws["max_workers"]
 
     spec = read(CLUSTER / "kuberay" / "raycluster.yaml")["spec"]
     (head,) = spec["headGroupSpec"]["template"]["spec"]["containers"]
-    (said,) = (each["value"] for each in head["env"] if each["name"] == "OVERTRICK_MACHINES")
+    (stated,) = (each["value"] for each in head["env"] if each["name"] == "OVERTRICK_MACHINES")
     most = []
     for group in spec["workerGroupSpecs"]:
         (container,) = group["template"]["spec"]["containers"]
@@ -91,7 +91,7 @@ def test_a_cluster_that_grows_takes_jobs_while_it_is_small() -> None:
         if gpus := container["resources"]["limits"].get("nvidia.com/gpu"):
             limits["GPU"] = gpus
         most += [limits] * group["maxReplicas"]
-    assert sorted(map(str, with_autoscaler_nodes([], said))) == sorted(
+    assert sorted(map(str, with_autoscaler_nodes([], stated))) == sorted(
         str(amounts(each)) for each in most
     )
 
@@ -103,7 +103,7 @@ def amounts(held: dict[str, Any]) -> dict[str, float]:
 @pytest.mark.parametrize("path", KUBERAY, ids=lambda path: path.stem)
 def test_kuberay_knows_every_key(path: Path) -> None:
     resource = read(path)
-    schema = of_kuberay(resource["kind"])
+    schema = kuberay_schema(resource["kind"])
     validate(resource, schema)
     spec = resource["spec"].get("rayClusterSpec", resource["spec"])
     assert spec["rayVersion"] == ray.__version__
@@ -113,8 +113,8 @@ def test_kuberay_knows_every_key(path: Path) -> None:
         validate(resource, schema)
 
 
-def test_pods_of_mlflow_are_pods() -> None:
-    groups = of_kuberay("RayCluster")["properties"]["spec"]["properties"]["headGroupSpec"]
+def test_pods_of_mlflow_are_valid() -> None:
+    groups = kuberay_schema("RayCluster")["properties"]["spec"]["properties"]["headGroupSpec"]
     pod = groups["properties"]["template"]["properties"]["spec"]
     whole = list(yaml.safe_load_all((CLUSTER / "kuberay" / "mlflow.yaml").read_text()))
     with_pods = [each for each in whole if "template" in each["spec"]]
@@ -133,7 +133,7 @@ def test_pods_of_mlflow_are_pods() -> None:
         assert f"claimName: {next(iter(claims))}" in path.read_text()
 
 
-def test_compose_takes_its_files() -> None:
+def test_compose_accepts_its_files() -> None:
     command = ["-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
     done = subprocess.run(
         [sys.executable, *command, str(COMPOSE), str(METERS)],
@@ -145,21 +145,21 @@ def test_compose_takes_its_files() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_compose_opens_ports_on_this_machine_only_and_has_no_secret_of_its_own() -> None:
+def test_compose_publishes_ports_on_loopback_only_and_contains_no_secret() -> None:
     compose, meters = read(COMPOSE), read(METERS)
     for service in (*compose["services"].values(), *meters["services"].values()):
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
     lines = (DOCKER / "example.env").read_text().splitlines()
     wanted = {line.removesuffix("=") for line in lines if not line.startswith("#")}
-    asked, more = (set(re.findall(r"\$\{(\w+):\?", f.read_text())) for f in (COMPOSE, METERS))
-    assert asked | more == wanted
-    assert more - asked == {"GRAFANA_PASSWORD"}  # who starts no Grafana need not have one
+    required, more = (set(re.findall(r"\$\{(\w+):\?", f.read_text())) for f in (COMPOSE, METERS))
+    assert required | more == wanted
+    assert more - required == {"GRAFANA_PASSWORD"}  # only Grafana needs it
     auth = configparser.ConfigParser(interpolation=None)
     auth.read_string(compose["configs"]["mlflow-auth"]["content"])
     assert "admin_password" not in auth["mlflow"]
 
 
-def test_what_the_image_copies_is_let_through() -> None:
+def test_files_that_the_image_copies_are_not_ignored() -> None:
     let = {line[1:] for line in (ROOT / ".dockerignore").read_text().split() if line[0] == "!"}
     copied = [
         line.split()[1:-1]
@@ -173,28 +173,28 @@ def test_what_the_image_copies_is_let_through() -> None:
         assert f" AS {target}\n" in (DOCKER / "Dockerfile").read_text()
 
 
-def test_processes_in_the_image_begin_as_on_a_laptop() -> None:
+def test_processes_in_the_image_start_with_the_settings_of_startup() -> None:
     text = (DOCKER / "Dockerfile").read_text()
     for name, value in dict.fromkeys(THREADS, 1).items() | MALLOC_THRESHOLDS.items():
         assert re.search(rf"\b{name}={value}\b", text)
 
 
-def test_what_a_shard_frees_is_there_for_the_next() -> None:
+def test_memory_that_a_shard_frees_is_reused_by_the_next() -> None:
     shards = "import resource, numpy as np\n"
     shards += "for _ in range(20): [np.ones(1 << 17) for _ in range(8)]\n"
     shards += "print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)"
 
     def faults(more: dict[str, str]) -> int:
-        asked = [sys.executable, "-c", shards]
+        required = [sys.executable, "-c", shards]
         bare = {k: v for k, v in os.environ.items() if k not in MALLOC_THRESHOLDS}
-        return int(subprocess.check_output(asked, env=bare | more))
+        return int(subprocess.check_output(required, env=bare | more))
 
     with_kept = faults({name: str(size) for name, size in MALLOC_THRESHOLDS.items()})
     assert with_kept < faults({}) - 1_000
 
 
 @pytest.mark.parametrize("path", sorted(CLUSTER.rglob("*.y*ml")), ids=lambda path: path.stem)
-def test_jobs_that_are_named_are_there(path: Path) -> None:
+def test_named_job_files_exist(path: Path) -> None:
     for word in path.read_text().replace("/overtrick/jobs/", "jobs/").split():
         if word.startswith("jobs/"):
             assert (ROOT / word).exists(), word

@@ -1,4 +1,5 @@
-"""A table: every method against every stranger, killed, resumed, and worked out once more."""
+"""Tables of methods: every method against every held-out opponent, killed, resumed, and computed
+again."""
 
 from __future__ import annotations
 
@@ -66,19 +67,19 @@ def write(folder: Path, **changes: Any) -> Path:
 def compared(
     local_ray: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[runner.FinishedComparison]:
-    """A table that is trained and judged in one go."""
+    """Train and evaluate a table without interruption."""
     folder = tmp_path_factory.mktemp("table")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         table = comparison_job.load(write(folder), [])
-        total, told = schedule.check(table), list[int]()
-        done = runner.run(lifecycle.open_folder(table, "table", children=True), told.append)
-        assert told[-1] == total == 2 * 3 + 2 * 2 + 4 * 2 * 3
-        assert told == sorted(told)
+        total, progress = schedule.check(table), list[int]()
+        done = runner.run(lifecycle.open_folder(table, "table", children=True), progress.append)
+        assert progress[-1] == total == 2 * 3 + 2 * 2 + 4 * 2 * 3
+        assert progress == sorted(progress)
         yield done
 
 
-def test_the_budget_reaches_those_who_have_a_use_for_it(tmp_path):
+def test_the_budget_is_set_in_the_jobs_that_use_it(tmp_path):
     nfsp = {"trainer": "nfsp", "game": "kuhn", "nfsp": {"hidden": [8]}}
     methods = {"ours": METHODS["ours"], "NFSP": {"job": nfsp}}
     changes = {"methods": methods, "opponents": {"call": "call"}, "seeds": [0]}
@@ -95,10 +96,10 @@ def test_the_budget_reaches_those_who_have_a_use_for_it(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_table_killed_while_it_trains_comes_to_the_same(
+def test_a_table_killed_during_training_gives_the_same_results(
     compared: runner.FinishedComparison, tmp_path: Path
 ) -> None:
-    """The driver and all its children are killed; another goes on."""
+    """The driver and all its children are killed; a new driver resumes the table."""
     write(tmp_path)
     started = subprocess.Popen(
         [*COMMAND, "evaluate", "table.yaml"],
@@ -111,12 +112,12 @@ def test_a_table_killed_while_it_trains_comes_to_the_same(
     assert runner.run(place, lambda done: None).outcome.rows == compared.outcome.rows
 
 
-def row(found: statistics.Outcome, method: str, stranger: str) -> dict[str, Any]:
-    (one,) = (r for r in found.rows if (r["method"], r["stranger"]) == (method, stranger))
+def row(found: statistics.Outcome, method: str, held_out: str) -> dict[str, Any]:
+    (one,) = (r for r in found.rows if (r["method"], r["stranger"]) == (method, held_out))
     return one
 
 
-def test_each_method_is_trained_with_each_seed_as_it_would_be_alone(
+def test_each_method_is_trained_with_each_seed_as_in_a_single_run(
     compared: runner.FinishedComparison,
 ) -> None:
     assert not compared.failed
@@ -136,10 +137,11 @@ def test_each_method_is_trained_with_each_seed_as_it_would_be_alone(
         assert all((stored[name] == weights[name]).all() for name in weights)
 
 
-def test_known_answers_stand_where_they_belong(compared: runner.FinishedComparison) -> None:
+def test_cells_with_known_values_have_them(compared: runner.FinishedComparison) -> None:
     found = compared.outcome
     assert row(found, "Oracle", "call")["mean"] == pytest.approx(1 / 3)
-    assert row(found, "CFR", "cfr")["mean"] == pytest.approx(0, abs=1e-12)  # it meets itself
+    # it plays against itself
+    assert row(found, "CFR", "cfr")["mean"] == pytest.approx(0, abs=1e-12)
     assert row(found, "other", "learnt")["payoffs"][0] == pytest.approx(0, abs=1e-12)
     assert row(found, "other", "learnt")["payoffs"][1] != pytest.approx(0, abs=1e-6)
     assert row(found, "ours", "call")["paper"] == 0.25
@@ -153,13 +155,13 @@ def test_known_answers_stand_where_they_belong(compared: runner.FinishedComparis
     assert ours["standard_error"] == pytest.approx(abs(np.diff([*ours["payoffs"].values()])[0]) / 2)
 
 
-def test_a_cell_is_what_evaluate_says_of_its_trial(compared: runner.FinishedComparison) -> None:
+def test_a_cell_is_the_evaluation_of_its_trial(compared: runner.FinishedComparison) -> None:
     rows, _, _ = lifecycle.evaluate_stored(str(compared.folder.child(1)), workers=0)
-    for stranger, again in zip(TABLE["opponents"], rows, strict=True):
-        assert row(compared.outcome, "ours", stranger)["payoffs"][1] == again["steps"][-1]
+    for held_out, again in zip(TABLE["opponents"], rows, strict=True):
+        assert row(compared.outcome, "ours", held_out)["payoffs"][1] == again["steps"][-1]
 
 
-def test_ours_faces_the_mean_of_the_baselines_in_a_t_test(
+def test_ours_is_compared_with_the_mean_of_the_baselines_by_a_t_test(
     compared: runner.FinishedComparison,
 ) -> None:
     for faced in compared.outcome.against_baselines:
@@ -177,7 +179,7 @@ def test_ours_faces_the_mean_of_the_baselines_in_a_t_test(
             assert faced["verdict"] == ("better" if faced["difference"] > 0 else "worse")
 
 
-def test_a_stopped_table_goes_on_to_the_same_bytes_also_on_ray(
+def test_an_interrupted_table_gives_the_same_bytes_also_on_ray(
     compared: runner.FinishedComparison,
 ) -> None:
     run, folder = compared.folder, compared.folder.path
@@ -194,15 +196,15 @@ def test_a_stopped_table_goes_on_to_the_same_bytes_also_on_ray(
         runner.run(run, stop)
     assert len(list((folder / runner.CELLS).iterdir())) == 1
     lifecycle.write_job(table.model_copy(update={"workers": 2}), run)
-    told: list[int] = []
-    runner.run(run, told.append)
-    assert told == list(range(12, 35))  # ten iterations and one cell were done
+    progress: list[int] = []
+    runner.run(run, progress.append)
+    assert progress == list(range(12, 35))  # ten iterations and one cell were finished
     assert {name: (folder / name).read_bytes() for name in statistics.FILES} == before
     assert [path.stat().st_mtime_ns for path in models] == trained
     lifecycle.write_job(table, run)
 
 
-def test_people_and_spreadsheets_read_the_same_figures(compared: runner.FinishedComparison) -> None:
+def test_markdown_and_csv_have_the_same_figures(compared: runner.FinishedComparison) -> None:
     text = (compared.folder.path / "table.md").read_text()
     assert "| ours | " in text
     assert "learnt is the model of other, seed 0, whose exploitability is 0." in text
@@ -216,7 +218,7 @@ def test_people_and_spreadsheets_read_the_same_figures(compared: runner.Finished
     assert stored["against_baselines"] == compared.outcome.against_baselines
 
 
-def test_mlflow_has_the_table_and_under_it_every_training(
+def test_mlflow_has_the_table_with_its_child_runs(
     compared: runner.FinishedComparison,
 ) -> None:
     client = MlflowClient(f"sqlite:///{compared.folder.path.parents[1]}/mlflow.db")
@@ -231,27 +233,27 @@ def test_mlflow_has_the_table_and_under_it_every_training(
     mean = row(compared.outcome, "ours", "learnt")["mean"]
     assert parent.data.metrics["ours/learnt_chip"] == mean
     ours = [r for r in children if r.data.params["trainer"] == "meta"]
-    told = [r.data.metrics["learnt/after_1_chip"] for r in ours]
-    assert sum(told) / 2 == pytest.approx(mean)
+    progress = [r.data.metrics["learnt/after_1_chip"] for r in ours]
+    assert sum(progress) / 2 == pytest.approx(mean)
 
 
-def test_curves_show_what_was_measured_while_the_methods_learnt(
+def test_curves_show_the_evaluations_during_training(
     compared: runner.FinishedComparison,
 ) -> None:
     assert (compared.folder.path / "figures" / "bands.png").exists()
     spool = compared.folder.child(0).path / "track.jsonl"
     events = [json.loads(line) for line in spool.read_text().splitlines()]
-    seen = {
+    measured = {
         e["step"]: {n for n in e["metrics"] if "/after_1" in n} for e in events if "metrics" in e
     }
-    both = {"call/after_1_chip", "cfr/after_1_chip"}  # learnt was not there yet
-    assert {step: names & both for step, names in seen.items()} == {
+    both = {"call/after_1_chip", "cfr/after_1_chip"}  # the opponent learnt did not exist yet
+    assert {step: names & both for step, names in measured.items()} == {
         1: set(), 2: both, 3: both, 4: both,
     }  # fmt: skip
-    assert [step for step, names in seen.items() if "learnt/after_1_chip" in names] == [4]
+    assert [step for step, names in measured.items() if "learnt/after_1_chip" in names] == [4]
 
 
-def test_a_training_that_nobody_looks_at_meets_next_to_no_stranger(tmp_path: Path) -> None:
+def test_training_without_curves_evaluates_almost_nothing(tmp_path: Path) -> None:
     table = comparison_job.load(write(tmp_path), ["evaluate={every: null}"])
     for each in schedule.plan_comparison(table, RunFolder(tmp_path)).jobs[:2]:
         unwatched = schedule.in_training(table, each)
@@ -261,7 +263,7 @@ def test_a_training_that_nobody_looks_at_meets_next_to_no_stranger(tmp_path: Pat
         assert unwatched.model_copy(update={"evaluate": each.evaluate}) == each
 
 
-def test_a_method_may_leave_out_what_stands_in_its_job(tmp_path: Path) -> None:
+def test_a_method_can_remove_keys_of_its_job(tmp_path: Path) -> None:
     change = {
         "without": ["population"],
         "set": {"population.size": 4, "population.head_init_scale": 2.0},
@@ -274,7 +276,7 @@ def test_a_method_may_leave_out_what_stands_in_its_job(tmp_path: Path) -> None:
     assert (ours.meta.tasks, ours.meta.games) == (5, TINY["meta"]["games"])
 
 
-def test_methods_may_learn_from_other_rewards_but_not_from_another_simulator(
+def test_methods_may_change_the_reward_but_not_the_simulator(
     tmp_path: Path,
 ) -> None:
     game = {"name": "sumo", "reward": "result"}
@@ -282,29 +284,31 @@ def test_methods_may_learn_from_other_rewards_but_not_from_another_simulator(
 
     def loaded(**options: Any) -> comparison_job.ComparisonJob:
         methods = {"ours": {"job": {**theirs, "game": {"name": "sumo", **options}}}}
-        asked = {"game": game, "opponents": {"still": "motionless"}, "methods": methods}
-        return comparison_job.load(write(tmp_path, **asked, paper={}, ours="ours", variants=[]), [])
+        table_content = {"game": game, "opponents": {"still": "motionless"}, "methods": methods}
+        return comparison_job.load(
+            write(tmp_path, **table_content, paper={}, ours="ours", variants=[]), []
+        )
 
     assert schedule.check(loaded(reward={"win": 3.0})) > 0
     with pytest.raises(UserError, match=r"methods.ours .* plays sumo .*euler.*, but the table"):
         loaded(integrator="euler")
 
 
-def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trained_last(
+def test_a_trained_oracle_is_trained_against_each_opponent_and_last_against_trained_ones(
     tmp_path: Path,
 ) -> None:
     methods = {**TABLE["methods"], "Oracle": {"oracle": "jobs/learn.yaml"}}
-    strangers = {"learnt": {"method": "other"}, "call": "call"}
-    table = comparison_job.load(write(tmp_path, methods=methods, opponents=strangers), [])
+    held_out_opponents = {"learnt": {"method": "other"}, "call": "call"}
+    table = comparison_job.load(write(tmp_path, methods=methods, opponents=held_out_opponents), [])
     made = schedule.plan_comparison(table, RunFolder(tmp_path / "t"))
     theirs = str(RunFolder(tmp_path / "t").child(2).model)
-    met = [(entry.trial, entry.job.exploit.opponent) for entry in made.trials[4:]]
-    assert met == [(4, "call"), (5, "call"), (6, theirs), (7, theirs)]
+    trained_against = [(entry.trial, entry.job.exploit.opponent) for entry in made.trials[4:]]
+    assert trained_against == [(4, "call"), (5, "call"), (6, theirs), (7, theirs)]
     assert made.early == 6
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"opponents": {"la": "la"}, "paper": {}}, "opponents.la: unknown opponent 'la' in"),
         ({"opponents": {"x": {"method": "CFR"}}, "paper": {}}, "unknown name 'CFR' in opponents.x: "
@@ -344,17 +348,17 @@ def test_an_oracle_that_learns_is_trained_against_each_stranger_those_to_be_trai
     ],
 )  # fmt: skip
 def test_a_wrong_table_names_the_key_and_the_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
 ) -> None:
     write(tmp_path, **changes)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError) as refused:
         schedule.check(comparison_job.load("table.yaml", []))
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ("train", "table.yaml"),
@@ -374,7 +378,7 @@ def test_a_wrong_command_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     arguments: tuple[str, ...],
-    said: str,
+    message: str,
 ) -> None:
     write(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -382,7 +386,7 @@ def test_a_wrong_command_is_refused(
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 

@@ -1,4 +1,5 @@
-"""`overtrick dashboard`: the right store, this machine only, a page that says what came of it."""
+"""`overtrick dashboard`: the right store, on this machine only, and a page that shows a run's
+results."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from browser import needs_browser, shown, words
+from browser import needs_browser, screenshot, text_of
 from head import free_ports
 from outside import COMMAND, environment
 from tiny import TINY
@@ -35,8 +36,11 @@ PICTURES = Path(__file__).parents[2] / "build"
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Ask for a dashboard in an empty folder; the exit code and the last line."""
+def open_dashboard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Return a function that runs `dashboard` in an empty folder and returns the exit code and the
+    last line."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.delenv("OVERTRICK_RUNS", raising=False)
@@ -51,33 +55,33 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 def a_run(folder: Path, name: str, uri: str) -> Path:
-    """A run as `dashboard` looks at it."""
+    """Write the files of a run that `dashboard` reads."""
     place = folder / "runs" / name
     place.mkdir(parents=True)
     (place / "job.json").write_text(json.dumps({"track": {"uri": uri}}))
     return place
 
 
-def test_a_password_in_the_environments_address_is_refused_and_not_shown(
-    asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_password_in_the_tracking_uri_is_refused_and_not_shown(
+    open_dashboard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = "MLFLOW_TRACKING_URI: leave the password out: set MLFLOW_TRACKING_USERNAME and"
+    page_text = "MLFLOW_TRACKING_URI: leave the password out: set MLFLOW_TRACKING_USERNAME and"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:1")
-    code, line = asked()
+    code, line = open_dashboard()
     assert code == 2
-    assert line.startswith(f"error: {said}")
+    assert line.startswith(f"error: {page_text}")
     assert "secret" not in line
-    # as where a job is read, and where a registered model is looked for
+    # as when a job is read, and when a registered model is looked up
     for ask in (
         lambda: job_file.parse({"trainer": "meta", "game": "kuhn"}, JOBS, "job.yaml"),
         job_file.Track,
         lambda: locate.model_folder("models:/bidder@best"),
     ):
-        with pytest.raises(UserError, match=said) as refused:
+        with pytest.raises(UserError, match=page_text) as refused:
             ask()
         assert "secret" not in str(refused.value)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://me:secret@db/mlflow")
-    assert asked() == (
+    assert open_dashboard() == (
         2,
         "error: MLFLOW_TRACKING_URI: must be sqlite:///FILE or the http address of a server",
     )
@@ -86,53 +90,58 @@ def test_a_password_in_the_environments_address_is_refused_and_not_shown(
         locate.pin_models(job, "job.yaml")
 
 
-def test_what_cannot_be_shown_is_refused_in_one_line(asked: Any, tmp_path: Path) -> None:
-    code, said = asked()
+def test_a_missing_or_invalid_store_is_refused_with_one_line(
+    open_dashboard: Any, tmp_path: Path
+) -> None:
+    code, page_text = open_dashboard()
     assert code == 2
-    assert said.startswith("error: no MLflow store at sqlite:///")
-    assert said.endswith("set MLFLOW_TRACKING_URI, or train a model")
-    assert asked("--uri", "http://me:secret@x")[1].startswith(
+    assert page_text.startswith("error: no MLflow store at sqlite:///")
+    assert page_text.endswith("set MLFLOW_TRACKING_URI, or train a model")
+    assert open_dashboard("--uri", "http://me:secret@x")[1].startswith(
         "error: --uri: leave the password out"
     )
     gone = f"sqlite:///{tmp_path}/gone.db"
     a_run(tmp_path, "mine", gone)
-    assert f"no MLflow store at {gone}" in asked()[1]  # that of the last run
-    assert "no run 'mime' in" in asked("--run", "mime")[1]
+    assert f"no MLflow store at {gone}" in open_dashboard()[1]  # the store of the last run
+    assert "no run 'mime' in" in open_dashboard("--run", "mime")[1]
     (tmp_path / "gone.db").touch()
-    assert asked("--run", "mine")[1] == (
+    assert open_dashboard("--run", "mine")[1] == (
         "error: MLflow does not know mine: `overtrick resume mine` records it there"
     )
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        assert asked("--port", port)[1].startswith(f"error: nothing can listen at 127.0.0.1:{port}")
+        assert open_dashboard("--port", port)[1].startswith(
+            f"error: nothing can listen at 127.0.0.1:{port}"
+        )
 
 
 class Healthy(http.server.BaseHTTPRequestHandler):
-    """A server that is well, whatever it is asked."""
+    """Server that answers every request with success."""
 
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Nothing to be told."""
+        """Log nothing."""
 
 
-def test_where_a_server_is_already_its_address_is_said(asked: Any, tmp_path: Path) -> None:
+def test_the_address_of_a_running_server_is_printed(open_dashboard: Any, tmp_path: Path) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Healthy) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
         (a_run(tmp_path, "mine", url) / mlflow_tracker.IDENTITY).write_text("abc")
-        assert asked() == (0, f"open {url}/")
-        assert asked("--run", "mine") == (0, f"open {url}/#/runs/abc")
+        assert open_dashboard() == (0, f"open {url}/")
+        assert open_dashboard("--run", "mine") == (0, f"open {url}/#/runs/abc")
         server.shutdown()
 
 
 @contextmanager
-def opened(folder: Path, *arguments: str) -> Iterator[tuple[str, psutil.Process]]:
-    """A dashboard as a user opens it: its address, and its process. Nothing of it is left."""
+def started(folder: Path, *arguments: str) -> Iterator[tuple[str, psutil.Process]]:
+    """Start a dashboard as a user does; yield its address and its process, and stop it at the
+    end."""
     process = subprocess.Popen(
         [*COMMAND, "dashboard", *arguments],
         cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True,
@@ -153,19 +162,19 @@ def opened(folder: Path, *arguments: str) -> Iterator[tuple[str, psutil.Process]
 
 @pytest.mark.slow
 @needs_browser
-def test_the_page_of_a_run_says_at_a_glance_what_came_of_it(tmp_path: Path) -> None:
+def test_the_page_of_a_run_shows_its_results_at_the_top(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(TINY))
     done = subprocess.run(
         [*COMMAND, "train", "small.yaml", "track.register=small", "--json"],
         cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    folder = tmp_path / "runs" / told["run"]
+    answer = json.loads(done.stdout.splitlines()[-1])
+    folder = tmp_path / "runs" / answer["run"]
     PICTURES.mkdir(exist_ok=True)
     picture = PICTURES / "dashboard.png"
     picture.unlink(missing_ok=True)
-    with opened(tmp_path, "--run", told["run"], "--port", str(*free_ports(1))) as (url, process):
+    with started(tmp_path, "--run", answer["run"], "--port", str(*free_ports(1))) as (url, process):
         listening = [
             each.laddr
             for one in (process, *process.children(recursive=True))
@@ -173,25 +182,25 @@ def test_the_page_of_a_run_says_at_a_glance_what_came_of_it(tmp_path: Path) -> N
             if each.status == psutil.CONN_LISTEN
         ]
         assert {place.ip for place in listening} == {"127.0.0.1"}
-        for _ in range(5):  # the page asks its server, who may be slow
-            said = words(shown(url, 30_000, picture))
-            if told["run"] in said and "Logged models (1)" in said:
+        for _ in range(5):  # the page waits for its server, which may be slow
+            page_text = text_of(screenshot(url, 30_000, picture))
+            if answer["run"] in page_text and "Logged models (1)" in page_text:
                 break
-    assert told["run"] in said
+    assert answer["run"] in page_text
     for tag in ("overtrick.trainer", "overtrick.game", "overtrick.version"):
-        assert tag in said
+        assert tag in page_text
     for entry in _entries(folder):
-        assert entry in said
-    for name, value in told["metrics"].items():
-        told_there = re.search(rf" {re.escape(name)} (-?[\d.]\S*)", said)
-        assert told_there is not None, name
-        assert float(told_there[1]) == pytest.approx(value), name
-    assert "small v1" in said
+        assert entry in page_text
+    for name, value in answer["metrics"].items():
+        printed = re.search(rf" {re.escape(name)} (-?[\d.]\S*)", page_text)
+        assert printed is not None, name
+        assert float(printed[1]) == pytest.approx(value), name
+    assert "small v1" in page_text
     assert picture.stat().st_size > 20_000
 
 
 def _entries(folder: Path) -> list[str]:
-    """Every entry of the table in the note of a run, and what it is about."""
+    """Return every entry of the table in the note of a run, with its row and column."""
     rows = json.loads((folder / "table.json").read_text())
     names, cells = tables.cells(tables.evaluation(rows, "chip"))
     return ["meta on kuhn", "seed 5, 6 iterations", *names, *(c for row in cells for c in row)]

@@ -1,4 +1,4 @@
-"""The pages say what is so: their tables, their metrics, and every example in them."""
+"""The pages are true: their tables, their metrics, and every example in them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ import pytest
 import typer
 import yaml
 from open_spiel.python.algorithms import exploitability
+from tests.bench.small_jobs import SMALL_JOBS
 from tests.by_folder import files_by_folder
-from tiny import TINY
 
 import overtrick.studies.exact
 from overtrick import cli
@@ -50,22 +50,24 @@ QUICK = (
     "list", "keys", "bridge explain", "best-response leduc", "solve kuhn", "solve leduc_textbook",
     "solve openspiel/kuhn_poker",
 )  # fmt: skip
-"""How examples begin that take a second at most, and need nothing made before."""
+"""Prefixes of examples that take a second at most and need no files."""
 
 META = (
     "stop.iterations=1 meta.tasks=2 meta.games=10 population.size=4 evaluate.opponents=[random] "
     "evaluate.steps=1 evaluate.games=10 evaluate.repeats=2 evaluate.every=1"
 )
-TAUGHT = "stop.iterations=1 network.hidden=[8]"
-BID = "stop.iterations=1 workers=0 network.batch_size=8 evaluate.boards=2 evaluate.final_deals=2"
-DEFENDED = (
+SMALL_NETWORK = "stop.iterations=1 network.hidden=[8]"
+SMALL_BIDDER = (
+    "stop.iterations=1 workers=0 network.batch_size=8 evaluate.boards=2 evaluate.final_deals=2"
+)
+SMALL_TABLE = (
     "stop.iterations=1 tabular.games=20 evaluate.deals=4 evaluate.final_deals=4 "
     "evaluate.double_dummy=false"
 )
 SHORT = {
     "generate minibridge": "--games 20 --workers 0",
-    "train jobs/minibridge_selfplay.yaml": DEFENDED,
-    "train jobs/minibridge_q.yaml": DEFENDED,
+    "train jobs/minibridge_selfplay.yaml": SMALL_TABLE,
+    "train jobs/minibridge_q.yaml": SMALL_TABLE,
     "bridge hands RUN": "--boards 1",
     "train jobs/leduc_solve.yaml": "stop.iterations=1",
     "train jobs/leduc_selfplay.yaml": META,
@@ -90,60 +92,36 @@ SHORT = {
     "bridge agreement": "",
     "bridge boards": "",
     "generate examples --file BOARDS": "",
-    "train jobs/bm_natural.yaml": TAUGHT,
+    "train jobs/bm_natural.yaml": SMALL_NETWORK,
     "generate examples --file DEALS": "",
-    "train jobs/em_natural.yaml": TAUGHT,
-    "train jobs/bidder_selfplay.yaml": f"{BID} play.boards=8 play.value_warmup_iterations=0",
-    "train jobs/bidder_natural.yaml": f"{BID} bidder.games=8 bidder.gradient_steps=1",
+    "train jobs/em_natural.yaml": SMALL_NETWORK,
+    "train jobs/bidder_selfplay.yaml": (
+        f"{SMALL_BIDDER} play.boards=8 play.value_warmup_iterations=0"
+    ),
+    "train jobs/bidder_natural.yaml": f"{SMALL_BIDDER} bidder.games=8 bidder.gradient_steps=1",
     "bridge match RUN natural": "--boards 2",
     "bridge suggest RUN": "",
     "register RUN": "",
     "bridge match models:/bidder": "--boards 2",
     "bridge suggest models:/bidder": "",
 }
-"""How other examples begin, in the order in which one needs what another makes, and what comes
-behind them so that they take seconds."""
+"""Prefixes of other examples, ordered so that an example follows those whose files it needs, and
+the arguments that make them take seconds."""
 
 ELSEWHERE = {
     "dashboard": "test_dashboard",
     "evaluate jobs/": "test_comparison",  # hours of training in one job
-    # the files are not part of this project; the test does the same with ants that are
+    # the files are not part of this project; the test uses other ants
     "match zoo:": "test_match_and_videos",
     "train jobs/leduc_meta.yaml workers=16": "test_tracking_server",
     "cluster": "test_job_client",
 }
-"""How those begin that need a server, a cluster, or what nobody has here, and who runs such."""
-
-KUHN: dict[str, Any] = {"game": "kuhn", "stop": {"iterations": 1}}
-ONE: dict[str, Any] = {"opponents": ["random"], "every": 1}
-FEW: dict[str, Any] = {**ONE, "steps": 1, "games": 4, "repeats": 2}
-CARDS: dict[str, Any] = {"deals": 20, "final_deals": 20, "double_dummy": False}
-VALUES: dict[str, Any] = {"gradient_steps": 1, "batch_size": 4}
-SMALL: dict[str, dict[str, Any]] = {
-    "coevolve": {"coevolve": {"generations": 1}},
-    "dqn": {
-        "game": "minibridge", "dqn": {"games": 10, "hidden": [4]}, "values": VALUES,
-        "evaluate": CARDS,
-    },
-    "dron": {
-        "dron": {"random_opponents": 2, "adaptation_steps": 1, "games": 4}, "values": VALUES,
-        "evaluate": FEW,
-    },
-    "eom": {"eom": {"random_opponents": 2, "games": 4}, "model": {"epochs": 1}, "evaluate": FEW},
-    "evolve": {"evolve": {"size": 3, "games": 4}, "evaluate": FEW},
-    "exploit": {"exploit": {"games": 20, "solver": "trpo"}},
-    "meta": {**TINY, **KUHN},
-    "nfsp": {"nfsp": {"games": 8, "anticipatory": 1, **VALUES}, "values": VALUES, "evaluate": ONE},
-    "sampling": {"game": "minibridge", "sampling": {"worlds": 1}},
-    "solve": {},
-    "tabular": {"game": "minibridge", "tabular": {"games": 50}, "evaluate": CARDS},
-    "tournament": {"tournament": {"players": ["random", "call"], "boards": 2}},
-}  # fmt: skip
-"""A step of each trainer that takes a moment; those of the auction need examples first."""
+"""Prefixes of examples that need a server, a cluster or missing files, and the tests that run
+them."""
 
 
 def hook() -> Any:
-    """The module that fills the tables in."""
+    """Import docs/tables.py, which fills the tables in."""
     spec = importlib.util.spec_from_file_location("tables", DOCS / "tables.py")
     assert spec is not None
     assert spec.loader is not None
@@ -154,7 +132,7 @@ def hook() -> Any:
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    """Every page by its path, with its tables."""
+    """Return every page by its path, with its tables filled in."""
     fill = hook().filled
     return {
         str(path.relative_to(DOCS)): fill(path.read_text()) for path in sorted(DOCS.rglob("*.md"))
@@ -170,28 +148,32 @@ def fenced(page: str, language: str) -> list[str]:
     return [block for name, block in found if name == language]
 
 
-def words(line: str) -> list[str]:
-    """A line of a shell, without what is set for it and without its comment."""
-    told = shlex.split(line, comments=True)
-    return [word for k, word in enumerate(told) if not all("=" in each for each in told[: k + 1])]
+def words_of_line(line: str) -> list[str]:
+    """Split a line of a shell, without its environment settings and its comment."""
+    shown_words = shlex.split(line, comments=True)
+    return [
+        word
+        for k, word in enumerate(shown_words)
+        if not all("=" in each for each in shown_words[: k + 1])
+    ]
 
 
-def lines(page: str) -> list[list[str]]:
-    """Every command that a page shows in a block."""
+def block_commands(page: str) -> list[list[str]]:
+    """List the commands in the code blocks of a page."""
     text = "\n".join(fenced(page, "")).replace("\\\n", " ")
     starts = re.compile(r"^(\w+=\S+\s+)*(overtrick|make) ")
-    return [words(line.strip()) for line in text.splitlines() if starts.match(line.strip())]
+    return [words_of_line(line.strip()) for line in text.splitlines() if starts.match(line.strip())]
 
 
-def spans(page: str) -> list[list[str]]:
-    """Every command that a page names in a sentence, perhaps without all that it needs."""
+def inline_commands(page: str) -> list[list[str]]:
+    """List the commands in the sentences of a page, which may be incomplete."""
     text = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
     found = re.findall(r"`((?:\w+=\S+ )*(?:overtrick|make) [^`]+)`", text)
-    return [words(each.replace("\n", " ").rstrip("\\ ")) for each in found]
+    return [words_of_line(each.replace("\n", " ").rstrip("\\ ")) for each in found]
 
 
-def parsed(command: list[str], whole: bool) -> None:
-    """Fail unless the command line knows the command and all its options."""
+def check_command(command: list[str], game_and_tree: bool) -> None:
+    """Raise unless the command line knows the command and all its options."""
     name, *rest = command
     known: Any = COMMANDS.get(name)
     if rest and hasattr(known, "commands"):  # a group
@@ -199,14 +181,14 @@ def parsed(command: list[str], whole: bool) -> None:
         known = known.commands.get(name)
     assert known is not None, command
     assert not known.hidden, command
-    known.make_context(name, [*rest], resilient_parsing=not whole)
-    if not whole:
+    known.make_context(name, [*rest], resilient_parsing=not game_and_tree)
+    if not game_and_tree:
         options = {option for each in known.params for option in each.opts}
         assert {word.split("=")[0] for word in rest if word.startswith("--")} <= options, command
 
 
-def loaded(command: list[str]) -> None:
-    """Fail unless the job file of a command is there and takes its overrides."""
+def check_job_file(command: list[str]) -> None:
+    """Raise unless the job file of a command exists and accepts its overrides."""
     files = [word for word in command if re.fullmatch(r"jobs/\w+\.yaml", word)]
     overrides = [word for word in command if re.match(r"[a-z][\w.]*=", word)]
     for file in files:
@@ -216,8 +198,8 @@ def loaded(command: list[str]) -> None:
         assert (command[0] == "evaluate") == (job.trainer in TABLES), command
 
 
-def made(command: list[str]) -> None:
-    """Fail unless the Makefile has the target, and the bench or the slow test is one."""
+def check_make_target(command: list[str]) -> None:
+    """Raise unless the Makefile has the target, and the named bench or slow test exists."""
     target, *settings = command
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), command
     for setting in settings:
@@ -241,29 +223,34 @@ def test_every_game_has_a_page_with_all_headings_and_its_own_tables():
                 assert f"<!-- table: {table} {name} -->" in page, name
 
 
-def test_tables_of_games_are_the_games_own(pages: dict[str, str]):
+def test_tables_of_a_game_match_its_code(pages: dict[str, str]):
     for name in registry.names():
         game, page = registry.make(name), pages[f"games/{name}.md"]
-        seen, acts = (page.partition(f"\n## {h}\n")[2] for h in ("Observation", "Actions"))
-        told = re.findall(r"`(\w+)`", seen.partition("\n\nA network")[0].partition("\n## ")[0])
-        assert told[: len(game.observation_fields)] == list(game.observation_fields), name
+        observation_part, acts = (
+            page.partition(f"\n## {h}\n")[2] for h in ("Observation", "Actions")
+        )
+        shown_words = re.findall(
+            r"`(\w+)`", observation_part.partition("\n\nA network")[0].partition("\n## ")[0]
+        )
+        assert shown_words[: len(game.observation_fields)] == list(game.observation_fields), name
         assert re.findall(r"`(\w+)`", acts)[: len(game.action_names)] == list(game.action_names)
-    seen = pages["games/auction.md"]
-    assert re.search(r"^\| 40 to 74 \| `doubled_1C` ", seen, re.MULTILINE)
+    observation_part = pages["games/auction.md"]
+    assert re.search(r"^\| 40 to 74 \| `doubled_1C` ", observation_part, re.MULTILINE)
 
 
 def test_every_trainer_has_one_page_with_all_headings_and_its_keys():
-    kept = []
+    documented = []
     for path in (DOCS / "algorithms").glob("*.md"):
         page = path.read_text()
         assert path.stem == "index" or headings(page) == OF_AN_ALGORITHM, path.stem
-        kept += re.findall(r"^<!-- table: keys (\w+) -->$", page, re.MULTILINE)
-    assert sorted(kept) == sorted(JOBS)
+        documented += re.findall(r"^<!-- table: keys (\w+) -->$", page, re.MULTILINE)
+    assert sorted(documented) == sorted(JOBS)
     index = (DOCS / "algorithms" / "index.md").read_text()
-    assert {name for name in JOBS if f"`{name}`" not in index} == set()
+    linked = {"index", *re.findall(r"\]\((\w+)\.md\)", index)}
+    assert {path.stem for path in (DOCS / "algorithms").glob("*.md")} == linked
 
 
-def test_keys_are_those_of_the_job_files_and_not_those_that_all_have(pages: dict[str, str]):
+def test_a_page_lists_its_trainers_own_keys(pages: dict[str, str]):
     page = pages["algorithms/lookahead.md"].partition("\n## Keys\n")[2]
     assert "| `sampling.worlds` | `50` |" in page
     assert "`seed`" not in page
@@ -271,9 +258,9 @@ def test_keys_are_those_of_the_job_files_and_not_those_that_all_have(pages: dict
     assert "| `stop.iterations` | `40` |" in pages["algorithms/cfr.md"]  # others have 100
 
 
-def named(*functions: Any) -> set[str]:
-    """The metrics that some functions name, in dictionaries or one by one; not those whose names
-    are made on the way."""
+def metrics_named_in(*functions: Any) -> set[str]:
+    """Return the metric names in some functions, from dictionaries and assignments, except computed
+    names."""
     found = set()
     for function in functions:
         for each in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
@@ -281,13 +268,13 @@ def named(*functions: Any) -> set[str]:
             if isinstance(each, ast.Subscript) and ast.unparse(each.value) == "metrics":
                 keys = [each.slice]
             for key in keys:
-                with suppress(NameError):  # it has a local name in it
+                with suppress(NameError):  # the name contains a local variable
                     found.add(eval(ast.unparse(key), function.__globals__) if key else "")
     return found - {""}
 
 
-def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The names of all metrics that a step of a trainer gives, as far as that is cheap to know."""
+def metrics_of_a_step(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Return the names of all metrics of a trainer's step, as far as they are cheap to compute."""
     if trainer == "bidding":
         none = {name: np.zeros(0) for name in ("predicted", "call", "sure", "imps", "expected")}
         measured = {
@@ -297,18 +284,23 @@ def given(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     if trainer == "rllib":  # it needs Ray
         return {
             *LEARNER_METRICS,
-            *named(AlgorithmRunner.step),
+            *metrics_named_in(AlgorithmRunner.step),
             "exploitability_chip/policy",
             "call/after_0_chip",
         }
     if trainer == "bidder":
         row = {"mean": 0.0, "standard_error": 0.0}
-        return named(value_rl.BidderTrainer.train_iteration) | set(pretrained.imps_metrics(row))
+        return metrics_named_in(value_rl.BidderTrainer.train_iteration) | set(
+            pretrained.imps_metrics(row)
+        )
     if trainer == "selfplay_bidding":
         own = self_play.SelfplayTrainer
-        return named(own.train_iteration, own.evaluate, KlAnchoredPolicy.learn, Ppo.improve)
+        return metrics_named_in(
+            own.train_iteration, own.evaluate, KlAnchoredPolicy.learn, Ppo.improve
+        )
     monkeypatch.setattr(pimc, "EVALUATION_SHARD", 10)
-    job = job_file.parse({"trainer": trainer, **KUHN, **SMALL[trainer]}, JOBS, trainer)
+    one = {**SMALL_JOBS[trainer], "stop": {"iterations": 1}}  # the last iteration is evaluated
+    job = job_file.parse(one, JOBS, trainer)
     return set(TRAINERS[trainer].trainer(job, LocalPool()).step())
 
 
@@ -323,7 +315,7 @@ def test_every_metric_is_explained(trainer: str, monkeypatch: pytest.MonkeyPatch
     first = re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
     known = [name for cell in first for name in re.findall(r"`(.+?)`", cell)]
     patterns = [re.compile(re.sub(r"[A-Z]+", "[^/]+", name)) for name in known]
-    metrics = given(trainer, monkeypatch)
+    metrics = metrics_of_a_step(trainer, monkeypatch)
     assert metrics
     assert {m for m in metrics if not any(p.fullmatch(m) for p in patterns)} == set()
 
@@ -331,46 +323,46 @@ def test_every_metric_is_explained(trainer: str, monkeypatch: pytest.MonkeyPatch
 def test_every_command_exists_with_its_options_and_its_job_file(pages: dict[str, str]):
     found = 0
     for page in pages.values():
-        for whole, shown in ((True, lines(page)), (False, spans(page))):
+        for whole, shown in ((True, block_commands(page)), (False, inline_commands(page))):
             for program, *command in shown:
                 found += whole
                 if program == "make":
-                    made(command)
+                    check_make_target(command)
                 else:
-                    parsed(command, whole)
-                    loaded(command)
+                    check_command(command, whole)
+                    check_job_file(command)
                     ran = " ".join(command).startswith((*QUICK, *SHORT, *ELSEWHERE))
                     assert ran or not whole, f"no test runs {command}"
     assert found > 60
     assert all(list((ROOT / "tests").glob(f"*/{test}.py")) for test in ELSEWHERE.values())
 
 
-def test_every_file_that_is_named_is_there(pages: dict[str, str]):
+def test_every_named_file_exists(pages: dict[str, str]):
     for name, page in pages.items():
         for file in re.findall(r"\b(?:jobs|tests|cluster|docker)/[a-z_0-9/]+\.\w+\b", page):
             assert (ROOT / file).exists(), f"{name} names {file}"
 
 
-def test_quick_commands_run_and_what_they_keep_goes_to_openspiel(
+def test_quick_commands_run_and_their_saved_strategies_load_in_openspiel(
     pages: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     ran = 0
     for k, page in enumerate(pages.values()):
         (tmp_path / str(k)).mkdir()
         monkeypatch.chdir(tmp_path / str(k))
-        for program, *command in lines(page):
+        for program, *command in block_commands(page):
             if program == "overtrick" and " ".join(command).startswith(QUICK):
                 assert not cli.app(command, standalone_mode=False)
                 ran += 1
         for span in re.findall(r"`(overtrick\.[\w.]+\(Path\(\"my/[^`]+\))`", page):
-            kept = eval(span, {"overtrick": overtrick, "Path": Path})
-            assert exploitability.exploitability(pyspiel.load_game("kuhn_poker"), kept) < 1e-9
+            documented = eval(span, {"overtrick": overtrick, "Path": Path})
+            assert exploitability.exploitability(pyspiel.load_game("kuhn_poker"), documented) < 1e-9
     assert ran > 10
 
 
-def prepared(made: Path) -> None:
-    """What the pages call boards and deals, from some that were bid and solved."""
-    table = pq.read_table(made).drop_columns(["system_ns", "system_ew"])
+def write_named_files(check_make_target: Path) -> None:
+    """Write the files that the pages call BOARDS, DEALS and FILE, from bid and solved deals."""
+    table = pq.read_table(check_make_target).drop_columns(["system_ns", "system_ew"])
     kind, pair = pa.array(["human"] * len(table)), pa.array(["natural_5cM_strongNT"] * len(table))
     for name, column in (("kind", kind), ("sys_inferred_ns", pair), ("sys_inferred_ew", pair)):
         table = table.append_column(name, column)
@@ -384,8 +376,10 @@ def prepared(made: Path) -> None:
 def test_every_command_of_a_page_runs(
     pages: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Smaller, and those that need a server in the tests of that server."""
-    shown = {" ".join(c): c for page in pages.values() for p, *c in lines(page) if p != "make"}
+    """Arguments make them small. Commands that need a server run in the tests of that server."""
+    shown = {
+        " ".join(c): c for page in pages.values() for p, *c in block_commands(page) if p != "make"
+    }
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     (tmp_path / "jobs").symlink_to(ROOT / "jobs")
@@ -400,18 +394,21 @@ def test_every_command_of_a_page_runs(
                 meant = [re.sub(rf"\b{name}\b", place, word) for word in meant]
             monkeypatch.setattr(sys, "stdin", io.StringIO(""))
             assert not cli.app([*meant, *shlex.split(small)], standalone_mode=False), text
-            for made in set(locate.run_names()) - there:
-                known |= {"RUN": made, made[:2].upper(): f"runs/{made}"}  # BM, EM
+            for new_run in set(locate.run_names()) - there:
+                known |= {
+                    "RUN": new_run,
+                    new_run[:2].upper(): f"runs/{new_run}",
+                }  # BM, EM
         if begin == "generate deals":
-            prepared(next(tmp_path.glob("boards/deals-natural-natural-*.parquet")))
+            write_named_files(next(tmp_path.glob("boards/deals-natural-natural-*.parquet")))
 
 
 @pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_blocks_of_python_hold_what_they_assert(pages: dict[str, str], slow: bool):
+def test_assertions_in_python_blocks_hold(pages: dict[str, str], slow: bool):
     blocks = [block for page in pages.values() for block in fenced(page, "python")]
-    told = [block for block in blocks if block.startswith("# takes a minute") is slow]
-    assert told
-    for block in told:
+    shown_words = [block for block in blocks if block.startswith("# takes a minute") is slow]
+    assert shown_words
+    for block in shown_words:
         exec(block, {})
 
 
@@ -430,9 +427,9 @@ def test_the_site_is_built_without_warnings_and_needs_no_network(
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
-    asked = load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(tmp_path))
-    asked.plugins.on_startup(command="build", dirty=False)
-    build(asked)  # ends the process at a warning
+    mkdocs_config = load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(tmp_path))
+    mkdocs_config.plugins.on_startup(command="build", dirty=False)
+    build(mkdocs_config)  # exits at a warning
     for path in tmp_path.rglob("*.html"):
         page = path.read_text()
         assert "<!-- table:" not in page, path.name

@@ -1,4 +1,4 @@
-"""Duplicate matches of bidding systems: every deal at two tables, with the seats exchanged."""
+"""Duplicate matches of bidding systems: every deal is played at two tables with exchanged seats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STRONG_NOTRUMP, WEAK_NOTRUMP = "1N | 15-17 hcp, balanced", "1N | 12-14 hcp, bala
 
 @pytest.fixture
 def other(tmp_path: Path) -> str:
-    """A file of a system that opens a weak notrump, and is natural in all else."""
+    """Write a system with a weak notrump that is otherwise natural."""
     text = (loader.FOLDER / f"natural{loader.SUFFIX}").read_text()
     assert STRONG_NOTRUMP in text
     path = tmp_path / f"weak{loader.SUFFIX}"
@@ -33,19 +33,19 @@ def other(tmp_path: Path) -> str:
     return str(path)
 
 
-def played(a: str, b: str, boards: int = 60, seed: int = 1) -> duplicate_match.DuplicateMatch:
+def result_of(a: str, b: str, boards: int = 60, seed: int = 1) -> duplicate_match.DuplicateMatch:
     return duplicate_match.play_match(a, b, boards, seed, LocalPool(), lambda done: None)
 
 
-def test_a_system_never_beats_itself() -> None:
-    match = played("natural", "natural")
+def test_a_system_against_itself_scores_zero() -> None:
+    match = result_of("natural", "natural")
     assert not match.boards.imps.any()
     assert (match.mean, match.standard_error) == (0, 0)
     assert np.array_equal(match.boards.open.calls, match.boards.closed.calls)
 
 
 def test_exchanging_the_systems_exchanges_the_imps(other: str) -> None:
-    one, two = played("natural", other), played(other, "natural")
+    one, two = result_of("natural", other), result_of(other, "natural")
     assert one.boards.imps.any()
     assert np.array_equal(one.boards.imps, -two.boards.imps)
     assert one.mean == -two.mean
@@ -53,8 +53,8 @@ def test_exchanging_the_systems_exchanges_the_imps(other: str) -> None:
     assert np.array_equal(one.boards.open.score, two.boards.closed.score)
 
 
-def test_each_table_is_worth_what_double_dummy_tables_say(other: str) -> None:
-    match = played("natural", other, 12)
+def test_scores_are_those_of_double_dummy_tables(other: str) -> None:
+    match = result_of("natural", other, 12)
     solved = double_dummy.trick_tables(match.boards.holder)
     for table in (match.boards.open, match.boards.closed):
         contracts = table.contracts
@@ -73,16 +73,16 @@ def test_workers_play_the_same_match(
     other: str, local_ray: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(duplicate_match, "SHARD", 8)
-    here = played("natural", other, 20, 2)  # compiles for all of them
-    crew = RayPool(2)
-    there = duplicate_match.play_match("natural", other, 20, 2, crew, lambda done: None)
-    crew.close()
-    assert np.array_equal(there.boards.imps, here.boards.imps)
-    assert np.array_equal(there.boards.open.calls, here.boards.open.calls)
+    in_process = result_of("natural", other, 20, 2)  # compiles for all workers
+    pool = RayPool(2)
+    on_workers = duplicate_match.play_match("natural", other, 20, 2, pool, lambda done: None)
+    pool.close()
+    assert np.array_equal(on_workers.boards.imps, in_process.boards.imps)
+    assert np.array_equal(on_workers.boards.open.calls, in_process.boards.open.calls)
 
 
 def test_a_report_has_every_board(other: str, tmp_path: Path) -> None:
-    match = played("natural", other, 20)
+    match = result_of("natural", other, 20)
     duplicate_match.write_report(match, tmp_path / "m.csv")
     with (tmp_path / "m.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -91,9 +91,9 @@ def test_a_report_has_every_board(other: str, tmp_path: Path) -> None:
         for name in ("open", "closed"):
             calls = auction_rules.parse_calls(row[f"{name}_auction"])
             auction_rules.check_auction(calls)
-            contract, who = contract_results.describe_contract(calls, row["dealer"])
-            said = contract if who is None else f"{contract} by {who}"
-            assert row[f"{name}_contract"] == said
+            contract, declarer = contract_results.describe_contract(calls, row["dealer"])
+            explained = contract if declarer is None else f"{contract} by {declarer}"
+            assert row[f"{name}_contract"] == explained
     duplicate_match.write_report(match, tmp_path / "m.md", show=2)
     text = (tmp_path / "m.md").read_text()
     assert sum(line.startswith("| ") for line in text.splitlines()) == 22  # a head, a rule, boards
@@ -106,9 +106,9 @@ def test_a_report_has_every_board(other: str, tmp_path: Path) -> None:
         duplicate_match.write_report(match, tmp_path / "m.txt")
 
 
-def test_calls_are_explained_by_the_system_of_who_made_them(other: str) -> None:
-    """A notrump opening is strong or weak as the pair in those seats plays."""
-    match = played("natural", other)
+def test_calls_are_explained_by_the_system_of_their_side(other: str) -> None:
+    """A notrump opening is strong or weak, as the pair in those seats plays."""
+    match = result_of("natural", other)
     found = []
     for board in range(60):
         for table in duplicate_match.describe_board(match, board, signs=False).split(
@@ -117,9 +117,9 @@ def test_calls_are_explained_by_the_system_of_who_made_them(other: str) -> None:
             strong = "NS" if table.startswith("natural") else "EW"
             for line in table.splitlines():
                 if "Strong notrump" in line:
-                    seat, call, *said = line.split()
+                    seat, call, *explained = line.split()
                     points = "15-17" if seat in strong else "12-14"
-                    assert (call, *said[:4]) == ("1N", "Strong", "notrump:", points, "points,")
+                    assert (call, *explained[:4]) == ("1N", "Strong", "notrump:", points, "points,")
                     found.append(points)
     assert set(found) == {"15-17", "12-14"}
 
@@ -132,13 +132,13 @@ def test_a_match_from_the_command_line(other: str, tmp_path: Path, monkeypatch, 
         return stop.value.code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
     monkeypatch.chdir(tmp_path)
-    code, told = ask("natural", other, "--boards", "20", "--seed", "1", "--out", "m.md")
+    code, answer = ask("natural", other, "--boards", "20", "--seed", "1", "--out", "m.md")
     assert code == 0
-    assert list(told) == ["a", "b", "boards", "mean", "standard_error", "unit"]
-    assert (told["a"], told["boards"], told["unit"]) == ("natural", 20, "imp")
-    assert told["mean"] == played("natural", other, 20).mean
+    assert list(answer) == ["a", "b", "boards", "mean", "standard_error", "unit"]
+    assert (answer["a"], answer["boards"], answer["unit"]) == ("natural", 20, "imp")
+    assert answer["mean"] == result_of("natural", other, 20).mean
     assert (tmp_path / "m.md").exists()
-    for words, said in (
+    for words, explained in (
         (("natural", "natura"), "unknown bidding system 'natura': did you mean 'natural'?"),
         (("naturel", "precison"), "unknown player 'naturel': did you mean 'natural'?"),
         (("random", "precison"), "unknown player 'precison': did you mean 'precision'?"),
@@ -149,6 +149,6 @@ def test_a_match_from_the_command_line(other: str, tmp_path: Path, monkeypatch, 
         (("natural", "natural", "--out", "no/m.md"), "cannot write no/m.md: name a .md or"),
         (("random", "call", "--game", "leduc", "--show", "1"), "--show is an option for bidding"),
     ):
-        code, told = ask(*words)
+        code, answer = ask(*words)
         assert code == 2
-        assert said in told["error"]
+        assert explained in answer["error"]

@@ -1,4 +1,4 @@
-"""Our games behind other libraries' doors, by those libraries' own tests."""
+"""Our games as environments of other libraries, checked by those libraries' own tests."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def test_sumo_passes_pettingzoos_own_tests():
         parallel_seed_test(parallel_env, num_cycles=60)
 
 
-def test_the_same_moves_come_to_the_same_points_as_in_play():
+def test_the_same_actions_give_the_same_points_as_in_play():
     game = overtrick.make("sumo")
     played = play(game, [UniformVectorPolicy(8)] * 2, 1, np.random.default_rng(3))
     env = SimultaneousEnv(game)
-    env._rng = np.random.default_rng(3).spawn(3)[0]  # the deal's generator in play
-    seen, _ = env.reset()
+    env._rng = np.random.default_rng(3).spawn(3)[0]  # the generator of the deal in `play`
+    observed, _ = env.reset()
     batch, total = played.batch, np.zeros(2)
     moves = [batch.action[batch.seat == seat] for seat in (0, 1)]
     watched = [batch.observation[batch.seat == seat] for seat in (0, 1)]
     for step in range(len(moves[0])):
         for seat in (0, 1):
-            assert np.array_equal(seen[f"seat_{seat}"], watched[seat][step])
-        seen, points, over, cut, _ = env.step({f"seat_{s}": moves[s][step] for s in (0, 1)})
+            assert np.array_equal(observed[f"seat_{seat}"], watched[seat][step])
+        observed, points, over, cut, _ = env.step({f"seat_{s}": moves[s][step] for s in (0, 1)})
         total += list(points.values())
         assert not any(cut.values())
     assert all(over.values())
@@ -59,7 +59,7 @@ def test_the_same_moves_come_to_the_same_points_as_in_play():
     assert env.step({}) == ({}, {}, {}, {}, {})
 
 
-def test_what_the_door_cannot_take_is_refused():
+def test_unsupported_games_and_options_are_refused():
     with pytest.raises(UserError, match="the actions of leduc are discrete"):
         parallel_env("leduc")
     env = parallel_env()
@@ -69,13 +69,13 @@ def test_what_the_door_cannot_take_is_refused():
 
 
 @pytest.mark.parametrize("name", ["abstract_holdem", "openspiel/kuhn_poker"])
-@pytest.mark.parametrize("door", [aec_env, parallel_env, single_env])
-def test_a_game_that_is_only_solved_is_refused_at_every_door(door, name):
+@pytest.mark.parametrize("environment", [aec_env, parallel_env, single_env])
+def test_a_solve_only_game_is_refused_in_every_interface(environment, name):
     with pytest.raises(UserError, match=f"{name} can be solved, but not played"):
-        door(name)
+        environment(name)
 
 
-def test_what_is_no_move_is_an_error():
+def test_an_invalid_real_action_is_an_error():
     env = parallel_env()
     env.reset(seed=1)
     for move in (np.full(8, np.nan), np.zeros(3)):
@@ -91,7 +91,7 @@ def test_what_is_no_move_is_an_error():
 
 @pytest.mark.parametrize("action", [-1, 9])
 @pytest.mark.parametrize("name", ["leduc", "holdem"])
-def test_a_number_that_is_no_action_ends_the_game_as_an_illegal_one_does(name, action):
+def test_an_unknown_action_ends_the_game_like_an_illegal_one(name, action):
     turns, single = aec_env(name), single_env(name, seat=0)
     for env in (turns, single):
         with pytest.raises(ValueError, match="no game in progress: call reset"):
@@ -103,29 +103,30 @@ def test_a_number_that_is_no_action_ends_the_game_as_an_illegal_one_does(name, a
     assert single.step(action)[1:3] == (single.game.lowest_payoff, True)
 
 
-SINGLE = [name for name in overtrick.names() if name != "sumo"]  # games of single actions
-QUICK = {"auction": {"scoring": "nothing"}}  # of which nobody solves the deals
+SINGLE = [name for name in overtrick.names() if name != "sumo"]  # games with discrete actions
+QUICK = {"auction": {"scoring": "nothing"}}  # deals without a double-dummy solver
 
 
-@pytest.mark.filterwarnings("ignore")  # at dictionaries, which masks need, and at seats yet to act
+# PettingZoo warns of dictionaries, which masks need, and of seats yet to act
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SINGLE)
-def test_games_of_turns_pass_pettingzoos_own_tests(name):
+def test_turn_based_games_pass_pettingzoos_own_tests(name):
     options = QUICK.get(name, {})
     api_test(aec_env(name, **options), num_cycles=100)
     seed_test(lambda: aec_env(name, **options), num_cycles=40)
 
 
-@pytest.mark.filterwarnings("ignore")  # at observations without bounds
+@pytest.mark.filterwarnings("ignore")  # Gymnasium warns of observations without bounds
 @pytest.mark.parametrize("name", overtrick.names())
 def test_every_game_passes_gymnasiums_own_test(name):
     check_env(single_env(name, **QUICK.get(name, {})), skip_render_check=True)
 
 
 @pytest.mark.parametrize("name", SINGLE)
-def test_a_game_through_the_door_is_the_game(name, dealt):
-    """The same deal and the same actions: the same seats, masks, features and points."""
+def test_an_environment_gives_the_seats_masks_features_and_points_of_its_game(name, sample_deals):
+    """Deals and actions are the same in both."""
     game = overtrick.make(name)
-    deals = dealt(game, 1, np.random.default_rng(7))
+    deals = sample_deals(game, 1, np.random.default_rng(7))
     played = play(game, [UniformPolicy()] * game.seats, deals, np.random.default_rng(8))
     batch = played.batch
     features, rows = game.features(batch.observations()), list(range(len(batch)))
@@ -137,18 +138,18 @@ def test_a_game_through_the_door_is_the_game(name, dealt):
     env.update_turn()
     total = dict.fromkeys(env.possible_agents, 0.0)
     for agent in env.agent_iter():
-        seen, points, over, cut, _ = env.last()
+        observed, points, over, cut, _ = env.last()
         total[agent] += points
         assert not cut
         if over:
-            assert not seen["action_mask"].any()
+            assert not observed["action_mask"].any()
             env.step(None)
             continue
         seat = env.possible_agents.index(agent)
         row = next(row for row in rows if batch.seat[row] == seat)
         rows.remove(row)
-        assert np.array_equal(seen["observation"], features[row])
-        assert np.array_equal(seen["action_mask"], batch.legal[row])
+        assert np.array_equal(observed["observation"], features[row])
+        assert np.array_equal(observed["action_mask"], batch.legal[row])
         env.step(int(batch.action[row]))
     assert not rows
     assert list(total.values()) == pytest.approx(played.payoff[0])
@@ -166,8 +167,8 @@ def test_a_game_through_the_door_is_the_game(name, dealt):
     ],
     ids=lambda game: f"{game.name}-{game.view}",
 )
-def test_a_step_that_is_looked_up_is_the_engines(game, rng):
-    """The same generator: the same deals in the same order, and at every step the same."""
+def test_table_lookup_steps_equal_the_engines(game, rng):
+    """With equal generators, deals have the same order, and every step has the same result."""
     quick, engine = make_single_game(game), EngineSingleGame(game)
     assert isinstance(quick, SinglePokerGame)
     for seed in (1, 2):
@@ -193,14 +194,16 @@ def test_a_step_that_is_looked_up_is_the_engines(game, rng):
             quick.act(0)
 
 
-def test_holdem_is_looked_up_at_both_doors():
+def test_holdem_uses_table_lookup_in_both_interfaces():
     assert isinstance(aec_env("holdem").single_game, SinglePokerGame)
     assert isinstance(single_env("holdem").single_game, SinglePokerGame)
 
 
 @pytest.mark.parametrize("name", ["brps", "kuhn", "kuhn_three", "one_card", "leduc"])
-def test_games_walked_on_their_tree_end_as_often_as_the_tree_says(name, whole, rng, likelihood):
-    game, tree = whole(name)
+def test_games_on_their_tree_end_with_the_probabilities_of_the_tree(
+    name, game_and_tree, rng, chi_square_p
+):
+    game, tree = game_and_tree(name)
     walked, uniform = make_single_game(game), tree.uniform()
     assert isinstance(walked, TreeSingleGame)
     reach = np.ones(tree.nodes)
@@ -220,38 +223,38 @@ def test_games_walked_on_their_tree_end_as_often_as_the_tree_says(name, whole, r
             points += walked.act(int(rng.choice(np.flatnonzero(walked.legal))))
         assert points == pytest.approx(payoffs[walked._node])
         counts[walked._node] += 1
-    rare = reach[ends] * 3_000 < 5  # together, as the test of likelihood wants it
-    seen = np.append(counts[ends][~rare], counts[ends][rare].sum())
-    assert likelihood(seen, np.append(reach[ends][~rare], reach[ends][rare].sum())) > 1e-3
+    rare = reach[ends] * 3_000 < 5  # pooled, as the chi-square test requires
+    observed = np.append(counts[ends][~rare], counts[ends][rare].sum())
+    assert chi_square_p(observed, np.append(reach[ends][~rare], reach[ends][rare].sum())) > 1e-3
 
 
 @pytest.mark.parametrize("name", SINGLE)
-def test_no_game_ends_below_its_worst_payoff(name, dealt, rng):
+def test_no_payoff_is_below_the_lowest_payoff(name, sample_deals, rng):
     game = overtrick.make(name)
-    payoff = play(game, [UniformPolicy()] * game.seats, dealt(game, 300, rng), rng).payoff
+    payoff = play(game, [UniformPolicy()] * game.seats, sample_deals(game, 300, rng), rng).payoff
     assert game.lowest_payoff <= payoff.min()
 
 
 @pytest.mark.parametrize("name", ["leduc", "leduc_textbook", "holdem", "minibridge", "auction"])
-def test_an_illegal_action_ends_the_game_at_the_worst_payoff(name):
+def test_an_illegal_action_ends_the_game_with_the_lowest_payoff(name):
     game = overtrick.make(name)
     turns = TurnBasedEnv(game)
     turns.reset(seed=0)
-    agent, seen = turns.agent_selection, turns.last()[0]
-    turns.step(int(np.flatnonzero(seen["action_mask"] == 0)[0]))
+    agent, observed = turns.agent_selection, turns.last()[0]
+    turns.step(int(np.flatnonzero(observed["action_mask"] == 0)[0]))
     assert turns._cumulative_rewards == {a: game.lowest_payoff * (a == agent) for a in turns.agents}
     assert all(turns.terminations.values())
     single = SingleSeatEnv(game, [UniformPolicy()], seat=0)
-    _, told = single.reset(seed=0)
-    _, points, over, *_ = single.step(int(np.flatnonzero(told["action_mask"] == 0)[0]))
+    _, info = single.reset(seed=0)
+    _, points, over, *_ = single.step(int(np.flatnonzero(info["action_mask"] == 0)[0]))
     assert (points, over) == (game.lowest_payoff, True)
     with pytest.raises(ValueError, match="no game in progress"):
         single.step(0)
 
 
-def test_one_seat_wins_what_the_tree_says(whole, random_strategy, rng):
-    """Against a population of one and another, each in half of the games."""
-    game, tree = whole("kuhn")
+def test_the_payoff_of_one_seat_equals_the_trees_value(game_and_tree, random_strategy, rng):
+    """The opponent is drawn from two policies, each in half of the games."""
+    game, tree = game_and_tree("kuhn")
     mine, *theirs = (random_strategy(tree, rng) for _ in range(3))
     env = SingleSeatEnv(game, [TabularPolicy(sigma) for sigma in theirs], seat=1)
     player = TabularPolicy(mine).start(1, rng)

@@ -1,4 +1,5 @@
-"""The table that a run keeps is the one that `overtrick evaluate RUN` computes from its model."""
+"""The table stored with a run equals the one that `overtrick evaluate RUN` computes from its
+model."""
 
 from __future__ import annotations
 
@@ -28,11 +29,11 @@ HOLDEM = {
     "meta": {"evaluate": ADAPTS},
     "nfsp": {"evaluate": HELD_OUT},
 }
-"""Jobs of a game with a tree, changed for one without."""
+"""Changes that turn jobs of a game with a tree into jobs of one without."""
 
 
 def cases() -> list[Any]:
-    """Name every small job as it is, and those that can also be of the other kind of game."""
+    """List the small jobs, and those that can also run on a game without a tree."""
     slow = {"bidder", "selfplay_bidding", "rllib", "sampling"}
     found = [
         pytest.param(name, {}, id=name, marks=[pytest.mark.slow] if name in slow else [])
@@ -46,7 +47,7 @@ def cases() -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "change"), cases())
-def test_the_kept_table_is_the_evaluated_one_and_the_last_iteration_is_measured(
+def test_the_stored_table_is_the_evaluated_one_and_the_last_iteration_is_evaluated(
     name, change, tmp_path, monkeypatch, request
 ):
     if name == "rllib":
@@ -58,12 +59,12 @@ def test_the_kept_table_is_the_evaluated_one_and_the_last_iteration_is_measured(
     spec = TRAINERS[job.trainer]
     trainer = spec.trainer(job, LocalPool())
     history = [(k + 1, trainer.step()) for k in range(job.stop.iterations)]
-    kept = trainer.report(history).rows
+    stored = trainer.report(history).rows
     model = model_files.Model(trainer.model(), job.game.name, job.model_dump(mode="json"))
     trainer.close()
     model_files.save(model, tmp_path / "model")
     again, game, _ = lifecycle.evaluate_stored(str(tmp_path / "model"), 0)
-    assert again == kept
+    assert again == stored
     assert game == job.game.name
     if spec.progress_score is not None:
         assert spec.progress_score(history[-1][1]) is not None

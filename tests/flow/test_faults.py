@@ -1,7 +1,7 @@
-"""What breaks on the way: a disk that is full, a clock that is set, a tracking server that is gone.
+"""Failures on one machine: a full disk, a clock that jumps, an unreachable tracking server.
 
-The disk is full by a limit on the size of files, which this process sets for itself: the first
-bytes are still written, as on a disk that fills up.
+A limit of this process on the size of files simulates the full disk: the first bytes are still
+written, as on a real disk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import points
 import pytest
 from mlflow import MlflowClient
-from tiny import TINY, alone
+from tiny import TINY, local_run
 
 from overtrick.config import job_file
 from overtrick.core import RunError, files
@@ -29,56 +29,56 @@ from overtrick.tracking import mlflow_tracker
 from overtrick.training import registry
 from overtrick.training.adaptation import meta
 
-FULL = "cannot write .*File too large"  # what a limit says in place of "No space left on device"
+FULL = "cannot write .*File too large"  # errno of the limit, in place of "No space left on device"
 KIND = parquet.Kind("faults", 1, "write it again")
 
 
 @contextmanager
-def full_disk(room: int = 100) -> Iterator[None]:
-    """No file grows beyond so many bytes meanwhile."""
+def full_disk(most_bytes: int = 100) -> Iterator[None]:
+    """Limit the size of files within a block."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def a_model(folder: Path, size: float) -> None:
+def make_model(folder: Path, size: float) -> None:
     weights = {"policy.w0": np.full((30, 30), size, np.float32)}
     model_files.save(model_files.Model(weights, "kuhn", {}), folder)
 
 
 WRITERS: dict[str, Callable[[Path, float], None]] = {
-    "model": a_model,
+    "model": make_model,
     "columns": lambda path, size: parquet.save(path, KIND, {}, {"x": np.arange(900) * size}),
     "array": lambda path, size: files.write_array(path, np.full(900, size)),
     "table": lambda path, size: files.write_text(path, json.dumps([size] * 900)),
 }
 
 
-def kept(folder: Path) -> dict[str, bytes]:
+def file_contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 @pytest.mark.parametrize("what", WRITERS)
-def test_a_full_disk_leaves_what_was_there_and_nothing_beside_it(what: str, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file_and_no_partial_one(what: str, tmp_path: Path) -> None:
     write = WRITERS[what]
     with full_disk(), pytest.raises(OSError, match=FULL):
         write(tmp_path / "file", 1.5)
     assert list(tmp_path.iterdir()) == []
     write(tmp_path / "file", 1.5)
-    before = kept(tmp_path)
+    before = file_contents(tmp_path)
     with full_disk(), pytest.raises(OSError, match=FULL):
         write(tmp_path / "file", 2.5)
-    assert kept(tmp_path) == before
+    assert file_contents(tmp_path) == before
 
 
-def test_a_checkpoint_that_finds_no_room_is_passed_over_and_the_trainer_goes_on(
+def test_a_checkpoint_on_a_full_disk_is_skipped_and_training_continues(
     tmp_path: Path,
 ) -> None:
     job = job_file.parse(TINY, registry.JOBS, "tiny")
-    ours = tune_trial.Trial.__new__(tune_trial.Trial)  # its trainer alone, without Tune's folders
+    ours = tune_trial.Trial.__new__(tune_trial.Trial)  # the trainer alone, without Tune's folders
     ours.trainer = meta.MetaTrainer(job, LocalPool())
     places = [tmp_path / f"tune-0/trial-0/checkpoint_{k}" for k in range(2)]
     for place in places:
@@ -100,7 +100,7 @@ def open_tracker(store: str, folder: Path) -> mlflow_tracker.Tracker:
     return mlflow_tracker.Tracker(store, "faults", folder.name, folder, {})
 
 
-def test_a_spool_that_finds_no_room_holds_whole_lines_and_the_run_goes_on_from_them(
+def test_a_spool_on_a_full_disk_holds_whole_lines_from_which_the_run_continues(
     store: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "spool"
@@ -112,16 +112,16 @@ def test_a_spool_that_finds_no_room_holds_whole_lines_and_the_run_goes_on_from_t
         first.metrics(2, {"payoff": 2.0})
     assert spool.read_bytes() == before
     assert first.reported == 1
-    assert first.close("FAILED") == 0  # there is room again for the status
+    assert first.close("FAILED") == 0  # there is space again for the status
     second = open_tracker(store, folder)
     second.metrics(2, {"payoff": 2.0})
     assert RunFolder(folder).history() == [(1, {"payoff": 1.0}), (2, {"payoff": 2.0})]
     assert second.close("FINISHED") == 0
-    assert points.known(MlflowClient(store), second.run_id) == {"payoff": [(1, 1.0), (2, 2.0)]}
+    assert points.in_mlflow(MlflowClient(store), second.run_id) == {"payoff": [(1, 1.0), (2, 2.0)]}
 
 
-def no_room_for(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    """From now on no spool takes a line that holds this, or whose path does."""
+def full_disk_for(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """Make spools refuse lines that contain a text, or whose path contains it."""
     add = mlflow_tracker.append_line
 
     def full(path: Path, line: str) -> None:
@@ -132,33 +132,33 @@ def no_room_for(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     monkeypatch.setattr(mlflow_tracker, "append_line", full)
 
 
-def test_what_stands_in_the_spool_is_delivered_though_the_disk_takes_no_more(
+def test_spooled_events_are_delivered_on_a_full_disk(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tracker = open_tracker(store, tmp_path / "closing")
-    no_room_for(monkeypatch, "status")
+    full_disk_for(monkeypatch, "status")
     tracker.metrics(1, {"payoff": 1.0})
     with pytest.raises(OSError, match=r"track\.jsonl: No space left"):
         tracker.close("FINISHED")
-    assert points.known(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}
+    assert points.in_mlflow(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}
 
 
-def test_what_stops_a_run_is_raised_though_the_disk_takes_no_more(
+def test_the_error_that_stops_a_run_is_raised_on_a_full_disk(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     tracker = open_tracker(store, tmp_path / "stopped")
     folder = RunFolder(tracker.folder)
     lifecycle.write_job(job_file.parse(TINY, registry.JOBS, "tiny"), folder)
-    no_room_for(monkeypatch, mlflow_tracker.SPOOL)
+    full_disk_for(monkeypatch, mlflow_tracker.SPOOL)
     with (
         pytest.raises(RunError, match="the trial failed"),
         html_page.reporting_failure(folder, tracker, tracker.close),
     ):
         raise RunError("the trial failed")
-    assert caplog.text.count("No space left on device") == 2  # for the note, for the status
+    assert caplog.text.count("No space left on device") == 2  # one for the note, one for the status
 
 
-def test_a_run_whose_record_finds_no_room_says_so_and_goes_on_from_there(
+def test_a_run_whose_record_meets_a_full_disk_reports_it_and_can_be_resumed(
     local_ray: None, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = job_file.parse(
@@ -168,16 +168,16 @@ def test_a_run_whose_record_finds_no_room_says_so_and_goes_on_from_there(
     folder.path.mkdir()
     lifecycle.write_job(job, folder)
     with monkeypatch.context() as patch:
-        no_room_for(patch, '"step": 2')
+        full_disk_for(patch, '"step": 2')
         with pytest.raises(OSError, match=r"full/track\.jsonl: No space left"):  # not Tune's error
             lifecycle.train(folder, lambda *_: None)
     assert [step for step, _ in folder.history()] == [1]
     lifecycle.train(folder, lambda *_: None)
-    metrics, _ = alone({**TINY, "stop": {"iterations": 3}})
+    metrics, _ = local_run({**TINY, "stop": {"iterations": 3}})
     assert folder.history() == list(enumerate(metrics, start=1))
 
 
-def test_every_part_of_a_run_is_closed_though_one_finds_no_room(
+def test_every_child_run_is_closed_though_one_meets_a_full_disk(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = job_file.parse({**TINY, "track": {"uri": store}}, registry.JOBS, "tiny")
@@ -188,43 +188,43 @@ def test_every_part_of_a_run_is_closed_though_one_finds_no_room(
         pytest.raises(OSError, match=r"whole-001/track\.jsonl: No space left"),
         group.open_group(folder, job, [job] * 3) as whole,
     ):
-        no_room_for(monkeypatch, "whole-001")
+        full_disk_for(monkeypatch, "whole-001")
     client = MlflowClient(store)
     ids = [tracker.run_id for tracker in (whole.tracker, *(p.tracker for p in whole.children))]
-    told = [client.get_run(each).info.status for each in ids if each]
-    assert told == ["FINISHED", "FINISHED", "RUNNING", "FINISHED"]
+    statuses = [client.get_run(each).info.status for each in ids if each]
+    assert statuses == ["FINISHED", "FINISHED", "RUNNING", "FINISHED"]
 
 
-def test_delivery_goes_on_when_its_count_could_not_be_written(
+def test_delivery_continues_when_its_count_cannot_be_written(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write, failures = mlflow_tracker.write_text, []
 
-    def no_room(path: Path, text: str) -> None:
+    def full_write(path: Path, text: str) -> None:
         if path.name == "track.sent" and len(failures) < 2:
             failures.append(path)
             raise OSError(28, f"cannot write {path}: No space left on device")
         write(path, text)
 
-    monkeypatch.setattr(mlflow_tracker, "write_text", no_room)
+    monkeypatch.setattr(mlflow_tracker, "write_text", full_write)
     monkeypatch.setattr(mlflow_tracker, "BACKOFF", (0.01, 0.05))
     tracker = open_tracker(store, tmp_path / "count")
     for step in (1, 2, 3):
         tracker.metrics(step, {"payoff": float(step)})
     assert tracker.close("FINISHED") == 0
     assert len(failures) == 2
-    assert points.known(MlflowClient(store), tracker.run_id) == {
+    assert points.in_mlflow(MlflowClient(store), tracker.run_id) == {
         "payoff": [(s, float(s)) for s in (1, 2, 3)]
     }
 
 
-def test_a_clock_that_jumps_an_hour_back_and_forth_leaves_steps_in_order_and_once(
+def test_steps_are_recorded_once_and_in_order_though_the_clock_jumps_by_an_hour(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hour, clock = 3_600_000_000_000, time.time_ns
     jumps = [0, -hour, hour, 0, -hour]
     folder = tmp_path / "clock"
-    for opened in (0, 1):  # the second time it is resumed, with its clock an hour behind
+    for opened in (0, 1):  # the second resume has its clock an hour behind
         tracker = open_tracker(store, folder)
         for step, jump in enumerate(jumps, 1 + opened * len(jumps)):
             monkeypatch.setattr(time, "time_ns", lambda jump=jump: clock() + jump)

@@ -1,4 +1,4 @@
-"""Pages for a browser: whole, escaped, self-contained; every board, call and step is there."""
+"""HTML pages: complete, escaped, self-contained, with every board, call and step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from browser import needs_browser, shown
+from browser import needs_browser, screenshot
 from tiny import TINY
 
 from overtrick import cli
@@ -32,7 +32,7 @@ VOID = {"meta", "img", "br", "link", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """A page taken apart; closed tags must match."""
+    """A parsed page whose closed tags must match."""
 
     def __init__(self, text):
         super().__init__()
@@ -62,7 +62,7 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
     def check(self):
-        """Nothing is fetched from anywhere, and all pictures say what they are."""
+        """Check that the page fetches nothing and that every picture has a description."""
         for tag, name, value in self.attributes:
             if name in ("src", "href"):
                 assert value.startswith(("data:", "#")), (tag, value[:40])
@@ -75,7 +75,7 @@ class Page(HTMLParser):
 
 
 def boards_file(path):
-    """A LIN or PBN file of two boards: one bid and played to two tricks, one passed out."""
+    """Write a LIN or PBN file of two boards: one bid and played to two tricks, one passed out."""
     holder = (np.arange(52) % 4).astype(np.int8)
     bid = ("1N", "P", "3N", "P", "P", "P")
     played = Board(
@@ -94,11 +94,11 @@ def test_every_board_call_and_card_is_on_the_page(tmp_path):
     for letter in ("North", "East", "South", "West"):
         assert page.words.count(letter) >= 2
     assert "Strong notrump: 15-17 points, balanced" in page.text
-    assert page.words.count("Pass") >= 2 * (4 + 4)  # in the columns, and explained
+    assert page.words.count("Pass") >= 2 * (4 + 4)  # in the columns and in the explanations
     assert "E ♣3" in page.text
 
 
-def test_calls_are_not_explained_by_a_system_that_nobody_named(tmp_path):
+def test_calls_are_not_explained_without_a_named_system(tmp_path):
     page = Page(file_page.file_page(boards_file(tmp_path / "two.lin"), 1)).check()
     assert page.tags.count("article") == 1
     assert "Strong notrump" not in page.text
@@ -106,32 +106,32 @@ def test_calls_are_not_explained_by_a_system_that_nobody_named(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["kuhn", "minibridge"])
-def test_every_step_of_kept_games_is_on_the_page(tmp_path, name):
-    met = play_match("random", "random", name, {}, 2, 0, record=True)
-    game_records.save(tmp_path / "games.parquet", met.games)
+def test_every_step_of_stored_games_is_on_the_page(tmp_path, name):
+    played = play_match("random", "random", name, {}, 2, 0, record=True)
+    game_records.save(tmp_path / "games.parquet", played.games)
     page = Page(file_page.file_page(tmp_path / "games.parquet", 3)).check()
-    shown = met.games.moves[:3]
+    shown = played.games.moves[:3]
     assert page.tags.count("article") == 3
     assert page.tags.count("li") == 1 + sum(1 + len(moves) for moves in shown)  # 1: the link
     assert page.text.count("The end") == 3
-    assert np.abs(met.games.payoff.sum(axis=1)).max() == 0
-    assert met.games.payoff[::2, 0].sum() + met.games.payoff[1::2, 1].sum() == pytest.approx(
-        2 * met.meeting.points
+    assert np.abs(played.games.payoff.sum(axis=1)).max() == 0
+    assert played.games.payoff[::2, 0].sum() + played.games.payoff[1::2, 1].sum() == pytest.approx(
+        2 * played.meeting.points
     )
 
 
-def test_a_film_of_a_match_is_a_page(tmp_path):
+def test_the_page_of_a_video(tmp_path):
     (tmp_path / "match.mp4").write_bytes(b"film")
     page = Page(file_page.file_page(tmp_path / "match.mp4", 50)).check()
     assert ("video", "src", "data:video/mp4;base64,ZmlsbQ==") in page.attributes
 
 
-def test_what_others_wrote_is_escaped():
+def test_text_from_files_is_escaped():
     evil = '<script>alert("x")</script>'
     page = elements.page(
         evil, evil, [elements.PageSection(evil, [elements.table([evil], [[evil]])])]
     )
-    assert Page(page).check().text.count(evil) == 7  # of the title as well
+    assert Page(page).check().text.count(evil) == 7  # also in the title
     assert "<script>alert" not in page
 
 
@@ -144,13 +144,13 @@ def test_a_page_never_grows_beyond_its_limit(tmp_path):
 
 
 def run_folder(folder):
-    """A run as it lies on disk when it is done, without the hours before."""
+    """Write the files of a finished run."""
     folder.mkdir()
     job = {"trainer": "meta", "game": {"name": "leduc", "options": {}}, "seed": 7}
     (folder / "job.json").write_text(json.dumps(job))
-    told = [{"step": k, "metrics": {"a<b": k * 0.5, "flat": 1.0}} for k in (1, 2, 3)]
+    history = [{"step": k, "metrics": {"a<b": k * 0.5, "flat": 1.0}} for k in (1, 2, 3)]
     (folder / mlflow_tracker.SPOOL).write_text(
-        "".join(f"{json.dumps(each)}\n" for each in told) + '{"cut'
+        "".join(f"{json.dumps(each)}\n" for each in history) + '{"cut'
     )
     row = {"stranger": "random", "steps": [1.25, 1.5], "standard_error": [0, 0],
            "exploitability": None, "best_response": 2.0, "share": 0.75}  # fmt: skip
@@ -167,12 +167,12 @@ def test_the_page_of_a_run(tmp_path):
     page = Page(html_page.run_page(folder)).check()
     for words in ("meta on leduc, seed 7", "big blind a game", "1.250", "75%", "a<b: 1.5"):
         assert words in page.text
-    assert page.tags.count("svg") == 1  # what never changed has no curve
+    assert page.tags.count("svg") == 1  # a constant metric has no curve
     assert (page.tags.count("img"), page.tags.count("video")) == (1, 1)
 
 
-class Told:
-    """A tracker that remembers artifacts."""
+class RecordingTracker:
+    """Tracker that records artifacts."""
 
     def __init__(self):
         self.artifacts, self.notes, self.reported = [], [], 7
@@ -184,23 +184,23 @@ class Told:
         self.artifacts.append(path.name)
 
 
-def test_a_run_keeps_its_page_and_does_not_fail_for_want_of_one(tmp_path, caplog):
-    told, folder = Told(), run_folder(tmp_path / "r")
-    html_page.update_description(folder, told)
-    (note,) = told.notes
+def test_a_run_stores_its_page_and_does_not_fail_without_one(tmp_path, caplog):
+    tracker, folder = RecordingTracker(), run_folder(tmp_path / "r")
+    html_page.update_description(folder, tracker)
+    (note,) = tracker.notes
     assert note.startswith("**meta** on **leduc**, seed 7.\n\n| stranger | before | after 1 |")
     assert "| random | 1.250 | 1.500 | 2.000 | 75% |" in note
-    html_page.save_page(folder, told)
-    assert told.artifacts == ["view.html"]
+    html_page.save_page(folder, tracker)
+    assert tracker.artifacts == ["view.html"]
     assert (folder.path / "view.html").exists()
     (folder.path / "table.json").write_text("{")
-    html_page.save_page(folder, told)
-    assert told.artifacts == ["view.html"]
+    html_page.save_page(folder, tracker)
+    assert tracker.artifacts == ["view.html"]
     assert "no page of the run" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "said"),
+    ("error", "status", "message"),
     [
         (RunError("no room"), "FAILED", "It failed: no room"),
         (KeyError("payoff"), "FAILED", "It failed: KeyError: 'payoff'"),
@@ -216,26 +216,29 @@ def test_a_run_keeps_its_page_and_does_not_fail_for_want_of_one(tmp_path, caplog
         ),
     ],
 )
-def test_the_page_of_a_run_that_was_stopped_says_by_what(tmp_path, error, status, said):
-    told, folder, closed = Told(), run_folder(tmp_path / "r"), []
-    with pytest.raises(type(error)), html_page.reporting_failure(folder, told, closed.append):
+def test_the_page_of_a_stopped_run_shows_the_reason(tmp_path, error, status, message):
+    tracker, folder, closed = RecordingTracker(), run_folder(tmp_path / "r"), []
+    with (
+        pytest.raises(type(error)),
+        html_page.reporting_failure(folder, tracker, closed.append),
+    ):
         raise error
     assert closed == [status]
-    assert told.notes == [f"**meta** on **leduc**, seed 7.\n\n{said}"]
+    assert tracker.notes == [f"**meta** on **leduc**, seed 7.\n\n{message}"]
 
 
-def test_what_is_too_long_for_a_page_is_cut_and_says_where_the_rest_is(tmp_path):
-    told, folder = Told(), run_folder(tmp_path / "r")
-    html_page.update_description(folder, told, "It failed: " + "x" * 9000)
-    assert told.notes[0].partition("It failed: ")[2].count("x") > mlflow_note.MOST - 20
-    assert told.notes[0].endswith("xxx ...")
+def test_long_tables_are_cut_with_a_reference_to_the_rest(tmp_path):
+    tracker, folder = RecordingTracker(), run_folder(tmp_path / "r")
+    html_page.update_description(folder, tracker, "It failed: " + "x" * 9000)
+    assert tracker.notes[0].partition("It failed: ")[2].count("x") > mlflow_note.MOST - 20
+    assert tracker.notes[0].endswith("xxx ...")
     (folder.path / "table.md").write_text("| a line of a table |\n" * 1000)
-    html_page.update_description(folder, told)
-    assert told.notes[1].endswith("| a line of a table |\n\nThe rest is among the artifacts.")
-    assert all(len(text) < 8000 for text in told.notes)
+    html_page.update_description(folder, tracker)
+    assert tracker.notes[1].endswith("| a line of a table |\n\nThe rest is among the artifacts.")
+    assert all(len(text) < 8000 for text in tracker.notes)
 
 
-def test_the_pages_of_parts_say_how_each_ended(tmp_path, store):
+def test_the_pages_of_child_runs_show_how_each_ended(tmp_path, store):
     job = job_file.parse({**TINY, "track": {"uri": store}}, registry.JOBS, "tiny")
     folder = RunFolder(tmp_path / "sweep")
     folder.children.mkdir(parents=True)
@@ -246,11 +249,11 @@ def test_the_pages_of_parts_say_how_each_ended(tmp_path, store):
         whole.stopped_early = {2: 4}
         lifecycle.save_table(whole.children[3].folder, [], whole.children[3].tracker)
         raise KeyboardInterrupt
-    said = []
+    notes = []
     for place in (folder, *(part.folder for part in whole.children)):
         events = map(json.loads, (place.path / mlflow_tracker.SPOOL).read_text().splitlines())
-        said.append([each["note"] for each in events if "note" in each][-1].partition("\n\n")[2])
-    assert said == [
+        notes.append([each["note"] for each in events if "note" in each][-1].partition("\n\n")[2])
+    assert notes == [
         "It was stopped after iteration 0; `overtrick resume sweep` continues it.",
         "It was stopped after iteration 1; `overtrick resume sweep` continues it.",
         "It failed: the trial failed",
@@ -259,7 +262,7 @@ def test_the_pages_of_parts_say_how_each_ended(tmp_path, store):
     ]
 
 
-def test_the_page_of_a_model_with_games_that_it_plays(tmp_path, monkeypatch, capsys):
+def test_the_page_of_a_model_shows_games_that_it_plays(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path))
     folder = run_folder(tmp_path / "r")
     folder.job.write_text(json.dumps(folder.read_job() | {"game": {"name": "kuhn"}}))
@@ -269,20 +272,20 @@ def test_the_page_of_a_model_with_games_that_it_plays(tmp_path, monkeypatch, cap
     monkeypatch.setattr(sys, "argv", ["overtrick", *words])
     with pytest.raises(SystemExit) as stop:
         cli.main()
-    told = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (stop.value.code, told["bytes"]) == (0, out.stat().st_size)
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (stop.value.code, answer["bytes"]) == (0, out.stat().st_size)
     assert Page(out.read_text()).check().tags.count("article") == 4
     assert locate.run_names() == ["r"]
 
 
-def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, capsys):
+def test_options_without_effect_are_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path))
     run_folder(tmp_path / "r")
-    met = play_match("random", "random", "kuhn", {}, 2, 0, record=True)
-    game_records.save(tmp_path / "games.parquet", met.games)
+    played = play_match("random", "random", "kuhn", {}, 2, 0, record=True)
+    game_records.save(tmp_path / "games.parquet", played.games)
     (tmp_path / "match.mp4").write_bytes(b"film")
-    for words, said in (
+    for words, message in (
         ("match.mp4 --first 2", "--first is an option for games and boards, not for match.mp4"),
         ("r --first 2", "--first is an option for a file, and r is a run"),
         ("r --system natural", "--system is an option for a file, and r is a run"),
@@ -300,7 +303,7 @@ def test_what_says_nothing_of_what_is_shown_is_refused(tmp_path, monkeypatch, ca
         with pytest.raises(SystemExit) as stop:
             cli.main()
         assert stop.value.code == 2
-        assert said in json.loads(capsys.readouterr().out.splitlines()[-1])["error"]
+        assert message in json.loads(capsys.readouterr().out.splitlines()[-1])["error"]
     assert not (tmp_path / "view.html").exists()
 
 
@@ -317,13 +320,13 @@ def test_bad_files_are_refused(tmp_path):
 
 @needs_browser
 def test_a_browser_shows_one_step_at_a_time(tmp_path):
-    met = play_match("random", "random", "kuhn", {}, 2, 0, record=True)
-    game_records.save(tmp_path / "games.parquet", met.games)
+    played = play_match("random", "random", "kuhn", {}, 2, 0, record=True)
+    game_records.save(tmp_path / "games.parquet", played.games)
     page = tmp_path / "page.html"
     page.write_text(file_page.file_page(tmp_path / "games.parquet", 2))
-    dom = Page(shown(page.as_uri()))
+    dom = Page(screenshot(page.as_uri()))
     assert dom.tags.count("button") == 2 * 4
-    for moves in met.games.moves[:2]:
+    for moves in played.games.moves[:2]:
         assert f"step 1 of {1 + len(moves)}" in dom.text
     hidden = [each for each in dom.attributes if each[:2] == ("li", "hidden")]
-    assert len(hidden) == sum(len(moves) for moves in met.games.moves[:2])
+    assert len(hidden) == sum(len(moves) for moves in played.games.moves[:2])

@@ -1,4 +1,4 @@
-"""A person's seat: what is seen, advised, taken back and won there."""
+"""Interactive play: display, advice, undo and score."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ MOST = 20  # games of a session
 
 
 def session_of(table, ask, seat=0, games=MOST, seed=3):
-    """A sheet of games in which a person decides by ask(turn, moves)."""
+    """Play games in which a person decides by ask(observations, moves), and return the session."""
     sheet = session.ScoreSheet(table)
     for number in range(games):
         sheet.games.append(session.play_game(table, seat, seed, number, ask))
     return sheet
 
 
-def told(monkeypatch, capsys, *words, typed=()):
-    """Exit code, the JSON at the end and what people read of `overtrick play`."""
+def play_command(monkeypatch, capsys, *words, typed=()):
+    """Run `overtrick play`; return the exit code, the JSON answer and the text for people."""
     monkeypatch.setattr(sys, "argv", ["overtrick", "play", *words, "--json"])
     monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in typed)))
     with pytest.raises(SystemExit) as stop:
@@ -40,8 +40,8 @@ def told(monkeypatch, capsys, *words, typed=()):
     return stop.value.code, json.loads(out.splitlines()[-1]), read
 
 
-def by_worth(table, choose):
-    """Asks the table what is worth most, or least."""
+def choose_by_value(table, choose):
+    """Return a player that asks the table for the best or the worst action."""
     return lambda observations, moves: (
         choose(table.advise(observations), key=lambda each: each.value).action
     )
@@ -51,8 +51,8 @@ def first(observations, moves):
     return int(observations.legal[0].argmax())
 
 
-def test_the_best_first_actions_are_worth_the_best_response(whole):
-    game, tree = whole("leduc")
+def test_the_best_first_actions_are_worth_the_best_response(game_and_tree):
+    game, tree = game_and_tree("leduc")
     table = make_human_game("leduc", "random", {}, False)
     deals, chances = game.every_deal()
     observations = game.observe(game.start(deals))
@@ -64,41 +64,41 @@ def test_the_best_first_actions_are_worth_the_best_response(whole):
 
 
 @pytest.mark.parametrize("name", ["kuhn", "kuhn_three", "brps"])
-def test_best_replies_give_nothing_up_and_others_do(name):
+def test_best_responses_lose_no_value_and_other_actions_do(name):
     table = make_human_game(name, "random", {}, False)
     last = table.game.seats - 1
-    sheet = session_of(table, by_worth(table, max), last)
+    sheet = session_of(table, choose_by_value(table, max), last)
     assert all(done.given_up == pytest.approx(0) for done in sheet.games)
     assert sheet.summary()["best"] == pytest.approx(table.seat_values[last].best_response)
-    worst = session_of(table, by_worth(table, min), last)
+    worst = session_of(table, choose_by_value(table, min), last)
     assert worst.summary()["given_up"] > 0
 
 
-def test_a_choice_taken_back_leaves_no_trace():
+def test_an_undone_action_has_no_effect():
     table = make_human_game("leduc", "random", {}, False)
     straight = session_of(table, first, games=6).games
-    back, seen = [], []
+    back, observed = [], []
 
-    def wavers(observations, moves):
-        seen.append(observations.observation[0].tolist())
+    def undoes_once(observations, moves):
+        observed.append(observations.observation[0].tolist())
         if any(move.seat == 0 for move in moves) and not back:
-            back.append(len(seen))
+            back.append(len(observed))
             raise session.UndoRequested
         return first(observations, moves)
 
     for number, plain in enumerate(straight):
         back.clear()
-        seen.clear()
-        again = session.play_game(table, 0, 3, number, wavers)
+        observed.clear()
+        again = session.play_game(table, 0, 3, number, undoes_once)
         assert (again.deal == plain.deal).all()
         assert (again.moves, again.points) == (plain.moves, plain.points)
-        if back:  # the very decision before is asked again, with the same knowledge
-            assert seen[back[0]] == seen[back[0] - 2]
+        if back:  # the previous decision is asked again with the same observation
+            assert observed[back[0]] == observed[back[0] - 2]
 
 
 def test_a_session_by_keyboard(monkeypatch, capsys):
     typed = ["?", "be", "undo", "2", "pass", "pass", "pass", "pass", "bet"]
-    code, sheet, read = told(
+    code, sheet, read = play_command(
         monkeypatch, capsys, "kuhn", "--against", "random", "--seat", "1", "--games", "2",
         typed=typed,
     )  # fmt: skip
@@ -110,17 +110,19 @@ def test_a_session_by_keyboard(monkeypatch, capsys):
     assert sheet["points"] == sum(row["points"] for row in sheet["rows"])
     for words in ("you hold", "50.0%", "best replies", "seat 1 held"):
         assert words in read
-    assert "\x1b" not in read  # a pipe has no colours
+    assert "\x1b" not in read  # no colours in a pipe
 
 
-def test_the_end_of_the_input_ends_with_the_sheet(monkeypatch, capsys):
-    code, sheet, read = told(monkeypatch, capsys, "leduc", "--against", "call", typed=["undo"])
+def test_the_end_of_the_input_ends_the_session_with_its_score(monkeypatch, capsys):
+    code, sheet, read = play_command(
+        monkeypatch, capsys, "leduc", "--against", "call", typed=["undo"]
+    )
     assert (code, sheet["games"], sheet["rows"], sheet["mean"]) == (0, 0, [], None)
     assert "none to take back" in read
     assert "does not count" in read
 
 
-def test_games_that_are_over_are_kept_when_the_connection_breaks(monkeypatch, capsys, tmp_path):
+def test_finished_games_are_stored_when_the_connection_breaks(monkeypatch, capsys, tmp_path):
     typed = iter(["bet", "bet"])
 
     def broken(prompt):
@@ -130,37 +132,37 @@ def test_games_that_are_over_are_kept_when_the_connection_breaks(monkeypatch, ca
 
     monkeypatch.setattr(cli.console, "input", broken)
     path = tmp_path / "games.parquet"
-    code, answer, _ = told(
+    code, answer, _ = play_command(
         monkeypatch, capsys, "kuhn", "--against", "random", "--seat", "1", "--keep", str(path)
     )
     assert (code, answer["error"]) == (1, "the terminal is gone")
     assert len(game_records.load(path).moves) == 2
 
 
-def test_who_chooses_at_once_with_others_is_told_so():
+def test_a_person_is_told_of_simultaneous_actions():
     table = make_human_game("brps", None, {}, False)
     observations = table.game.observe(
         table.game.start(table.game.deal(1, np.random.default_rng(0)))
     )
-    assert {table.describe_observation(seen, []) for seen in observations.observation} == {
+    assert {table.describe_observation(observed, []) for observed in observations.observation} == {
         "all choose at once"
     }
 
 
-def test_who_names_nobody_meets_the_strongest_that_the_game_knows():
-    met = {
+def test_the_default_opponent_is_the_strongest_of_the_game():
+    default_opponents = {
         name: make_human_game(name, None, {}, False).against
         for name in ("leduc", "minibridge", "holdem")
     }
-    assert met == {"leduc": "cfr", "minibridge": "rules", "holdem": "ta"}
+    assert default_opponents == {"leduc": "cfr", "minibridge": "rules", "holdem": "ta"}
 
 
-def test_ctrl_c_ends_with_the_sheet(monkeypatch, capsys):
+def test_ctrl_c_ends_the_session_with_its_score(monkeypatch, capsys):
     def interrupted(prompt):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli.console, "input", interrupted)
-    code, sheet, _ = told(monkeypatch, capsys, "kuhn", "--against", "random")
+    code, sheet, _ = play_command(monkeypatch, capsys, "kuhn", "--against", "random")
     assert (code, sheet["games"]) == (0, 0)
 
 
@@ -177,12 +179,12 @@ def test_ctrl_c_ends_with_the_sheet(monkeypatch, capsys):
     ],
 )
 def test_bad_input_is_refused(monkeypatch, capsys, words, wrong):
-    code, answer, _ = told(monkeypatch, capsys, *words)
+    code, answer, _ = play_command(monkeypatch, capsys, *words)
     assert code == 2
     assert wrong in answer["error"]
 
 
-def test_words_for_actions():
+def test_actions_have_names_in_words():
     bids = ("1C", "1S", "P", "X", "XX")
     assert [parse_action(w, bids, w, False) for w in ("1c", "p", "x", "xx")] == [0, 2, 3, 4]
     assert "may be 1C, 1S" in parse_action("1", bids, "1", False)
@@ -192,7 +194,7 @@ def test_words_for_actions():
     assert "is not possible now" in parse_action("bet", moves, "bet", True)
 
 
-def test_a_declarer_sees_two_hands_and_what_was_played():
+def test_a_declarer_sees_two_hands_and_the_played_cards():
     table = make_human_game("minibridge", "rules", {}, False)
     looks = []
 
@@ -227,30 +229,36 @@ def test_a_hand_is_bid_with_a_partner_and_scored_by_par():
 
     done = session.play_game(table, 2, 3, 0, by_system)
     assert [m.seat for m in done.moves[:4]] == [(done.deal[52] + k) % 4 for k in range(4)]
-    thought, seen = calls[0]
+    thought, observed = calls[0]
     assert (CALLS[thought.action], thought.probability) == ("2S", 1.0)
     assert thought.meaning.startswith("Weak two: 4-10 points, 6-7 spades")
-    assert "S KQ9843" in seen
-    assert "J976" not in seen  # partner's clubs
+    assert "S KQ9843" in observed
+    assert "J976" not in observed  # partner's clubs
     assert "par " in table.presentation.describe_deal(done.deal, done.moves)
     assert done.payoff.tolist() == [done.points, -done.points] * 2
     passes = session.play_game(table, 2, 3, 0, lambda observations, moves: PASS)
     assert (passes.deal == done.deal).all()
 
 
-def test_kept_games_are_gone_through_again(tmp_path):
+def test_stored_games_can_be_replayed(tmp_path):
     table = make_human_game("kuhn", "random", {}, False)
     sheet = session_of(table, first, seat=1, games=5)
     game_records.save(tmp_path / "games.parquet", sheet.record())
-    kept = game_records.load(tmp_path / "games.parquet")
-    assert kept.players == ("you", "random")
-    assert kept.who.tolist() == [[1, 0]] * 5
+    stored = game_records.load(tmp_path / "games.parquet")
+    assert stored.players == ("you", "random")
+    assert stored.who.tolist() == [[1, 0]] * 5
     for number, done in enumerate(sheet.games):
-        steps = list(game_records.steps(kept, number))
+        steps = list(game_records.steps(stored, number))
         assert [step.move for step in steps] == list(done.moves)
-        assert kept.payoff[number].tolist() == done.payoff.tolist()
+        assert stored.payoff[number].tolist() == done.payoff.tolist()
     wrong = game_records.Games(
-        kept.game, {}, kept.players, kept.deals, [[(0, 1), (0, 1)]] * 5, kept.who, kept.payoff
+        stored.game,
+        {},
+        stored.players,
+        stored.deals,
+        [[(0, 1), (0, 1)]] * 5,
+        stored.who,
+        stored.payoff,
     )
     with pytest.raises(UserError, match="breaks the rules of kuhn"):
         list(game_records.steps(wrong, 0))

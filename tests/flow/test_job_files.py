@@ -1,4 +1,4 @@
-"""The job files that come with the house say what it understands."""
+"""The job files in jobs/ are valid."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def named(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkeypatch):
+def test_a_job_file_is_valid_and_begins_with_a_comment(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OVERTRICK_ZOO", raising=False)
-    said = path.read_text()
-    assert said.startswith("# ")
-    content = yaml.safe_load(said)
+    text = path.read_text()
+    assert text.startswith("# ")
+    content = yaml.safe_load(text)
     if content["trainer"] == "table":
         table = comparison_job.load(path, [])
-        if "zoo:" in said:
+        if "zoo:" in text:
             with pytest.raises(UserError, match="needs AgentZoo's parameter files"):
                 schedule.check(table)
             table = table.model_copy(update={"opponents": {"still": "motionless"}})
@@ -40,17 +40,17 @@ def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkey
     job = job_file.load(path, [], JOBS)
     if job.search.spaces:
         assert sweep.trials_of(job, path.name)
-    if job.game.name == "abstract_holdem":  # its buckets are not worked out here
+    if job.game.name == "abstract_holdem":  # its buckets are not computed here
         with pytest.raises(UserError, match="overtrick generate abstraction"):
             TRAINERS[job.trainer].validate(job)
-    elif "zoo:" in said:
+    elif "zoo:" in text:
         with pytest.raises(UserError, match="needs AgentZoo's parameter files"):
             TRAINERS[job.trainer].validate(job)
     elif job.trainer in (
         "bidding",
         "bidder",
         "selfplay_bidding",
-    ):  # what they learn from is made first
+    ):  # their examples are generated first
         with pytest.raises(UserError, match=r"no (examples|model) in "):
             TRAINERS[job.trainer].validate(job)
     else:
@@ -60,7 +60,7 @@ def test_a_job_file_is_understood_and_says_what_to_expect(path, tmp_path, monkey
 @pytest.mark.parametrize("trainer", JOBS)
 def test_every_key_of_a_job_is_described(trainer):
     sections = [(trainer, JOBS[trainer])]
-    for place, section in sections:  # grows meanwhile
+    for place, section in sections:  # the loop appends to the list
         for name, field in section.model_fields.items():
             inner = [
                 kind

@@ -1,4 +1,4 @@
-"""What several seeds came to, and the pictures that a sweep over seeds keeps of it."""
+"""Learning curves over seeds and the figures of a sweep over seeds."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from overtrick.sweeps import sweep
 from overtrick.training.registry import JOBS
 
 
-def test_a_band_is_students() -> None:
+def test_a_band_uses_students_t() -> None:
     values = np.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0]])
     mean, half = learning_curves.confidence_band(values)
     assert mean.tolist() == [2, 5]
-    assert half == pytest.approx([4.302652729911275 / np.sqrt(3), 0])  # t table, 2 degrees: 4.303
+    # t table, 2 degrees of freedom: 4.303
+    assert half == pytest.approx([4.302652729911275 / np.sqrt(3), 0])
 
 
-def test_of_one_seed_there_is_no_band() -> None:
+def test_one_seed_has_no_band() -> None:
     mean, half = learning_curves.confidence_band(np.array([[1.0, 2.0]]))
     assert mean.tolist() == [1, 2]
     assert np.isnan(half).all()
 
 
-def test_a_curve_is_of_the_last_step_where_every_seed_was_measured() -> None:
+def test_a_curve_shows_the_last_adaptation_step_of_every_seed() -> None:
     def history(*measured: int, shift: float) -> learning_curves.History:
         return [
             (i, {"call/after_0_chip": 9.0, "call/after_1_chip": i + shift} if i in measured else {})
@@ -52,7 +53,7 @@ def test_a_curve_is_of_the_last_step_where_every_seed_was_measured() -> None:
     assert [line.get_xdata().tolist() for line in panel.get_lines()] == [[2, 4], [1]]
 
 
-def test_what_a_key_does_is_drawn_by_its_value() -> None:
+def test_payoffs_are_drawn_by_the_value_of_a_key() -> None:
     figure = learning_curves.payoff_by_value(
         {"call": {100: [1.0, 3.0], 5: [0.0, 0.0]}}, "evaluate.games", "chip"
     )
@@ -64,7 +65,7 @@ def test_what_a_key_does_is_drawn_by_its_value() -> None:
 
 
 @pytest.mark.slow
-def test_a_sweep_over_seeds_keeps_bands(
+def test_a_sweep_over_seeds_draws_bands(
     local_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
@@ -87,13 +88,13 @@ def test_a_sweep_over_seeds_keeps_bands(
     monkeypatch.setattr(learning_curves, "payoff_by_iteration", recorded)
     done = sweep.run(
         lifecycle.open_folder(job_file.parse(content, JOBS, "this test"), "seeds", children=True),
-        lambda told: None,
+        lambda iterations: None,
     )
     assert not done.failed
     scores = {(row["exploit.games"], row["seed"]): row["score"] for row in done.rows}
     assert drawn == {
         f"games {games}": {"seeds": [scores[games, 0], scores[games, 1]]} for games in (10, 20)
     }
-    kept = {path.name for path in done.folder.figures.iterdir()}
-    assert kept == {"parallel.png", "bands.png", "by_value.png"}
+    figure_names = {path.name for path in done.folder.figures.iterdir()}
+    assert figure_names == {"parallel.png", "bands.png", "by_value.png"}
     assert done.folder.child(3).path.exists()

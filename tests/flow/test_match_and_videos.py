@@ -1,4 +1,4 @@
-"""Matches and tournaments: who meets whom, beside exact values; and films of them."""
+"""Matches and tournaments beside exact values, and their videos."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from overtrick.training.tournament import (
 PLAYERS = ("random", "call", "cfr")
 
 
-def exact(whole, a, b, name="leduc"):
-    """What one stranger wins from another, big blinds a game."""
-    game, tree = whole(name)
+def exact(game_and_tree, a, b, name="leduc"):
+    """Return the exact payoff of one scripted player against another, in big blinds per game."""
+    game, tree = game_and_tree(name)
     ours, theirs = (
         best_response.sigma_of(tree, [make_opponent(p, game, tree)] * 2) for p in (a, b)
     )
@@ -59,43 +59,43 @@ def tournament(iterations=3, boards=400, **changes):
 
 
 @pytest.mark.parametrize(("a", "b"), itertools.combinations(PLAYERS, 2))
-def test_a_match_comes_to_what_the_tree_says(whole, a, b):
+def test_a_match_agrees_with_the_trees_value(game_and_tree, a, b):
     done = play_match(a, b, "leduc", {}, boards=3_000, seed=1)
-    met = done.meeting
+    total = done.meeting
     assert done.unit == "big blind"
-    assert 0.005 < met.standard_error < 0.1
-    assert abs(met.mean - exact(whole, a, b)) < 4 * met.standard_error
-    assert 0 < met.won + met.lost <= 6_000
+    assert 0.005 < total.standard_error < 0.1
+    assert abs(total.mean - exact(game_and_tree, a, b)) < 4 * total.standard_error
+    assert 0 < total.won + total.lost <= 6_000
 
 
 def test_a_standard_error_is_that_of_independent_boards(rng):
     won = rng.normal(0.3, 2.0, 500)
-    met = PairResult(500, won.sum(), np.square(won).sum(), 0, 0)
-    assert met.mean == pytest.approx(won.mean())
-    assert met.standard_error == pytest.approx(won.std(ddof=1) / np.sqrt(500))
+    total = PairResult(500, won.sum(), np.square(won).sum(), 0, 0)
+    assert total.mean == pytest.approx(won.mean())
+    assert total.standard_error == pytest.approx(won.std(ddof=1) / np.sqrt(500))
 
 
-def test_a_tournament_ranks_by_what_everybody_wins_from_everybody(whole):
+def test_a_tournament_ranks_by_the_mean_payoff_against_all_players(game_and_tree):
     trainer, metrics = tournament()
     rows = {row["player"]: row for row in trainer.report([]).rows}
     assert list(rows) == sorted(rows, key=lambda name: -rows[name]["mean"])
     for name, row in rows.items():
-        mean = np.mean([exact(whole, name, other) for other in PLAYERS if other != name])
+        mean = np.mean([exact(game_and_tree, name, other) for other in PLAYERS if other != name])
         assert row["mean"] == pytest.approx(mean, abs=0.15)
         assert metrics[f"{name}/mean_big_blind"] == row["mean"]
         assert row["won from each"][list(rows).index(name)] is None
     assert sum(row["mean"] for row in rows.values()) == pytest.approx(0, abs=1e-9)
-    for a, b in itertools.combinations(PLAYERS, 2):  # the rest is drawn
+    for a, b in itertools.combinations(PLAYERS, 2):  # the other games are drawn
         shares = [rows[p]["won from each"][list(rows).index(q)] for p, q in ((a, b), (b, a))]
         assert 0.8 < sum(shares) <= 1
 
 
-def test_rounds_add_up_and_go_on_from_a_state():
+def test_rounds_add_up_and_resume_from_a_state():
     whole, _ = tournament(3, boards=20)
     half, _ = tournament(1, boards=20)
     early = half.state()
     half.step()
-    assert (early["results"][:, 0] == 20).all()  # a state does not change behind one's back
+    assert (early["results"][:, 0] == 20).all()  # a returned state does not change later
     assert (half.results[:, 0] == 40).all()
     again = TournamentTrainer(whole.job, LocalPool())
     again.load(half.state())
@@ -103,7 +103,7 @@ def test_rounds_add_up_and_go_on_from_a_state():
     assert np.array_equal(again.results, whole.results)
 
 
-def test_a_tournament_that_would_count_shaping_is_refused():
+def test_a_tournament_with_shaped_rewards_is_refused():
     plan = Tournament(players=("random", "motionless"))
     job = TournamentJob(trainer="tournament", game="sumo", tournament=plan)
     with pytest.raises(UserError, match="do not sum to zero: set its reward to result"):
@@ -124,9 +124,14 @@ def test_a_match_from_the_command_line(monkeypatch, capsys, tmp_path):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OVERTRICK_ZOO", raising=False)
-    code, told = ask("la", "ta", "--boards", "50")  # only hold'em knows both
-    assert (code, told["game"], told["unit"], told["boards"]) == (0, "holdem", "big blind", 50)
-    assert {"a", "b", "mean", "standard_error"} <= told.keys()
+    code, answer = ask("la", "ta", "--boards", "50")  # only hold'em has both players
+    assert (code, answer["game"], answer["unit"], answer["boards"]) == (
+        0,
+        "holdem",
+        "big blind",
+        50,
+    )
+    assert {"a", "b", "mean", "standard_error"} <= answer.keys()
     assert ask("random", "cfr") == (2, {"error": (
         "several games have random and cfr: name one with --game, such as brps"
     )})  # fmt: skip
@@ -142,34 +147,36 @@ def test_a_match_from_the_command_line(monkeypatch, capsys, tmp_path):
     )
 
 
-def test_a_stored_model_meets_a_stranger(tmp_path, whole):
-    game, tree = whole("kuhn")
+def test_a_stored_model_plays_a_scripted_player(tmp_path, game_and_tree):
+    game, tree = game_and_tree("kuhn")
     sigma = best_response.sigma_of(tree, [make_opponent("cfr", game, tree)] * 2)
     model_files.save(model_files.Model({"sigma": sigma}, "kuhn", {}), tmp_path / "mine")
     done = play_match(str(tmp_path / "mine"), "random", None, {}, boards=2_000, seed=0)
     assert done.game == "kuhn"
-    met = done.meeting
-    assert abs(met.mean - exact(whole, "cfr", "random", "kuhn")) < 4 * met.standard_error
+    total = done.meeting
+    assert (
+        abs(total.mean - exact(game_and_tree, "cfr", "random", "kuhn")) < 4 * total.standard_error
+    )
 
 
 @pytest.fixture(scope="module")
-def fight():
-    """A short match between random ants."""
+def short_match():
+    """Play a short match between random ants."""
     game = overtrick.make("sumo")
     return play(game, [UniformVectorPolicy(8)] * 2, 3, np.random.default_rng(3)).batch
 
 
 @pytest.fixture
 def drawn():
-    """Skips where MuJoCo cannot draw."""
+    """Skip the test if MuJoCo cannot render."""
     try:
         video.working_renderer()
     except RunError as error:
         pytest.skip(str(error))
 
 
-def test_films_are_asked_for_before_there_is_a_model(monkeypatch):
-    """RLlib has none before it runs."""
+def test_videos_are_scheduled_before_a_model_exists(monkeypatch):
+    """RLlib has no model before it runs."""
     monkeypatch.setattr(videos.registry, "video_writer", lambda game, path: None)
     job = job_file.load(Path(__file__).parents[2] / "jobs" / "sumo_rllib_sac.yaml", [], JOBS)
     assert job.videos.every
@@ -177,10 +184,10 @@ def test_films_are_asked_for_before_there_is_a_model(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_film_has_a_frame_a_step(fight, tmp_path, drawn):
+def test_a_video_has_one_frame_per_step(short_match, tmp_path, drawn):
     path = tmp_path / "match.mp4"
-    registry.video_writer(overtrick.make("sumo"), path)(fight)
-    steps = int(((fight.game == 0) & (fight.seat == 0)).sum())
+    registry.video_writer(overtrick.make("sumo"), path)(short_match)
+    steps = int(((short_match.game == 0) & (short_match.seat == 0)).sum())
     frames, seconds = imageio_ffmpeg.count_frames_and_secs(str(path))
     assert frames == steps
     assert seconds == pytest.approx(steps / 20, abs=0.1)
@@ -188,8 +195,8 @@ def test_a_film_has_a_frame_a_step(fight, tmp_path, drawn):
 
 
 @pytest.mark.parametrize("view", ["world", "ahead"])
-def test_positions_are_those_that_the_ants_had(view):
-    """Also where each ant sees the match from a side of its own."""
+def test_recorded_positions_are_those_of_the_simulation(view):
+    """Also in the view ahead, which rotates each ant's observation."""
     game = overtrick.make("sumo", integrator="euler", view=view)
     batch = play(game, [UniformVectorPolicy(8)] * 2, 3, np.random.default_rng(3)).batch
     deals = game.deal(3, np.random.default_rng(3).spawn(3)[0])
@@ -197,22 +204,24 @@ def test_positions_are_those_that_the_ants_had(view):
     assert first == pytest.approx(game.start(deals).position[0])
 
 
-def test_a_match_with_a_film_has_one_more_game_with_the_first_player_in_seat_0(
+def test_a_match_with_a_video_has_one_more_game_with_the_first_player_in_seat_0(
     tmp_path, monkeypatch
 ):
     filmed = []
     monkeypatch.setattr(registry, "video_writer", lambda game, path: filmed.append)
     options = {"integrator": "euler"}
-    met = play_match("random", "motionless", "sumo", options, 2, 0, tmp_path / "match.mp4").meeting
+    total = play_match(
+        "random", "motionless", "sumo", options, 2, 0, tmp_path / "match.mp4"
+    ).meeting
     (batch,) = filmed
-    assert (batch.games, met.boards) == (1, 2)
+    assert (batch.games, total.boards) == (1, 2)
     random, motionless = (batch.action[batch.seat == seat] for seat in (0, 1))
     assert len(random) == len(motionless) == len(video.recorded_positions(batch))
     assert random.any()
     assert not motionless.any()
 
 
-def test_where_nothing_can_draw_there_is_one_line(tmp_path, monkeypatch):
+def test_a_machine_that_cannot_render_gives_one_error_line(tmp_path, monkeypatch):
     monkeypatch.setattr(video, "RENDERERS", ("nothing",))
     sumo = overtrick.make("sumo")
     with pytest.raises(
@@ -233,7 +242,7 @@ PUSHING = {
 
 
 @pytest.mark.slow
-def test_a_run_keeps_a_film_of_its_model(tmp_path, monkeypatch, drawn):
+def test_a_run_stores_a_video_of_its_model(tmp_path, monkeypatch, drawn):
     monkeypatch.chdir(tmp_path)
     job = job_file.parse(PUSHING, JOBS, "a test")
     folder = lifecycle.open_folder(job, "push")
@@ -241,47 +250,46 @@ def test_a_run_keeps_a_film_of_its_model(tmp_path, monkeypatch, drawn):
     lifecycle.train(folder, lambda iteration, metrics: None)
     lifecycle.train(
         folder, lambda iteration, metrics: None
-    )  # as if it had been killed while it was kept
-    kept = {p.name: p for p in (tmp_path / "mlartifacts").rglob("films/*")}
-    assert set(kept) == {p.name for p in folder.videos.iterdir()} >= {"iteration_00003.mp4"}
-    assert all(imageio_ffmpeg.count_frames_and_secs(str(film))[0] for film in kept.values())
+    )  # as if it had been killed while it stored the video
+    artifacts = {p.name: p for p in (tmp_path / "mlartifacts").rglob("films/*")}
+    assert set(artifacts) == {p.name for p in folder.videos.iterdir()} >= {"iteration_00003.mp4"}
+    assert all(imageio_ffmpeg.count_frames_and_secs(str(video))[0] for video in artifacts.values())
 
 
-class Told:
-    """What a tracker was told, by a run that comes again after so many iterations."""
+class RecordingTracker:
+    """Tracker that records metrics and artifacts, of a run that resumes after `reported`
+    iterations."""
 
     def __init__(self, folder, reported):
-        self.folder, self.reported, self.films = folder, reported, []
+        self.folder, self.reported, self.videos = folder, reported, []
 
     def metrics(self, step, values):
         self.reported = step
 
     def artifact(self, path, place):
-        self.films.append(path.name)
+        self.videos.append(path.name)
 
 
 @pytest.mark.parametrize("killed", [0, 2, 3, 4, 5])
-def test_a_film_shows_the_first_checkpoint_after_each_so_many_iterations(
-    tmp_path, monkeypatch, killed
-):
-    """Also if the run was killed on its way: here films every 3, checkpoints every 2 iterations."""
+def test_a_video_shows_the_first_checkpoint_after_each_interval(tmp_path, monkeypatch, killed):
+    """Also if the run was killed. Videos are due every 3 iterations and checkpoints every 2."""
     job = job_file.parse({**PUSHING, "videos": {"every": 3}}, JOBS, "a test")
     state = TRAINERS["exploit"].trainer(job, LocalPool()).state()
     monkeypatch.setattr(
         videos.registry, "video_writer", lambda game, path: lambda batch: path.touch()
     )
-    tracker, told = Told(tmp_path, 0), []
-    tell = videos.listener(job, RunFolder(tmp_path).checkpoints(), tracker)
+    tracker, earlier = RecordingTracker(tmp_path, 0), []
+    listen = videos.listener(job, RunFolder(tmp_path).checkpoints(), tracker)
     for iteration in range(1, 9):
         if iteration % 2 == 0:
             place = tmp_path / "tune-0" / "trial-0" / f"checkpoint_{iteration:06d}"
             place.mkdir(parents=True)
             save_file({**state, "iteration": np.array(iteration)}, place / "state.safetensors")
-        tell(iteration, {})
+        listen(iteration, {})
         if iteration == killed:
-            told, tracker = tracker.films, Told(tmp_path, iteration)
-            tell = videos.listener(job, RunFolder(tmp_path).checkpoints(), tracker)
-    assert [*told, *tracker.films] == ["iteration_00004.mp4", "iteration_00006.mp4"]
+            earlier, tracker = tracker.videos, RecordingTracker(tmp_path, iteration)
+            listen = videos.listener(job, RunFolder(tmp_path).checkpoints(), tracker)
+    assert [*earlier, *tracker.videos] == ["iteration_00004.mp4", "iteration_00006.mp4"]
 
 
 TWO = {"players": ["random", "motionless"]}
@@ -310,10 +318,10 @@ TWO = {"players": ["random", "motionless"]}
         ),
     ],
 )
-def test_films_that_cannot_be_made_are_refused(changed, line):
-    asked = {key: value for key, value in (PUSHING | changed).items() if value is not None}
+def test_impossible_videos_are_refused(changed, line):
+    content = {key: value for key, value in (PUSHING | changed).items() if value is not None}
     with pytest.raises(UserError, match=line):
-        lifecycle.check_job(job_file.parse(asked, JOBS, "a test"))
+        lifecycle.check_job(job_file.parse(content, JOBS, "a test"))
 
 
 def test_a_tournament_runs_as_a_job(tmp_path, monkeypatch, capsys):
@@ -328,8 +336,8 @@ def test_a_tournament_runs_as_a_job(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 0
-    told = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert told["metrics"]["motionless/mean_win"] == 1
-    rows, game, unit = lifecycle.evaluate_stored(told["run"], 0)
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert answer["metrics"]["motionless/mean_win"] == 1
+    rows, game, unit = lifecycle.evaluate_stored(answer["run"], 0)
     assert (game, unit) == ("sumo", "win")
     assert rows[0]["won from each"] == [None, 1]

@@ -1,4 +1,5 @@
-"""Trained models in MLflow: they answer as they play, by name, from anywhere; as data alone."""
+"""Models in MLflow: they answer observations as they play, from any folder, and are read as data
+only."""
 
 from __future__ import annotations
 
@@ -40,11 +41,11 @@ RULES = {"precision": loader.fingerprint(loader.load("precision"))}
 NETWORK = {"activation": "leaky_relu", "bfloat16": False}
 
 
-def weights_of(kind: str, rng: np.random.Generator, whole: Any) -> dict[str, np.ndarray]:
-    """Such as training leaves."""
+def weights_of(kind: str, rng: np.random.Generator, game_and_tree: Any) -> dict[str, np.ndarray]:
+    """Return random weights in the format of a trained model."""
     name = kind.split(maxsplit=1)[0]
     if kind == "leduc solved":
-        tree = whole("leduc")[1]
+        tree = game_and_tree("leduc")[1]
         mix = rng.exponential(size=tree.legal.shape) * tree.legal
         return {"sigma": mix / mix.sum(axis=1, keepdims=True)}
     if name == "auction":
@@ -73,8 +74,8 @@ KINDS = (
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory, whole):
-    """stored(kind): the folder of a model."""
+def stored(tmp_path_factory, game_and_tree):
+    """Return a function from the kind of a model to its folder."""
     made: dict[str, Path] = {}
 
     def of(kind: str) -> Path:
@@ -85,7 +86,7 @@ def stored(tmp_path_factory, whole):
                 "system": "precision", "system_version": RULES, "network": NETWORK,
                 "tabular": {"state_abstraction": "prospects"},
             }  # fmt: skip
-            weights = weights_of(kind, np.random.default_rng(4), whole)
+            weights = weights_of(kind, np.random.default_rng(4), game_and_tree)
             model_files.save(model_files.Model(weights, job["game"]["name"], job), place)
             made[kind] = place
         return made[kind]
@@ -93,46 +94,58 @@ def stored(tmp_path_factory, whole):
     return of
 
 
-def met(game: Any) -> Any:
-    """Rows of some games at random."""
+def some_observations(game: Any) -> Any:
+    """Return observations of some random games."""
     rng = np.random.default_rng(5)
     deals = game.deal(6, rng)
     if game.actions is None:
         return game.observe(game.start(deals))
     if game.name == "auction":
-        deals[:, -20:] = rng.integers(14, size=(6, 20))  # as if they were solved
+        deals[:, -20:] = rng.integers(14, size=(6, 20))  # as if they were solved double dummy
     return play(game, [UniformPolicy()] * game.seats, deals, rng).batch.observations()
 
 
 def test_every_kind_of_model_answers_as_it_plays(stored):
     for kind in KINDS:
         if kind.startswith(("auction", "sumo")):
-            continue  # below
+            continue  # tested below
         folder = stored(kind)
-        asked, observations = predictor.Predictor(folder), met(overtrick.make(kind.split()[0]))
-        assert (asked.kind, asked.outputs) == ("probabilities", asked.game.action_names)
+        served, observations = (
+            predictor.Predictor(folder),
+            some_observations(overtrick.make(kind.split()[0])),
+        )
+        assert (served.kind, served.outputs) == (
+            "probabilities",
+            served.game.action_names,
+        )
         assert np.array_equal(
-            asked.predict(observations.observation),
-            model_files.policy(folder, asked.game).probs(observations),
+            served.predict(observations.observation),
+            model_files.policy(folder, served.game).probs(observations),
         )
 
 
-def test_moves_are_answered_by_their_means_and_deviations(stored):
-    asked, observations = predictor.Predictor(stored("sumo network")), met(overtrick.make("sumo"))
-    assert asked.kind == "moves"
-    assert asked.outputs[7:9] == (asked.game.action_names[7], f"{asked.game.action_names[0]}_std")
-    policy = model_files.policy(stored("sumo network"), asked.game)
+def test_real_actions_are_answered_by_means_and_standard_deviations(stored):
+    served, observations = (
+        predictor.Predictor(stored("sumo network")),
+        some_observations(overtrick.make("sumo")),
+    )
+    assert served.kind == "moves"
+    assert served.outputs[7:9] == (
+        served.game.action_names[7],
+        f"{served.game.action_names[0]}_std",
+    )
+    policy = model_files.policy(stored("sumo network"), served.game)
     drawn = np.stack([
         policy.start(len(observations), np.random.default_rng(k)).act(observations).action
         for k in range(2000)
     ])  # fmt: skip
-    mean, deviation = np.split(asked.predict(observations.observation), 2, axis=1)
+    mean, deviation = np.split(served.predict(observations.observation), 2, axis=1)
     assert np.abs(drawn.mean(axis=0) - mean).max() < 5 * deviation.max() / np.sqrt(2000)
     assert drawn.std(axis=0) == pytest.approx(deviation, rel=0.1)
 
 
-def test_a_bidder_answers_its_call_and_a_network_what_it_says(stored):
-    observations = met(overtrick.make("auction"))
+def test_a_bidder_answers_its_call_and_a_network_its_output(stored):
+    observations = some_observations(overtrick.make("auction"))
     alone = {n: stored(f"auction {n}") for n in network_bidder.OUTPUT_WIDTHS}
     both, against = (bidders.load_side(str(w)) for w in (stored("auction calls imps"), "natural"))
     calls = bidders.load_side(str(alone["calls"])).calls
@@ -143,7 +156,7 @@ def test_a_bidder_answers_its_call_and_a_network_what_it_says(stored):
         predictor.Predictor(folder).predict(observations.observation) for folder in alone.values()
     )
     assert np.array_equal(np.isnan(worth), ~observations.legal)
-    for row in range(4):  # two of each side
+    for row in range(4):  # two hands of each side
         one = select_rows(observations, np.array([row]))
         pair = (both.system, against.system)
         if observations.observation[row, 0] % 2:
@@ -157,21 +170,21 @@ def test_a_bidder_answers_its_call_and_a_network_what_it_says(stored):
             assert_float32_close(worth[row, each.call], each.imps, size=24)
 
 
-def test_a_bidder_does_not_answer_once_its_rules_have_changed(stored, monkeypatch):
+def test_a_bidder_is_refused_after_its_rules_have_changed(stored, monkeypatch):
     folder = stored("auction calls")
     monkeypatch.setattr(loader, "fingerprint", lambda rules: "another")
     with pytest.raises(UserError, match="the rules of precision have changed since the model in"):
         predictor.Predictor(folder)
 
 
-def test_no_question_is_no_answer(stored):
-    asked = predictor.Predictor(stored("auction calls"))
+def test_no_rows_give_no_rows(stored):
+    served = predictor.Predictor(stored("auction calls"))
     with pytest.raises(UserError, match="send at least one row of observations"):
-        asked.predict(np.zeros((0, len(asked.observation_fields)), np.int64))
+        served.predict(np.zeros((0, len(served.observation_fields)), np.int64))
 
 
 @pytest.mark.parametrize(
-    ("kind", "fact", "value", "why"),
+    ("kind", "field", "value", "why"),
     [
         ("leduc solved", "hole", 9, "row 0: hole must be 0 to 2, not 9"),
         ("leduc solved", "betting", 10**6, "row 0: betting must be 0 to"),
@@ -181,7 +194,7 @@ def test_no_question_is_no_answer(stored):
             3,
             "row 0: the observation fields contradict each other: hole 2, board -1",
         ),
-        ("leduc solved", "board", 1, "contradict each other"),  # before it is turned
+        ("leduc solved", "board", 1, "contradict each other"),  # before the board is turned
         ("minibridge values", "strain", 5, "strain must be 0 to 4, not 5"),
         ("minibridge values", "own", 3, "contradict each other"),
         ("auction calls", "own", 7, "the observation fields must contain 13 cards"),
@@ -190,13 +203,13 @@ def test_no_question_is_no_answer(stored):
         ("sumo network", "own_x", np.inf, "the observation fields must be finite numbers"),
     ],
 )
-def test_facts_that_nobody_sees_are_refused(stored, kind, fact, value, why):
-    asked = predictor.Predictor(stored(kind))
-    seen = asked.example()
-    seen = seen.astype(np.float64 if kind.startswith("sumo") else np.int64)
-    seen[0, asked.observation_fields.index(fact)] = value
+def test_impossible_observations_are_refused(stored, kind, field, value, why):
+    served = predictor.Predictor(stored(kind))
+    observed = served.example()
+    observed = observed.astype(np.float64 if kind.startswith("sumo") else np.int64)
+    observed[0, served.observation_fields.index(field)] = value
     with pytest.raises(UserError, match=re.escape(why)):
-        asked.predict(seen)
+        served.predict(observed)
 
 
 @pytest.mark.parametrize(
@@ -206,14 +219,14 @@ def test_facts_that_nobody_sees_are_refused(stored, kind, fact, value, why):
         ({"sigma": np.ones((1, 1))}, "openspiel/kuhn_poker", "which has no observations"),
     ],
 )
-def test_who_does_not_answer_is_refused(tmp_path, weights, game, why):
+def test_models_without_a_policy_are_refused(tmp_path, weights, game, why):
     model_files.save(model_files.Model(weights, game, {}), tmp_path / "model")
     with pytest.raises(UserError, match=why):
         predictor.mlflow_description(tmp_path / "model")
 
 
-def logged(store: str, folder: Path, source: Path, name: str | None = None) -> str:
-    """A run that leaves the model of a folder behind; its name in MLflow."""
+def log_model(store: str, folder: Path, source: Path, name: str | None = None) -> str:
+    """Record a run that stores the model of a folder; return its name in MLflow."""
     folder.mkdir()
     tracker = mlflow_tracker.Tracker(store, "models", folder.name, folder, {})
     tracker.model(source, predictor.mlflow_description(source))
@@ -226,24 +239,27 @@ def logged(store: str, folder: Path, source: Path, name: str | None = None) -> s
 
 
 @pytest.fixture(scope="module")
-def here(store, tmp_path_factory, stored):
-    """A folder whose MLflow has three models registered, one of them as a champion."""
+def registry_folder(store, tmp_path_factory, stored):
+    """Return a folder whose MLflow store has three registered models, one of them with the alias
+    champion."""
     folder = tmp_path_factory.mktemp("here")
     kinds = {"leduc-meta": "leduc solved", "bidder": "auction calls imps", "ant": "sumo network"}
-    runs = {name: logged(store, folder / name, stored(kind), name) for name, kind in kinds.items()}
+    runs = {
+        name: log_model(store, folder / name, stored(kind), name) for name, kind in kinds.items()
+    }
     model_versions.register(MlflowClient(store, store), runs["bidder"], "bidder", "champion")
     return folder
 
 
 @pytest.fixture
-def at(here, store, tmp_path, monkeypatch):
-    """Standing where that MLflow is meant, with a cache of one's own."""
+def at(registry_folder, store, tmp_path, monkeypatch):
+    """Use that MLflow store, with an empty cache."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
     monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path / "cache"))
     mlflow.set_tracking_uri(store)
     mlflow.set_registry_uri(store)
-    yield here
+    yield registry_folder
     mlflow.set_tracking_uri(None)
     mlflow.set_registry_uri(None)
 
@@ -257,69 +273,73 @@ def at(here, store, tmp_path, monkeypatch):
     ],
 )
 def test_mlflow_loads_a_model_that_answers_the_same(at, stored, name, kind):
-    loaded, asked = mlflow.pyfunc.load_model(name), predictor.Predictor(stored(kind))
-    assert [c.name for c in loaded.metadata.signature.inputs] == list(asked.observation_fields)
-    assert [c.name for c in loaded.metadata.signature.outputs] == list(asked.outputs)
-    seen = met(asked.game).observation
-    told = loaded.predict(dict(zip(asked.observation_fields, seen.T.tolist(), strict=True)))
-    rows = np.array([[row[name] for name in asked.outputs] for row in told])
-    assert_float32_close(rows, asked.predict(seen))
+    loaded, served = mlflow.pyfunc.load_model(name), predictor.Predictor(stored(kind))
+    assert [c.name for c in loaded.metadata.signature.inputs] == list(served.observation_fields)
+    assert [c.name for c in loaded.metadata.signature.outputs] == list(served.outputs)
+    observed = some_observations(served.game).observation
+    answers = loaded.predict(dict(zip(served.observation_fields, observed.T.tolist(), strict=True)))
+    rows = np.array([[row[name] for name in served.outputs] for row in answers])
+    assert_float32_close(rows, served.predict(observed))
     example = loaded.predict(loaded.input_example)
-    assert len(example) == len(asked.example())
+    assert len(example) == len(served.example())
 
 
-def test_the_page_asks_as_mlflow_wants_to_be_asked(at):
-    """Its curl; the whole way is in test_model_server.py."""
-    asked = re.search(r"-d '([^']+)'", PAGE.read_text())
-    assert asked is not None
-    told = mlflow.pyfunc.load_model("models:/leduc-meta/1").predict(json.loads(asked[1])["inputs"])
-    assert sum(told[0].values()) == pytest.approx(1)
+def test_the_request_of_the_page_is_valid_for_mlflow(at):
+    """It is the curl command of the page; test_model_server.py sends it to a server."""
+    predictor = re.search(r"-d '([^']+)'", PAGE.read_text())
+    assert predictor is not None
+    outputs = mlflow.pyfunc.load_model("models:/leduc-meta/1").predict(
+        json.loads(predictor[1])["inputs"]
+    )
+    assert sum(outputs[0].values()) == pytest.approx(1)
 
 
 def ask(monkeypatch: Any, capsys: Any, *words: str) -> tuple[Any, dict[str, Any]]:
-    """The exit code and the answer of a command."""
+    """Return a function that runs a command and returns its exit code and JSON answer."""
     monkeypatch.setattr(sys, "argv", ["overtrick", *words, "--json"])
     with pytest.raises(SystemExit) as stop:
         cli.main()
     return stop.value.code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
-def test_a_registered_model_plays_wherever_a_folder_does(at, stored, monkeypatch, capsys):
-    def said(*words):
+def test_a_registered_model_is_accepted_wherever_a_folder_is(at, stored, monkeypatch, capsys):
+    def answer_of(*words):
         return ask(monkeypatch, capsys, *words)[1]
 
     by_name, by_folder = (
-        said("match", "call", who, "--boards", "50")["mean"]
-        for who in ("models:/leduc-meta/1", str(stored("leduc solved")))
+        answer_of("match", "call", player, "--boards", "50")["mean"]
+        for player in ("models:/leduc-meta/1", str(stored("leduc solved")))
     )
     assert by_name == by_folder
-    both = said("best-response", "leduc", "--against", "models:/leduc-meta/1")
+    both = answer_of("best-response", "leduc", "--against", "models:/leduc-meta/1")
     assert (
         both["mean"]
-        == said("best-response", "leduc", "--against", str(stored("leduc solved")))["mean"]
+        == answer_of("best-response", "leduc", "--against", str(stored("leduc solved")))["mean"]
     )
     hand = "AQ42.K5.QT93.K76"
-    thought = said("bridge", "suggest", "models:/bidder@champion", hand, "1N P")
+    thought = answer_of("bridge", "suggest", "models:/bidder@champion", hand, "1N P")
     assert thought["candidates"]
     assert (
         thought["candidates"]
-        == said("bridge", "suggest", str(stored("auction calls imps")), hand, "1N P")["candidates"]
+        == answer_of("bridge", "suggest", str(stored("auction calls imps")), hand, "1N P")[
+            "candidates"
+        ]
     )
 
 
-def test_a_job_keeps_the_folder_that_a_name_meant(at, tmp_path):
-    """An alias may mean another model tomorrow, and the job goes on."""
+def test_a_job_stores_the_folder_of_a_registered_name(at, tmp_path):
+    """The alias may change later, and the job must continue with the same model."""
     plan = {
         "trainer": "meta",
         "game": "leduc",
         "evaluate": {"opponents": ["call", "models:/leduc-meta/1"]},
     }
     job = job_file.parse(plan, JOBS, "a test")
-    _, there = job.evaluate.opponents
-    assert Path(there).parents[2] == tmp_path / "cache"
-    assert Path(there).name == "leduc-meta-1"  # what tables and metrics call it
+    _, folder_in_job = job.evaluate.opponents
+    assert Path(folder_in_job).parents[2] == tmp_path / "cache"
+    assert Path(folder_in_job).name == "leduc-meta-1"  # its name in tables and metrics
     game = overtrick.make("leduc")
-    assert reference_opponents.make_opponent(there, game, None).probs is not None
+    assert reference_opponents.make_opponent(folder_in_job, game, None).probs is not None
     again = job_file.parse(job.model_dump(mode="json"), JOBS, "a test")
     assert again == job
     plan["evaluate"]["opponents"][1] = "models:/leduc-meta/2"
@@ -330,7 +350,7 @@ def test_a_job_keeps_the_folder_that_a_name_meant(at, tmp_path):
         job_file.parse(plan, JOBS, "a test")
 
 
-def test_a_run_says_in_mlflow_which_registered_models_it_met(at, store, stored, tmp_path):
+def test_a_run_records_the_registered_models_that_it_used(at, store, stored, tmp_path):
     plan = {
         "trainer": "meta",
         "game": "leduc",
@@ -342,12 +362,12 @@ def test_a_run_says_in_mlflow_which_registered_models_it_met(at, store, stored, 
     job = job_file.parse(plan, JOBS, "a test")
     lifecycle.write_job(job, folder)
     lifecycle.open_tracker(lifecycle.read_job(folder), folder).close("FINISHED")
-    told = MlflowClient(store, store).get_run(folder.run_id).data.tags
-    assert json.loads(told["overtrick.model.1"]) == {
+    outputs = MlflowClient(store, store).get_run(folder.run_id).data.tags
+    assert json.loads(outputs["overtrick.model.1"]) == {
         "model": "models:/leduc-meta/1",
         "sha256": locate.digests(Path(job.evaluate.opponents[1])),
     }
-    assert "overtrick.model.2" not in told
+    assert "overtrick.model.2" not in outputs
 
 
 @pytest.mark.parametrize(
@@ -360,12 +380,12 @@ def test_a_run_says_in_mlflow_which_registered_models_it_met(at, store, stored, 
         ("models:/../1", "names no registered model"),
     ],
 )  # fmt: skip
-def test_a_name_that_means_nothing_is_refused_with_what_there_is(at, name, why):
+def test_an_unknown_registered_name_is_refused_with_the_known_ones(at, name, why):
     with pytest.raises(UserError, match=why):
         lifecycle.find_model(name)
 
 
-def test_without_mlflow_there_is_one_line(tmp_path, monkeypatch):
+def test_a_missing_mlflow_store_gives_one_error_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     with pytest.raises(UserError, match=r"no MLflow store at sqlite:.*: set MLFLOW_TRACKING_URI"):
@@ -376,24 +396,26 @@ def test_without_mlflow_there_is_one_line(tmp_path, monkeypatch):
         lifecycle.find_model("models:/leduc-meta/1")
 
 
-def kept(store: str, run_id: str) -> Path:
-    """Where MLflow keeps the model of a run: it is a folder on this machine."""
+def stored_in_mlflow(store: str, run_id: str) -> Path:
+    """Return the folder in which MLflow stores the model of a run on this machine."""
     client = MlflowClient(store, store)
     where = client.get_logged_model(model_versions.model_id(client, run_id)).artifact_location
     return Path(where.removeprefix("file://"))
 
 
-def test_our_commands_never_run_the_code_beside_a_model_but_mlflow_does(
+def test_commands_never_run_the_code_beside_a_model_but_mlflow_does(
     at, store, stored, tmp_path, monkeypatch
 ):
-    run_id = logged(store, tmp_path / "theirs", stored("leduc solved"), "theirs")
+    run_id = log_model(store, tmp_path / "theirs", stored("leduc solved"), "theirs")
     trap = tmp_path / "sprung"
-    script = kept(store, run_id) / mlflow_tracker.LOADER.name
+    script = stored_in_mlflow(store, run_id) / mlflow_tracker.LOADER.name
     assert (
         script.read_bytes() == mlflow_tracker.LOADER.read_bytes()
-    )  # it is ours as long as nobody changed it
+    )  # it is our code unless someone has changed it
     script.write_text(f"open({str(trap)!r}, 'w')\n" + script.read_text())
-    (kept(store, run_id) / mlflow_tracker.STORED / "weights.pkl").write_bytes(b"cos\nabort\n(tR.")
+    (stored_in_mlflow(store, run_id) / mlflow_tracker.STORED / "weights.pkl").write_bytes(
+        b"cos\nabort\n(tR."
+    )
     folder = lifecycle.find_model("models:/theirs/1")
     assert model_files.policy(folder, overtrick.make("leduc")) is not None
     assert {p.name for p in folder.iterdir()} == {*locate.FILES, locate.ORIGIN}
@@ -411,13 +433,13 @@ def test_our_commands_never_run_the_code_beside_a_model_but_mlflow_does(
         ("gone", "cannot load .*/MLmodel: restore it, or train again"),
     ],
 )
-def test_what_is_no_whole_model_of_ours_is_refused_and_not_kept(
+def test_foreign_and_damaged_models_are_refused_and_not_cached(
     at, store, stored, tmp_path, change, why
 ):
-    run_id = logged(store, tmp_path / change, stored("leduc solved"), change)
-    about = kept(store, run_id) / "MLmodel"
+    run_id = log_model(store, tmp_path / change, stored("leduc solved"), change)
+    about = stored_in_mlflow(store, run_id) / "MLmodel"
     if change == "weights":
-        file = kept(store, run_id) / mlflow_tracker.STORED / model_files.WEIGHTS
+        file = stored_in_mlflow(store, run_id) / mlflow_tracker.STORED / model_files.WEIGHTS
         file.write_bytes(file.read_bytes()[:-1] + b"x")
     elif change == "gone":
         about.unlink()
@@ -433,7 +455,7 @@ def test_what_is_no_whole_model_of_ours_is_refused_and_not_kept(
     assert not [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
 
 
-def test_a_model_that_is_told_twice_is_one_model_and_one_version(
+def test_a_model_that_is_delivered_twice_is_one_model_and_one_version(
     store, stored, tmp_path, monkeypatch
 ):
     send, lost = mlflow_tracker._send, []
@@ -446,7 +468,7 @@ def test_a_model_that_is_told_twice_is_one_model_and_one_version(
 
     monkeypatch.setattr(mlflow_tracker, "_send", forgetful)
     monkeypatch.setattr(mlflow_tracker, "BACKOFF", (0.01, 0.05))
-    run_id = logged(store, tmp_path / "twice", stored("leduc solved"), "twice")
+    run_id = log_model(store, tmp_path / "twice", stored("leduc solved"), "twice")
     assert lost
     client = MlflowClient(store, store)
     experiment = client.get_run(run_id).info.experiment_id
@@ -458,7 +480,7 @@ def test_a_model_that_is_told_twice_is_one_model_and_one_version(
 def test_an_alias_moves_and_a_version_is_not_made_twice(at, store, stored, tmp_path):
     client = MlflowClient(store, store)
     first, second = (
-        logged(store, tmp_path / name, stored("leduc solved"), "moving") for name in ("a", "b")
+        log_model(store, tmp_path / name, stored("leduc solved"), "moving") for name in ("a", "b")
     )
     assert model_versions.register(client, first, "moving", "champion") == 1
     before = lifecycle.find_model("models:/moving@champion")
@@ -467,7 +489,7 @@ def test_an_alias_moves_and_a_version_is_not_made_twice(at, store, stored, tmp_p
     assert (before.name, after.name) == ("moving-1", "moving-2")
 
 
-def test_registering_what_cannot_be_is_refused(at, store, tmp_path, monkeypatch):
+def test_impossible_registrations_are_refused(at, store, tmp_path, monkeypatch):
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
     folder = RunFolder(tmp_path / "runs" / "searching")
     folder.path.mkdir(parents=True)
@@ -480,7 +502,7 @@ def test_registering_what_cannot_be_is_refused(at, store, tmp_path, monkeypatch)
     ):
         lifecycle.register("searching", "name", None)
     tracker = lifecycle.open_tracker(job, folder)
-    tracker.register("name")  # but it has left no model
+    tracker.register("name")  # but it has no model
     tracker.close("FINISHED")
     assert tracker.rejected == 1
     with pytest.raises(UserError, match="MLflow has no model of run"):

@@ -1,4 +1,4 @@
-"""MLflow gets everything, in order, once; training never waits for it."""
+"""MLflow receives every event once and in order, and training never waits for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def open_tracker(store: str, folder: Path) -> mlflow_tracker.Tracker:
     return mlflow_tracker.Tracker(store, "tests", folder.name, folder, {"overtrick.game": "kuhn"})
 
 
-def test_a_run_is_recorded_whole(store: str, tmp_path: Path) -> None:
+def test_a_run_is_recorded_completely(store: str, tmp_path: Path) -> None:
     tracker = open_tracker(store, tmp_path / "whole")
     tracker.params({"meta.inner_lr": 0.1, "long": "x" * 10_000})
     (tmp_path / "table.json").write_text("[]")
@@ -31,7 +31,7 @@ def test_a_run_is_recorded_whole(store: str, tmp_path: Path) -> None:
     assert run.data.params["meta.inner_lr"] == "0.1"
     assert len(run.data.params["long"]) == mlflow_tracker.PARAM_LENGTH
     assert run.data.tags["overtrick.game"] == "kuhn"
-    assert points.known(MlflowClient(store), tracker.run_id) == {
+    assert points.in_mlflow(MlflowClient(store), tracker.run_id) == {
         "payoff": [(s, s / 2) for s in range(1, 451)]
     }
     assert [f.path for f in client.list_artifacts(tracker.run_id, "tables")] == [
@@ -39,7 +39,7 @@ def test_a_run_is_recorded_whole(store: str, tmp_path: Path) -> None:
     ]
 
 
-def test_events_wait_while_the_server_is_away_and_come_later_once_and_in_order(
+def test_events_wait_for_an_unreachable_server_and_arrive_once_and_in_order(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send, calls = mlflow_tracker._send, []
@@ -60,12 +60,12 @@ def test_events_wait_while_the_server_is_away_and_come_later_once_and_in_order(
     while len(calls) < 4:
         tracker._thread.join(0.01)
     assert tracker.close("FINISHED") == 0
-    assert points.known(MlflowClient(store), tracker.run_id) == {
+    assert points.in_mlflow(MlflowClient(store), tracker.run_id) == {
         "payoff": [(s, float(s)) for s in range(1, 31)]
     }
 
 
-def test_a_run_is_made_once_though_the_answer_is_lost(
+def test_a_run_is_created_once_though_the_answer_is_lost(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create, calls = MlflowClient.create_run, []
@@ -81,10 +81,10 @@ def test_a_run_is_made_once_though_the_answer_is_lost(
     assert tracker.close("FINISHED") == 0
     (made,) = calls
     assert tracker.run_id == made.info.run_id
-    assert points.known(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}
+    assert points.in_mlflow(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}
 
 
-def test_what_a_run_could_not_deliver_goes_out_when_it_is_opened_again(
+def test_undelivered_events_are_delivered_when_a_run_is_opened_again(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> None:
@@ -101,18 +101,20 @@ def test_what_a_run_could_not_deliver_goes_out_when_it_is_opened_again(
     run_id = first.run_id
     second = open_tracker(store, tmp_path / "again")
     assert second.reported == 2
-    second.metrics(2, {"payoff": -1.0})  # reported before: passed over
+    second.metrics(2, {"payoff": -1.0})  # reported before: skipped
     second.metrics(3, {"payoff": 3.0})
     assert mlflow_tracker.history(tmp_path / "again") == [
         (s, {"payoff": float(s)}) for s in (1, 2, 3)
     ]
     assert second.close("FINISHED") == 0
     assert second.run_id == run_id
-    assert points.known(MlflowClient(store), run_id) == {"payoff": [(1, 1.0), (2, 2.0), (3, 3.0)]}
+    assert points.in_mlflow(MlflowClient(store), run_id) == {
+        "payoff": [(1, 1.0), (2, 2.0), (3, 3.0)]
+    }
     assert MlflowClient(store).get_run(run_id).info.status == "FINISHED"
 
 
-def test_a_line_that_a_kill_cut_in_two_is_dropped(store: str, tmp_path: Path) -> None:
+def test_a_partial_line_after_a_kill_is_dropped(store: str, tmp_path: Path) -> None:
     folder = tmp_path / "cut"
     first = open_tracker(store, folder)
     first.metrics(1, {"payoff": 1.0})
@@ -123,10 +125,10 @@ def test_a_line_that_a_kill_cut_in_two_is_dropped(store: str, tmp_path: Path) ->
     assert second.reported == 1
     second.metrics(2, {"payoff": 2.5})
     assert second.close("FINISHED") == 0
-    assert points.known(MlflowClient(store), second.run_id) == {"payoff": [(1, 1.0), (2, 2.5)]}
+    assert points.in_mlflow(MlflowClient(store), second.run_id) == {"payoff": [(1, 1.0), (2, 2.5)]}
 
 
-def test_an_event_that_mlflow_refuses_is_set_aside_and_the_rest_arrives(
+def test_an_event_that_mlflow_refuses_is_stored_and_the_others_arrive(
     store: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "refused"
@@ -135,26 +137,26 @@ def test_an_event_that_mlflow_refuses_is_set_aside_and_the_rest_arrives(
     tracker.metrics(2, {"no (such) name!": 2.0})
     tracker.metrics(3, {"payoff": 3.0})
     assert tracker.close("FINISHED") == 0
-    assert points.known(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0), (3, 3.0)]}
+    assert points.in_mlflow(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0), (3, 3.0)]}
     assert tracker.rejected == 1
     (rejected,) = (folder / "track.rejected").read_text().splitlines()
     assert json.loads(rejected)["metrics"] == {"no (such) name!": 2.0}
 
 
-def test_a_closing_run_is_patient_with_a_server_that_stumbles(
+def test_a_closing_run_retries_after_errors_of_the_server(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send, calls = mlflow_tracker._send, []
 
-    def stumbling(*arguments: object) -> None:
+    def fails_sometimes(*arguments: object) -> None:
         calls.append(1)
         if len(calls) < 3:
             raise ConnectionError("database is locked")
         send(*arguments)
 
-    monkeypatch.setattr(mlflow_tracker, "_send", stumbling)
+    monkeypatch.setattr(mlflow_tracker, "_send", fails_sometimes)
     monkeypatch.setattr(mlflow_tracker, "BACKOFF", (0.01, 0.05))
     tracker = open_tracker(store, tmp_path / "stumbling")
     tracker.metrics(1, {"payoff": 1.0})
     assert tracker.close("FINISHED") == 0
-    assert points.known(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}
+    assert points.in_mlflow(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}

@@ -1,4 +1,4 @@
-"""A registered model behind MLflow's own server answers as it plays."""
+"""A registered model behind MLflow's model server answers as it plays."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 PATIENCE = 120  # seconds until a server must answer
 
 
-def asked(url: str, question: dict[str, Any]) -> list[dict[str, float]]:
+def post(url: str, question: dict[str, Any]) -> list[dict[str, float]]:
     body = json.dumps(question).encode()
     request = urllib.request.Request(url, body, {"content-type": "application/json"})
     with urllib.request.urlopen(request, timeout=30) as answer:
@@ -38,10 +38,10 @@ def asked(url: str, question: dict[str, Any]) -> list[dict[str, float]]:
 
 
 @pytest.fixture
-def server(store, tmp_path, whole, random_strategy, rng):
-    """The address of a server of models:/served/1, and the folder of that model."""
+def server(store, tmp_path, game_and_tree, random_strategy, rng):
+    """Return the address of a server of models:/served/1, and the folder of that model."""
     folder = tmp_path / "model"
-    sigma = random_strategy(whole("leduc")[1], rng)
+    sigma = random_strategy(game_and_tree("leduc")[1], rng)
     job = {"trainer": "tests", "game": {"name": "leduc", "options": {}}}
     model_files.save(model_files.Model({"sigma": sigma}, "leduc", job), folder)
     tracker = mlflow_tracker.Tracker(store, "models", "served", tmp_path, {})
@@ -69,12 +69,12 @@ def server(store, tmp_path, whole, random_strategy, rng):
                 time.sleep(1)
         yield f"http://127.0.0.1:{port}", folder
     finally:
-        os.killpg(serving.pid, signal.SIGTERM)  # the server that it started, too
+        os.killpg(serving.pid, signal.SIGTERM)  # also the server that it started
         serving.wait(30)
 
 
 @pytest.mark.slow
-def test_what_is_served_is_what_the_model_plays(server):
+def test_the_server_answers_as_the_model_plays(server):
     url, folder = server
     game = overtrick.make("leduc")
     observations = play(
@@ -86,15 +86,15 @@ def test_what_is_served_is_what_the_model_plays(server):
             "data": observations.observation.tolist(),
         }
     }
-    told = asked(f"{url}/invocations", question)
-    rows = np.array([[row[name] for name in game.action_names] for row in told])
+    answers = post(f"{url}/invocations", question)
+    rows = np.array([[row[name] for name in game.action_names] for row in answers])
     assert_float32_close(rows, model_files.policy(folder, game).probs(observations))
     page = re.search(r"-d '([^']+)' http://127.0.0.1:5001(/\w+)", PAGE.read_text())
     assert page is not None
-    (one,) = asked(url + page[2], json.loads(page[1]))
+    (one,) = post(url + page[2], json.loads(page[1]))
     assert sum(one.values()) == pytest.approx(1)
     question["dataframe_split"]["data"][0][0] = 9
     with pytest.raises(urllib.error.HTTPError) as wrong:
-        asked(f"{url}/invocations", question)
+        post(f"{url}/invocations", question)
     assert wrong.value.code == 400
     assert "row 0: hole must be 0 to 2, not 9" in wrong.value.read().decode()

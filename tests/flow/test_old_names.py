@@ -1,4 +1,5 @@
-"""Keys of job files before version 0.2: refused with the new name, translated where stored."""
+"""Job keys before version 0.2: job files with them are refused with the new name, stored jobs are
+translated."""
 
 from __future__ import annotations
 
@@ -18,21 +19,21 @@ ALL_JOBS = {**JOBS, **TABLES}
 
 @pytest.mark.parametrize("trainer", sorted(KEYS))
 def test_every_new_name_is_a_key_and_no_old_name_is(trainer):
-    known = {key for key, _, _ in job_file.keys(ALL_JOBS[trainer])}
-    known |= {f"search.{name}" for name in job_file.Search.model_fields}
-    known.add("videos")
+    valid = {key for key, _, _ in job_file.keys(ALL_JOBS[trainer])}
+    valid |= {f"search.{name}" for name in job_file.Search.model_fields}
+    valid.add("videos")
     for old, new in KEYS[trainer].items():
-        assert old not in known, old
-        # a table has no resources, search or videos of its own
+        assert old not in valid, old
+        # a table has no sections resources, search or videos
         if trainer != "table" or new.startswith(("evaluate.", "opponents")):
-            assert new in known, (old, new)
+            assert new in valid, (old, new)
 
 
 def test_keys_that_depend_on_the_solver_become_keys_of_that_solver():
     for old, by_solver in _SOLVER_KEYS.items():
         trainer = old.partition(".")[0]
-        known = {key for key, _, _ in job_file.keys(JOBS[trainer])}
-        assert set(by_solver.values()) <= known
+        valid = {key for key, _, _ in job_file.keys(JOBS[trainer])}
+        assert set(by_solver.values()) <= valid
         for solver, new in by_solver.items():
             assert new_key(trainer, old, {trainer: {"solver": solver}}) == new
 
@@ -101,12 +102,12 @@ NEW_META = {
 }
 
 
-def test_a_stored_job_of_before_is_translated_and_one_of_today_stays():
+def test_an_old_stored_job_is_translated_and_a_present_one_is_unchanged():
     assert translate_job(OLD_META) == NEW_META
     assert translate_job(NEW_META) == NEW_META
 
 
-def test_a_stored_table_of_before_is_translated_with_its_methods():
+def test_an_old_stored_table_is_translated_with_its_methods():
     old = {
         "trainer": "table",
         "strangers": {"call": "call"},
@@ -128,7 +129,7 @@ def test_a_stored_table_of_before_is_translated_with_its_methods():
     assert translate_job(old) == new
 
 
-def test_a_folder_of_before_is_read(tmp_path):
+def test_an_old_folder_is_read(tmp_path):
     old = {**OLD_META, "films": {"every": None, "against": "random"}}
     (tmp_path / "job.json").write_text(json.dumps({**old, "search": {}}))
     job = job_file.load_stored(RunFolder(tmp_path), JOBS)

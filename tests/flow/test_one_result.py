@@ -1,4 +1,4 @@
-"""Law 5: one job, one result, whoever does the work and whatever happens to them."""
+"""Law 5: one job gives one result with any number of workers, after failures and after a resume."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from overtrick.storage import run_folder
 from overtrick.training import registry
 from overtrick.training.adaptation import meta
 
-# workers cannot import a test module, so its functions travel whole
+# workers cannot import a test module, so its functions are pickled by value
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 NFSP: dict[str, Any] = {
@@ -76,10 +76,10 @@ FEW_DEALS = {"evaluate": {"deals": 600, "final_deals": 700}}
 Outcome = tuple[list[dict[str, float]], dict[str, np.ndarray]]
 
 
-def outcome(crew: WorkerPool, changes: dict[str, Any] | None = None) -> Outcome:
-    """Every iteration's metrics and the last model of the tiny job."""
+def outcome(pool: WorkerPool, changes: dict[str, Any] | None = None) -> Outcome:
+    """Train the tiny job; return the metrics of every iteration and the final model."""
     job = job_file.parse({**TINY, **(changes or {})}, registry.JOBS, "tiny")
-    trainer = meta.MetaTrainer(job, crew)
+    trainer = meta.MetaTrainer(job, pool)
     metrics = [trainer.step() for _ in range(job.stop.iterations)]
     state = trainer.state()
     trainer.close()
@@ -93,48 +93,48 @@ def assert_same(one: Outcome, other: Outcome) -> None:
         np.testing.assert_array_equal(value, other[1][name], err_msg=name)
 
 
-class Shared:
-    """A crew that many trainers use in turn: closing gives nothing back."""
+class SharedPool:
+    """Pool that many trainers use in turn: `close` does nothing."""
 
-    def __init__(self, crew: RayPool) -> None:
-        self.map = crew.map
-        self.host = crew.host
+    def __init__(self, pool: RayPool) -> None:
+        self.map = pool.map
+        self.host = pool.host
 
     def close(self) -> None:
-        """The fixture does it."""
+        """Do nothing; the fixture closes the pool."""
 
 
 @pytest.fixture(scope="module")
 def pair(local_ray: None) -> Iterator[WorkerPool]:
-    """Two workers on Ray, which take seconds to start."""
-    crew = RayPool(2)
-    yield Shared(crew)
-    crew.close()
+    """Two Ray workers, which take seconds to start."""
+    pool = RayPool(2)
+    yield SharedPool(pool)
+    pool.close()
 
 
 @pytest.fixture(scope="module")
-def alone() -> Outcome:
+def in_process() -> Outcome:
     return outcome(LocalPool())
 
 
-def test_a_job_repeats_itself_to_the_last_bit(alone: Outcome) -> None:
-    assert_same(alone, outcome(LocalPool()))
+def test_a_job_is_reproducible_to_the_last_bit(in_process: Outcome) -> None:
+    assert_same(in_process, outcome(LocalPool()))
 
 
-def test_another_seed_gives_other_numbers(alone: Outcome) -> None:
-    assert alone[0] != outcome(LocalPool(), {"seed": 6})[0]
+def test_another_seed_gives_other_numbers(in_process: Outcome) -> None:
+    assert in_process[0] != outcome(LocalPool(), {"seed": 6})[0]
 
 
 def test_one_ray_worker_gives_the_same_numbers_as_this_process(
-    alone: Outcome, local_ray: None
+    in_process: Outcome, local_ray: None
 ) -> None:
-    assert_same(alone, outcome(RayPool(1)))
+    assert_same(in_process, outcome(RayPool(1)))
 
 
 def test_two_ray_workers_give_the_same_numbers_as_this_process(
-    alone: Outcome, pair: WorkerPool
+    in_process: Outcome, pair: WorkerPool
 ) -> None:
-    assert_same(alone, outcome(pair))
+    assert_same(in_process, outcome(pair))
 
 
 @pytest.mark.parametrize(
@@ -220,8 +220,8 @@ def test_other_trainers_give_the_same_numbers_on_ray_workers(
 ) -> None:
     job = job_file.parse({"game": "kuhn", **section}, registry.JOBS, "this test")
     make = registry.TRAINERS[job.trainer].trainer
-    alone, crowded = make(job, LocalPool()), make(job, pair)
-    assert [alone.step(), alone.step()] == [crowded.step(), crowded.step()]
+    expected, crowded = make(job, LocalPool()), make(job, pair)
+    assert [expected.step(), expected.step()] == [crowded.step(), crowded.step()]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_other_trainers_give_the_same_numbers_on_ray_workers(
         {"gradient_estimator": "opponent_model"},
     ],
 )
-def test_no_kind_of_values_or_credit_depends_on_workers_either(
+def test_gradient_estimators_do_not_depend_on_the_number_of_workers(
     kind: dict[str, Any], pair: WorkerPool
 ) -> None:
     plan = {**TINY["meta"], **kind, "inner_steps": 2}
@@ -244,7 +244,7 @@ def test_no_kind_of_values_or_credit_depends_on_workers_either(
 @pytest.mark.parametrize(
     "opponents", [{"kind": "random", "size": 7}, {"kind": "selfplay", "size": 3, "immigrants": 1}]
 )
-def test_every_kind_of_opponents_is_independent_of_workers_and_goes_on_from_its_state(
+def test_every_kind_of_opponents_is_independent_of_workers_and_resumes_from_its_state(
     opponents: dict[str, Any], tmp_path: Path, pair: WorkerPool
 ) -> None:
     changes = {"population": opponents, "stop": {"iterations": 3}}
@@ -258,44 +258,46 @@ def test_every_kind_of_opponents_is_independent_of_workers_and_goes_on_from_its_
     assert_same(whole, ([*metrics, second.step()], second.state()))
 
 
-def test_killed_workers_and_a_killed_host_change_nothing(alone: Outcome, local_ray: None) -> None:
-    crew = RayPool(2)
+def test_killed_workers_and_a_killed_remote_object_change_nothing(
+    in_process: Outcome, local_ray: None
+) -> None:
+    pool = RayPool(2)
     job = job_file.parse(TINY, registry.JOBS, "tiny")
-    trainer = meta.MetaTrainer(job, crew)
+    trainer = meta.MetaTrainer(job, pool)
     metrics = []
     for iteration in range(job.stop.iterations):
         if iteration in {1, 3}:
-            ray.kill(crew._workers[iteration % 2])
+            ray.kill(pool._workers[iteration % 2])
         if iteration == 4:
             ray.kill(trainer.population.remote.actor)
         metrics.append(trainer.step())
     state = trainer.state()
     trainer.close()
-    assert_same(alone, (metrics, state))
+    assert_same(in_process, (metrics, state))
 
 
-class Tally:
-    """An object that counts how often it was asked."""
+class CallCounter:
+    """Object that counts its calls."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.calls = 0
 
     def ask(self) -> int:
-        self.asked += 1
-        return self.asked
+        self.calls += 1
+        return self.calls
 
     def state(self) -> dict[str, np.ndarray]:
-        return {"asked": np.array(self.asked)}
+        return {"asked": np.array(self.calls)}
 
     def load(self, state: Mapping[str, np.ndarray]) -> None:
-        self.asked = int(state["asked"])
+        self.calls = int(state["asked"])
 
 
-def test_a_host_that_is_only_out_of_reach_does_not_live_on_beside_its_successor(
+def test_an_unreachable_remote_object_is_killed_when_it_is_replaced(
     local_ray: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crew = RayPool(0)
-    host = crew.host(Tally())
+    pool = RayPool(0)
+    host = pool.host(CallCounter())
     first, get = host.actor, ray.get
     assert host.call("ask") == 1
 
@@ -308,34 +310,34 @@ def test_a_host_that_is_only_out_of_reach_does_not_live_on_beside_its_successor(
     assert host.call("ask") == 2
     with pytest.raises(ActorDiedError):
         ray.get(first.call.remote("ask", ()))
-    crew.close()
+    pool.close()
 
 
 def _die_once(rng: np.random.Generator, marker: str, shard: int) -> float:
-    """A shard that takes its worker down the first time it is run."""
+    """Compute a shard that kills its worker the first time."""
     if shard == 1 and not Path(marker).exists():
         Path(marker).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return float(rng.random())
 
 
-def test_a_shard_whose_worker_dies_under_it_is_run_again(tmp_path: Path, local_ray: None) -> None:
-    crew = RayPool(2)
+def test_a_shard_whose_worker_dies_is_computed_again(tmp_path: Path, local_ray: None) -> None:
+    pool = RayPool(2)
     shards = [(k,) for k in range(4)]
-    survived = crew.map(_die_once, str(tmp_path / "died"), shards, generator(1))
+    survived = pool.map(_die_once, str(tmp_path / "died"), shards, generator(1))
     assert survived == LocalPool().map(_die_once, str(tmp_path / "died"), shards, generator(1))
-    crew.close()
+    pool.close()
 
 
-def _who(rng: np.random.Generator, common: None, shard: int) -> int:
+def _worker_pid(rng: np.random.Generator, common: None, shard: int) -> int:
     time.sleep(0.15)
     return os.getpid()
 
 
 @pytest.mark.parametrize("shards", [4, 10])
 def test_workers_of_the_same_speed_get_the_same_share(pair: WorkerPool, shards: int) -> None:
-    pair.map(_who, None, [(0,), (1,)], generator(0))  # both are up
-    counts = Counter(pair.map(_who, None, [(k,) for k in range(shards)], generator(0)))
+    pair.map(_worker_pid, None, [(0,), (1,)], generator(0))  # both workers are running
+    counts = Counter(pair.map(_worker_pid, None, [(k,) for k in range(shards)], generator(0)))
     assert sorted(counts.values()) == [shards // 2, shards // 2]
 
 
@@ -343,11 +345,11 @@ def _fail(rng: np.random.Generator, common: None, shard: int) -> None:
     raise ArithmeticError(f"shard {shard} cannot be")
 
 
-def test_a_mistake_in_a_shard_comes_out_as_itself(local_ray: None) -> None:
-    crew = RayPool(1)
+def test_an_exception_in_a_shard_is_raised_as_itself(local_ray: None) -> None:
+    pool = RayPool(1)
     with pytest.raises(ArithmeticError, match="shard 0 cannot be"):
-        crew.map(_fail, None, [(0,)], generator(1))
-    crew.close()
+        pool.map(_fail, None, [(0,)], generator(1))
+    pool.close()
 
 
 ANTS: dict[str, Any] = {
@@ -365,20 +367,18 @@ SUMO: dict[str, dict[str, Any]] = {
     },
     "evolve": {**ANTS, "evolve": {"hidden": [4], "size": 4, "games": 1, "mutation_rate": 1.0}},
 }  # fmt: skip
-"""Weights of moves have one more name, whose place in their order must not matter."""
+"""Weights for real actions have one more name, whose place in the order must not matter."""
 
 
 @pytest.mark.parametrize("kind", SUMO)
-def test_ants_go_on_from_a_state_as_if_nothing_had_happened(kind: str, tmp_path: Path) -> None:
-    assert_goes_on(kind, SUMO[kind], tmp_path)
+def test_ants_resume_from_a_state_with_identical_results(kind: str, tmp_path: Path) -> None:
+    assert_resumes(kind, SUMO[kind], tmp_path)
 
 
 @pytest.mark.parametrize(
     "kind", ["meta", "exploit", "evolve", "nfsp", "dron", "eom", "tabular", "dqn"]
 )
-def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
-    kind: str, tmp_path: Path
-) -> None:
+def test_a_trainer_resumes_from_its_state_with_identical_results(kind: str, tmp_path: Path) -> None:
     plain: dict[str, Any] = {
         "meta": TINY,
         "exploit": {"exploit": {"games": 30, "hidden": [8]}},
@@ -407,11 +407,11 @@ def test_a_trainer_goes_on_from_its_state_as_if_nothing_had_happened(
             **FEW_DEALS,
         },
     }[kind]  # fmt: skip
-    assert_goes_on(kind, {"game": "kuhn", **plain}, tmp_path)
+    assert_resumes(kind, {"game": "kuhn", **plain}, tmp_path)
 
 
-def assert_goes_on(kind: str, plain: dict[str, Any], tmp_path: Path) -> None:
-    """Two iterations, a state on disk, and two more are the same as four."""
+def assert_resumes(kind: str, plain: dict[str, Any], tmp_path: Path) -> None:
+    """Assert that two iterations, a state on disk and two more iterations equal four iterations."""
     page = registry.TRAINERS[kind]
     job = job_file.parse({"trainer": kind, **plain}, registry.JOBS, kind)
     whole, first = page.trainer(job, LocalPool()), page.trainer(job, LocalPool())
@@ -428,7 +428,7 @@ def assert_goes_on(kind: str, plain: dict[str, Any], tmp_path: Path) -> None:
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_a_game_without_a_tree_is_learnt_and_judged_from_games(pair: WorkerPool) -> None:
+def test_a_game_without_a_tree_is_trained_and_evaluated_on_sampled_games(pair: WorkerPool) -> None:
     changes = {
         "game": {"name": "holdem"},
         "meta": {**TINY["meta"], "gradient_estimator": "privileged_critic"},

@@ -1,4 +1,5 @@
-"""Files say what they are: what is kept comes back, and nothing else is taken for it."""
+"""Parquet files state their kind: stored columns come back unchanged, and other files are
+refused."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ MADE_WITH = {"boards": 40, "seed": 7, "sizes": (2, 3), "name": "a"}
 
 
 def columns(rng, rows=40):
-    """One column of every sort."""
+    """Return one column of every type."""
     return {
         "tricks": rng.integers(14, size=rows).astype(np.uint8),
         "cards": rng.integers(52, size=(rows, 4, 13)).astype(np.int16),
@@ -29,15 +30,16 @@ def columns(rng, rows=40):
 
 
 @pytest.fixture
-def kept(tmp_path, rng):
-    """The path of a file of boards."""
+def boards_file(tmp_path, rng):
+    """Return the path of a file of boards."""
     path = tmp_path / "boards.parquet"
     parquet.save(path, BOARDS, MADE_WITH, columns(rng))
     return path
 
 
 def assert_refused(path, kind=BOARDS, parameters=None, *words):
-    """Refused in one line, which names the file, says these words, and what to do."""
+    """Assert that a file is refused with one line with the file's name, these words and the
+    remedy."""
     with pytest.raises(UserError) as refusal:
         parquet.load(path, kind, parameters)
     line = str(refusal.value)
@@ -46,36 +48,36 @@ def assert_refused(path, kind=BOARDS, parameters=None, *words):
 
 
 @pytest.mark.parametrize("rows", [0, 1, 40, 5000])
-def test_what_is_kept_comes_back(tmp_path, rng, rows):
-    path, kept = tmp_path / "boards.parquet", columns(rng, rows)
-    parquet.save(path, BOARDS, MADE_WITH, kept)
+def test_stored_columns_come_back(tmp_path, rng, rows):
+    path, file = tmp_path / "boards.parquet", columns(rng, rows)
+    parquet.save(path, BOARDS, MADE_WITH, file)
     stored = parquet.load(path, BOARDS, MADE_WITH)
-    assert stored.parameters == {**MADE_WITH, "sizes": [2, 3]}  # JSON knows no tuples
-    assert stored.columns.keys() == kept.keys()
-    for name, column in kept.items():
+    assert stored.parameters == {**MADE_WITH, "sizes": [2, 3]}  # JSON has no tuples
+    assert stored.columns.keys() == file.keys()
+    for name, column in file.items():
         assert stored.columns[name].dtype == column.dtype, name
         np.testing.assert_array_equal(stored.columns[name], column, err_msg=name)
 
 
-def test_other_programs_can_read_it(kept):
-    table = pq.read_table(kept)
+def test_other_programs_can_read_it(boards_file):
+    table = pq.read_table(boards_file)
     assert table.column_names == ["tricks", "cards", "score", "table", "vulnerable", "number"]
     assert len(table) == 40
 
 
-def test_transposed_arrays_are_kept_as_they_are_read(tmp_path):
+def test_transposed_arrays_are_stored_in_logical_order(tmp_path):
     table = np.arange(6.0).reshape(2, 3).T
     parquet.save(tmp_path / "t", BOARDS, {}, {"table": table})
     np.testing.assert_array_equal(parquet.load(tmp_path / "t", BOARDS).columns["table"], table)
 
 
-def test_a_save_that_fails_leaves_the_old_file_and_nothing_beside(kept, rng):
+def test_a_failed_save_leaves_the_old_file_and_no_other(boards_file, rng):
     with pytest.raises(ValueError, match="length"):
-        parquet.save(kept, BOARDS, {}, {"a": np.zeros(2), "b": np.zeros(3)})
+        parquet.save(boards_file, BOARDS, {}, {"a": np.zeros(2), "b": np.zeros(3)})
     with pytest.raises(TypeError):
-        parquet.save(kept, BOARDS, {"a": object()}, {})
-    assert parquet.load(kept, BOARDS, MADE_WITH).columns["tricks"].shape == (40,)
-    assert list(kept.parent.iterdir()) == [kept]
+        parquet.save(boards_file, BOARDS, {"a": object()}, {})
+    assert parquet.load(boards_file, BOARDS, MADE_WITH).columns["tricks"].shape == (40,)
+    assert list(boards_file.parent.iterdir()) == [boards_file]
 
 
 def test_a_missing_file_is_refused(tmp_path):
@@ -84,27 +86,27 @@ def test_a_missing_file_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 0.999])
-def test_a_truncated_file_is_refused(kept, share):
-    whole = kept.read_bytes()
-    kept.write_bytes(whole[: int(share * len(whole))])
-    assert_refused(kept, BOARDS, None, "is damaged")
+def test_a_truncated_file_is_refused(boards_file, share):
+    whole = boards_file.read_bytes()
+    boards_file.write_bytes(whole[: int(share * len(whole))])
+    assert_refused(boards_file, BOARDS, None, "is damaged")
 
 
-def test_a_changed_byte_is_never_taken_for_what_was_kept(kept, rng):
-    whole, before = kept.read_bytes(), parquet.load(kept, BOARDS).columns
+def test_a_changed_byte_is_detected(boards_file, rng):
+    whole, before = boards_file.read_bytes(), parquet.load(boards_file, BOARDS).columns
     for place in rng.integers(len(whole), size=200):
         changed = bytearray(whole)
         changed[place] ^= 0x10
-        kept.write_bytes(bytes(changed))
+        boards_file.write_bytes(bytes(changed))
         try:
-            after = parquet.load(kept, BOARDS).columns
+            after = parquet.load(boards_file, BOARDS).columns
         except UserError:
             continue
-        for name, column in before.items():  # a byte that means nothing to us
+        for name, column in before.items():  # a byte without effect on our data
             np.testing.assert_array_equal(after[name], column)
 
 
-def test_what_is_no_file_of_ours_is_refused(tmp_path):
+def test_files_of_other_programs_are_refused(tmp_path):
     path = tmp_path / "x.parquet"
     path.write_text("rows of text\n" * 100)
     assert_refused(path, BOARDS, None, "is damaged")
@@ -112,15 +114,17 @@ def test_what_is_no_file_of_ours_is_refused(tmp_path):
     assert_refused(path, BOARDS, None, "data of another program")
 
 
-def test_another_kind_is_refused(kept):
-    assert_refused(kept, dataclasses.replace(BOARDS, name="hands"), None, "'boards', not 'hands'")
+def test_another_kind_is_refused(boards_file):
+    assert_refused(
+        boards_file, dataclasses.replace(BOARDS, name="hands"), None, "'boards', not 'hands'"
+    )
 
 
-def test_another_version_is_refused(kept, monkeypatch):
+def test_another_version_is_refused(boards_file, monkeypatch):
     newer = dataclasses.replace(BOARDS, version=4)
-    assert_refused(kept, newer, None, "has version 3, not 4")
+    assert_refused(boards_file, newer, None, "has version 3, not 4")
     monkeypatch.setattr(parquet, "FORMAT", 2)
-    assert_refused(kept, BOARDS, None, "has format 1, not 2")
+    assert_refused(boards_file, BOARDS, None, "has format 1, not 2")
 
 
 @pytest.mark.parametrize(
@@ -133,11 +137,11 @@ def test_another_version_is_refused(kept, monkeypatch):
         ({"boards": 40, "seed": 7}, "with sizes [2, 3], not with no sizes"),
     ],
 )
-def test_other_parameters_are_refused_by_the_first_that_differs(kept, wanted, words):
-    assert_refused(kept, BOARDS, wanted, words)
+def test_other_parameters_are_refused_with_the_first_difference(boards_file, wanted, words):
+    assert_refused(boards_file, BOARDS, wanted, words)
 
 
-def test_text_and_gaps_come_back(tmp_path):
+def test_text_and_missing_values_come_back(tmp_path):
     path = tmp_path / "boards.parquet"
     given = {
         "deal": np.array(["N:AK", "E:ü", ""], object),
@@ -149,7 +153,7 @@ def test_text_and_gaps_come_back(tmp_path):
     for name, column in given.items():
         assert back[name].tolist() == column.tolist()
     table = pq.read_table(path)
-    assert table.column("tricks").to_pylist() == [9, None, 13]  # for anyone who reads Parquet
+    assert table.column("tricks").to_pylist() == [9, None, 13]  # for other readers of Parquet
     assert pa.types.is_string(table.schema.field("deal").type)
     changed = table.set_column(0, "deal", pa.array(["N:AK", "E:u", ""]))
     pq.write_table(changed, path)
@@ -157,7 +161,7 @@ def test_text_and_gaps_come_back(tmp_path):
         parquet.load(path, BOARDS, {})
 
 
-def test_any_file_is_read_bit_by_bit(tmp_path, monkeypatch):
+def test_any_file_is_read_in_parts(tmp_path, monkeypatch):
     path = tmp_path / "any.parquet"
     pq.write_table(pa.table({"a": list(range(5)), "b": list("uvwxy"), "c": [None] * 5}), path)
     monkeypatch.setattr(parquet, "ROWS", 2)

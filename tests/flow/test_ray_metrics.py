@@ -1,4 +1,4 @@
-"""What Ray exports of our workers, and that Grafana asks for nothing else."""
+"""Metrics that Ray exports for our workers, and the queries of the Grafana dashboard."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ PATIENCE = 60  # seconds that a busy machine may take to export
 
 
 def queries() -> list[str]:
-    """What the panels of the Grafana file ask Prometheus for."""
+    """Return the Prometheus queries of the panels of the Grafana file."""
     return [
         t["expr"] for panel in json.loads(BOARD.read_text())["panels"] for t in panel["targets"]
     ]
 
 
 def exported() -> str:
-    """What Prometheus is told by the nodes of this Ray."""
-    told = []
+    """Return the metrics that the nodes of this Ray export to Prometheus."""
+    exported_lines = []
     for node in ray.nodes():
         url = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
         with urllib.request.urlopen(url, timeout=10) as answer:
-            told.append(answer.read().decode())
-    return "\n".join(told)
+            exported_lines.append(answer.read().decode())
+    return "\n".join(exported_lines)
 
 
 def of_workers(name: str, text: str, workers: set[str]) -> float:
-    """The sum of a metric over some workers."""
+    """Return the sum of a metric over some workers."""
     lines = [line for line in text.splitlines() if line.startswith(f"{name}{{")]
     return sum(float(line.split()[-1]) for line in lines if any(w in line for w in workers))
 
@@ -57,32 +57,32 @@ def _some_games(rng: Generator, common: Any, games: int) -> str:
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_a_node_exports_what_its_workers_did_and_all_that_grafana_asks_for() -> None:
+def test_a_node_exports_the_metrics_of_its_workers_and_all_metrics_of_the_dashboard() -> None:
     shards = [(10,), (20,), (30,), (40,), (50,)]
-    crew = RayPool(2)
+    pool = RayPool(2)
     try:
-        workers = set(crew.map(_some_games, None, shards, generator(0)))
+        workers = set(pool.map(_some_games, None, shards, generator(0)))
         wanted = {name for query in queries() for name in NAME.findall(query)}
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             text = exported()
             missing = wanted - {re.split(r"[{ ]", line)[0] for line in text.splitlines()}
-            told = [
+            exported_lines = [
                 of_workers(f"ray_overtrick_{name}", text, workers)
                 for name in ("games_total", "shard_seconds_count")
             ]
-            if not missing and told == [150, 5]:
+            if not missing and exported_lines == [150, 5]:
                 break
             time.sleep(0.5)
         assert missing == set()
-        assert told == [150, 5]
+        assert exported_lines == [150, 5]
         for name in ("shard_seconds_sum", "idle_seconds_total"):
             assert of_workers(f"ray_overtrick_{name}", text, workers) > 0
     finally:
-        crew.close()
+        pool.close()
 
 
-def test_every_panel_asks_for_something() -> None:
+def test_every_panel_has_a_query() -> None:
     assert all(NAME.search(query) for query in queries())
     ours = {name for query in queries() for name in NAME.findall(query) if "overtrick" in name}
     assert {"ray_overtrick_games_total", "ray_overtrick_idle_seconds_total"} <= ours

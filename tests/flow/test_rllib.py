@@ -1,4 +1,5 @@
-"""RLlib's door: games seat by seat, our policies in an agent's place, its algorithms in a job."""
+"""RLlib: our games as multi-agent environments, our policies as agents, and its algorithms in a
+job."""
 
 from __future__ import annotations
 
@@ -61,29 +62,30 @@ def job_of(**more: Any) -> Any:
 
 
 def stepped(job):
-    """The state before one iteration, its metrics, and the state and the model after it."""
+    """Train one iteration. Return the state before it, its metrics, and the state and the model
+    after it."""
     page = TRAINERS["rllib"]
     page.validate(job)
     trainer = page.trainer(job, LocalPool())
     before, metrics = trainer.state(), trainer.step()
-    state, kept = trainer.state(), trainer.model()
+    state, last_model = trainer.state(), trainer.model()
     trainer.close()
-    return before, metrics, state, kept
+    return before, metrics, state, last_model
 
 
-def legal(seen, rng):
-    """Any legal action."""
-    return int(rng.choice(np.flatnonzero(seen[ACTION_MASK])))
+def legal_action(observed, rng):
+    """Return any legal action."""
+    return int(rng.choice(np.flatnonzero(observed[ACTION_MASK])))
 
 
-def test_every_seat_is_an_agent_and_hears_what_it_gained(rng):
+def test_every_seat_is_an_agent_and_receives_its_rewards(rng):
     env = GameEnv({"game": "minibridge", "options": {"seats": 4}, "seed": 1})
-    seen, _ = env.reset(seed=2)
+    observed, _ = env.reset(seed=2)
     total, turns, over = dict.fromkeys("0123", 0.0), 0, False
     while not over:
-        ((agent, observation),) = seen.items()
+        ((agent, observation),) = observed.items()
         assert env.observation_spaces[agent].contains(observation)
-        seen, gained, ends, _, _ = env.step({agent: legal(observation, rng)})
+        observed, gained, ends, _, _ = env.step({agent: legal_action(observation, rng)})
         assert agent in gained
         for each, points in gained.items():
             total[each] += points
@@ -93,7 +95,7 @@ def test_every_seat_is_an_agent_and_hears_what_it_gained(rng):
     assert abs(total["0"]) == 1
 
 
-def test_guests_sit_in_all_seats_but_one_in_their_share_of_games():
+def test_fixed_policies_hold_all_seats_but_one_in_their_share_of_games():
     about = {
         "game": "kuhn_three",
         "options": {},
@@ -101,35 +103,37 @@ def test_guests_sit_in_all_seats_but_one_in_their_share_of_games():
         "opponents": ["a", "b"],
         "opponent_share": 0.6,
     }
-    env, met = GameEnv(about), []
+    env, opponents_met = GameEnv(about), []
     for _ in range(600):
         env.reset()
         assert [agent[0] for agent in env.agents] == ["0", "1", "2"]
-        guests = {agent[2:] for agent in env.agents} - {""}
-        assert len(guests) <= 1
+        fixed_seats = {agent[2:] for agent in env.agents} - {""}
+        assert len(fixed_seats) <= 1
         learns = [agent for agent in env.agents if len(agent) == 1]
-        assert len(learns) == (1 if guests else 3)
-        met += [(*guests, learns[0])] if guests else [()]
-    assert np.mean([bool(each) for each in met]) == pytest.approx(0.6, abs=0.08)
-    counts = np.unique([f"{each}" for each in met if each], return_counts=True)[1]
+        assert len(learns) == (1 if fixed_seats else 3)
+        opponents_met += [(*fixed_seats, learns[0])] if fixed_seats else [()]
+    assert np.mean([bool(each) for each in opponents_met]) == pytest.approx(0.6, abs=0.08)
+    counts = np.unique([f"{each}" for each in opponents_met if each], return_counts=True)[1]
     assert len(counts) == 6
-    assert counts.min() > 30  # of 60 that are expected
+    assert counts.min() > 30  # 60 are expected
 
 
 @pytest.mark.parametrize("game", ["brps", "sumo"])
-def test_seats_that_act_at_once_are_agents_of_one_step(game, rng):
+def test_seats_that_act_simultaneously_are_agents_of_one_step(game, rng):
     options = {"integrator": "euler"} if game == "sumo" else {}
-    told = {"opponents": ["a"], "raw": True, "opponent_share": 1.0}
-    env = GameEnv({"game": game, "options": options, "seed": 1, **told})
-    seen, _ = env.reset()
-    assert {agent[0] for agent in seen} == {"0", "1"}
-    assert [OBSERVATION in each for each in seen.values()] == [" a" in agent for agent in seen]
-    gained: dict[str, float] = dict.fromkeys(seen, 0.0)
+    settings = {"opponents": ["a"], "raw": True, "opponent_share": 1.0}
+    env = GameEnv({"game": game, "options": options, "seed": 1, **settings})
+    observed, _ = env.reset()
+    assert {agent[0] for agent in observed} == {"0", "1"}
+    assert [OBSERVATION in each for each in observed.values()] == [
+        " a" in agent for agent in observed
+    ]
+    gained: dict[str, float] = dict.fromkeys(observed, 0.0)
     over = False
     for _ in range(3):
-        assert all(env.observation_spaces[agent].contains(each) for agent, each in seen.items())
-        moves = {agent: env.action_spaces[agent].sample() for agent in seen}
-        seen, points, ends, _, _ = env.step(moves)
+        assert all(env.observation_spaces[agent].contains(each) for agent, each in observed.items())
+        moves = {agent: env.action_spaces[agent].sample() for agent in observed}
+        observed, points, ends, _, _ = env.step(moves)
         over = ends["__all__"]
         gained = {agent: gained[agent] + points[agent] for agent in gained}
         if over:
@@ -138,10 +142,10 @@ def test_seats_that_act_at_once_are_agents_of_one_step(game, rng):
     assert all(np.isfinite(list(gained.values())))
 
 
-def test_a_policy_in_an_agent_s_place_plays_what_it_plays_with_us():
+def test_a_policy_as_an_agent_plays_as_in_our_rollouts():
     choice = job_file.GameChoice(name="leduc", options=registry.portable_options("leduc", {}))
     game, tree = make("leduc"), build(make("leduc"))
-    told = {
+    settings = {
         "game": "leduc",
         "options": {},
         "make": partial(cached_opponent, choice, "cfr"),
@@ -150,99 +154,117 @@ def test_a_policy_in_an_agent_s_place_plays_what_it_plays_with_us():
     module = FixedPolicyModule(
         observation_space=observation_space(game, True),
         action_space=action_space(game),
-        model_config=told,
+        model_config=settings,
     )
-    facts = torch.from_numpy(np.repeat(tree.observations.observation.astype(np.int64), 400, axis=0))
-    drawn = module._forward({"obs": {OBSERVATION: facts}})["actions"].numpy().reshape(-1, 400)
+    observations_in = torch.from_numpy(
+        np.repeat(tree.observations.observation.astype(np.int64), 400, axis=0)
+    )
+    drawn = (
+        module._forward({"obs": {OBSERVATION: observations_in}})["actions"].numpy().reshape(-1, 400)
+    )
     shares = np.stack([(drawn == action).mean(axis=1) for action in range(4)], axis=1)
     sigma = cached_opponent(choice, "cfr").probs(tree.observations)
     assert np.abs(shares - sigma).max() < 0.12  # 4.8 standard errors
     assert not shares[sigma == 0].any()
 
 
-class First(MemorylessPolicy):
-    """The first card that may be played: which it is depends on what suits are called."""
+class FirstLegalCard(MemorylessPolicy):
+    """Policy that plays the first legal card, which depends on the order of suits."""
 
     def probs(self, observations):
         return np.eye(observations.legal.shape[1])[observations.legal.argmax(axis=1)]
 
 
-def test_a_guest_hears_suits_by_their_names_and_answers_in_those_shown():
-    told = {"game": "minibridge", "options": {"scoring": "tricks"}, "seed": 1, "canonical": True}
-    env, clubs = GameEnv(told), First()
+def test_a_fixed_policy_observes_true_suits_and_acts_in_the_renamed_ones():
+    settings = {
+        "game": "minibridge",
+        "options": {"scoring": "tricks"},
+        "seed": 1,
+        "canonical": True,
+    }
+    env, clubs = GameEnv(settings), FirstLegalCard()
     about = {
         "observation_space": observation_space(env.game, True),
         "action_space": action_space(env.game),
     }
-    guest = FixedPolicyModule(**about, model_config={**told, "make": lambda: clubs})
+    fixed_policy = FixedPolicyModule(**about, model_config={**settings, "make": lambda: clubs})
     for seed in range(3):
-        seen, _ = env.reset(seed=seed)
+        observed, _ = env.reset(seed=seed)
         gained, over = dict.fromkeys("01", 0.0), False
         while not over:
-            ((agent, observation),) = seen.items()
-            facts = torch.from_numpy(env._observations.observation)
-            card = guest._forward({"obs": {OBSERVATION: facts}})["actions"].numpy()[0]
+            ((agent, observation),) = observed.items()
+            observations_in = torch.from_numpy(env._observations.observation)
+            card = fixed_policy._forward({"obs": {OBSERVATION: observations_in}})[
+                "actions"
+            ].numpy()[0]
             assert observation[ACTION_MASK][card]
-            seen, points, ends, _, _ = env.step({agent: card})
+            observed, points, ends, _, _ = env.step({agent: card})
             gained, over = {k: gained[k] + points.get(k, 0.0) for k in gained}, ends["__all__"]
         deals = env.game.deal(1, np.random.default_rng(seed))
         whole = play(env.game, (clubs, clubs), deals, np.random.default_rng(0)).payoff[0]
         assert list(gained.values()) == whole.tolist()
 
 
-def test_a_guest_remembers_its_match_and_no_other(rng):
+def test_a_fixed_policy_has_one_memory_for_each_match(rng):
     game = make("sumo", integrator="euler")
     numbers = {n: rng.normal(size=shape) for n, shape in agent_zoo.SHAPES["lstm"].items()}
     numbers |= {name: np.ones_like(numbers[name]) for name in ("count", "squares")}
     ant = agent_zoo.ZooPolicy("lstm", numbers, sample=False)
-    told = {"game": "sumo", "options": {"integrator": "euler"}, "make": lambda: ant, "seed": 1}
+    settings = {"game": "sumo", "options": {"integrator": "euler"}, "make": lambda: ant, "seed": 1}
     about = {"observation_space": observation_space(game, True), "action_space": action_space(game)}
-    module = FixedPolicyModule(**about, model_config=told)
-    facts = rng.normal(size=(3, 2, len(game.observation_fields)))
+    module = FixedPolicyModule(**about, model_config=settings)
+    observations_in = rng.normal(size=(3, 2, len(game.observation_fields)))
 
     def moves(step, matches):
-        told = {OBSERVATION: facts[step], MATCH: np.stack([np.arange(2), matches], axis=1)}
-        return module._forward({"obs": {n: torch.from_numpy(v) for n, v in told.items()}})[
+        settings = {
+            OBSERVATION: observations_in[step],
+            MATCH: np.stack([np.arange(2), matches], axis=1),
+        }
+        return module._forward({"obs": {n: torch.from_numpy(v) for n, v in settings.items()}})[
             "actions"
         ].numpy()
 
     both, other = ant.start(2, rng), ant.start(1, rng)
-    rows = [observation_checks.validated_observations(game, each) for each in facts]
+    rows = [observation_checks.validated_observations(game, each) for each in observations_in]
     for step in range(2):
         assert np.allclose(moves(step, [1, 1]), both.act(rows[step]).action)
-    later = moves(2, [2, 1])  # at table 0 the next match begins
+    later = moves(2, [2, 1])  # the next match begins at table 0
     assert np.allclose(later[0], other.act(select_rows(rows[2], np.array([0]))).action)
     went_on = both.act(rows[2]).action
     assert np.allclose(later[1], went_on[1])
     assert not np.allclose(later[0], went_on[0])
 
 
-def test_three_seats_learn_and_what_they_win_and_lose_is_exact(local_ray):
+def test_three_seats_learn_and_their_payoffs_are_exact(local_ray):
     job = job_of(
         game="kuhn_three",
         stop={"iterations": 1},
         population={"past_selves": 1, "opponents": ["random"]},
         evaluate={"opponents": ["random"]},
     )
-    before, metrics, state, kept = stepped(job)
+    before, metrics, state, last_model = stepped(job)
     weights = "rllib.module.learner.policy.0.weight"
     assert not np.array_equal(state[weights], before[weights])
     game, tree = make("kuhn_three"), build(make("kuhn_three"))
-    theirs = said_by(MaskedActorCritic, game, tree.observations, state, "learner").astype(float)
+    theirs = module_probabilities(
+        MaskedActorCritic, game, tree.observations, state, "learner"
+    ).astype(float)
     theirs /= theirs.sum(axis=1, keepdims=True)
     gap = best_response.exploitability(tree, theirs)
     assert gap == pytest.approx(metrics["exploitability_chip/policy"], abs=1e-6)
     won = 0.0
-    for seat in range(3):  # strangers in both other seats
+    for seat in range(3):  # opponents in both other seats
         sigma = np.where((tree.observations.seat == seat)[:, None], theirs, tree.uniform())
         won += best_response.expected(tree, sigma)[seat] / 3
     assert won == pytest.approx(metrics["random/after_0_chip"], abs=1e-6)
-    (row,) = TRAINERS["rllib"].evaluate_model(job, kept, LocalPool(), np.random.default_rng(0))
+    (row,) = TRAINERS["rllib"].evaluate_model(
+        job, last_model, LocalPool(), np.random.default_rng(0)
+    )
     assert row["best_response"] > row["steps"][0]
 
 
-def said_by(kind, game, observations, state, name):
-    """(R, A) what a module of RLlib says of a turn's rows, by a trainer's state: probabilities."""
+def module_probabilities(kind, game, observations, state, name):
+    """Return (R, A) the action probabilities of an RLlib module with a trainer's state."""
     about = {
         "observation_space": observation_space(game, False),
         "action_space": action_space(game),
@@ -250,17 +272,17 @@ def said_by(kind, game, observations, state, name):
     module = kind(**about, model_config={"hidden": (8,), "double_q": True, "epsilon": 0.0})
     start = f"rllib.module.{name}."
     module.set_state({n.removeprefix(start): v for n, v in state.items() if n.startswith(start)})
-    seen = {
+    observed = {
         FEATURES: game.features(observations),
         ACTION_MASK: observations.legal.astype(np.float32),
     }
-    batch = {"obs": {n: torch.from_numpy(v) for n, v in seen.items()}}
+    batch = {"obs": {n: torch.from_numpy(v) for n, v in observed.items()}}
     if kind is MaskedDqn:
         return module.compute_q_values(batch)["qf_preds"].detach().numpy()
     return module._forward(batch)["action_dist_inputs"].softmax(dim=1).detach().numpy()
 
 
-def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, tmp_path):
+def test_ppo_trains_one_module_past_selves_are_fixed_and_a_run_resumes(local_ray, tmp_path):
     job = job_of(
         rllib={**JOB["rllib"], "networks": "seat"},
         population={
@@ -294,15 +316,18 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
     assert all(np.array_equal(value, state[name]) for name, value in again.state().items())
     again.close()
 
-    kept = page.trainer(job, LocalPool())  # as a run keeps its model: nothing is at work
-    kept.load(state)
+    last_model = page.trainer(job, LocalPool())  # as a run stores its model: no actor is running
+    last_model.load(state)
     model_files.save(
-        model_files.Model(kept.model(), "leduc", job.model_dump(mode="json")), tmp_path / "model"
+        model_files.Model(last_model.model(), "leduc", job.model_dump(mode="json")),
+        tmp_path / "model",
     )
     game, tree = make("leduc"), build(make("leduc"))
     played = model_files.policy(tmp_path / "model", game)
     for seat in range(2):
-        theirs = said_by(MaskedActorCritic, game, tree.observations, state, f"seat_{seat}")
+        theirs = module_probabilities(
+            MaskedActorCritic, game, tree.observations, state, f"seat_{seat}"
+        )
         mine = tree.observations.seat == seat
         assert theirs[~tree.observations.legal].max() == 0
         assert_float32_close(played.probs(tree.observations)[mine], theirs[mine])
@@ -311,7 +336,7 @@ def test_ppo_learns_alone_past_selves_stand_still_and_a_run_goes_on(local_ray, t
 
 
 def setup_of(algorithm, **own):
-    """A small setup for Leduc."""
+    """Return a small algorithm configuration for Leduc."""
     return MultiAgentSetup(
         algorithm=algorithm, game="leduc", options={}, seats=2, canonical=False, seed=0, workers=0,
         cpus=1, env_steps=60, game_length=4, hidden=(8,), learning_rate=0.01, discount=1,
@@ -319,7 +344,7 @@ def setup_of(algorithm, **own):
     )  # fmt: skip
 
 
-def test_a_weight_of_the_critic_is_one_thing_and_no_gradient_is_cut():
+def test_the_weight_of_the_critic_loss_is_explicit_and_gradients_are_not_clipped():
     ppo, dqn = (
         algorithm_config(setup_of("PPO", **RllibPpoConfig().model_dump())),
         RllibDqnConfig().model_dump(),
@@ -332,7 +357,7 @@ def test_a_weight_of_the_critic_is_one_thing_and_no_gradient_is_cut():
     ] * 3
 
 
-def test_dqn_learns_and_goes_on_from_a_state_with_the_games_that_it_remembers(local_ray):
+def test_dqn_resumes_from_a_state_with_its_replay_buffer(local_ray):
     job = job_of(
         algorithm="rllib/DQN",
         game="kuhn_three",
@@ -342,7 +367,7 @@ def test_dqn_learns_and_goes_on_from_a_state_with_the_games_that_it_remembers(lo
             "learning_starts": 4,
             "target_update_interval": 40,
             "replay_capacity": 50,
-        },  # some are forgotten
+        },  # some are overwritten
         ppo={},
         population={"opponents": ["random"]},
         evaluate={**FEW, "every": 9},
@@ -362,8 +387,8 @@ def test_dqn_learns_and_goes_on_from_a_state_with_the_games_that_it_remembers(lo
 
     again = page.trainer(job, LocalPool())
     again.load(begun)
-    for told, state in later:
-        assert again.step()["turns"] == told["turns"]
+    for settings, state in later:
+        assert again.step()["turns"] == settings["turns"]
         now = again.state()
         assert set(now) == set(state)
         assert [n for n, value in now.items() if not np.array_equal(value, state[n])] == []
@@ -377,7 +402,7 @@ def test_dqn_learns_and_goes_on_from_a_state_with_the_games_that_it_remembers(lo
 
 
 def trained_once(name, **more):
-    """A tiny iteration on a game: the game, the state, the model, and the metrics."""
+    """Train a tiny iteration on a game; return the game, the state, the model, and the metrics."""
     game = make(name, **more.get("options", {}))
     job = job_file.parse(
         {
@@ -392,12 +417,12 @@ def trained_once(name, **more):
         JOBS,
         "job.yaml",
     )
-    before, metrics, state, kept = stepped(job)
+    before, metrics, state, last_model = stepped(job)
     start = f"rllib.module.learner.{POLICY_NETWORKS[job.name]}"
     learnt = [name for name in state if name.startswith(start)]
     assert any(not np.array_equal(state[name], before[name]) for name in learnt)
     assert any(name.startswith("random/after_0") for name in metrics)
-    return game, state, model_files.Model(kept, name, job.model_dump(mode="json"))
+    return game, state, model_files.Model(last_model, name, job.model_dump(mode="json"))
 
 
 @pytest.mark.parametrize(
@@ -407,32 +432,34 @@ def trained_once(name, **more):
         for name in registry.names()
     ],
 )
-def test_every_game_is_learnt_in_all_its_seats(name, local_ray, tmp_path, rng):
+def test_every_game_can_be_trained_in_all_its_seats(name, local_ray, tmp_path, rng):
     options = {"seats": 4} if name == "minibridge" else {}
-    game, state, kept = trained_once(name, options=options, population={"opponents": ["random"]})
-    model_files.save(kept, tmp_path / "model")
+    game, state, last_model = trained_once(
+        name, options=options, population={"opponents": ["random"]}
+    )
+    model_files.save(last_model, tmp_path / "model")
     policy = model_files.policy(tmp_path / "model", game)
     played = play(game, (policy,) * game.seats, 2, rng)
     assert played.payoff.shape == (2, game.seats)
     assert np.isfinite(played.payoff).all()
     if game.actions is not None:
         observations = played.batch.observations()
-        theirs = said_by(MaskedActorCritic, game, observations, state, "learner")
+        theirs = module_probabilities(MaskedActorCritic, game, observations, state, "learner")
         assert_float32_close(policy.probs(observations), theirs)
 
 
-def test_dqn_learns_cards_of_renamed_suits_as_its_model_plays_them(local_ray, tmp_path, rng):
-    game, state, kept = trained_once(
+def test_dqn_trains_on_the_renamed_suits_that_its_model_plays(local_ray, tmp_path, rng):
+    game, state, last_model = trained_once(
         "minibridge",
         options={"seats": 4},
         algorithm="rllib/DQN",
         dqn={**MEMORY, "learning_starts": 4},
     )
-    model_files.save(kept, tmp_path / "model")
+    model_files.save(last_model, tmp_path / "model")
     policy = model_files.policy(tmp_path / "model", game)
     observations = play(game, (policy,) * 4, 2, rng).batch.observations()
     shown, own = game.canonical_observations(observations)
-    best = said_by(MaskedDqn, game, shown, state, "learner").argmax(axis=1)
+    best = module_probabilities(MaskedDqn, game, shown, state, "learner").argmax(axis=1)
     assert (own != np.arange(52)).any()
     assert (
         policy.probs(observations)[
@@ -448,7 +475,7 @@ def test_dqn_learns_cards_of_renamed_suits_as_its_model_plays_them(local_ray, tm
 def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ray, tmp_path):
     own = {"dqn": MEMORY} if algorithm == "DQN" else {"sac": MEMORY} if algorithm == "SAC" else {}
     moves = {"game": {"name": "sumo", "integrator": "euler"}}
-    strangers = "motionless" if algorithm == "SAC" else "call"
+    opponent = "motionless" if algorithm == "SAC" else "call"
     job = job_file.parse(
         {
             **{k: v for k, v in JOB.items() if k != "ppo"},
@@ -456,8 +483,8 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
             **(moves if algorithm == "SAC" else {}),
             "algorithm": f"rllib/{algorithm}",
             "workers": workers,
-            "population": {"past_selves": 1, "snapshot_interval": 2, "opponents": [strangers]},
-            "evaluate": {"opponents": [strangers], "every": 4, "eval_deals": 2},
+            "population": {"past_selves": 1, "snapshot_interval": 2, "opponents": [opponent]},
+            "evaluate": {"opponents": [opponent], "every": 4, "eval_deals": 2},
             **({} if own else {"ppo": JOB["ppo"]}),
         },
         JOBS,
@@ -477,7 +504,7 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
         assert "learner" in changed
         assert ("past_0_learner" in changed) == (k == 1)
     assert np.isfinite(metrics["loss"])
-    if algorithm != "APPO":  # which learns on meanwhile
+    if algorithm != "APPO":  # the trainer continues to learn
         trainer.load(state)
         assert all(np.array_equal(value, state[name]) for name, value in trainer.state().items())
     model_files.save(
@@ -491,7 +518,7 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (
             {"algorithm": "rllib/DQN"},
@@ -518,6 +545,6 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
         ({"game": "kuhn_three", "evaluate": {**FEW, "exploitability_bound": 0.1}}, "needs 2 seats"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_the_remedy(change, said):
-    with pytest.raises(UserError, match=said):
+def test_unsupported_jobs_are_refused_with_the_remedy(change, message):
+    with pytest.raises(UserError, match=message):
         TRAINERS["rllib"].validate(job_of(**change))

@@ -1,4 +1,5 @@
-"""`overtrick solve --save`: what it overwrites, what the card says, and where the strategy goes."""
+"""`overtrick solve --save`: what it may overwrite, the model card, and uses of the saved
+strategy."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from overtrick.training.equilibrium import solve
 
 @pytest.fixture
 def command(tmp_path, monkeypatch, capsys):
-    """command("solve", ...) in an empty folder: exit code, the JSON object, standard error."""
+    """Return a function that runs a command in an empty folder and returns the exit code, the JSON
+    object and standard error."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
@@ -35,8 +37,8 @@ def command(tmp_path, monkeypatch, capsys):
 
 
 @pytest.fixture
-def no_work(monkeypatch):
-    """No solver may run."""
+def no_solver(monkeypatch):
+    """Fail if a solver runs."""
 
     def work(*_):
         raise AssertionError("it has begun to solve")
@@ -45,50 +47,53 @@ def no_work(monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["notes.txt", "folder", "folder/notes.txt/kuhn", "empty", "."])
-def test_what_is_no_earlier_model_is_never_overwritten(command, no_work, tmp_path, place):
+def test_only_an_earlier_model_is_overwritten(command, no_solver, tmp_path, place):
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "empty").mkdir()
     (tmp_path / "folder").mkdir()
     for name in ("notes.txt", model_files.CARD, model_files.WEIGHTS):
         (tmp_path / "folder" / name).write_text("mine")
     before = {path: path.is_file() and path.read_text() for path in tmp_path.rglob("*")}
-    code, told, _ = command("solve", "kuhn", "--save", place)
+    code, answer, _ = command("solve", "kuhn", "--save", place)
     assert code == 2
-    assert place in told["error"]
+    assert place in answer["error"]
     assert (
-        "name another folder, or remove it" in told["error"] or "cannot be written" in told["error"]
+        "name another folder, or remove it" in answer["error"]
+        or "cannot be written" in answer["error"]
     )
     assert {path: path.is_file() and path.read_text() for path in tmp_path.rglob("*")} == before
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_solving(no_work, tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written_is_refused_before_solving(
+    no_solver, tmp_path, monkeypatch
+):
     monkeypatch.setattr(model_files.os, "access", lambda path, how: path != tmp_path)
     with pytest.raises(UserError, match=f"{tmp_path} cannot be written"):
         exact.solve_game("kuhn", "cfr", 1, save=tmp_path / "new" / "kuhn")
 
 
-def test_an_earlier_model_is_replaced_and_the_card_says_what_was_run(command, tmp_path):
+def test_an_earlier_model_is_replaced_and_the_card_names_the_solver(command, tmp_path):
     for plan, iterations in (("cfr+", 300), ("lp", 1)):
-        code, told, _ = command(
+        code, answer, _ = command(
             "solve", "kuhn", "--plan", plan, "--iterations", "300", "--save", "deep/kuhn"
         )
         assert code == 0
         card = json.loads((tmp_path / "deep" / "kuhn" / model_files.CARD).read_text())
         same = ("plan", "exploitability", "nash_conv", "values")
-        assert card["result"] == {"iterations": iterations} | {key: told[key] for key in same}
+        assert card["result"] == {"iterations": iterations} | {key: answer[key] for key in same}
         assert "stop" not in card["job"]
         assert [path.name for path in (tmp_path / "deep").iterdir()] == ["kuhn"]
-        _, judged, _ = command("evaluate", "deep/kuhn")
-        assert judged["rows"] == [{key: told[key] for key in same}]
+        _, evaluated, _ = command("evaluate", "deep/kuhn")
+        assert evaluated["rows"] == [{key: answer[key] for key in same}]
 
 
-def test_a_model_needs_no_slash_on_the_command_line_unless_a_stranger_has_its_name(command):
+def test_a_model_needs_no_slash_on_the_command_line_unless_an_opponent_has_its_name(command):
     for place in ("mine", "random"):
         command("solve", "kuhn", "--plan", "lp", "--save", place)
     for against, mean in (("mine", 0), ("./mine", 0), ("./random", 0), ("random", 11 / 24)):
-        code, told, _ = command("best-response", "kuhn", "--against", against)
-        assert (code, told["stranger"]) == (0, against)
-        assert told["mean"] == pytest.approx(mean, abs=1e-12)
+        code, answer, _ = command("best-response", "kuhn", "--against", against)
+        assert (code, answer["stranger"]) == (0, against)
+        assert answer["mean"] == pytest.approx(mean, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -100,14 +105,14 @@ def test_a_model_needs_no_slash_on_the_command_line_unless_a_stranger_has_its_na
         ("leduc_textbook", "leduc_poker(suit_isomorphism=true)"),
     ],
 )
-def test_a_kept_strategy_is_as_exploitable_in_openspiel(tmp_path, game, twin):
+def test_a_saved_strategy_is_as_exploitable_in_openspiel(tmp_path, game, twin):
     ours = exact.solve_game(game, "cfr+", 100, save=tmp_path / "kept")["exploitability"]
     policy = exact.openspiel_policy(tmp_path / "kept", twin)
     theirs = pyspiel.load_game(twin or game.removeprefix("openspiel/"))
     assert abs(pyspiel.exploitability(theirs, policy) - ours) < 1e-9
 
 
-def test_a_game_of_ours_goes_to_openspiel_by_the_name_of_its_twin(tmp_path):
+def test_our_strategies_convert_to_openspiels_names_of_the_games(tmp_path):
     exact.solve_game("kuhn", "lp", 1, save=tmp_path / "kuhn")
     with pytest.raises(UserError, match="name in OpenSpiel"):
         exact.openspiel_policy(tmp_path / "kuhn")
@@ -122,53 +127,53 @@ def test_a_game_of_ours_goes_to_openspiel_by_the_name_of_its_twin(tmp_path):
         (("train", "job.yaml"), "overtrick.config.job_file.load", True),
     ],
 )
-def test_only_a_run_that_is_stopped_can_be_resumed(command, monkeypatch, arguments, page, resumes):
+def test_only_stopped_runs_are_offered_for_resuming(command, monkeypatch, arguments, page, resumes):
     def stop(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(page, stop)
-    code, told, said = command(*arguments)
-    assert (code, told) == (130, None)
-    assert "stopped" in said
-    assert ("overtrick resume" in said) == resumes
+    code, answer, errors = command(*arguments)
+    assert (code, answer) == (130, None)
+    assert "stopped" in errors
+    assert ("overtrick resume" in errors) == resumes
 
 
-def test_a_full_disk_does_not_speak_of_runs_when_solving(command, monkeypatch):
+def test_the_message_of_a_full_disk_names_no_run_when_solving(command, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", "kuhn")
 
     monkeypatch.setattr(model_files, "save", full)
-    code, told, _ = command("solve", "kuhn", "--iterations", "1", "--save", "kuhn")
-    assert (code, told) == (1, {"error": "[Errno 28] No space left on device: 'kuhn'"})
+    code, answer, _ = command("solve", "kuhn", "--iterations", "1", "--save", "kuhn")
+    assert (code, answer) == (1, {"error": "[Errno 28] No space left on device: 'kuhn'"})
 
 
-def test_a_linear_program_without_an_answer_is_work_that_failed(command, monkeypatch):
+def test_an_unsolved_linear_program_is_a_failed_run(command, monkeypatch):
     class Nothing:
         success, message = False, "no answer"
 
     monkeypatch.setattr(sequence_form, "linprog", lambda *_, **__: Nothing)
-    code, told, _ = command("solve", "kuhn", "--plan", "lp")
-    assert (code, told) == (1, {"error": "the linear program failed: no answer"})
+    code, answer, _ = command("solve", "kuhn", "--plan", "lp")
+    assert (code, answer) == (1, {"error": "the linear program failed: no answer"})
 
 
-def test_the_linear_program_is_solved_once_and_told_without_iterations(command, monkeypatch):
+def test_the_linear_program_is_solved_once_and_reported_without_iterations(command, monkeypatch):
     solved, equilibrium = [], sequence_form.equilibrium
     monkeypatch.setattr(
         sequence_form, "equilibrium", lambda tree: solved.append(tree) or equilibrium(tree)
     )
-    _, told, said = command("solve", "kuhn", "--plan", "lp", "--iterations", "7")
-    assert (len(solved), told["iterations"]) == (1, 1)
-    assert "by the linear program in" in said
-    assert "iteration" not in said
+    _, answer, errors = command("solve", "kuhn", "--plan", "lp", "--iterations", "7")
+    assert (len(solved), answer["iterations"]) == (1, 1)
+    assert "by the linear program in" in errors
+    assert "iteration" not in errors
 
 
-def test_every_plan_is_listed(command):
+def test_every_solver_is_listed(command):
     assert command("list")[1]["plans"] == list(solve.SOLVERS)
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_a_first_run_says_that_it_compiles(terminal):
-    said = io.StringIO()
-    with progress.counting(Console(file=said, force_terminal=terminal), "kuhn", 5) as told:
-        told(0)
-    assert "kuhn: getting ready (a first run compiles)" in said.getvalue()
+def test_the_first_run_reports_that_it_compiles(terminal):
+    errors = io.StringIO()
+    with progress.counting(Console(file=errors, force_terminal=terminal), "kuhn", 5) as answer:
+        answer(0)
+    assert "kuhn: getting ready (a first run compiles)" in errors.getvalue()

@@ -1,4 +1,5 @@
-"""`overtrick solve` and the solve trainer: strategies are found, kept, met again and refused."""
+"""`overtrick solve` and the trainer solve: strategies are found, stored, used as opponents and
+validated."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def trainer(**section):
 
 
 @pytest.mark.parametrize("plan", solve.TREE_SOLVERS)
-def test_every_plan_solves_kuhn_from_the_command_line(plan):
+def test_every_solver_solves_kuhn_from_the_command_line(plan):
     done = CliRunner().invoke(
         cli.app, ["solve", "kuhn", "--plan", plan, "--iterations", "3000", "--json"]
     )
@@ -46,8 +47,8 @@ def test_every_plan_solves_kuhn_from_the_command_line(plan):
     assert abs(answer["values"][0] + 1 / 18) < 0.05
 
 
-def test_a_strategy_is_kept_and_met_again(tmp_path, whole):
-    game, tree = whole("leduc")
+def test_a_strategy_is_stored_and_used_as_an_opponent(tmp_path, game_and_tree):
+    game, tree = game_and_tree("leduc")
     answer = exact.solve_game("leduc", "lp", 1, save=tmp_path / "lp")
     policy = reference_opponents.make_opponent(str(tmp_path / "lp"), game, tree)
     sigma = best_response.sigma_of(tree, [policy] * 2)
@@ -67,14 +68,14 @@ def test_a_solved_strategy_is_an_opponent_in_a_job(tmp_path):
     assert any(name.endswith("after_0_chip") for name in metrics)
 
 
-def test_step_k_has_run_10_to_the_k_over_looks_iterations():
+def test_measurement_k_comes_after_10_to_the_k_over_measurements_per_decade_iterations():
     one = trainer(variants=["cfr", "external"], measurements_per_decade=2)
     reached = [one.step()["solver_iterations"] for _ in range(4)]
     assert reached == [4, 10, 32, 100]
     assert {s.iteration for s in one.solvers.values()} == {100}
 
 
-def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened():
+def test_a_loaded_trainer_continues_with_identical_results():
     plans = ["cfr+", "dcfr-simultaneous", "external", "outcome", "lp"]
     first, second, whole_run = (
         trainer(variants=plans),
@@ -90,22 +91,28 @@ def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened():
     assert (second.model()["sigma"] == whole_run.model()["sigma"]).all()
 
 
-def test_what_a_sampling_plan_draws_hangs_on_the_seed_and_its_name_alone():
-    alone, among = trainer(variants=["outcome"]), trainer(variants=["external", "cfr", "outcome"])
+def test_samples_of_a_solver_depend_only_on_the_seed_and_its_name():
+    one_solver, among_others = (
+        trainer(variants=["outcome"]),
+        trainer(variants=["external", "cfr", "outcome"]),
+    )
     name = "exploitability_chip/outcome"
-    assert [alone.step()[name] for _ in range(8)] == [among.step()[name] for _ in range(8)]
+    assert [one_solver.step()[name] for _ in range(8)] == [
+        among_others.step()[name] for _ in range(8)
+    ]
     answer = exact.solve_game("kuhn", "outcome", 10)
     assert answer["exploitability"] == best_response.exploitability(
-        alone.evaluator.tree, alone.model()["sigma"]
+        one_solver.evaluator.tree, one_solver.model()["sigma"]
     )
     draws = [
-        solve.make_solver(plan, alone.evaluator, 0).rng.random() for plan in ("outcome", "external")
+        solve.make_solver(plan, one_solver.evaluator, 0).rng.random()
+        for plan in ("outcome", "external")
     ]
     assert draws[0] != draws[1]
 
 
 @pytest.mark.parametrize("plan", ["external", "outcome"])
-def test_the_command_draws_by_its_seed(plan):
+def test_the_seed_of_the_command_fixes_its_samples(plan):
     def values(seed):
         command = ["solve", "kuhn", "--plan", plan, "--iterations", "50", "--seed", seed, "--json"]
         done = CliRunner().invoke(cli.app, command)
@@ -116,35 +123,35 @@ def test_the_command_draws_by_its_seed(plan):
 
 
 @pytest.mark.parametrize(
-    ("game", "plan", "said"),
+    ("game", "plan", "message"),
     [
         ("kuhn_three", "lp", "plan lp: the linear program needs 2 seats: this game has 3"),
         ("openspiel/tiny_hanabi", "lp", "plan lp: the linear program needs a zero-sum game"),
         (ALONE, "external", "plan external: external sampling needs two seats"),
     ],
 )
-def test_a_plan_that_cannot_solve_the_game_is_refused_before_any_work(game, plan, said):
+def test_a_solver_that_cannot_solve_the_game_is_refused_at_once(game, plan, message):
     content = {"trainer": "solve", "game": game, "solve": {"variants": ["outcome", plan]}}
     job = job_file.parse(content, JOBS, "this test")
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         TRAINERS["solve"].validate(job)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         exact.solve_game(game, plan, 1)
 
 
-def test_a_job_that_all_plans_can_solve_is_taken():
+def test_a_job_that_all_solvers_can_solve_is_accepted():
     content = {"trainer": "solve", "game": "kuhn", "solve": {"variants": solve.TREE_SOLVERS}}
     TRAINERS["solve"].validate(job_file.parse(content, JOBS, "this test"))
 
 
-def test_both_yardsticks_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
+def test_both_solvers_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
     game = {"name": "abstract_holdem", "abstraction": str(abstraction)}
     monkeypatch.chdir(abstraction.parent)
     content = {"trainer": "solve", "game": {**game, "abstraction": abstraction.name}}
     job = job_file.parse(
         {**content, "solve": {"variants": list(solve.BUCKETED_SOLVERS)}}, JOBS, "this test"
     )
-    monkeypatch.chdir("/")  # as a trial does, which runs in a folder of its own
+    monkeypatch.chdir("/")  # as a trial does, which runs in its own folder
     TRAINERS["solve"].validate(job)
     one = TRAINERS["solve"].trainer(job, LocalPool())
     first = one.step()
@@ -166,7 +173,7 @@ def test_both_yardsticks_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
         )
 
 
-def test_a_job_stops_after_40_measurements_and_keeps_each():
+def test_a_job_stops_after_40_measurements_and_records_each():
     job = job_file.parse({"trainer": "solve", "game": "kuhn"}, JOBS, "this test")
     assert (job.stop.iterations, job.checkpoints.every, job.solve.measurements_per_decade) == (
         40,
@@ -176,7 +183,7 @@ def test_a_job_stops_after_40_measurements_and_keeps_each():
     assert job.checkpoints.keep == job_file.Checkpoints().keep
 
 
-def test_the_report_has_a_row_for_every_plan_and_the_curves():
+def test_the_report_has_a_row_for_every_solver_and_the_curves():
     one = trainer(variants=["cfr", "cfr+"])
     history = [(k, one.step()) for k in range(1, 9)]
     report = one.report(history)
@@ -192,7 +199,7 @@ def test_the_report_has_a_row_for_every_plan_and_the_curves():
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_curve_of_an_exact_answer_can_be_drawn(tmp_path):
+def test_the_curve_of_an_exact_solution_can_be_drawn(tmp_path):
     one = trainer(variants=["lp"])
     assert abs(one.step()["exploitability_chip/lp"]) < 1e-15
     history = [
@@ -201,26 +208,26 @@ def test_the_curve_of_an_exact_answer_can_be_drawn(tmp_path):
     figures.save(one.report(history).figures, tmp_path)
 
 
-def keep(folder, sigma, game="kuhn"):
+def save_strategy(folder, sigma, game="kuhn"):
     model_files.save(model_files.Model({"sigma": sigma}, game, {}), folder)
     return folder
 
 
-def test_a_row_that_does_not_sum_to_1_is_refused(tmp_path, whole):
-    game, tree = whole("kuhn")
+def test_a_row_that_does_not_sum_to_1_is_refused(tmp_path, game_and_tree):
+    game, tree = game_and_tree("kuhn")
     sigma = tree.uniform()
     sigma[3, 0] += 0.2
     with pytest.raises(UserError, match=r"row 3 .* sums to 1\.2"):
-        model_files.policy(keep(tmp_path / "bad", sigma), game)
-    for judged in (best_response.nash_conv, best_response.exploitability):
+        model_files.policy(save_strategy(tmp_path / "bad", sigma), game)
+    for evaluate in (best_response.nash_conv, best_response.exploitability):
         with pytest.raises(UserError, match="row 3"):
-            judged(tree, sigma)
+            evaluate(tree, sigma)
     with pytest.raises(UserError, match="row 3"):
         best_response.best_response(tree, sigma, 0)
 
 
-def test_a_row_of_nan_or_of_less_than_nothing_is_refused(whole):
-    _, tree = whole("kuhn")
+def test_a_row_with_nan_or_negative_numbers_is_refused(game_and_tree):
+    _, tree = game_and_tree("kuhn")
     for row in ([np.nan, 1], [-0.5, 1.5]):
         sigma = tree.uniform()
         sigma[0] = row
@@ -228,8 +235,8 @@ def test_a_row_of_nan_or_of_less_than_nothing_is_refused(whole):
             best_response.check_strategy(tree, sigma)
 
 
-def test_probability_of_an_illegal_action_is_refused(whole):
-    _, tree = whole("leduc_textbook")
+def test_probability_of_an_illegal_action_is_refused(game_and_tree):
+    _, tree = game_and_tree("leduc_textbook")
     sigma = tree.uniform()
     row = np.flatnonzero(~tree.legal.all(axis=1))[0]
     sigma[row] = 1 / sigma.shape[1]
@@ -237,13 +244,13 @@ def test_probability_of_an_illegal_action_is_refused(whole):
         best_response.check_strategy(tree, sigma)
 
 
-def test_a_strategy_for_another_game_is_refused(tmp_path, whole):
-    game, tree = whole("kuhn")
-    other = whole("leduc_textbook")[1].uniform()
+def test_a_strategy_for_another_game_is_refused(tmp_path, game_and_tree):
+    game, tree = game_and_tree("kuhn")
+    other = game_and_tree("leduc_textbook")[1].uniform()
     with pytest.raises(UserError, match="other options"):
-        model_files.policy(keep(tmp_path / "other", other), game)
+        model_files.policy(save_strategy(tmp_path / "other", other), game)
     with pytest.raises(UserError, match="plays leduc_textbook, not kuhn"):
-        model_files.policy(keep(tmp_path / "name", other, "leduc_textbook"), game)
+        model_files.policy(save_strategy(tmp_path / "name", other, "leduc_textbook"), game)
     with pytest.raises(UserError, match="another game"):
         best_response.exploitability(tree, other)
     with pytest.raises(UserError):
@@ -255,29 +262,29 @@ def test_a_tree_that_does_not_fit_is_refused():
         exact.solve_game("openspiel/leduc_poker", "cfr", 1, memory=0.001)
 
 
-def test_an_unknown_plan_names_the_nearest():
+def test_an_unknown_solver_is_refused_with_the_nearest_name():
     with pytest.raises(UserError, match=r"'cfrr'.*'cfr'"):
         exact.solve_game("kuhn", "cfrr", 1)
 
 
 @pytest.mark.parametrize("name", ["openspiel/kuhn_poker", "kuhn_three"])
-@pytest.mark.parametrize("which", ["meta", "exploit"])
-def test_a_job_that_must_be_played_by_two_refuses_other_games(name, which):
-    job = job_file.parse({"trainer": which, "game": name}, JOBS, "this test")
+@pytest.mark.parametrize("trainer_name", ["meta", "exploit"])
+def test_a_job_for_two_seats_refuses_other_games(name, trainer_name):
+    job = job_file.parse({"trainer": trainer_name, "game": name}, JOBS, "this test")
     with pytest.raises(UserError, match="not a two-seat game"):
-        TRAINERS[which].validate(job)
+        TRAINERS[trainer_name].validate(job)
 
 
-def test_a_best_response_is_exact_or_says_that_it_is_a_lower_bound():
-    told = []
+def test_a_best_response_is_exact_or_reported_as_a_lower_bound():
+    outputs = []
     for question in (["leduc", "--against", "call"], ["holdem", "--against", "call"]):
         sampled = ["--games", "8", "--particles", "5"] if question[0] == "holdem" else []
         done = CliRunner().invoke(cli.app, ["best-response", *question, *sampled, "--json"])
-        told.append((json.loads(done.stdout.splitlines()[-1]), " ".join(done.stderr.split())))
-    (exactly, said), (bound, bound_said) = told
+        outputs.append((json.loads(done.stdout.splitlines()[-1]), " ".join(done.stderr.split())))
+    (exactly, message), (bound, bound_said) = outputs
     assert exactly["kind"] == "exact"
     assert np.allclose(exactly["values"], 0.7333, atol=5e-5)
-    assert "lower bound" not in said
+    assert "lower bound" not in message
     assert bound["kind"] == "lower bound"
     assert bound.keys() >= exactly.keys() | {"standard_errors", "interval", "games", "particles"}
     assert "at least" in bound_said

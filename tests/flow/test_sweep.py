@@ -1,4 +1,4 @@
-"""A sweep trains every combination; each trial is the run that the same job alone would be."""
+"""A sweep trains every combination; each trial equals a run of the same job."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def swept(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> sweep.Fi
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OVERTRICK_RUNS", str(folder / "runs"))
         job = parse(track={"uri": f"sqlite:///{folder}/mlflow.db"})
-        told: list[int] = []
-        done = sweep.run(lifecycle.open_folder(job, "grid", children=True), told.append)
-    assert told == list(range(1, 9))  # four trials of two iterations
+        answer: list[int] = []
+        done = sweep.run(lifecycle.open_folder(job, "grid", children=True), answer.append)
+    assert answer == list(range(1, 9))  # four trials of two iterations
     return done
 
 
-def test_every_combination_is_trained_as_it_would_be_alone(swept: sweep.FinishedSweep) -> None:
+def test_every_combination_is_trained_as_in_a_single_run(swept: sweep.FinishedSweep) -> None:
     assert not swept.failed
     scores = [row["score"] for row in swept.rows]
     assert scores == sorted(scores, reverse=True)
@@ -64,27 +64,27 @@ def test_every_combination_is_trained_as_it_would_be_alone(swept: sweep.Finished
         assert (stored.weights["sigma"] == trainer.model()["sigma"]).all()
 
 
-def test_a_sweep_that_lost_a_trial_trains_that_one_again_and_no_other(
+def test_only_a_lost_trial_is_trained_again(
     swept: sweep.FinishedSweep,
 ) -> None:
     place = swept.folder.child(2).path
-    kept = swept.folder.child(1).table
-    before = kept.stat().st_mtime_ns
+    stored_table = swept.folder.child(1).table
+    before = stored_table.stat().st_mtime_ns
     for lost in [place, *swept.folder.path.glob("tune-*/trial-2")]:
         shutil.rmtree(lost)
     again = sweep.run(swept.folder, lambda done: None)
     assert again.rows == swept.rows
-    assert kept.stat().st_mtime_ns == before
+    assert stored_table.stat().st_mtime_ns == before
 
 
 @pytest.mark.slow
-def test_a_sweep_that_is_killed_and_resumed_comes_to_the_same_table_each_trial_once(
+def test_a_killed_and_resumed_sweep_gives_the_same_table_with_each_trial_once(
     local_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
     steps, checkpoints = {"iterations": 12}, {"every": 1}
     job = parse(stop=steps, checkpoints=checkpoints, track={"uri": f"sqlite:///{tmp_path}/alone"})
-    alone = sweep.run(lifecycle.open_folder(job, "alone", children=True), lambda told: None)
+    single = sweep.run(lifecycle.open_folder(job, "alone", children=True), lambda answer: None)
     here = tmp_path / "killed"
     here.mkdir()
     (here / "grid.yaml").write_text(
@@ -95,8 +95,8 @@ def test_a_sweep_that_is_killed_and_resumed_comes_to_the_same_table_each_trial_o
         [*COMMAND, "sweep", "grid.yaml"],
         cwd=here, env=outside, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    there = "runs/*/tune-0/trial-1/checkpoint_00000[2-9]/state.safetensors"
-    kill_once(lambda: list(here.glob(there)), driver)
+    checkpoint_pattern = "runs/*/tune-0/trial-1/checkpoint_00000[2-9]/state.safetensors"
+    kill_once(lambda: list(here.glob(checkpoint_pattern)), driver)
     (path,) = (here / "runs").iterdir()
     folder = RunFolder(path)
     reached = [folder.checkpoints(number).iteration() for number in range(4)]
@@ -106,10 +106,10 @@ def test_a_sweep_that_is_killed_and_resumed_comes_to_the_same_table_each_trial_o
         cwd=here, env=outside, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert resumed.returncode == 0, resumed.stderr
-    told = json.loads(resumed.stdout)
-    assert told["rows"] == alone.rows
-    assert told["best"] == str(folder.child(alone.rows[0]["trial"]))
-    assert told["median"] == alone.median
+    answer = json.loads(resumed.stdout)
+    assert answer["rows"] == single.rows
+    assert answer["best"] == str(folder.child(single.rows[0]["trial"]))
+    assert answer["median"] == single.median
     client = MlflowClient(f"sqlite:///{here}/mlflow.db")
     runs = client.search_runs([client.get_experiment_by_name("overtrick").experiment_id])
     names = [folder.child(number).name for number in range(4)]
@@ -117,12 +117,12 @@ def test_a_sweep_that_is_killed_and_resumed_comes_to_the_same_table_each_trial_o
     assert {each.info.status for each in runs} == {"FINISHED"}
     for number, name in enumerate(names):
         history = folder.child(number).history()
-        assert history == alone.folder.child(number).history()
+        assert history == single.folder.child(number).history()
         (part,) = [each for each in runs if each.info.run_name == name]
-        assert points.known(client, part.info.run_id) == points.of(history)
+        assert points.in_mlflow(client, part.info.run_id) == points.of_history(history)
 
 
-def test_a_trial_that_breaks_again_and_again_is_not_taken_for_another(
+def test_a_repeatedly_failing_trial_is_not_confused_with_another(
     local_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained = [SimpleNamespace(path=str(tmp_path / f"trial-{n}"), metrics={}) for n in (1, 0)]
@@ -130,7 +130,7 @@ def test_a_trial_that_breaks_again_and_again_is_not_taken_for_another(
     monkeypatch.setattr(
         tune_trial.Tuner, "fit", lambda tuner: trained
     )  # Tune's order after a retry
-    reached = iter((0, 0, 2, 2))  # before, and of the one that did not break after
+    reached = iter((0, 0, 2, 2))  # before, and after it for the trial that did not fail
     monkeypatch.setattr(run_folder.TrialCheckpoints, "iteration", lambda self: next(reached, 2))
     monkeypatch.setattr(run_folder.TrialCheckpoints, "newest", lambda self: None)
     job = parse(search={})
@@ -154,7 +154,7 @@ def test_mlflow_has_the_trials_under_their_sweep(swept: sweep.FinishedSweep) -> 
 
 
 @pytest.mark.parametrize(
-    ("search", "said"),
+    ("search", "message"),
     [
         ({}, "grid.yaml has no search: name keys, such as 'seed: {grid: [0, 1]}'"),
         ({"sed": {"grid": [1]}}, "unknown key 'sed' in grid.yaml with {'sed': 1}: did you mean"),
@@ -162,13 +162,13 @@ def test_mlflow_has_the_trials_under_their_sweep(swept: sweep.FinishedSweep) -> 
         ({"seed.x": {"grid": [1]}}, "search of 'seed.x' in grid.yaml: 'seed' holds a value"),
     ],
 )
-def test_a_search_that_makes_no_job_is_refused(search: dict[str, Any], said: str) -> None:
+def test_a_search_of_invalid_jobs_is_refused(search: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as refused:
         sweep.trials_of(parse(search=search), "grid.yaml")
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(message)
 
 
-def test_what_all_trials_share_cannot_be_searched() -> None:
+def test_keys_that_all_trials_share_cannot_be_searched() -> None:
     with pytest.raises(UserError, match=r"search of 'checkpoints.every' in grid.yaml: all trials"):
         sweep.check(parse(search={"checkpoints.every": {"grid": [1, 2]}}), "grid.yaml")
 
@@ -189,17 +189,17 @@ def test_an_empty_grid_is_refused() -> None:
         parse(search={"seed": {"grid": []}})
 
 
-def trained(**metrics: Any) -> Any:
-    """A part as its record has it after one iteration."""
+def child_run(**metrics: Any) -> Any:
+    """Return a child run with its record after one iteration."""
     return SimpleNamespace(tracker=SimpleNamespace(history=lambda: [(1, metrics)]))
 
 
 @pytest.mark.parametrize("broken", [math.nan, math.inf])
-def test_a_trial_whose_score_is_no_number_copies_another_and_none_copies_it(broken: float) -> None:
+def test_a_trial_with_a_nan_score_copies_another_and_is_never_copied(broken: float) -> None:
     drawn = {"seed": {"randint": [0, 99]}}
     job = parse(search={"method": "pbt", "trials": 4, "quantile_fraction": 0.5, **drawn})
     whole: Any = SimpleNamespace(
-        children=[trained(score=score) for score in (broken, 1.0, broken, broken)],
+        children=[child_run(score=score) for score in (broken, 1.0, broken, broken)],
         errors=[None] * 4,
     )
     scores = pbt._scores(whole, lambda metrics: metrics["score"], 0, 1)
@@ -208,7 +208,7 @@ def test_a_trial_whose_score_is_no_number_copies_another_and_none_copies_it(brok
     assert [each["copied"] for each in following] == [1, None, 1, 1]
 
 
-def test_a_trial_whose_score_is_no_number_is_ranked_last(tmp_path: Path) -> None:
+def test_a_trial_with_a_nan_score_is_ranked_last(tmp_path: Path) -> None:
     places = [SimpleNamespace(number=n, folder=RunFolder(tmp_path / str(n))) for n in range(3)]
     for part, gap in zip(places, (math.nan, 0.5, 0.25), strict=True):
         part.folder.path.mkdir()

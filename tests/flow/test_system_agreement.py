@@ -1,5 +1,5 @@
-"""What systems say of recorded auctions: how far calls agree, and how far their meanings hold; and
-what they say in words."""
+"""Bidding systems on recorded auctions: agreement of calls, truth of their meanings, and
+explanations in words."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Ask = Callable[..., tuple[int, dict[str, Any]]]
 
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """The exit code and the answer of a command."""
+    """Return a function that runs a command and returns its exit code and JSON answer."""
 
-    def asked(*words: str) -> tuple[int, dict[str, Any]]:
+    def run(*words: str) -> tuple[int, dict[str, Any]]:
         monkeypatch.setattr(sys, "argv", ["overtrick", *words, "--json"])
         with pytest.raises(SystemExit) as stop:
             cli.main()
@@ -43,7 +43,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         assert isinstance(code, int)
         return code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
-    return asked
+    return run
 
 
 @pytest.fixture
@@ -54,11 +54,11 @@ def file(tmp_path: Path) -> str:
     return str(tmp_path / "boards.parquet")
 
 
-def test_only_the_calls_of_the_pairs_that_are_asked_for_count(ask: Ask, file: str) -> None:
+def test_only_calls_of_the_selected_pairs_count(ask: Ask, file: str) -> None:
     def calls(*words: str) -> tuple[int, int]:
-        code, told = ask("bridge", "agreement", "natural", file, *words)
+        code, reply = ask("bridge", "agreement", "natural", file, *words)
         assert code == 0
-        return told["boards"], told["meanings"][-1]["calls"]
+        return reply["boards"], reply["meanings"][-1]["calls"]
 
     assert calls() == (4, 4)
     assert calls("--kind", "human") == (3, 3)
@@ -67,7 +67,7 @@ def test_only_the_calls_of_the_pairs_that_are_asked_for_count(ask: Ask, file: st
     assert calls("--pairs", "wild") == (1, 1)
 
 
-def test_what_calls_show_is_held_against_the_hands(ask: Ask, file: str) -> None:
+def test_meanings_of_calls_are_compared_with_the_hands(ask: Ask, file: str) -> None:
     """South has 16 points and is balanced; West's weak two has five hearts, not six."""
     _, strong = ask("bridge", "agreement", "natural", file, "--pairs", "strong", "--kind", "robot")
     opening = {"type": "notrump", "calls": 1, "known": 1, "true": 1, "width": 3}
@@ -78,30 +78,29 @@ def test_what_calls_show_is_held_against_the_hands(ask: Ask, file: str) -> None:
     assert (wild["meanings"][0]["known"], wild["opening"]) == (1, 0)
 
 
-def test_pairs_that_are_not_there_are_refused_with_those_that_are(
-    ask: Ask, file: str, tmp_path: Path
-) -> None:
-    for words, said in (
+def test_unknown_pairs_are_refused_with_the_known_ones(ask: Ask, file: str, tmp_path: Path) -> None:
+    for words, message in (
         (("--pairs", "weak"), "no kind of pair 'weak' in the file: it has strong, wild"),
         (("--pairs", "wild", "--kind", "robot"), "'wild' in the file: it has strong"),
         (("--kind", "humn"), "no kind of board 'humn' in the file: it has human, robot"),
     ):
-        code, told = ask("bridge", "agreement", "natural", file, *words)
+        code, reply = ask("bridge", "agreement", "natural", file, *words)
         assert code == 2
-        assert said in told["error"]
+        assert message in reply["error"]
     bare = tmp_path / "bare.parquet"
     pq.write_table(
         pq.read_table(file, columns=["deal", "dealer", "vulnerability", "auction"]), bare
     )
     for option, column in (("--pairs", "sys_inferred_ns"), ("--kind", "column kind")):
-        code, told = ask("bridge", "agreement", "natural", str(bare), option, "human")
+        code, reply = ask("bridge", "agreement", "natural", str(bare), option, "human")
         assert code == 2
-        assert "no board of the file records its kind of" in told["error"]
-        assert column in told["error"]
+        assert "no board of the file records its kind of" in reply["error"]
+        assert column in reply["error"]
 
 
 def test_a_weak_two_in_third_seat_depends_on_vulnerability(ask: Ask) -> None:
-    """South opens as third; with West as dealer it is East. The dealer's side plays --system."""
+    """South opens as third hand; with West as dealer it is East. The dealer's side plays
+    --system."""
 
     def meaning(*words: str) -> str:
         return ask("bridge", "explain", "P P 2H", *words)[1]["calls"][2]["meaning"]
@@ -112,12 +111,12 @@ def test_a_weak_two_in_third_seat_depends_on_vulnerability(ask: Ask) -> None:
     assert meaning(*west, "NS") == meaning()
     assert meaning(*west, "EW") == meaning("--vulnerable", "NS")
     for dealer in "NESW":
-        told = ask("bridge", "explain", "1C P", "--system", "precision", "--against", "natural",
+        reply = ask("bridge", "explain", "1C P", "--system", "precision", "--against", "natural",
                    "--dealer", dealer)[1]  # fmt: skip
-        assert told["calls"][0]["meaning"].startswith("Strong club")
-    for words, said in (
+        assert reply["calls"][0]["meaning"].startswith("Strong club")
+    for words, message in (
         (("--dealer", "X"), "--dealer is N, E, S, W, not 'X'"),
         (("--vulnerable", "Both"), "--vulnerable is None, NS, EW, All, not 'Both'"),
     ):
         code, answer = ask("bridge", "explain", "1C", *words)
-        assert (code, answer["error"]) == (2, said)
+        assert (code, answer["error"]) == (2, message)

@@ -1,5 +1,5 @@
-"""A real MLflow server that is away when a run begins, or killed while it goes on: the run comes to
-the same numbers, and in the end MLflow has every step of it once and in order."""
+"""A real MLflow server that is away when a run begins, or killed during the run: the run gives the
+same numbers, and in the end MLflow has every step once and in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from head import free_ports
 from mlflow import MlflowClient
 from outside import PATIENCE, kill, mlflow_server
-from tiny import TINY, alone
+from tiny import TINY, local_run
 
 from overtrick.config import job_file
 from overtrick.runs import lifecycle
@@ -31,7 +31,7 @@ JOB: dict[str, Any] = {**TINY, "stop": {"iterations": STEPS}}
 
 
 class Server:
-    """`mlflow server` on a SQLite file, at an address that it keeps."""
+    """`mlflow server` on a SQLite file, at a fixed address."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,31 +59,32 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def folder(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
-    """That of a run which tells this server."""
+    """Return the folder of a run that is tracked at this server."""
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
     job = {**JOB, "track": {"uri": server.uri}}
-    asked = job_file.parse(job, registry.JOBS, "tiny")
-    lifecycle.check_job(asked)  # it need not be there yet
-    return lifecycle.open_folder(asked, "tiny")
+    parsed = job_file.parse(job, registry.JOBS, "tiny")
+    lifecycle.check_job(parsed)  # it need not exist yet
+    return lifecycle.open_folder(parsed, "tiny")
 
 
 @pytest.fixture(scope="module")
 def undisturbed() -> tuple[list[dict[str, float]], dict[str, Any]]:
-    """What such a run comes to, told to nobody."""
-    return alone(JOB)
+    """Return the result of such a run without tracking."""
+    return local_run(JOB)
 
 
-def told(folder: RunFolder) -> tuple[int, int]:
-    """How many events a run has kept on disk, and how many of them MLflow has taken."""
+def event_counts(folder: RunFolder) -> tuple[int, int]:
+    """Return the number of events that a run has on disk, and of those that MLflow has received."""
     sent = folder.path / "track.sent"
-    kept = (folder.path / mlflow_tracker.SPOOL).read_text().count("\n")
-    return kept, int(sent.read_text()) if sent.exists() else 0
+    on_disk = (folder.path / mlflow_tracker.SPOOL).read_text().count("\n")
+    return on_disk, int(sent.read_text()) if sent.exists() else 0
 
 
 def check(
     folder: RunFolder, server: Server, expected: tuple[list[dict[str, float]], dict[str, Any]]
 ) -> None:
-    """MLflow has what the run has on disk, which is what an undisturbed run has."""
+    """Assert that MLflow has the events on disk, and that they equal those of an undisturbed
+    run."""
     metrics, weights = expected
     assert folder.history() == list(enumerate(metrics, start=1))
     stored = model_files.load(folder.model, "kuhn").weights
@@ -91,45 +92,45 @@ def check(
     assert all(np.array_equal(stored[name], weights[name]) for name in weights)
     client = MlflowClient(server.uri)
     place = client.get_experiment_by_name("overtrick").experiment_id
-    (known,) = client.search_runs([place])
-    assert known.info.status == "FINISHED"
-    assert known.data.params["meta.inner_lr"] == "0.1"
-    expected_points = points.of(enumerate(metrics, start=1))
-    assert points.known(client, known.info.run_id) == expected_points
-    assert known.data.metrics == {name: each[-1][1] for name, each in expected_points.items()}
+    (recorded,) = client.search_runs([place])
+    assert recorded.info.status == "FINISHED"
+    assert recorded.data.params["meta.inner_lr"] == "0.1"
+    expected_points = points.of_history(enumerate(metrics, start=1))
+    assert points.in_mlflow(client, recorded.info.run_id) == expected_points
+    assert recorded.data.metrics == {name: each[-1][1] for name, each in expected_points.items()}
     assert {"job.json", "table.json", "figures"} <= {
-        file.path for file in client.list_artifacts(known.info.run_id)
+        file.path for file in client.list_artifacts(recorded.info.run_id)
     }
     (left,) = client.search_logged_models([place])
-    assert (left.source_run_id, left.status) == (known.info.run_id, "READY")
+    assert (left.source_run_id, left.status) == (recorded.info.run_id, "READY")
 
 
-def test_a_server_that_comes_up_while_a_run_goes_on_hears_of_all_of_it(
+def test_a_server_that_starts_during_a_run_receives_all_of_it(
     local_ray: None, server: Server, folder: RunFolder, undisturbed: Any
 ) -> None:
     def progress(iteration: int, metrics: Mapping[str, float]) -> None:
         if iteration == STEPS // 2:
-            kept, sent = told(folder)
-            assert (kept, sent) == (iteration + 3, 0)  # after parameters, job and note
+            on_disk, sent = event_counts(folder)
+            assert (on_disk, sent) == (iteration + 3, 0)  # after parameters, job and note
             server.start()
 
     assert lifecycle.train(folder, progress).undelivered == ""
     check(folder, server, undisturbed)
 
 
-def test_a_server_that_was_away_all_the_time_hears_of_a_run_when_that_is_opened_again(
+def test_a_server_that_was_away_during_a_run_receives_it_when_it_is_opened_again(
     local_ray: None, server: Server, folder: RunFolder, undisturbed: Any
 ) -> None:
     done = lifecycle.train(folder, lambda iteration, metrics: None)
-    kept, sent = told(folder)
+    on_disk, sent = event_counts(folder)
     assert sent == 0
-    assert done.undelivered.startswith(f"{kept} events: ")
+    assert done.undelivered.startswith(f"{on_disk} events: ")
     server.start()
     assert lifecycle.train(folder, lambda iteration, metrics: None).undelivered == ""
     check(folder, server, undisturbed)
 
 
-def test_a_server_that_is_killed_and_started_again_has_every_step_once(
+def test_a_killed_and_restarted_server_has_every_step_once(
     local_ray: None, server: Server, folder: RunFolder, undisturbed: Any
 ) -> None:
     taken = []
@@ -137,19 +138,19 @@ def test_a_server_that_is_killed_and_started_again_has_every_step_once(
     def progress(iteration: int, metrics: Mapping[str, float]) -> None:
         if iteration == 4:
             deadline = time.monotonic() + PATIENCE
-            while told(folder)[1] == 0:
+            while event_counts(folder)[1] == 0:
                 assert time.monotonic() < deadline, "nothing is delivered"
                 time.sleep(0.02)
-        if iteration in (5, 9):  # the iteration is on its way there
+        if iteration in (5, 9):  # the iteration is being sent
             server.kill()
-            taken.append(told(folder))
+            taken.append(event_counts(folder))
         if iteration in (7, 10):
-            kept, sent = told(folder)
-            assert kept > sent
+            on_disk, sent = event_counts(folder)
+            assert on_disk > sent
             server.start()
 
     server.start()
     assert lifecycle.train(folder, progress).undelivered == ""
-    assert [kept for kept, sent in taken] == [8, 12]
-    assert all(0 < sent <= kept for kept, sent in taken)
+    assert [on_disk for on_disk, sent in taken] == [8, 12]
+    assert all(0 < sent <= on_disk for on_disk, sent in taken)
     check(folder, server, undisturbed)

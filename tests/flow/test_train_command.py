@@ -1,4 +1,4 @@
-"""`overtrick train` from the outside: killed whole, resumed, tracked, evaluated again."""
+"""`overtrick train` as a process: killed, resumed, tracked, evaluated again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 from outside import COMMAND, environment, kill_once
-from tiny import TINY, alone
+from tiny import TINY, local_run
 
 from overtrick import cli
 from overtrick.storage import model_files
@@ -22,26 +22,27 @@ JOB: dict[str, Any] = {**TINY, "workers": 1, "stop": {"iterations": 40}}
 
 
 def overtrick(folder: Path, *arguments: str) -> dict[str, Any]:
-    """Run a command in a folder, by this process; its answer."""
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as said:
+    """Run a command in a folder and in this process; return its JSON answer."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as output:
         patch.chdir(folder)
         cli.app([*arguments, "--json"], standalone_mode=False)
-    return json.loads(said.getvalue().splitlines()[-1])
+    return json.loads(output.getvalue().splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
 def killed_and_resumed(
     local_ray: None, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, dict[str, Any]]:
-    """A run whose driver and all its children were killed after a checkpoint, then resumed."""
+    """Train a run whose driver and all its children are killed after a checkpoint, and resume
+    it."""
     folder = tmp_path_factory.mktemp("killed")
     (folder / "tiny.yaml").write_text(yaml.safe_dump(JOB))
     run = subprocess.Popen(
         [*COMMAND, "train", "tiny.yaml"],
         cwd=folder, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    there = "runs/*/tune-0/*/checkpoint_000003/state.safetensors"
-    kill_once(lambda: list(folder.glob(there)), run)
+    checkpoint_pattern = "runs/*/tune-0/*/checkpoint_000003/state.safetensors"
+    kill_once(lambda: list(folder.glob(checkpoint_pattern)), run)
     (name,) = [p.name for p in (folder / "runs").iterdir()]
     assert not (folder / "runs" / name / "model").exists()
     return folder, overtrick(folder, "train", "--resume", name)
@@ -49,25 +50,27 @@ def killed_and_resumed(
 
 @pytest.fixture(scope="module")
 def undisturbed() -> tuple[list[dict[str, float]], dict[str, Any]]:
-    return alone(JOB)
+    return local_run(JOB)
 
 
-def test_a_killed_run_goes_on_to_the_same_metrics_and_the_same_model_file(
+def test_a_killed_and_resumed_run_gives_the_same_metrics_and_model_file(
     killed_and_resumed: tuple[Path, dict[str, Any]],
     undisturbed: tuple[list[dict[str, float]], dict[str, Any]],
     tmp_path: Path,
 ) -> None:
-    folder, told = killed_and_resumed
+    folder, answer = killed_and_resumed
     metrics, weights = undisturbed
-    spool = (folder / "runs" / told["run"] / "track.jsonl").read_text().splitlines()
+    spool = (folder / "runs" / answer["run"] / "track.jsonl").read_text().splitlines()
     events = [json.loads(line) for line in spool]
     history = [(e["step"], e["metrics"]) for e in events if "metrics" in e]
     assert history == list(enumerate(metrics, start=1))
-    assert told["metrics"] == metrics[-1]
-    stored = model_files.load(Path(told["model"]), "kuhn")
+    assert answer["metrics"] == metrics[-1]
+    stored = model_files.load(Path(answer["model"]), "kuhn")
     model_files.save(model_files.Model(weights, "kuhn", stored.job), tmp_path / "model")
     for name in (model_files.WEIGHTS, model_files.CARD):
-        assert (Path(told["model"]) / name).read_bytes() == (tmp_path / "model" / name).read_bytes()
+        assert (Path(answer["model"]) / name).read_bytes() == (
+            tmp_path / "model" / name
+        ).read_bytes()
 
 
 def test_mlflow_has_one_run_with_every_iteration_once_and_the_files(
@@ -94,11 +97,11 @@ def test_mlflow_has_one_run_with_every_iteration_once_and_the_files(
 def test_evaluate_prints_the_table_of_the_run_again(
     killed_and_resumed: tuple[Path, dict[str, Any]],
 ) -> None:
-    folder, told = killed_and_resumed
-    again = overtrick(folder, "evaluate", told["run"])
+    folder, answer = killed_and_resumed
+    again = overtrick(folder, "evaluate", answer["run"])
     assert again["game"] == "kuhn"
     assert again["unit"] == "chip"
-    assert again["rows"] == json.loads((folder / "runs" / told["run"] / "table.json").read_text())
+    assert again["rows"] == json.loads((folder / "runs" / answer["run"] / "table.json").read_text())
     random, call = again["rows"]
     assert random["stranger"] == "random"
     assert len(random["steps"]) == TINY["evaluate"]["steps"] + 1
@@ -106,7 +109,7 @@ def test_evaluate_prints_the_table_of_the_run_again(
     assert call["best_response"] == pytest.approx(1 / 3)
 
 
-def test_solve_and_best_response_say_what_scripts_rely_on(tmp_path: Path) -> None:
+def test_solve_and_best_response_answer_the_keys_that_scripts_read(tmp_path: Path) -> None:
     solved = overtrick(tmp_path, "solve", "kuhn", "--iterations", "2000")
     assert set(solved) == {
         "game", "plan", "iterations", "seconds", "iterations_per_second", "exploitability",

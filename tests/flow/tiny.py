@@ -1,4 +1,4 @@
-"""A small job that goes through the whole house."""
+"""Define a small job that uses every kind of work."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ TINY: dict[str, Any] = {
     },
     "checkpoints": {"every": 1, "keep": 2},
 }
-"""Two shards of every kind of work, and no more."""
+"""Every kind of work has two shards."""
 
 
-def alone(job: dict[str, Any]) -> tuple[list[dict[str, float]], dict[str, Any]]:
-    """What such a job comes to that nobody disturbs: the metrics of its iterations, its model."""
-    asked = job_file.parse(job, registry.JOBS, "tiny")
-    trainer = meta.MetaTrainer(asked, LocalPool())
-    metrics = [trainer.step() for _ in range(asked.stop.iterations)]
+def local_run(job: dict[str, Any]) -> tuple[list[dict[str, float]], dict[str, Any]]:
+    """Train a job in this process. Return the metrics of its iterations, and its model."""
+    read = job_file.parse(job, registry.JOBS, "tiny")
+    trainer = meta.MetaTrainer(read, LocalPool())
+    metrics = [trainer.step() for _ in range(read.stop.iterations)]
     return metrics, trainer.model()

@@ -1,4 +1,4 @@
-"""Laws of the auction: what may be called, what is seen of it, and what it is worth."""
+"""Laws of the auction: legal calls, observations, and scores."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformPolicy
 
 
-def moments(game, deals, rng):
-    """Random auctions: each turn, and the calls that were made in it."""
+def random_turns(game, deals, rng):
+    """Play random auctions; yield the observations of each turn and the calls made in it."""
     state = game.start(deals)
     while len(observations := game.observe(state)):
         action = sample_actions(UniformPolicy().probs(observations), rng).action
@@ -48,7 +48,7 @@ def test_calls_are_numbered_by_rank():
     assert [CALLS[made] for made in (PASS, DOUBLE, REDOUBLE)] == ["P", "X", "XX"]
 
 
-def test_calls_are_read_in_other_words_too():
+def test_calls_are_parsed_in_several_notations():
     assert parse_calls("1N P 2D X XX") == parse_calls("1nt Pass 2d Dbl Rdbl") == [4, 35, 6, 36, 37]
     assert parse_calls("") == []
     assert auction_rules.format_calls(parse_calls("1n PASS 7NT")) == "1N P 7N"
@@ -58,7 +58,7 @@ def test_calls_are_read_in_other_words_too():
 
 
 @pytest.mark.parametrize(
-    ("calls", "said"),
+    ("calls", "message"),
     [
         ("1D P 1D", "call 3 of the auction, 1D, is not above 1D"),
         ("1D P 1C", "call 3 of the auction, 1C, is not above 1D"),
@@ -76,14 +76,14 @@ def test_calls_are_read_in_other_words_too():
         ("", "the auction '' does not end: 4 passes are missing"),
     ],
 )
-def test_an_unlawful_auction_is_refused_by_its_first_wrong_call(calls, said):
-    with pytest.raises(UserError, match=said):
+def test_an_illegal_auction_is_refused_with_its_first_wrong_call(calls, message):
+    with pytest.raises(UserError, match=message):
         auction_rules.check_auction(parse_calls(calls))
-    if "end:" in said:
+    if "end:" in message:
         auction_rules.check_auction(parse_calls(calls), done=False)
 
 
-def test_a_number_that_is_no_call_is_refused():
+def test_an_unknown_call_index_is_refused():
     with pytest.raises(UserError, match="call 2 of the auction, 38, is not a call: calls are"):
         auction_rules.check_auction([0, 38])
 
@@ -101,22 +101,25 @@ def test_the_longest_auction_has_319_calls():
     [
         ("1N P P P", "N", "1N", "N"),
         ("P 1H P 2H P P P", "N", "2H", "E"),
-        ("1D P 1S P 2S P P X P P XX P P P", "S", "2SXX", "N"),  # South raised, North named it
-        ("1S 2S P 3S X P P P", "W", "3SX", "N"),  # West named spades too, of the other side
+        # South raised, North named the strain first
+        ("1D P 1S P 2S P P X P P XX P P P", "S", "2SXX", "N"),
+        ("1S 2S P 3S X P P P", "W", "3SX", "N"),  # West named spades too, for the other side
         ("1C X 1D P P P", "E", "1D", "W"),  # a new bid is not doubled
         ("P P P P", "S", "Pass", None),
     ],
 )
-def test_who_first_named_the_strain_for_its_side_declares(calls, dealer, contract, declarer):
+def test_the_declarer_is_the_first_of_its_side_to_name_the_strain(
+    calls, dealer, contract, declarer
+):
     auction_rules.check_auction(parse_calls(calls))
     assert contract_results.describe_contract(parse_calls(calls), dealer) == (contract, declarer)
 
 
-def test_contracts_of_many_auctions_are_those_of_each(dealt, rng):
+def test_contracts_of_a_batch_equal_those_of_single_auctions(sample_deals, rng):
     game = overtrick.make("auction")
-    deals = dealt(game, 500, rng)
+    deals = sample_deals(game, 500, rng)
     calls = np.full((500, 60), -1, np.int8)
-    for number, (observations, action) in enumerate(moments(game, deals, rng)):
+    for number, (observations, action) in enumerate(random_turns(game, deals, rng)):
         calls[observations.game, number] = action
     found = auction_rules.final_contracts(calls, deals[:, 52])
     for row, dealer, declarer, level, strain, doubled in zip(
@@ -135,11 +138,11 @@ def test_contracts_of_many_auctions_are_those_of_each(dealt, rng):
         assert doubled == max((call - PASS for call in made[place + 1 :]), default=0)
 
 
-def test_the_facts_of_a_row_tell_all_calls_so_far_and_its_features_too(dealt, rng):
+def test_observations_and_features_contain_all_calls_so_far(sample_deals, rng):
     game = overtrick.make("auction")
-    deals = dealt(game, 300, rng)
+    deals = sample_deals(game, 300, rng)
     so_far = [[] for _ in deals]
-    for observations, action in moments(game, deals, rng):
+    for observations, action in random_turns(game, deals, rng):
         features = game.features(observations)
         assert features.shape == (len(observations), 482)
         held = hand_bits(deals[observations.game, :52])[
@@ -163,19 +166,19 @@ def test_the_facts_of_a_row_tell_all_calls_so_far_and_its_features_too(dealt, rn
             for place, call in enumerate(calls):
                 last = call if call < BIDS else last
                 if call != PASS:
-                    what = 0 if call < BIDS else call - PASS
-                    who = (dealer + place - seat) % 4
-                    wanted[62 + 140 * what + 4 * last + who] = 1
+                    kind = 0 if call < BIDS else call - PASS
+                    relative_seat = (dealer + place - seat) % 4
+                    wanted[62 + 140 * kind + 4 * last + relative_seat] = 1
             assert np.array_equal(numbers, wanted)
         for number, call in zip(observations.game, action, strict=True):
             so_far[number].append(int(call))
 
 
-def test_two_sides_bid_as_four_seats_do_and_the_last_pass_pays_everything(dealt, rng):
+def test_two_sides_bid_like_four_seats_and_the_last_pass_pays_the_score(sample_deals, rng):
     four = overtrick.make("auction")
     sides, points = overtrick.make("auction", seats=2), overtrick.make("auction", scoring="points")
     assert (four.unit, points.unit) == ("imp", "point")
-    deals = dealt(four, 200, rng)
+    deals = sample_deals(four, 200, rng)
     games = four, sides, points
     states = [game.start(deals) for game in games]
     total = [np.zeros((200, game.seats)) for game in games]
@@ -194,7 +197,7 @@ def test_two_sides_bid_as_four_seats_do_and_the_last_pass_pays_everything(dealt,
     assert np.array_equal(total[0][:, 0], scoring.imps(total[2][:, 0] - best))
 
 
-def test_what_is_won_is_the_score_of_the_contract_at_its_tricks():
+def test_the_payoff_is_the_score_of_the_contract_at_its_tricks():
     """Four spades by South, vulnerable, doubled: made with 10 tricks, two down with 8."""
     game = overtrick.make("auction", scoring="points", seats=2)
     deals = np.repeat(game.deal(1, np.random.default_rng(0)), 3, axis=0)
@@ -208,7 +211,7 @@ def test_what_is_won_is_the_score_of_the_contract_at_its_tricks():
     assert len(game.observe(state)) == 0
 
 
-def test_a_deal_that_is_passed_out_needs_no_solver_for_points():
+def test_a_passed_out_deal_is_scored_without_a_solver():
     game = overtrick.make("auction", scoring="points")
     state = game.start(game.deal(1000, np.random.default_rng(0)))
     for _ in range(4):
@@ -216,13 +219,13 @@ def test_a_deal_that_is_passed_out_needs_no_solver_for_points():
     assert len(game.observe(state)) == 0
 
 
-def test_dealers_and_vulnerabilities_are_dealt_alike(rng):
+def test_dealers_and_vulnerabilities_are_equally_likely(rng):
     deals = overtrick.make("auction").deal(8_000, rng)
     assert (deals[:, 54:] == -1).all()
     assert chisquare(np.bincount(deals[:, 52] * 4 + deals[:, 53], minlength=16)).pvalue > 1e-3
 
 
-def test_hidden_hands_are_drawn_again_and_nobody_sees_a_difference(rng):
+def test_redealt_hidden_hands_keep_the_observation(rng):
     game = overtrick.make("auction")
     deals = game.deal(400, rng)
     state = game.start(deals)
@@ -243,7 +246,7 @@ def test_hidden_hands_are_drawn_again_and_nobody_sees_a_difference(rng):
         assert chisquare(np.bincount(many[:, card], minlength=4)[others]).pvalue > 1e-3
 
 
-def test_a_row_has_words():
+def test_an_observation_has_a_description():
     game = overtrick.make("auction")
     deals = game.deal(1, np.random.default_rng(5))
     deals[:, 52:54] = 3, 2
@@ -259,23 +262,23 @@ def test_a_row_has_words():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"scoring": "rubber"}, "scoring must be imps, points or nothing, not 'rubber'"),
         ({"seats": 3}, "seats must be 2 or 4, not 3"),
     ],
 )
-def test_a_wrong_option_of_the_auction_is_refused(options, said):
-    with pytest.raises(UserError, match=said):
+def test_a_wrong_option_of_the_auction_is_refused(options, message):
+    with pytest.raises(UserError, match=message):
         overtrick.make("auction", **options)
 
 
-def test_matches_are_bid_by_two_sides():
+def test_matches_have_two_seats():
     game = overtrick.make("auction", **registry.match_options("auction", {"scoring": "points"}))
     assert (game.seats, game.scoring) == (2, "points")
 
 
-def test_games_that_are_not_solved_are_solved_at_their_end(rng):
+def test_unsolved_games_are_solved_at_their_end(rng):
     game = overtrick.make("auction", seats=2)
     deals = game.deal(2, rng)
     solved = game.with_double_dummy(deals)

@@ -1,5 +1,5 @@
-"""Laws of bidding systems: they bid every hand to a lawful end, mean what they bid, and are refused
-with the line that is wrong."""
+"""Laws of bidding systems: they bid every hand to a legal end, their calls keep their meanings, and
+faulty files are refused with the faulty line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SEGMENTS = (
     (244, 254), (254, 269), (269, 273), (273, 278), (278, 284), (284, 290), (290, 294), (294, 299),
     (299, 302), (302, 305),
 )  # fmt: skip
-"""Of one player's numbers, those that share out 1 between them."""
+"""Features of one player that share a probability of 1."""
 
 
 def dealt(games, rng):
@@ -46,7 +46,7 @@ def dealt(games, rng):
 
 
 def hand_of(text):
-    """A set of cards from one hand in PBN."""
+    """Return the set of cards of a hand in PBN notation."""
     rest = "AKQJT98765432"
     taken = dict(zip("SHDC", text.split("."), strict=True))
     left = [[r for r in rest if r not in taken[s]] for s in "SHDC"]
@@ -60,7 +60,7 @@ def hand_of(text):
 
 
 @pytest.mark.parametrize("pair", itertools.product(SHIPPED, SHIPPED), ids="-".join)
-def test_every_pairing_bids_every_deal_to_a_lawful_end(pair, rng):
+def test_every_pairing_bids_every_deal_to_a_legal_end(pair, rng):
     ns, ew = map(loader.load, pair)
     cards, dealer, vulnerable = dealt(3000, rng)
     calls = bid_auctions(cards, dealer, vulnerable, ns, ew)
@@ -73,8 +73,8 @@ def test_every_pairing_bids_every_deal_to_a_lawful_end(pair, rng):
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_system_reads_its_own_calls_as_it_made_them(name, rng):
-    """The rule that bids is known to the reader, and what a player has shown is true of the hand
-    but for a few in a thousand, whose calls are rare ones."""
+    """Replay finds the rule that made the call, and the meanings shown by a player hold for the
+    hand except for a few in a thousand, whose calls are rare ones."""
     rules = loader.load(name)
     of = dealt(3000, rng)
     calls = bid_auctions(*of, rules, rules)
@@ -96,7 +96,7 @@ def test_a_system_reads_its_own_calls_as_it_made_them(name, rng):
         ("J852.Q7.K9832.42", "P"),
     ],
 )
-def test_openings_that_every_player_of_the_system_makes(cards, call):
+def test_standard_openings(cards, call):
     rules = loader.load("natural")
     found = bid_auctions(
         np.array([[hand_of(cards), *[hand_of("J852.Q7.K9832.42")] * 3]]), *np.zeros((2, 1), int),
@@ -105,19 +105,19 @@ def test_openings_that_every_player_of_the_system_makes(cards, call):
     assert auction_rules.CALLS[found[0, 0]] == call
 
 
-def test_calls_are_explained_in_a_player_s_words():
+def test_calls_are_explained_in_words():
     rules = loader.load("natural")
-    told = explain_calls(auction_rules.parse_calls("1N P 2D P 2H P 3N"), 0, 0, rules, rules)
-    assert told[0] == "Strong notrump: 15-17 points, balanced"
-    assert told[2].startswith("Jacoby transfer: ")
-    assert "5+ hearts" in told[2]
-    assert told[4].startswith("Transfer completed")
-    stranger = explain_calls(auction_rules.parse_calls("1C P 7N"), 0, 0, rules, rules)
-    assert stranger[2] == "7N: not in the system here"
+    explained = explain_calls(auction_rules.parse_calls("1N P 2D P 2H P 3N"), 0, 0, rules, rules)
+    assert explained[0] == "Strong notrump: 15-17 points, balanced"
+    assert explained[2].startswith("Jacoby transfer: ")
+    assert "5+ hearts" in explained[2]
+    assert explained[4].startswith("Transfer completed")
+    without_rule = explain_calls(auction_rules.parse_calls("1C P 7N"), 0, 0, rules, rules)
+    assert without_rule[2] == "7N: not in the system here"
 
 
-def test_what_is_shown_is_what_a_hand_can_have(rng):
-    """What a call shows stays between what any hand has."""
+def test_shown_ranges_are_possible(rng):
+    """The ranges that a call shows stay within the limits of any hand."""
     rules = loader.load("natural")
     cards, dealer, vulnerable = dealt(30, rng)
     for row, d, v in zip(bid_auctions(cards, dealer, vulnerable, rules, rules), dealer, vulnerable,
@@ -128,7 +128,7 @@ def test_what_is_shown_is_what_a_hand_can_have(rng):
             assert (each.hi <= LIMITS[1]).all()
 
 
-def test_the_numbers_of_a_decision(rng):
+def test_features_of_a_decision(rng):
     rules = loader.load("natural")
     of = dealt(200, rng)
     calls = bid_auctions(*of, rules, rules)
@@ -142,9 +142,9 @@ def test_the_numbers_of_a_decision(rng):
     assert set(np.unique(players[:, :, :5].sum(axis=2))) <= {0, 1}
 
 
-def test_a_range_is_shared_by_its_numbers_and_small_cards_are_counted():
-    """15 to 17 points are a third each; K32.AK95.T874.A6 has its small cards from the lowest
-    position on (Zhang et al. 2022, Figs. 3 and 4)."""
+def test_a_range_has_equal_probabilities_and_small_cards_are_counted():
+    """15 to 17 points have probability a third each; K32.AK95.T874.A6 has its small cards from the
+    lowest position on (Zhang et al. 2022, Figs. 3 and 4)."""
     rules = loader.load("natural")
     north = hand_of("K32.AK95.T874.A6")
     cards = np.array([[north] * 4])
@@ -161,7 +161,7 @@ def test_a_range_is_shared_by_its_numbers_and_small_cards_are_counted():
     np.testing.assert_allclose(points[15:18], 1 / 3)
 
 
-def test_an_array_that_does_not_fit_the_rows_is_refused():
+def test_an_array_of_another_length_is_refused():
     rules = loader.load("natural")
     cards = np.array([[hand_of("K32.AK95.T874.A6")] * 4])
     calls = np.array([auction_rules.parse_calls("1N P")], np.int8)
@@ -170,7 +170,7 @@ def test_an_array_that_does_not_fit_the_rows_is_refused():
                       np.empty((1, features.WIDTH), np.float32))  # fmt: skip
 
 
-def test_what_a_hand_is_worth():
+def test_hand_evaluation():
     (worth,) = hand_evaluation.hand_fields(np.array([hand_of("AKQ85.K7.984.Q95")]))
     fields = dict(zip(hand_evaluation.FIELDS, worth, strict=True))
     assert fields["hcp"] == 14
@@ -186,11 +186,11 @@ def test_what_a_hand_is_worth():
     assert fields["support S"] == 15
 
 
-def test_a_third_system_needs_no_code():
-    """A file with openings and raises of its own: a limit raise shows three cards, not four."""
+def test_a_new_system_needs_only_a_file():
+    """The file has its own openings and raises: a limit raise shows three cards, not four."""
     rules = loader.load(SAYC)
-    told = explain_calls(auction_rules.parse_calls("1S P 3S"), 0, 0, rules, rules)
-    assert told[2] == "Limit raise: 10-12 points, 3+ spades, invitational"
+    explained = explain_calls(auction_rules.parse_calls("1S P 3S"), 0, 0, rules, rules)
+    assert explained[2] == "Limit raise: 10-12 points, 3+ spades, invitational"
     (opening,) = explain_calls(auction_rules.parse_calls("1N"), 0, 0, rules, rules)
     assert opening == "One notrump: 15-17 points, balanced"
 
@@ -222,7 +222,7 @@ RAISE = "2N | 13+ hcp, S 4+ | Jacoby two notrump"
         ("at 1S (P)\n  2N | 11+ hcp | Strong | heard", True),
     ],
 )
-def test_a_place_that_covers_another_takes_its_hands(wide, reached, tmp_path):
+def test_an_earlier_rule_that_covers_a_later_one_takes_its_hands(wide, reached, tmp_path):
     path = tmp_path / "mine.bidding"
     path.write_text(
         f"system mine\n{wide}\nat 1S (P)\n  {RAISE}\nat anywhere\n  P | anything | Pass\n"
@@ -237,7 +237,7 @@ def test_a_place_that_covers_another_takes_its_hands(wide, reached, tmp_path):
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_broken_file_is_refused_with_its_line(fault, tmp_path):
+def test_a_faulty_file_is_refused_with_its_line(fault, tmp_path):
     path = tmp_path / "mine.bidding"
     path.write_text("system mine\n" + BROKEN[fault] + "\n")
     with pytest.raises(UserError, match=r"mine\.bidding, line [234]: .*") as refused:
@@ -245,8 +245,8 @@ def test_a_broken_file_is_refused_with_its_line(fault, tmp_path):
     assert fault in str(refused.value)
 
 
-def test_a_rule_that_is_heard_reads_calls_and_makes_none(tmp_path, rng):
-    """It takes no hand from the rules after it, and widens what its call shows."""
+def test_a_listen_only_rule_interprets_calls_and_makes_none(tmp_path, rng):
+    """It takes no hand from later rules, and widens the meaning of its call."""
     path = tmp_path / "mine.bidding"
     path.write_text(
         "system mine\nat opening\n  1N | 9-11 hcp | Mini notrump | heard\n"
@@ -257,13 +257,13 @@ def test_a_rule_that_is_heard_reads_calls_and_makes_none(tmp_path, rng):
     assert (mini.lo[hand_evaluation.HCP], mini.hi[hand_evaluation.HCP]) == (
         10,
         12,
-    )  # what it promises
+    )  # the promised range
     cards, dealer, vulnerable = dealt(500, rng)
     calls = np.full((500, 1), CALLS.index("1N"), np.int8)
-    seen = replay_auctions(cards, dealer, vulnerable, calls, rules, rules)
+    replayed = replay_auctions(cards, dealer, vulnerable, calls, rules, rules)
     points = hand_evaluation.hand_fields(cards[np.arange(500), dealer])[:, hand_evaluation.HCP]
-    assert (seen.width == 4).all()
-    assert np.array_equal(seen.true[:, 0], (points >= 9) & (points <= 12))
+    assert (replayed.width == 4).all()
+    assert np.array_equal(replayed.true[:, 0], (points >= 9) & (points <= 12))
     first = bid_auctions(cards, dealer, vulnerable, rules, rules)[:, 0]
     assert np.array_equal(first == CALLS.index("1N"), (points >= 10) & (points <= 12))
 
@@ -275,14 +275,14 @@ def test_a_rule_that_is_heard_reads_calls_and_makes_none(tmp_path, rng):
         ("  1N | S 8+, balanced | Wrong | heard\n  P | anything | Pass", "fits no hand"),
     ],
 )
-def test_a_rule_that_is_heard_fills_no_gap_and_needs_a_hand_too(rules, fault, tmp_path):
+def test_a_listen_only_rule_fills_no_gap_and_needs_conditions(rules, fault, tmp_path):
     path = tmp_path / "mine.bidding"
     path.write_text(f"system mine\nat opening\n{rules}\n")
     with pytest.raises(UserError, match=fault):
         loader.load(path)
 
 
-def test_files_that_are_based_on_each_other_or_are_no_text_are_refused(tmp_path):
+def test_circular_bases_and_binary_files_are_refused(tmp_path):
     place = "at opening\n  P | anything | Pass\n"
     (tmp_path / "a.bidding").write_text(f"system a\nbased on b\n{place}")
     (tmp_path / "b.bidding").write_text(f"system b\nbased on a\n{place}")
@@ -296,14 +296,14 @@ def test_files_that_are_based_on_each_other_or_are_no_text_are_refused(tmp_path)
         loader.load(tmp_path / "d.bidding")
 
 
-def test_a_player_tells_the_table_no_more_than_the_call(rng):
-    """Reading the calls alone leaves everybody where bidding them did: nobody hears a hand."""
+def test_calls_reveal_only_their_meaning(rng):
+    """Replaying the calls alone gives the same shown ranges as bidding with the hands."""
     rules = loader.load("natural")
     of = dealt(3000, rng)
     calls = bid_auctions(*of, rules, rules)
-    strangers = (hand_bits(random_deals(3000, rng)), *of[1:])
+    other_hands = (hand_bits(random_deals(3000, rng)), *of[1:])
     read, bid = (
-        replay_auctions(*strangers, calls, rules, rules),
+        replay_auctions(*other_hands, calls, rules, rules),
         replay_auctions(*of, calls, rules, rules),
     )
     assert np.array_equal(read.read, bid.read)
@@ -311,9 +311,9 @@ def test_a_player_tells_the_table_no_more_than_the_call(rng):
     assert np.array_equal(bid.calls[calls >= 0], calls[calls >= 0])
 
 
-def test_partner_counts_on_a_promise_and_everybody_sees_how_far_it_is_stretched(tmp_path):
-    """A rule that is heard widens what a call shows and not what it promises; a rare one the other
-    way round."""
+def test_partners_use_the_promised_range_and_opponents_the_shown_range(tmp_path):
+    """A listen-only rule widens the shown range of a call and not its promised one; a rare rule
+    does the opposite."""
     path = tmp_path / "mine.bidding"
     path.write_text(
         "system mine\nat opening\n  1N | 15-17 hcp | Strong\n  1N | 18+ hcp | Big | rare\n"
@@ -335,14 +335,14 @@ def test_partner_counts_on_a_promise_and_everybody_sees_how_far_it_is_stretched(
     assert auction_rules.CALLS[found.calls[0, 2]] == "3N"  # 10 points with 15, not with 14
 
 
-def test_key_cards_are_told():
+def test_key_card_responses():
     rules = loader.load("natural")
     answer = call_meanings(auction_rules.parse_calls("1S P 3S P 4N P 5C"), 0, 0, rules, rules)[-1]
     code = hand_evaluation.KEYCODE + 3
     assert (answer.lo[code], answer.hi[code]) == (1, 1)
 
 
-def test_the_queen_of_trumps_and_kings_are_told():
+def test_responses_for_the_queen_of_trumps_and_kings():
     natural, precision = map(loader.load, SHIPPED)
     queen = call_meanings(
         auction_rules.parse_calls("1S P 3S P 4N P 5C P 5D P 6S"), 0, 0, natural, natural
@@ -358,11 +358,13 @@ def test_the_queen_of_trumps_and_kings_are_told():
     assert (king.lo[hand_evaluation.KING + 1], king.hi[hand_evaluation.KING]) == (1, 0)
 
 
-def test_a_rebid_tells_extra_values_or_a_minimum():
+def test_a_rebid_shows_extra_values_or_a_minimum():
     rules = loader.load("natural")
     for auction_so_far, power in (("1D P 1S P 3D", 1), ("1D P 1S P 1N", 0), ("1D P 1S P 2C", -1)):
-        said = call_meanings(auction_rules.parse_calls(auction_so_far), 0, 0, rules, rules)[-1].said
-        assert said[POWER] == power
+        meaning = call_meanings(auction_rules.parse_calls(auction_so_far), 0, 0, rules, rules)[
+            -1
+        ].said
+        assert meaning[POWER] == power
 
 
 def test_a_file_without_a_name_or_with_an_unknown_base_is_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""overtrick.testing.check_game: it passes every game, and names the method of a broken one."""
+"""overtrick.testing.check_game accepts every game and names the faulty method of a broken one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ GAMES = [
 
 
 @pytest.mark.parametrize(("name", "options"), GAMES)
-def test_every_game_keeps_the_contract(name, options, dealt):
+def test_every_game_keeps_the_contract(name, options, sample_deals):
     game = overtrick.make(name, **options)
-    deals = dealt(game, 200, np.random.default_rng(1)) if name == "auction" else None
+    deals = sample_deals(game, 200, np.random.default_rng(1)) if name == "auction" else None
     check_game(game, deals)
 
 
 class Broken(LiarsDice):
-    """A small game to break."""
+    """A small game; its subclasses break one law each."""
 
     def __init__(self):
         super().__init__(faces=2)
@@ -37,79 +37,79 @@ class Broken(LiarsDice):
         return type(self), ()
 
 
-class Generous(Broken):
+class NotZeroSum(Broken):
     def step(self, state, observations, action):
         return np.maximum(super().step(state, observations, action), 0)
 
 
-class Wide(Broken):
+class Float64Features(Broken):
     def features(self, observations):
         return super().features(observations).astype(np.float64)
 
 
-class Unfair(Broken):
+class WrongProbabilities(Broken):
     def every_deal(self):
         deals, probability = super().every_deal()
         return deals, probability / 2
 
 
-class Loaded(Broken):
+class LoadedDice(Broken):
     def deal(self, games, rng):
         return super().deal(games, rng) | 1
 
 
-class Careless(Broken):
+class AcceptsIllegalActions(Broken):
     def step(self, state, observations, action):
         return super().step(state, observations, action.clip(0))
 
 
-class Trusting(Broken):
+class AcceptsImpossibleObservations(Broken):
     def validated_observations(self, observation):
         return super().validated_observations(observation.clip(-1, 1))
 
 
-class Peeking(Broken):
+class UnrevealedCard(Broken):
     def revealed_columns(self, state):
         return super().revealed_columns(state) - 1
 
 
-class Unnumbered(Broken):
+class MissingInfosets(Broken):
     def observe(self, state):
         return dataclasses.replace(super().observe(state), infoset=None)
 
 
-class Forgetting(Broken):
+class InconsistentRedeal(Broken):
     def redeal(self, observations, rng):
         return self.deal(len(observations), rng)
 
 
-class Silent(Broken):
-    def describe(self, seen):
+class EmptyDescription(Broken):
+    def describe(self, observation):
         return ""
 
 
-class Random(Broken):
+class UnseededDeal(Broken):
     def deal(self, games, rng):
         return super().deal(games, np.random.default_rng())
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "message"),
     [
-        (Generous, "step: payoffs must sum to zero"),
-        (Wide, "features: must be .R, F. float32"),
-        (Unfair, "every_deal: probabilities must sum to 1"),
-        (Loaded, "deal: random play must win what the tree expects"),
-        (Careless, "step: must raise ValueError"),
-        (Trusting, "validated_observations"),
-        (Peeking, "infosets: .*number information sets"),
-        (Unnumbered, "observe: infoset must be None if infosets is"),
-        (Forgetting, "redeal: must keep all that the seat has observed"),
-        (Silent, "describe: must return words"),
-        (Random, "deal: must draw only from the given generator"),
+        (NotZeroSum, "step: payoffs must sum to zero"),
+        (Float64Features, "features: must be .R, F. float32"),
+        (WrongProbabilities, "every_deal: probabilities must sum to 1"),
+        (LoadedDice, "deal: random play must win what the tree expects"),
+        (AcceptsIllegalActions, "step: must raise ValueError"),
+        (AcceptsImpossibleObservations, "validated_observations"),
+        (UnrevealedCard, "infosets: .*number information sets"),
+        (MissingInfosets, "observe: infoset must be None if infosets is"),
+        (InconsistentRedeal, "redeal: must keep all that the seat has observed"),
+        (EmptyDescription, "describe: must return words"),
+        (UnseededDeal, "deal: must draw only from the given generator"),
     ],
 )
-def test_a_broken_game_is_named_with_its_method(kind, said):
+def test_a_broken_game_is_named_with_its_method(kind, message):
     check_game(Broken())
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         check_game(kind())

@@ -1,4 +1,4 @@
-"""Laws that a game of real moves obeys: here sumo, whose matches all begin with a deal."""
+"""Laws of games with real-valued actions, tested on sumo."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def game():
 
 @pytest.fixture(scope="module")
 def played(game):
-    """Some matches between random ants, to their end."""
+    """Play some matches between random ants to their end."""
     return play(game, (RANDOM, RANDOM), 6, np.random.default_rng(2))
 
 
-def moved(game, state, rng, steps=8):
-    """A state after some random steps; the state goes on itself."""
+def after_random_steps(game, state, rng, steps=8):
+    """Advance a state by some random steps."""
     for _ in range(steps):
         observations = game.observe(state)
         game.step(state, observations, rng.uniform(-1, 1, (len(observations), 8)))
@@ -40,7 +40,7 @@ def same(a, b):
     return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in names)
 
 
-def test_sumo_gives_all_that_the_protocol_names(game):
+def test_sumo_has_every_member_of_the_protocol(game):
     assert isinstance(game, Game)
     assert game.actions is None
     assert len(game.action_names) == 8
@@ -59,8 +59,9 @@ def test_matches_end_and_both_ants_act_in_every_step(game, played):
         assert batch.reward[mine].sum() == pytest.approx(played.payoff[match, seat])
 
 
-def test_what_is_paid_for_a_place_does_not_depend_on_the_way():
-    """near and out are potentials (Ng et al. 1999): a match sums to its end less its start."""
+def test_position_rewards_do_not_depend_on_the_path():
+    """near and out are potentials (Ng et al. 1999): their sum over a match is the last potential
+    minus the first."""
     terms = dict.fromkeys(("win", "lose", "draw", "move", "push", "control"), 0.0)
     paid = {
         term: play(
@@ -71,7 +72,7 @@ def test_what_is_paid_for_a_place_does_not_depend_on_the_way():
     }  # fmt: skip
     batch = paid["near"].batch
     for match in range(4):
-        # the last observation comes one step before the end, so its reward is left out
+        # the last observation is one step before the end, so its reward is left out
         mine = (batch.game == match) & (batch.seat == 0)
         place = batch.observation[mine][:, [0, 1, 107, 108]].reshape(-1, 2, 2)
         apart = np.linalg.norm(place[:, 0] - place[:, 1], axis=-1)
@@ -81,7 +82,7 @@ def test_what_is_paid_for_a_place_does_not_depend_on_the_way():
         assert reward[:-1].sum() == pytest.approx(edge[-1] - edge[0])
 
 
-def test_wins_and_losses_of_a_match_cancel():
+def test_rewards_of_a_win_and_a_loss_cancel():
     game = overtrick.make("sumo", reward="result")
     payoff = play(game, (RANDOM, RANDOM), 6, np.random.default_rng(2), recorded=[]).payoff
     assert (payoff.sum(axis=1) == 0).all()
@@ -92,19 +93,19 @@ def test_wins_and_losses_of_a_match_cancel():
     assert np.array_equal(wins, payoff.clip(min=0))
 
 
-def test_a_game_that_was_pickled_plays_the_same_with_any_number_of_threads(game):
+def test_a_pickled_game_plays_the_same_with_any_number_of_threads(game):
     twins = [pickle.loads(pickle.dumps(game)), overtrick.make("sumo", threads=2)]
 
-    def after_a_while(game):
+    def after_some_steps(game):
         start = game.start(game.deal(70, np.random.default_rng(1)))
-        return moved(game, start, np.random.default_rng(4))
+        return after_random_steps(game, start, np.random.default_rng(4))
 
     for twin in twins:
-        assert same(after_a_while(game), after_a_while(twin))
+        assert same(after_some_steps(game), after_some_steps(twin))
 
 
-def test_taken_matches_are_copies_that_go_on_alike(game, rng):
-    state = moved(game, game.start(game.deal(5, rng)), rng)
+def test_selected_matches_are_copies_that_continue_identically(game, rng):
+    state = after_random_steps(game, game.start(game.deal(5, rng)), rng)
     before = copy.deepcopy(state)
     rows = np.array([4, 2, 2])
     taken = select_rows(state, rows)
@@ -128,7 +129,7 @@ def test_features_are_a_function_of_each_row(game, played):
     assert np.abs(features).mean() < 2
 
 
-def test_an_ant_starts_where_the_deal_says_and_upright(game, rng):
+def test_an_ant_starts_upright_at_the_dealt_position(game, rng):
     deals = game.deal(200, rng)
     state = game.start(deals)
     ants = state.position.reshape(200, 2, 15)
@@ -141,14 +142,14 @@ def test_an_ant_starts_where_the_deal_says_and_upright(game, rng):
     assert state.velocity.std() == pytest.approx(0.1, rel=0.05)
 
 
-def test_a_row_has_words(game, played):
+def test_an_observation_has_a_description(game, played):
     words = game.describe(played.batch.observation[0])
     assert words.startswith("at (")
     assert "the opponent at (" in words
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"reward": "shapes"}, "unknown reward 'shapes' in sumo: did you mean 'shaped'?"),
         ({"reward": {"wins": 1}}, "unknown reward term 'wins': did you mean 'win'?"),
@@ -162,10 +163,10 @@ def test_a_row_has_words(game, played):
         ({"thread": 2}, "game 'sumo' has no option 'thread': did you mean 'threads'"),
     ],
 )
-def test_a_wrong_option_is_refused(options, said):
+def test_a_wrong_option_is_refused(options, message):
     with pytest.raises(UserError) as error:
         overtrick.make("sumo", **options)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_reward_terms_can_be_named_one_by_one():

@@ -1,5 +1,5 @@
-"""The laws of the house that can be read from its files: who may import whom, and what is kept
-small. A new room needs a place in ROOMS, after every room that it imports."""
+"""Laws of the source files: the direction of imports, the doors to outside systems, and names. A
+new folder needs a place in FOLDERS after every folder that it imports."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import pytest
 from tests.by_folder import files_by_folder
 
 ROOT = Path(__file__).parents[2]
-HOUSE = ROOT / "platform" / "overtrick"
-FILES = sorted(HOUSE.rglob("*.py"))
+PACKAGE = ROOT / "platform" / "overtrick"
+FILES = sorted(PACKAGE.rglob("*.py"))
 
-ROOMS = (
+FOLDERS = (
     "core", "startup", "policies", "games", "solvers", "learners", "population", "environments",
     "tracking", "storage", "rllib", "reports", "config", "distributed", "evaluation", "serving",
     "datasets", "training", "runs", "sweeps", "studies", "comparison", "interactive", "cli",
     "answers", "__main__", "testing", "__init__",
 )  # fmt: skip
-"""The folders and files at the top of the package. Each may import only those before it."""
+"""Folders and files at the top of the package. Each may import only those before it."""
 
 GENERAL = ("policies", "solvers", "learners", "population")
-"""Rooms that work for every game and so may know none."""
+"""Folders that serve every game and so may import none."""
 
 DOORS = {
     "ray": {"distributed/workers.py"},
@@ -60,13 +60,14 @@ DOORS = {
     "open_spiel": {"games/openspiel_tree.py"},
     "endplay": {"games/bridge/double_dummy.py", "games/bridge/formats/pbn_lin.py"},
 }
-"""The outside world, and the files that may speak to it."""
+"""Outside systems, and the files that may import them."""
 
 VAGUE = {"util", "utils", "helper", "helpers", "common", "misc"}
 
 
 def imported(source: str) -> list[str]:
-    """Every module that a source imports, at its top, in a function, or by its name as a string.
+    """Return every module that a source imports, at its top, in a function, or by its name as a
+    string.
 
     `from a import b` counts as a.b, whether b is a module or not.
     """
@@ -75,7 +76,7 @@ def imported(source: str) -> list[str]:
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            # a dot instead of a name: nothing here imports that way, and rooms are found by name
+            # relative imports are not used: folders are found by name
             start = "." * node.level + (node.module or "")
             found += [f"{start}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Call):
@@ -85,28 +86,29 @@ def imported(source: str) -> list[str]:
     return found
 
 
-def room_of(file: str) -> str:
+def folder_of(file: str) -> str:
     """Return the folder or file at the top of the package that a file belongs to."""
     return file.removesuffix(".py").split("/")[0]
 
 
-def wrong_arrows(file: str, source: str) -> list[str]:
-    """List the imports of a file (its path in the package) that its room may not make."""
-    room = room_of(file)
-    before = ROOMS[: ROOMS.index(room)]
+def forbidden_imports(file: str, source: str) -> list[str]:
+    """List the imports of a file (its path in the package) that its folder may not make."""
+    folder = folder_of(file)
+    before = FOLDERS[: FOLDERS.index(folder)]
     wrong = []
     for name in imported(source):
         top, _, rest = name.partition(".")
         other = rest.split(".")[0]
-        if top == "overtrick" and other != room and other not in before:
+        if top == "overtrick" and other != folder and other not in before:
             wrong.append(f"{file} imports {name}")
         if not top:
             wrong.append(f"{file} imports {name}: write the whole name")
     return wrong
 
 
-def wrong_doors(file: str, source: str) -> list[str]:
-    """The imports of a file (its path in the house) that go round the outside world's doors."""
+def bypassed_doors(file: str, source: str) -> list[str]:
+    """List the imports of outside systems by a file (its path in the package) that may not make
+    them."""
     wrong = []
     for name in imported(source):
         doors = [d for d in DOORS if f"{name}.".startswith(f"{d}.")]
@@ -115,50 +117,52 @@ def wrong_doors(file: str, source: str) -> list[str]:
     return wrong
 
 
-def wrong_names(file: str) -> list[str]:
-    """The parts of a file's path that could name anything."""
+def vague_names(file: str) -> list[str]:
+    """List the words of a file's path that could name anything."""
     words = file.removesuffix(".py").replace("/", "_").split("_")
     return [word for word in words if word in VAGUE]
 
 
-def house():
-    """Each file's path in the house and its source."""
+def source_files():
+    """Yield the path of each file in the package, and its source."""
     for path in FILES:
-        yield str(path.relative_to(HOUSE)), path.read_text()
+        yield str(path.relative_to(PACKAGE)), path.read_text()
 
 
-def test_general_rooms_never_import_a_game():
-    for file, source in house():
-        if room_of(file) in GENERAL:
+def test_general_folders_never_import_a_game():
+    for file, source in source_files():
+        if folder_of(file) in GENERAL:
             assert not [name for name in imported(source) if "overtrick.games" in name], file
 
 
-def test_arrows_point_one_way():
-    assert [line for file, source in house() for line in wrong_arrows(file, source)] == []
+def test_imports_point_one_way():
+    assert [
+        line for file, source in source_files() for line in forbidden_imports(file, source)
+    ] == []
 
 
-def test_the_list_of_rooms_is_what_exists():
-    assert {room_of(file) for file, _ in house()} == set(ROOMS)
+def test_the_list_of_folders_is_complete():
+    assert {folder_of(file) for file, _ in source_files()} == set(FOLDERS)
 
 
 def test_the_top_of_the_package_stays_small():
-    folders = [room for room in ROOMS if (HOUSE / room).is_dir()]
+    folders = [folder for folder in FOLDERS if (PACKAGE / folder).is_dir()]
     assert len(folders) <= 24
     arrows = {
-        (room_of(file), name.split(".")[1])
-        for file, source in house()
+        (folder_of(file), name.split(".")[1])
+        for file, source in source_files()
         for name in imported(source)
         if name.startswith("overtrick.")
     }
-    assert len({(a, b) for a, b in arrows if a != b and b in ROOMS}) <= 140
+    assert len({(a, b) for a, b in arrows if a != b and b in FOLDERS}) <= 140
 
 
-def test_the_outside_world_has_one_door_each():
-    assert [line for file, source in house() for line in wrong_doors(file, source)] == []
+def test_outside_systems_have_one_door_each():
+    assert [line for file, source in source_files() for line in bypassed_doors(file, source)] == []
 
 
-def test_every_file_is_named_for_what_is_in_it():
-    assert [file for file, _ in house() if wrong_names(file)] == []
+def test_no_file_has_a_vague_name():
+    assert [file for file, _ in source_files() if vague_names(file)] == []
 
 
 @pytest.mark.parametrize(
@@ -175,8 +179,8 @@ def test_every_file_is_named_for_what_is_in_it():
         ("learners/dqn.py", "from .. import games"),
     ],
 )
-def test_an_arrow_that_points_the_wrong_way_is_found(file, source):
-    assert len(wrong_arrows(file, source)) == 1
+def test_an_import_in_the_wrong_direction_is_found(file, source):
+    assert len(forbidden_imports(file, source)) == 1
 
 
 @pytest.mark.parametrize(
@@ -194,8 +198,8 @@ def test_an_arrow_that_points_the_wrong_way_is_found(file, source):
         ("learners/metrics.py", "import mlflow"),
     ],
 )
-def test_a_way_round_a_door_is_found(file, source):
-    assert len(wrong_doors(file, source)) == 1
+def test_a_bypassed_door_is_found(file, source):
+    assert len(bypassed_doors(file, source)) == 1
 
 
 @pytest.mark.parametrize(
@@ -207,29 +211,29 @@ def test_a_way_round_a_door_is_found(file, source):
         ("policies/rollout.py", "import rayon\nimport mlflower"),
     ],
 )
-def test_a_door_lets_its_own_file_through(file, source):
-    assert wrong_doors(file, source) == []
+def test_the_file_of_a_door_may_use_it(file, source):
+    assert bypassed_doors(file, source) == []
 
 
 def test_a_vague_name_is_found():
-    assert wrong_names("games/poker/utils.py") == ["utils"]
-    assert wrong_names("common/rollout.py") == ["common"]
-    assert wrong_names("learners/ppo_helpers.py") == ["helpers"]
-    assert wrong_names("games/matrix.py") == []
+    assert vague_names("games/poker/utils.py") == ["utils"]
+    assert vague_names("common/rollout.py") == ["common"]
+    assert vague_names("learners/ppo_helpers.py") == ["helpers"]
+    assert vague_names("games/matrix.py") == []
 
 
 def test_the_table_of_tests_names_every_folder_and_every_test_file():
     table = files_by_folder()
-    assert set(table) == {room for room in ROOMS if (HOUSE / room).is_dir()}
-    there = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("*/test_*.py")}
-    assert {name for names in table.values() for name in names} == there
+    assert set(table) == {folder for folder in FOLDERS if (PACKAGE / folder).is_dir()}
+    test_files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("*/test_*.py")}
+    assert {name for names in table.values() for name in names} == test_files
 
 
-def test_platform_is_still_the_standard_library():
+def test_platform_is_the_standard_library_module():
     assert not (ROOT / "platform" / "__init__.py").exists()
-    asked = "import platform; print(platform.__file__, platform.system())"
+    script = "import platform; print(platform.__file__, platform.system())"
     answer = subprocess.run(
-        [sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     file, _, system = answer.partition(" ")
     assert ROOT not in Path(file).parents or ".venv" in file
@@ -237,9 +241,9 @@ def test_platform_is_still_the_standard_library():
     assert system.strip()
 
 
-def test_the_front_door_leaves_time_to_set_the_environment():
-    asked = "import overtrick, sys; print(sorted({'numpy', 'torch', 'ray'} & set(sys.modules)))"
+def test_importing_the_package_does_not_import_numpy_torch_or_ray():
+    script = "import overtrick, sys; print(sorted({'numpy', 'torch', 'ray'} & set(sys.modules)))"
     answer = subprocess.run(
-        [sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert answer.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""What networks that bid see and do: the same as the systems and the auction say in other words."""
+"""Features and choices of bidding networks agree with the systems and the auction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ GAMES = 400
 
 @pytest.fixture(scope="module")
 def table():
-    """Deals, the auctions that natural and precision bid on them, and the same as a game."""
+    """Return deals, the auctions that natural and precision bid on them, and the same auctions as a
+    game."""
     rng = np.random.default_rng(5)
     natural, precision = load("natural"), load("precision")
     game = Auction("nothing", seats=2)
@@ -48,12 +49,15 @@ def test_rules_as_a_policy_bid_as_the_kernel_of_whole_auctions(table):
     assert np.array_equal(placed, calls)
 
 
-def test_features_by_the_facts_are_those_of_whole_auctions(table):
+def test_features_of_observations_equal_those_of_whole_auctions(table):
     deals, dealer, vulnerable, calls, ns, ew, batch = table
     place = features_from_observation.calls_made(batch.observation)
     row = np.cumsum(calls >= 0).reshape(calls.shape)[batch.game, place] - 1
-    told = hand_bits(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew
-    before, after = features.auction_features(*told), features.auction_features(*told, after=True)
+    auctions = hand_bits(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew
+    before, after = (
+        features.auction_features(*auctions),
+        features.auction_features(*auctions, after=True),
+    )
     assert np.array_equal(
         features_from_observation.features_before_call(batch.observation, ns, ew), before[row]
     )
@@ -81,19 +85,19 @@ def test_packing_loses_nothing(table):
         packed_features.unpack(bits[:, :100])
 
 
-def test_what_is_lawful_follows_from_the_last_bid_alone(table):
+def test_legal_calls_follow_from_the_packed_features(table):
     _, _, _, calls, _, _, batch = table
     place = features_from_observation.calls_made(batch.observation)
     row = np.cumsum(calls >= 0).reshape(calls.shape)[batch.game, place] - 1
     situations = auction_rules.bidding_situations(calls)[row]
     assert np.array_equal(network_bidder.auction_situations(batch.observation), situations)
     assert np.array_equal(auction_rules.legal_in_situations(situations), batch.legal)
-    seen = network_bidder.unpack_inputs(
+    inputs = network_bidder.unpack_inputs(
         np.zeros((len(row), packed_features.PACKED_WIDTH), np.uint8), situations
     )
-    told = seen[:, features.WIDTH :]
-    assert (told.sum(axis=1) == 3).all()
-    assert np.array_equal(told[:, :36].argmax(axis=1), situations[:, 0] % 36)
+    auctions = inputs[:, features.WIDTH :]
+    assert (auctions.sum(axis=1) == 3).all()
+    assert np.array_equal(auctions[:, :36].argmax(axis=1), situations[:, 0] % 36)
     later = network_bidder.situations_after(situations, batch.action)
     step = np.stack([later[:, 0], (later[:, 1] - 1) % 4, later[:, 2]], axis=1)
     step[later[:, 0] < 0, 1] = -1
@@ -103,7 +107,7 @@ def test_what_is_lawful_follows_from_the_last_bid_alone(table):
     assert np.array_equal(step[before], situations[following])
 
 
-def test_a_deal_and_its_rotations_are_on_the_same_side(rng):
+def test_a_deal_and_its_rotations_are_in_the_same_split(rng):
     deals = Auction().deal(4000, rng)
     held = in_test_split(hand_bits(deals[:, :CARDS]))
     for observations in range(1, 4):
@@ -111,7 +115,7 @@ def test_a_deal_and_its_rotations_are_on_the_same_side(rng):
     assert abs(held.mean() - 0.2) < 0.03
 
 
-def test_turned_deals_take_their_tricks_along(rng):
+def test_rotated_deals_have_rotated_tricks(rng):
     deals = np.zeros((3, DEAL_WIDTH), np.int8)
     deals[:, :CARDS] = Auction().deal(3, rng)[:, :CARDS]
     deals[:, DD_TABLE:] = double_dummy.trick_tables(deals[:, :CARDS]).reshape(3, 20)
@@ -122,7 +126,7 @@ def test_turned_deals_take_their_tricks_along(rng):
 
 
 def pair(rng) -> tuple[network_bidder.BiddingNetwork, network_bidder.BiddingNetwork]:
-    """Fresh networks of both kinds."""
+    """Return random networks of both kinds."""
     made = [
         network_bidder.BiddingNetwork(
             initial_weights((features.WIDTH, 16, outputs), rng), "leaky_relu"
@@ -164,7 +168,7 @@ def test_a_bidder_without_values_makes_the_likeliest_call(table, rng):
     )
 
 
-def test_exploring_gives_every_candidate_its_share(table, rng):
+def test_exploration_gives_every_candidate_its_share(table, rng):
     _, _, _, _, ns, ew, batch = table
     calls, imps = pair(rng)
     observations = select_rows(batch.observations(), np.arange(500))

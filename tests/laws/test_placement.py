@@ -1,4 +1,4 @@
-"""What a job asks of a cluster, and that one which can never have it is told so at once."""
+"""Resources that a job requests from a cluster; requests that can never be met are refused."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ JOB: dict[str, Any] = {"trainer": "meta", "game": "kuhn", "workers": 2}
 SMALL, LARGE = {"CPU": 4.0, "memory": 1e9}, {"CPU": 8.0, "GPU": 1.0, "memory": 1e9}
 
 
-def asked(resources: dict[str, Any]) -> Any:
+def request(resources: dict[str, Any]) -> Any:
+    """Return the placement request of a job's resources."""
     job = job_file.parse({**JOB, "resources": resources}, JOBS, "job.yaml")
     run = {"job": job.model_dump(mode="json"), "number": 0, "last": 1, "resume": None}
     return Trial.default_resource_request({"run": run})
 
 
-def test_a_trial_asks_for_its_learner_first_and_then_for_each_worker() -> None:
-    given = asked({"cpus": 2, "worker_cpus": 0.5})
+def test_a_trial_requests_its_learner_first_and_then_each_worker() -> None:
+    given = request({"cpus": 2, "worker_cpus": 0.5})
     assert given.bundles == [{"CPU": 2.0}, {"CPU": 0.5}, {"CPU": 0.5}]
     assert given.strategy == "PACK"
-    assert asked({"single_node": True}).strategy == "STRICT_PACK"
+    assert request({"single_node": True}).strategy == "STRICT_PACK"
 
 
 @pytest.mark.parametrize(
@@ -41,21 +42,21 @@ def test_a_trial_asks_for_its_learner_first_and_then_for_each_worker() -> None:
         ([{"CPU": 4.0}, {"CPU": 8.0}], False, [SMALL, LARGE]),
         ([{"CPU": 4.0, "GPU": 0.5}, {"CPU": 4.0}], True, [SMALL, LARGE]),
         ([{"CPU": 1.0, "GPU": 0.25}] * 4, False, [LARGE]),
-        # the learner must leave the larger node to the workers, or must take it from them
+        # the learner must leave the larger node to the workers, or take it from them
         ([{"CPU": 2.0}] + [{"CPU": 3.0}] * 2, False, [{"CPU": 6.0}, {"CPU": 2.0}]),
         ([{"CPU": 4.0}] + [{"CPU": 3.0}] * 3, False, [{"CPU": 6.0}, {"CPU": 7.0}]),
         ([{"CPU": 2.0}] * 2 + [{"CPU": 3.0}] * 3 + [{"CPU": 1.0}], False, [{"CPU": 7.0}] * 2),
         ([{"CPU": 0.1}] * 1000, False, [{"CPU": 50.0}] * 2),
     ],
 )
-def test_what_fits_is_not_refused(
+def test_a_possible_request_is_accepted(
     bundles: list[dict[str, float]], together: bool, machines: list[dict[str, float]]
 ) -> None:
     check_fits([total_resources(bundles)] if together else bundles, machines)
 
 
 @pytest.mark.parametrize(
-    ("bundles", "together", "machines", "said"),
+    ("bundles", "together", "machines", "message"),
     [
         ([{"CPU": 1.0, "GPU": 1.0}], False, [SMALL], "asks for 1 GPU and the cluster has 0: lower"),
         ([{"CPU": 1.0, "GPU": 0.5}] * 3, False, [LARGE], "for 1.5 GPU and the cluster has 1"),
@@ -71,32 +72,32 @@ def test_what_fits_is_not_refused(
         ([{"CPU": 5.0}] * 40 + [{"CPU": 3.0}] * 90, False, [{"CPU": 8.0}] * 59, "cannot hold all"),
     ],
 )  # fmt: skip
-def test_what_can_never_fit_is_refused(
-    bundles: list[dict[str, float]], together: bool, machines: list[dict[str, float]], said: str
+def test_an_impossible_request_is_refused(
+    bundles: list[dict[str, float]], together: bool, machines: list[dict[str, float]], message: str
 ) -> None:
     with pytest.raises(UserError) as refused:
         check_fits([total_resources(bundles)] if together else bundles, machines)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
     ("bundles", "machines", "most", "held"),
     [
-        ([{"CPU": 2.0}], [{"CPU": 3.0}] * 2, 9, 2),  # though there are three times 2 CPUs
+        ([{"CPU": 2.0}], [{"CPU": 3.0}] * 2, 9, 2),  # although there are three times 2 CPUs
         ([{"CPU": 2.0}], [{"CPU": 3.0}] * 2, 1, 1),
         ([{"CPU": 1.0}, {"CPU": 2.0}], [{"CPU": 3.0}, {"CPU": 4.0}, {"CPU": 2.0}], 9, 3),
         ([{"CPU": 1.0, "GPU": 0.5}, {"CPU": 3.0}], [LARGE, SMALL, SMALL], 9, 2),
-        # beside a 5 lies a 2, elsewhere four of them: k + 4 (40 - k) are two for each of k
+        # beside a 5 fits a 2, elsewhere four of them: k + 4 (40 - k) twos for k fives
         ([{"CPU": 5.0}] + [{"CPU": 2.0}] * 2, [{"CPU": 8.0}] * 40, 200, 32),
     ],
 )
-def test_bundles_are_held_as_often_as_there_are_places(
+def test_the_number_of_requests_that_fit(
     bundles: list[dict[str, float]], machines: list[dict[str, float]], most: int, held: int
 ) -> None:
     assert copies_that_fit(bundles, machines, most) == held
 
 
-def test_what_is_to_be_together_is_one_place() -> None:
+def test_resources_on_one_node_are_one_bundle() -> None:
     resources = {"cpus": 2.0, "gpus": 0.0, "worker_cpus": 1.0, "learners": 1, "data_readers": 1}
     job = {"workers": 2, "resources": {**resources, "single_node": True}}
     assert all_bundles(job) == [{"CPU": 4.0}, {"CPU": 1.0}]
@@ -104,24 +105,24 @@ def test_what_is_to_be_together_is_one_place() -> None:
     assert all_bundles(job) == [{"CPU": 2.0}, {"CPU": 1.0}, {"CPU": 1.0}, {"CPU": 1.0}]
 
 
-def test_a_cluster_that_grows_is_asked_for_what_it_may_have() -> None:
+def test_an_autoscaling_cluster_counts_the_nodes_that_it_may_start() -> None:
     most = "2x8CPU,1x8CPU+1GPU,1x0.5TPU"
     small, gpu, tpu = {"CPU": 8.0}, {"CPU": 8.0, "GPU": 1.0}, {"TPU": 0.5}
     head: dict[str, float] = {"node:__internal_head__": 1.0}
     with pytest.raises(UserError, match=r"has 0: lower .* that grows, set OVERTRICK_MACHINES"):
         check_fits([small], with_autoscaler_nodes([head], ""))
     check_fits([small, small, gpu, tpu], with_autoscaler_nodes([head], most))
-    # what is there already is not counted twice, and takes the place of its own kind
-    for there in ([], [small], [gpu], [small, gpu, tpu], [{**gpu, "memory": 1e9}]):
-        assert total_resources(with_autoscaler_nodes([head, *there], most))["CPU"] == 24
-        assert total_resources(with_autoscaler_nodes([head, *there], most))["GPU"] == 1
-    # what is of no kind is a machine more
+    # running nodes are not counted twice, and take the place of their own type
+    for running_nodes in ([], [small], [gpu], [small, gpu, tpu], [{**gpu, "memory": 1e9}]):
+        assert total_resources(with_autoscaler_nodes([head, *running_nodes], most))["CPU"] == 24
+        assert total_resources(with_autoscaler_nodes([head, *running_nodes], most))["GPU"] == 1
+    # a node of another type is added
     assert total_resources(with_autoscaler_nodes([{"CPU": 4.0}], most))["CPU"] == 28
 
 
 @pytest.mark.parametrize(
     "most", ["20", "x8CPU", "2x8", "2x8CPU,", "2 of 8CPU", "2x8CPU+", "2x-1CPU"]
 )
-def test_what_a_cluster_may_have_is_said_clearly(most: str) -> None:
+def test_a_malformed_list_of_machines_is_refused(most: str) -> None:
     with pytest.raises(UserError, match="must list numbers of machines and their resources, such"):
         with_autoscaler_nodes([], most)

@@ -1,4 +1,4 @@
-"""Laws that every policy obeys: what it says it does is what it does."""
+"""Laws of every policy: its probabilities are legal and are those of its actions."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers import cfr
 
 GAMES = [name for name in overtrick.names() if overtrick.make(name).actions is not None]
-FLOAT32 = 1e-6  # what a network's probabilities may be wrong by
+FLOAT32 = 1e-6  # tolerance of a network's probabilities
 DRAWS = 4_000
 
 
-def everyone():
-    """Every policy that can sit in every game of the registry."""
+def all_policies():
+    """Return every policy that can play in every game of the registry."""
     for name in GAMES:
         game = overtrick.make(name)
         tables = ["tabular"] if isinstance(game, Enumerable) else []
@@ -44,32 +44,35 @@ def everyone():
 
 
 @pytest.fixture(scope="module")
-def asked(whole, dealt):
-    """asked(name): a game, and every decision that it can ask; of a large game, those of a few."""
+def decisions_of(game_and_tree, sample_deals):
+    """Return a function from a game's name to the game and its decisions; of a large game, the
+    decisions of a few games."""
 
     @functools.cache
     def of(name):
         game = overtrick.make(name)
         if isinstance(game, Enumerable):
-            return game, whole(name)[1].observations
+            return game, game_and_tree(name)[1].observations
         rng = np.random.default_rng(13)
-        batch = play(game, [UniformPolicy()] * game.seats, dealt(game, 1_500, rng), rng).batch
+        batch = play(
+            game, [UniformPolicy()] * game.seats, sample_deals(game, 1_500, rng), rng
+        ).batch
         return game, batch.observations()
 
     return of
 
 
-@pytest.fixture(scope="module", params=everyone(), ids="-".join)
-def seated(request, asked, whole):
-    """The kind of a policy, the policy, and decisions that its game can ask of it."""
+@pytest.fixture(scope="module", params=all_policies(), ids="-".join)
+def policy_and_decisions(request, decisions_of, game_and_tree):
+    """Return the kind of a policy, the policy, and decisions of its game."""
     name, kind = request.param
-    game, observations = asked(name)
+    game, observations = decisions_of(name)
     rng = np.random.default_rng(11)
     features = game.features(observations).shape[1]
     if kind == "uniform":
         policy = UniformPolicy()
     elif kind == "tabular":
-        policy = TabularPolicy(cfr.solve(whole(name)[1], 20))
+        policy = TabularPolicy(cfr.solve(game_and_tree(name)[1], 20))
     elif kind == "network":
         policy = NetworkPolicy(game.features, initial_weights((features, 16, game.actions), rng))
     else:
@@ -77,21 +80,21 @@ def seated(request, asked, whole):
     return kind, policy, observations
 
 
-def some(observations, count=10):
-    """A few rows of a turn, evenly spread."""
+def some_rows(observations, count=10):
+    """Select a few rows, evenly spread."""
     return select_rows(
         observations, np.unique(np.linspace(0, len(observations) - 1, count).astype(int))
     )
 
 
-def members(game, observations, count, rng, hidden=(16,)):
-    """So many random networks for a game."""
+def random_networks(game, observations, count, rng, hidden=(16,)):
+    """Return some random networks for a game."""
     sizes = (game.features(observations).shape[1], *hidden, game.actions)
     return [initial_weights(sizes, rng) for _ in range(count)]
 
 
-def test_probabilities_sum_to_one_over_the_legal_actions(seated):
-    kind, policy, observations = seated
+def test_probabilities_sum_to_one_over_the_legal_actions(policy_and_decisions):
+    kind, policy, observations = policy_and_decisions
     probs = policy.probs(observations)
     assert probs.shape == observations.legal.shape
     assert probs.dtype == np.float64
@@ -100,25 +103,25 @@ def test_probabilities_sum_to_one_over_the_legal_actions(seated):
     assert np.abs(probs.sum(axis=1) - 1).max() < (FLOAT32 if kind == "network" else 1e-12)
 
 
-def test_a_row_is_played_the_same_in_any_company(seated):
-    _, policy, observations = seated
+def test_probabilities_of_a_row_do_not_depend_on_other_rows(policy_and_decisions):
+    _, policy, observations = policy_and_decisions
     rows = np.arange(len(observations))[::-3]
-    alone = policy.probs(select_rows(observations, rows))
-    assert np.abs(alone - policy.probs(observations)[rows]).max() < FLOAT32
+    one_by_one = policy.probs(select_rows(observations, rows))
+    assert np.abs(one_by_one - policy.probs(observations)[rows]).max() < FLOAT32
 
 
-def test_actions_come_as_often_as_the_probabilities_say(seated, rng, likelihood):
-    _, policy, observations = seated
-    few = some(observations)
+def test_actions_have_the_frequencies_of_the_probabilities(policy_and_decisions, rng, chi_square_p):
+    _, policy, observations = policy_and_decisions
+    few = some_rows(observations)
     player = policy.start(DRAWS, rng)
     many = select_rows(few, np.repeat(np.arange(len(few)), DRAWS))
     actions = player.act(many).action.reshape(len(few), DRAWS)
     for row, probs in zip(actions, policy.probs(few), strict=True):
-        assert likelihood(np.bincount(row, minlength=len(probs)), probs) > 1e-4
+        assert chi_square_p(np.bincount(row, minlength=len(probs)), probs) > 1e-4
 
 
-def test_logp_is_the_logarithm_of_the_probability_of_the_action(seated, rng):
-    _, policy, observations = seated
+def test_logp_is_the_logarithm_of_the_probability_of_the_action(policy_and_decisions, rng):
+    _, policy, observations = policy_and_decisions
     choice = policy.start(1, rng).act(observations)
     chosen = policy.probs(observations)[np.arange(len(observations)), choice.action]
     assert observations.legal[np.arange(len(observations)), choice.action].all()
@@ -130,12 +133,12 @@ POKER = [name for name, players in PLAYERS.items() if "call" in players]
 BLUFFED = [name for name in POKER if "bluff" in PLAYERS[name]]
 
 
-def consequences(game, observations):
-    """What each action in each row of a turn does, read from the betting table: (R, A) each.
+def action_effects(game, observations):
+    """Read the effect of each action in each row from the betting table: (R, A) each.
 
-    facing (R, 1): another seat has more chips in the pot; free: it costs nothing and folds
-    nothing; matches: it pays what is missing; raises; folds. One action may be a check in one
-    place and a fold in another ("pass" in Kuhn).
+    facing (R, 1): another seat has more chips in the pot; free: it costs nothing and folds nothing;
+    matches: it pays the missing chips; raises; folds. One action may be a check in one place and a
+    fold in another ("pass" in Kuhn).
     """
     betting, node, seat = game.betting, observations.observation[:, -1], observations.seat
     after = betting.after[node]  # (N, A)
@@ -152,19 +155,19 @@ def consequences(game, observations):
 
 
 @pytest.mark.parametrize("name", POKER)
-def test_a_caller_calls_a_bet_and_else_checks(asked, name):
-    game, observations = asked(name)
+def test_a_caller_calls_a_bet_and_otherwise_checks(decisions_of, name):
+    game, observations = decisions_of(name)
     probs = registry.scripted_players(game)["call"](game).probs(observations)
-    does = consequences(game, observations)
+    does = action_effects(game, observations)
     assert np.array_equal(probs, np.where(does["facing"], does["matches"], does["free"]))
 
 
 @pytest.mark.parametrize("name", BLUFFED)
-def test_a_bluffers_hand_says_what_it_does(whole, name):
-    """Without bluffs. Strong: raise, else call. Medium: call or check. Weak: check or fold."""
-    game, tree = whole(name)
+def test_a_bluffers_hand_determines_its_action(game_and_tree, name):
+    """Without bluffs. Strong: raise, otherwise call. Medium: call or check. Weak: check or fold."""
+    game, tree = game_and_tree(name)
     probs = registry.scripted_players(game)["bluff"](game, bluff=0.0).probs(tree.observations)
-    does = consequences(game, tree.observations)
+    does = action_effects(game, tree.observations)
     hole, board = (
         tree.observations.observation[:, 0, None],
         tree.observations.observation[:, 1, None],
@@ -178,24 +181,30 @@ def test_a_bluffers_hand_says_what_it_does(whole, name):
     assert np.array_equal(probs, wanted)
 
 
-def test_a_bluffer_plays_the_lowest_hand_as_a_strong_one_one_time_in_five(whole):
-    """Index: call, raise, fold, check. Facts: hole, board, ..., the betting so far."""
-    game, tree = whole("leduc")
+def test_a_bluffer_plays_the_lowest_hand_as_a_strong_one_one_time_in_five(game_and_tree):
+    """Actions: call, raise, fold, check. Observation fields: hole, board, ..., the betting so
+    far."""
+    game, tree = game_and_tree("leduc")
     probs = registry.scripted_players(game)["bluff"](game).probs(tree.observations)
-    told = {
-        game.describe(seen): p for seen, p in zip(tree.observations.observation, probs, strict=True)
+    probabilities = {
+        game.describe(observed): p
+        for observed, p in zip(tree.observations.observation, probs, strict=True)
     }
-    assert np.allclose(told["J after nothing"], [0, 0.2, 0.8, 0])  # check is not legal: fold
-    assert np.allclose(told["Q after nothing"], [1, 0, 0, 0])
-    assert np.allclose(told["K after nothing"], [0, 1, 0, 0])
-    assert np.allclose(told["J after call"], [0, 0.2, 0, 0.8])
-    assert np.allclose(told["K after raise, raise"], [1, 0, 0, 0])  # at the cap
-    assert np.allclose(told["J after raise, raise"], [0.2, 0, 0.8, 0])
-    assert np.allclose(told["J on J after call, check"], [0, 1, 0, 0])  # any pair is strong
-    assert np.allclose(told["J on K after call, check"], [0, 0.2, 0, 0.8])
-    assert np.allclose(told["Q on K after call, check, raise"], [1, 0, 0, 0])
+    assert np.allclose(
+        probabilities["J after nothing"], [0, 0.2, 0.8, 0]
+    )  # check is not legal: fold
+    assert np.allclose(probabilities["Q after nothing"], [1, 0, 0, 0])
+    assert np.allclose(probabilities["K after nothing"], [0, 1, 0, 0])
+    assert np.allclose(probabilities["J after call"], [0, 0.2, 0, 0.8])
+    assert np.allclose(probabilities["K after raise, raise"], [1, 0, 0, 0])  # at the cap
+    assert np.allclose(probabilities["J after raise, raise"], [0.2, 0, 0.8, 0])
+    assert np.allclose(
+        probabilities["J on J after call, check"], [0, 1, 0, 0]
+    )  # any pair is strong
+    assert np.allclose(probabilities["J on K after call, check"], [0, 0.2, 0, 0.8])
+    assert np.allclose(probabilities["Q on K after call, check, raise"], [1, 0, 0, 0])
     brave = registry.scripted_players(game)["bluff"](game, bluff=1.0).probs(tree.observations)
-    row = list(told).index("J after nothing")
+    row = list(probabilities).index("J after nothing")
     assert np.allclose(brave[row], [0, 1, 0, 0])
 
 
@@ -203,11 +212,14 @@ def test_a_bluffer_plays_the_lowest_hand_as_a_strong_one_one_time_in_five(whole)
     ("kind", "plays", "raises", "bluff"),
     [("la", 0.8, 0.45, 0.0), ("ta", 0.4, 0.25, 0.1), ("lp", 0.8, 0.05, 0.0)],
 )
-def test_the_strength_of_a_holding_says_what_a_stranger_does(asked, kind, plays, raises, bluff):
-    """Among the strongest raise, else call. Of what else is played call or check. Or give up."""
-    game, observations = asked("holdem")
+def test_the_strength_of_a_holding_determines_a_scripted_players_action(
+    decisions_of, kind, plays, raises, bluff
+):
+    """The strongest share raises, otherwise calls. The rest of the played share calls or checks.
+    Other holdings give up."""
+    game, observations = decisions_of("holdem")
     probs = registry.scripted_players(game)[kind](game).probs(observations)
-    does = consequences(game, observations)
+    does = action_effects(game, observations)
     strength = percentiles(observations.observation[:, :2], observations.observation[:, 2:7])[
         :, None
     ]
@@ -219,14 +231,14 @@ def test_the_strength_of_a_holding_says_what_a_stranger_does(asked, kind, plays,
     played = np.where(strength >= 1 - plays, medium, rest)
     assert np.allclose(probs, np.where(strength >= 1 - raises, strong, played), atol=1e-15)
     assert set(observations.observation[:, -2]) == {0, 1, 2, 3}  # rounds
-    # random players do not choose what they hold
+    # random players do not select their holdings
     for share in (plays, raises):
         within = (strength >= 1 - share).mean()
         assert abs(within - share) < 5 * np.sqrt(share * (1 - share) / (len(observations) / 3))
 
 
-def test_a_strangers_thresholds_are_parameters(asked):
-    game, observations = asked("holdem")
+def test_thresholds_of_scripted_players_are_parameters(decisions_of):
+    game, observations = decisions_of("holdem")
     caller = registry.scripted_players(game)["call"](game).probs(observations)
     assert np.array_equal(ThresholdPlayer(game, plays=1.0, raises=0.0).probs(observations), caller)
     raiser = ThresholdPlayer(game, plays=1.0, raises=1.0).probs(observations)
@@ -235,21 +247,22 @@ def test_a_strangers_thresholds_are_parameters(asked):
     )
 
 
-def test_scripted_players_look_at_ranks_and_never_at_suits(whole):
+def test_scripted_players_ignore_suits(game_and_tree):
     for kind in ("call", "bluff"):
         plays = []
         for fold in (True, False):
-            game, tree = whole("leduc_textbook", fold=fold)
+            game, tree = game_and_tree("leduc_textbook", fold=fold)
             probs = registry.scripted_players(game)[kind](game).probs(tree.observations)
             words = [
-                re.sub(r"\d", "", game.describe(seen)) for seen in tree.observations.observation
+                re.sub(r"\d", "", game.describe(observed))
+                for observed in tree.observations.observation
             ]
             plays.append({(w, tuple(p)) for w, p in zip(words, probs, strict=True)})
         assert plays[0] == plays[1]
 
 
-class Luck:
-    """A generator that always draws the same number."""
+class ConstantGenerator:
+    """Generator that always draws the same number."""
 
     def __init__(self, number):
         self.number = number
@@ -264,29 +277,29 @@ tables = st.integers(1, 6).flatmap(
         np.float64, st.tuples(st.integers(1, 5), st.just(actions)), elements=tiny_to_large
     )
 )
-luck = st.sampled_from([0.0, 5e-324, 1e-17, 0.5, 1 - 2**-53]) | st.floats(0, 1 - 2**-53)
+drawn_number = st.sampled_from([0.0, 5e-324, 1e-17, 0.5, 1 - 2**-53]) | st.floats(0, 1 - 2**-53)
 
 
-@given(tables, luck)
-def test_draw_never_takes_what_has_no_probability(table, number):
+@given(tables, drawn_number)
+def test_draw_never_takes_an_action_of_probability_0(table, number):
     table[:, -1] += (table.sum(axis=1) == 0) * 1.0
     probs = table / table.sum(axis=1, keepdims=True)
-    choice = sample_actions(probs, Luck(number))
+    choice = sample_actions(probs, ConstantGenerator(number))
     taken = probs[np.arange(len(probs)), choice.action]
     assert (taken > 0).all()
     assert np.array_equal(choice.logp, np.log(taken))
 
 
-def test_draw_takes_the_first_and_the_last_action_at_the_ends_of_luck():
+def test_draw_takes_the_first_and_the_last_action_at_the_ends_of_the_interval():
     probs = np.array([[0.0, 0.5, 0.5, 0.0]])
-    assert sample_actions(probs, Luck(0.0)).action == 1
-    assert sample_actions(probs, Luck(1 - 2**-53)).action == 2
-    assert len(sample_actions(np.zeros((0, 3)), Luck(0.5)).action) == 0
+    assert sample_actions(probs, ConstantGenerator(0.0)).action == 1
+    assert sample_actions(probs, ConstantGenerator(1 - 2**-53)).action == 2
+    assert len(sample_actions(np.zeros((0, 3)), ConstantGenerator(0.5)).action) == 0
 
 
-def test_a_network_that_is_very_sure_still_gives_probabilities(whole, rng):
-    game, tree = whole("leduc")
-    (weights,) = members(game, tree.observations, 1, rng)
+def test_extreme_logits_still_give_probabilities(game_and_tree, rng):
+    game, tree = game_and_tree("leduc")
+    (weights,) = random_networks(game, tree.observations, 1, rng)
     sure = {name: value * 300 for name, value in weights.items()}
     policy = NetworkPolicy(game.features, sure)
     probs = policy.probs(tree.observations)
@@ -295,12 +308,12 @@ def test_a_network_that_is_very_sure_still_gives_probabilities(whole, rng):
     assert np.isfinite(policy.start(1, rng).act(tree.observations).logp).all()
 
 
-def test_a_crowd_plays_what_its_members_play_alone(whole, rng):
-    game, tree = whole("leduc")
+def test_batched_networks_play_as_their_members_do_alone(game_and_tree, rng):
+    game, tree = game_and_tree("leduc")
     each, count = 30, 5
-    alone = members(game, tree.observations, count, rng)
+    one_by_one = random_networks(game, tree.observations, count, rng)
     rows = rng.integers(tree.infosets, size=each * count)
-    # games that are over have no row, and members not equally many
+    # finished games have no row, so members have different numbers of rows
     playing = np.flatnonzero(rng.random(each * count) < 0.6)
     observations = select_rows(tree.observations, rows[playing])
     observations = Observations(
@@ -311,12 +324,12 @@ def test_a_crowd_plays_what_its_members_play_alone(whole, rng):
         observations.infoset,
     )
     choice = (
-        BatchedNetworks(game.features, stack(alone))
+        BatchedNetworks(game.features, stack(one_by_one))
         .start(each * count, np.random.default_rng(5))
         .act(observations)
     )
     probs = np.empty(observations.legal.shape)
-    for m, weights in enumerate(alone):
+    for m, weights in enumerate(one_by_one):
         mine = playing // each == m
         probs[mine] = NetworkPolicy(game.features, weights).probs(select_rows(observations, mine))
     expected = sample_actions(probs, np.random.default_rng(5))
@@ -324,11 +337,11 @@ def test_a_crowd_plays_what_its_members_play_alone(whole, rng):
     assert np.abs(np.exp(choice.logp) - np.exp(expected.logp)).max() < FLOAT32
 
 
-def test_a_crowd_plays_on_when_some_members_games_are_over(whole, rng):
-    game, tree = whole("kuhn")
-    player = BatchedNetworks(game.features, stack(members(game, tree.observations, 3, rng))).start(
-        6, rng
-    )
+def test_batched_networks_play_on_when_some_members_games_are_over(game_and_tree, rng):
+    game, tree = game_and_tree("kuhn")
+    player = BatchedNetworks(
+        game.features, stack(random_networks(game, tree.observations, 3, rng))
+    ).start(6, rng)
     last = select_rows(tree.observations, np.array([0, 4]))
     choice = player.act(
         Observations(np.array([2, 3]), last.seat, last.observation, last.legal, last.infoset)
@@ -336,23 +349,23 @@ def test_a_crowd_plays_on_when_some_members_games_are_over(whole, rng):
     assert last.legal[[0, 1], choice.action].all()
 
 
-def test_a_crowd_refuses_games_that_its_members_cannot_share(whole, rng):
-    game, tree = whole("kuhn")
-    crowd = BatchedNetworks(game.features, stack(members(game, tree.observations, 3, rng)))
+def test_batched_networks_refuse_games_that_their_members_cannot_share(game_and_tree, rng):
+    game, tree = game_and_tree("kuhn")
+    crowd = BatchedNetworks(game.features, stack(random_networks(game, tree.observations, 3, rng)))
     with pytest.raises(ValueError, match="7 games cannot be shared evenly by 3 members"):
         crowd.start(7, rng)
 
 
-def test_stacked_weights_answer_as_their_members_do_one_by_one(rng):
-    alone = [initial_weights((7, 12, 9, 4), rng) for _ in range(6)]
+def test_stacked_weights_give_the_outputs_of_their_members(rng):
+    one_by_one = [initial_weights((7, 12, 9, 4), rng) for _ in range(6)]
     x = torch.from_numpy(rng.normal(size=(6, 11, 7)).astype(np.float32))
-    together = forward(tensors(stack(alone)), x)
+    together = forward(tensors(stack(one_by_one)), x)
     assert together.shape == (6, 11, 4)
-    for m, weights in enumerate(alone):
+    for m, weights in enumerate(one_by_one):
         assert_float32_close(together[m], forward(tensors(weights), x[m]))
-    # one sight shown to all members
-    shared = forward(tensors(stack(alone)), x[0])
-    assert_float32_close(shared[3], forward(tensors(alone[3]), x[0]))
+    # the same input for all members
+    shared = forward(tensors(stack(one_by_one)), x[0])
+    assert_float32_close(shared[3], forward(tensors(one_by_one[3]), x[0]))
 
 
 def test_a_network_is_relu_layers_and_a_linear_head():
@@ -367,7 +380,7 @@ def test_a_network_is_relu_layers_and_a_linear_head():
     assert forward(tensors(weights), x).ravel().tolist() == [-7.0, -2.5]
 
 
-def test_masking_leaves_no_probability_on_what_is_illegal():
+def test_masked_actions_have_probability_0():
     logits = torch.tensor([[100.0, 0.0, -100.0], [1.0, 2.0, 3.0]])
     legal = torch.tensor([[False, True, True], [True, True, True]])
     probs = masked_log_softmax(logits, legal).exp()

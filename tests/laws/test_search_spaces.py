@@ -1,4 +1,5 @@
-"""What a sweep tries follows from its job: the same seed, the same trials, within their bounds."""
+"""The trials of a sweep follow from its job: the same seed gives the same trials, within their
+bounds."""
 
 from __future__ import annotations
 
@@ -24,27 +25,27 @@ def job_of(search: dict[str, Any], **more: Any) -> job_file.Job:
     return job_file.parse({**JOB, **more, "search": search}, JOBS, "job.yaml")
 
 
-def tried(search: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
+def trials_for(search: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
     return [chosen for chosen, _ in sweep.trials_of(job_of(search, **more), "job.yaml")]
 
 
 def test_the_same_seed_draws_the_same_trials_and_more_trials_begin_with_the_fewer() -> None:
-    five = tried({"method": "random", "trials": 5, **BOTH}, seed=3)
-    assert five == tried({"method": "asha", "trials": 5, **BOTH}, seed=3)
-    assert tried({"method": "random", "trials": 9, **BOTH}, seed=3)[:5] == five
-    assert five != tried({"method": "random", "trials": 5, **BOTH}, seed=4)
+    five = trials_for({"method": "random", "trials": 5, **BOTH}, seed=3)
+    assert five == trials_for({"method": "asha", "trials": 5, **BOTH}, seed=3)
+    assert trials_for({"method": "random", "trials": 9, **BOTH}, seed=3)[:5] == five
+    assert five != trials_for({"method": "random", "trials": 5, **BOTH}, seed=4)
 
 
-def test_every_draw_meets_every_value_of_a_grid() -> None:
+def test_draws_contain_every_value_of_a_grid() -> None:
     search = {"method": "random", "trials": 3, **STEP, "seed": {"grid": [0, 1]}}
-    chosen = tried(search)
+    chosen = trials_for(search)
     assert [each["seed"] for each in chosen] == [0, 1] * 3
     steps = [each["coevolve.step_size"] for each in chosen]
     assert steps[::2] == steps[1::2]
     assert len(set(steps)) == 3
 
 
-def test_draws_have_the_distribution_that_was_asked_for(rng: np.random.Generator) -> None:
+def test_draws_have_the_given_distribution(rng: np.random.Generator) -> None:
     flat, wide = ParameterSpace(uniform=(-1, 3)), ParameterSpace(loguniform=(1e-4, 1))
     assert kstest([flat.draw(rng) for _ in range(4000)], "uniform", (-1, 4)).pvalue > 1e-3
     logs = [np.log10(wide.draw(rng)) for _ in range(4000)]
@@ -54,20 +55,20 @@ def test_draws_have_the_distribution_that_was_asked_for(rng: np.random.Generator
     assert {one.draw(rng) for _ in range(100)} == {"a", "b"}
 
 
-def test_what_is_perturbed_moves_and_stays_within_its_ends(rng: np.random.Generator) -> None:
+def test_perturbed_values_change_and_stay_within_their_bounds(rng: np.random.Generator) -> None:
     for tries, least, most in (
         (ParameterSpace(uniform=(0.5, 2)), 0.5, 2),
         (ParameterSpace(randint=(1, 6)), 1, 6),
     ):
-        value, seen = tries.draw(rng), set()
+        value, values = tries.draw(rng), set()
         for _ in range(200):
             value = tries.perturb(value, rng)
             assert least <= value <= most
-            seen.add(value)
-        assert len(seen) >= 6
+            values.add(value)
+        assert len(values) >= 6
 
 
-def test_a_search_is_read_again_as_it_was_written() -> None:
+def test_a_written_search_is_read_back() -> None:
     for search in (
         {"method": "asha", "trials": 4, "reduction_factor": 2, **BOTH},
         {"seed": {"grid": [1]}},
@@ -80,7 +81,7 @@ def test_a_search_is_read_again_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("search", "said"),
+    ("search", "message"),
     [
         ({"method": "ahsa", **STEP}, "'search.method' in job.yaml: input should be "),
         ({"trails": 3, **STEP}, "unknown option 'trails': did you mean 'trials'?"),
@@ -99,17 +100,17 @@ def test_a_search_is_read_again_as_it_was_written() -> None:
         ({"x": {"uniform": [0, ".inf"]}}, "'search.x.uniform.1' in job.yaml: input should be a"),
     ],
 )  # fmt: skip
-def test_a_search_that_says_nothing_sensible_is_refused(search: dict[str, Any], said: str) -> None:
+def test_an_invalid_search_is_refused(search: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as refused:
         job_of(search)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 ASHA = {"method": "asha", "trials": 3}
 
 
 @pytest.mark.parametrize(
-    ("job", "search", "said"),
+    ("job", "search", "message"),
     [
         ({}, {**ASHA, "stop.iterations": {"randint": [5, 9]}}, "leave out stop.iterations"),
         ({}, {**ASHA, "grace_period": 100, **STEP}, "search.grace_period 100 in job.yaml must be "
@@ -129,15 +130,15 @@ ASHA = {"method": "asha", "trials": 3}
             "job.yaml with"),
     ],
 )  # fmt: skip
-def test_a_search_that_could_decide_nothing_is_refused_before_it_trains(
-    job: dict[str, Any], search: dict[str, Any], said: str
+def test_a_search_without_possible_decisions_is_refused_before_training(
+    job: dict[str, Any], search: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError) as refused:
         sweep.check(job_of(search, **job), "job.yaml")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_a_score_on_the_way_is_that_of_the_table() -> None:
+def test_the_score_of_an_iteration_equals_that_of_the_table() -> None:
     paid = {"call/after_0_chip": 9.0, "call/after_2_chip": 1.0, "random/after_2_chip": 2.0}
     assert payoff(paid | {"opponents/after_2_chip": 50.0, "kl": 7.0}) == 1.5
     assert negative_exploitability({"step_size": 3.0, "exploitability_chip/direct": 0.25}) == -0.25

@@ -1,4 +1,5 @@
-"""What is no strategy of a tree is refused in one line, wherever it comes in."""
+"""Arrays that are no strategy of a tree are refused with one line in every function that takes
+one."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ WORK = {
     "edge_probability": best_response.edge_probability,
     "nash_convs": lambda tree, sigma: best_response.nash_conv_batch(tree, sigma[None]),
 }
-"""These ask for the shape alone, so that a strategy can be varied."""
+"""These functions check the shape alone, so that a strategy can be varied."""
 
 CHECKED = {
     "best_response": lambda tree, sigma: best_response.best_response(tree, sigma, 0),
@@ -48,16 +49,16 @@ CHECKED = {
 
 @pytest.mark.parametrize("work", [*WORK.values(), *CHECKED.values()], ids=[*WORK, *CHECKED])
 @pytest.mark.parametrize("other", ["leduc_textbook", "brps", "one_card"])
-def test_a_strategy_for_another_game_is_refused(whole, work, other):
-    _, tree = whole("kuhn")
+def test_a_strategy_for_another_game_is_refused(game_and_tree, work, other):
+    _, tree = game_and_tree("kuhn")
     with pytest.raises(UserError, match="for another game"):
-        work(tree, whole(other)[1].uniform())
+        work(tree, game_and_tree(other)[1].uniform())
 
 
 @pytest.mark.parametrize("work", CHECKED.values(), ids=CHECKED)
 @pytest.mark.parametrize("row", [[np.nan, 1], [-0.5, 1.5], [0.5, 0.4]], ids=str)
-def test_rows_that_are_no_probabilities_are_refused(whole, work, row):
-    _, tree = whole("kuhn")
+def test_rows_that_are_no_probabilities_are_refused(game_and_tree, work, row):
+    _, tree = game_and_tree("kuhn")
     sigma = tree.uniform()
     sigma[1] = row
     with pytest.raises(UserError, match="row 1 of a strategy must be probabilities"):
@@ -65,8 +66,8 @@ def test_rows_that_are_no_probabilities_are_refused(whole, work, row):
 
 
 @pytest.mark.parametrize("error", [9e-6, -9e-6, 1.1e-5, -1.1e-5])
-def test_a_row_may_sum_to_1_but_for_what_single_precision_rounds(whole, error):
-    _, tree = whole("kuhn")
+def test_a_row_may_sum_to_1_within_the_rounding_of_float32(game_and_tree, error):
+    _, tree = game_and_tree("kuhn")
     sigma = tree.uniform()
     sigma[0, 0] += error
     if abs(error) < 1e-5:
@@ -77,8 +78,8 @@ def test_a_row_may_sum_to_1_but_for_what_single_precision_rounds(whole, error):
 
 
 @pytest.mark.parametrize("illegal", [0.5, -0.5, np.nan])
-def test_nothing_may_stand_at_illegal_actions(whole, illegal):
-    _, tree = whole("leduc_textbook")
+def test_illegal_actions_must_have_probability_0(game_and_tree, illegal):
+    _, tree = game_and_tree("leduc_textbook")
     sigma = tree.uniform()
     row = int(np.flatnonzero(~tree.legal.all(axis=1))[0])
     sigma[row, np.flatnonzero(~tree.legal[row])[0]] = illegal
@@ -86,21 +87,21 @@ def test_nothing_may_stand_at_illegal_actions(whole, illegal):
         best_response.check_strategy(tree, sigma)
 
 
-def test_a_seat_without_a_policy_is_refused(whole):
+def test_a_seat_without_a_policy_is_refused(game_and_tree):
     with pytest.raises(UserError, match="row"):
-        best_response.sigma_of(whole("kuhn")[1], [UniformPolicy()])
+        best_response.sigma_of(game_and_tree("kuhn")[1], [UniformPolicy()])
 
 
-def test_a_table_cannot_sit_in_a_larger_game(whole):
-    game, _ = whole("leduc")
-    table = TabularPolicy(whole("kuhn")[1].uniform())
+def test_a_table_cannot_play_a_larger_game(game_and_tree):
+    game, _ = game_and_tree("leduc")
+    table = TabularPolicy(game_and_tree("kuhn")[1].uniform())
     with pytest.raises(UserError, match="for another game"):
         local_best_response.local_best_response(
             game, table, [UniformPolicy()], 4, np.random.default_rng(0), 2
         )
 
 
-def keep(folder, game, sigma):
+def save_strategy(folder, game, sigma):
     model_files.save(model_files.Model({"sigma": sigma}, game, {}), folder)
     return str(folder)
 
@@ -114,8 +115,8 @@ def efg(file, rest):
     return f"efg_game(filename={file})"
 
 
-def test_a_table_for_another_game_of_openspiel_is_refused_by_the_games_name(tmp_path):
-    """They have the same number of information sets and actions."""
+def test_a_table_for_another_game_of_openspiel_is_refused_by_name(tmp_path):
+    """Both games have the same number of information sets and actions."""
     one, two = (
         efg(tmp_path / name, TWO.format(first, 1, TWO.format(second, 2, END)))
         for name, first, second in (("one.efg", 1, 2), ("two.efg", 2, 1))
@@ -137,17 +138,17 @@ def test_a_table_is_refused_when_its_game_of_openspiel_has_changed(tmp_path):
         reference_opponents.make_opponent(str(tmp_path / "model"), game, tree)
 
 
-def test_a_strangers_probabilities_are_checked_before_any_work(tmp_path, whole):
-    game, tree = whole("leduc")
-    folder = keep(tmp_path / "bad", "leduc", np.full(tree.legal.shape, 0.25))
+def test_an_opponents_probabilities_are_checked_before_any_work(tmp_path, game_and_tree):
+    game, tree = game_and_tree("leduc")
+    folder = save_strategy(tmp_path / "bad", "leduc", np.full(tree.legal.shape, 0.25))
     content = {"trainer": "exploit", "game": "leduc", "exploit": {"opponent": folder}}
-    said = "the model in .*bad: row 0 of a strategy must be probabilities of legal actions"
-    with pytest.raises(UserError, match=said):
+    message = "the model in .*bad: row 0 of a strategy must be probabilities of legal actions"
+    with pytest.raises(UserError, match=message):
         TRAINERS["exploit"].validate(job_file.parse(content, JOBS, "this test"))
     content = {"trainer": "meta", "game": "leduc", "evaluate": {"opponents": [folder]}}
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         TRAINERS["meta"].validate(job_file.parse(content, JOBS, "this test"))
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         reference_opponents.make_opponent(folder, game, tree)
 
 
@@ -159,7 +160,7 @@ def test_a_strangers_probabilities_are_checked_before_any_work(tmp_path, whole):
     ],
     ids=["chance alone", "an end alone"],
 )
-def test_a_game_without_decisions_is_worth_what_chance_makes_it(tmp_path, rest, worth):
+def test_the_value_of_a_game_without_decisions_is_its_mean_over_chance(tmp_path, rest, worth):
     tree = build(OpenSpiel(efg(tmp_path / "game.efg", rest)))
     sigma = cfr.solve(tree, 10)
     assert sigma.shape == (0, 0)

@@ -1,4 +1,4 @@
-"""What a tree takes is known before it is laid out: a job that cannot fit stops at once."""
+"""The memory of a tree is known before it is built: a job that cannot fit stops at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GIB = 2**30
 
 
 class Wide:
-    """Seats choose in turn between the first two of many actions, and everybody sees it."""
+    """Game in which seats choose in turn between the first two of many actions, in public."""
 
     name, unit, action_names = "wide", "point", ()
 
@@ -50,7 +50,7 @@ class Wide:
 
 
 def solved(game):
-    """Its tree after the work that takes the most memory."""
+    """Build the tree and run the work that takes the most memory."""
     tree = build(game)
     sigma = cfr.solve(tree, 1)
     best_response.nash_conv(tree, sigma)
@@ -74,13 +74,13 @@ def solved(game):
         lambda: Wide(10, 2, 200),
     ],
 )
-def test_a_tree_takes_little_less_than_is_said(game):
-    solved(game())  # so that kernels are compiled
+def test_a_tree_takes_little_less_than_its_estimate(game):
+    solved(game())  # compiles the kernels
     tracemalloc.start()
     tree = solved(game())
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    peak += 2 * tree.gain.nbytes  # what kernels allocate is not traced
+    peak += 2 * tree.gain.nbytes  # allocations of kernels are not traced
     assert (
         peak
         < estimated_bytes(tree.nodes, tree.infosets, tree.seats, tree.legal.shape[1])
@@ -88,9 +88,9 @@ def test_a_tree_takes_little_less_than_is_said(game):
     )
 
 
-def test_a_tree_that_just_fits_is_built_and_one_byte_less_is_not(whole):
+def test_a_tree_that_just_fits_is_built_and_one_byte_less_is_not(game_and_tree):
     for name in ("leduc", "openspiel/kuhn_poker"):
-        game, tree = whole(name)
+        game, tree = game_and_tree(name)
         takes = int(estimated_bytes(tree.nodes, tree.infosets, tree.seats, tree.legal.shape[1]))
         assert build(game, memory=takes).nodes == tree.nodes
         with pytest.raises(UserError, match="do not fit in memory"):
@@ -98,13 +98,13 @@ def test_a_tree_that_just_fits_is_built_and_one_byte_less_is_not(whole):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("one_card", "143,964,000"), ("leduc", "5,436,112,632,000")]
+    ("name", "message"), [("one_card", "143,964,000"), ("leduc", "5,436,112,632,000")]
 )
-def test_what_cannot_fit_is_refused_before_any_deal_is_made(monkeypatch, name, said):
+def test_a_tree_that_cannot_fit_is_refused_before_any_deal_is_made(monkeypatch, name, message):
     def never(self):
         raise AssertionError
 
     monkeypatch.setattr(EnumerablePoker, "_equal_deals", property(never))
     game = overtrick.make(name, ranks=4_000)
-    with pytest.raises(UserError, match=f"{name} has {said} deals or nodes or more"):
+    with pytest.raises(UserError, match=f"{name} has {message} deals or nodes or more"):
         build(game, memory=16 * GIB)

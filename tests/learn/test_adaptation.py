@@ -1,4 +1,4 @@
-"""How weights adapt to a stranger where no tree shows them the gradient."""
+"""Adaptation of weights to an opponent in games without a tree."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ KUHN = GameChoice(name="kuhn")
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_imagined_games_give_the_exact_gradient_of_an_opponent_who_was_seen_enough(
+def test_simulated_games_give_the_exact_gradient_against_a_well_observed_opponent(
     seed, monkeypatch
 ):
-    """One step against the model moves the policy where one on the tree does, against the truth."""
+    """A gradient step against the estimated opponent moves the policy like an exact step on the
+    tree against the true opponent."""
     rng = np.random.default_rng(seed)
     game, tree = two_seat_game(KUHN)
     monkeypatch.setattr(gradient_adaptation, "two_seat_game", lambda choice: (game, None))
@@ -36,9 +37,11 @@ def test_imagined_games_give_the_exact_gradient_of_an_opponent_who_was_seen_enou
         rng, start, how, KUHN, TabularPolicy(theirs)
     )
 
-    alone = repeat(theta, 1)
-    right = strategies(game, tree, adapt(alone, exact_sample(game, tree, alone, theirs[None]), 1.0))
-    was = strategies(game, tree, alone)[0]
+    single = repeat(theta, 1)
+    right = strategies(
+        game, tree, adapt(single, exact_sample(game, tree, single, theirs[None]), 1.0)
+    )
+    was = strategies(game, tree, single)[0]
     gained = exact_payoff(tree, right[0], theirs) - exact_payoff(tree, was, theirs)
     assert gained > 0.05
     for first, policy in zip(before, after, strict=True):
@@ -50,9 +53,7 @@ def test_imagined_games_give_the_exact_gradient_of_an_opponent_who_was_seen_enou
 
 
 @pytest.mark.parametrize("tree_fits", [True, False])
-def test_many_updates_on_one_step_of_games_follow_the_exact_gradient_as_often(
-    tree_fits, monkeypatch
-):
+def test_many_gradient_steps_on_one_set_of_games_follow_as_many_exact_ones(tree_fits, monkeypatch):
     rng = np.random.default_rng(0)
     game, tree = two_seat_game(KUHN)
     if not tree_fits:

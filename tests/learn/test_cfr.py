@@ -1,4 +1,4 @@
-"""Plans of regret minimisation: what each is, step by step, and how fast each comes near."""
+"""Variants of CFR: equality with OpenSpiel's at every iteration, and rates of convergence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ THEIRS = {
     "linear": discounted_cfr.LCFRSolver,
     "dcfr": discounted_cfr.DCFRSolver,
 }
-"""OpenSpiel's solvers in Python, which know more variants than those in C++."""
+"""OpenSpiel's solvers in Python, which have more variants than the C++ ones."""
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,8 @@ def kuhn():
     return game, build(game)
 
 
-def averaged(solver, tree, words):
-    """Their average strategy as ours (N, A)."""
+def average_of(solver, tree, words):
+    """Return the average strategy of an OpenSpiel solver in our order, (N, A)."""
     policy = solver.average_policy()
     sigma = np.zeros(tree.legal.shape)
     for row, word in enumerate(words):
@@ -41,7 +41,7 @@ def averaged(solver, tree, words):
 
 
 @pytest.mark.parametrize("plan", sorted(THEIRS))
-def test_a_plan_is_openspiels_after_each_of_30_iterations(kuhn, plan):
+def test_a_variant_equals_openspiels_after_each_of_30_iterations(kuhn, plan):
     game, tree = kuhn
     ours, theirs = (
         cfr.CfrSolver(tree, cfr.VARIANTS[plan]),
@@ -50,12 +50,12 @@ def test_a_plan_is_openspiels_after_each_of_30_iterations(kuhn, plan):
     for _ in range(30):
         ours.run(1)
         theirs.evaluate_and_update_policy()
-        gap = np.abs(ours.average() - averaged(theirs, tree, game.information_state_strings))
+        gap = np.abs(ours.average() - average_of(theirs, tree, game.information_state_strings))
         assert gap.max() < 1e-9
 
 
-class Discounts(discounted_cfr._DCFRSolver):
-    """OpenSpiel's discounting solver with simultaneous updates, put together from its parts."""
+class SimultaneousDiscounts(discounted_cfr._DCFRSolver):
+    """OpenSpiel's discounting solver with simultaneous updates, composed of its own methods."""
 
     def evaluate_and_update_policy(self):
         self._iteration += 1
@@ -71,14 +71,18 @@ class Discounts(discounted_cfr._DCFRSolver):
 AT_ONCE = {
     "cfr": lambda game: openspiel_cfr._CFRSolver(game, False, False, False),
     "cfr+": lambda game: openspiel_cfr._CFRSolver(game, False, True, True),
-    "linear": lambda game: Discounts(game, False, True, False, alpha=1, beta=1, gamma=1),
-    "dcfr": lambda game: Discounts(game, False, True, False, alpha=1.5, beta=0, gamma=2),
+    "linear": lambda game: SimultaneousDiscounts(
+        game, False, True, False, alpha=1, beta=1, gamma=1
+    ),
+    "dcfr": lambda game: SimultaneousDiscounts(
+        game, False, True, False, alpha=1.5, beta=0, gamma=2
+    ),
 }
-"""Alternate, average linearly, and forget negative regrets are their three flags."""
+"""Alternating updates, linear averaging and regret matching plus are their three flags."""
 
 
 @pytest.mark.parametrize("plan", sorted(AT_ONCE))
-def test_a_simultaneous_plan_is_openspiels(kuhn, plan):
+def test_a_simultaneous_variant_equals_openspiels(kuhn, plan):
     game, tree = kuhn
     theirs = AT_ONCE[plan](pyspiel.load_game("kuhn_poker"))
     ours = cfr.CfrSolver(tree, cfr.VARIANTS[f"{plan}-simultaneous"])
@@ -86,22 +90,22 @@ def test_a_simultaneous_plan_is_openspiels(kuhn, plan):
         ours.run(1)
         theirs.evaluate_and_update_policy()
         assert (
-            np.abs(ours.average() - averaged(theirs, tree, game.information_state_strings)).max()
+            np.abs(ours.average() - average_of(theirs, tree, game.information_state_strings)).max()
             < 1e-9
         )
 
 
 @pytest.mark.parametrize("plan", sorted(THEIRS))
-def test_every_plan_alternates_or_not(plan):
+def test_every_variant_is_alternating_or_simultaneous(plan):
     at_once = replace(cfr.VARIANTS[plan], alternate=False)
     assert cfr.VARIANTS[plan].alternate
     assert cfr.VARIANTS[f"{plan}-simultaneous"] == at_once
     assert set(cfr.VARIANTS) == {f"{name}{way}" for name in THEIRS for way in ("", "-simultaneous")}
 
 
-def test_discounts_far_from_zero_are_none_at_all_or_all(whole):
+def test_extreme_discount_exponents_keep_or_drop_everything(game_and_tree):
     """1^x / (1^x + 1) is a half whatever x, so only the first iteration differs."""
-    _, tree = whole("leduc")
+    _, tree = game_and_tree("leduc")
     for power in (30, 400, 4000):
         plain, plus = cfr.CfrVariant(power, power, 0), cfr.CfrVariant(power, -power, 1)
         assert abs(gap(tree, plain, 300) / gap(tree, cfr.CFR, 300) - 1) < 0.2
@@ -113,24 +117,24 @@ def gap(tree, plan, iterations):
 
 
 @pytest.mark.parametrize("name", sorted(cfr.VARIANTS))
-def test_every_plan_keeps_the_published_bound(whole, name):
+def test_every_variant_keeps_the_published_bound(game_and_tree, name):
     """Exploitability falls at least as fast as 1 / sqrt(T) (Zinkevich et al. 2007, theorem 4)."""
-    _, tree = whole("leduc_textbook")
+    _, tree = game_and_tree("leduc_textbook")
     plan = cfr.VARIANTS[name]
     assert gap(tree, plan, 3_200) < gap(tree, plan, 50) / 64**0.5
 
 
-def test_discounted_cfr_and_cfr_plus_leave_plain_cfr_behind(whole):
-    """Brown and Sandholm 2019, figures 1 and 2: by orders of magnitude."""
-    _, tree = whole("leduc_textbook")
+def test_discounted_cfr_and_cfr_plus_are_much_faster_than_cfr(game_and_tree):
+    """By orders of magnitude (Brown and Sandholm 2019, figures 1 and 2)."""
+    _, tree = game_and_tree("leduc_textbook")
     plain = gap(tree, cfr.CFR, 2_000)
     assert gap(tree, cfr.CFR_PLUS, 2_000) < plain / 10
     assert gap(tree, cfr.DISCOUNTED, 2_000) < plain / 10
 
 
 @pytest.mark.parametrize("name", sorted(cfr.VARIANTS))
-def test_a_run_in_two_parts_is_the_run_in_one(whole, name):
-    _, tree = whole("kuhn")
+def test_a_run_in_two_parts_equals_one_run(game_and_tree, name):
+    _, tree = game_and_tree("kuhn")
     parts, one = (cfr.CfrSolver(tree, cfr.VARIANTS[name]) for _ in range(2))
     parts.run(7)
     loaded = cfr.CfrSolver(tree, cfr.VARIANTS[name])
@@ -140,7 +144,7 @@ def test_a_run_in_two_parts_is_the_run_in_one(whole, name):
     assert (loaded.average() == one.average()).all()
 
 
-def test_a_strategy_travels_to_openspiel_and_back(kuhn):
+def test_a_strategy_converts_to_openspiel_and_back(kuhn):
     game, tree = kuhn
     sigma = cfr.solve(tree, 100)
     policy = openspiel_tree.tabular_policy(game.information_state_strings, tree.legal, sigma)

@@ -1,4 +1,4 @@
-"""What a network that learns from examples does besides descending."""
+"""Dropout in networks that learn from examples."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def test_dropout_leaves_the_mean_as_it_is():
     assert float(hidden.mean()) == pytest.approx(1, abs=5 * np.sqrt(0.25 / 0.75 / hidden.numel()))
 
 
-def test_nothing_is_left_out_of_an_answer(examples):
-    told = [learner(share, 1).log_probs(*examples[:2]) for share in (0, 0.5)]
-    assert np.array_equal(*told)
+def test_predictions_are_made_without_dropout(examples):
+    predictions = [learner(share, 1).log_probs(*examples[:2]) for share in (0, 0.5)]
+    assert np.array_equal(*predictions)
 
 
-def test_what_is_left_out_depends_on_the_seed_alone(examples):
+def test_dropped_units_depend_only_on_the_seed(examples):
     def learnt(share, seed):
         made = learner(share, seed)
         made.learn(*examples)

@@ -1,4 +1,4 @@
-"""Evolution strategies and what evolves: exact answers, laws of genomes, inner evaluations."""
+"""Evolution strategies and coevolution: exact answers, laws of genomes, inner evaluations."""
 
 from __future__ import annotations
 
@@ -31,44 +31,44 @@ def trainer(game, seed=0, inner=None, **section):
 
 
 def evolved(game, generations, **section):
-    """A trainer after so many generations."""
+    """Train for some generations and return the trainer."""
     one = trainer(game, generations=generations, **section)
     one.step()
     return one
 
 
-def genomes_of(whole, name):
-    game, tree = whole(name)
+def genomes_of(game_and_tree, name):
+    game, tree = game_and_tree(name)
     yield DirectEncoding(tree.legal)
     yield PerceptronEncoding(game.compact_features(tree.observations), tree.legal, 4)
 
 
 @pytest.mark.parametrize("name", ["brps", "kuhn", "kuhn_three", "one_card", "leduc"])
-def test_every_genome_is_a_strategy(whole, rng, name):
-    _, tree = whole(name)
-    for genome in genomes_of(whole, name):
+def test_every_genome_is_a_strategy(game_and_tree, rng, name):
+    _, tree = game_and_tree(name)
+    for genome in genomes_of(game_and_tree, name):
         sigmas = genome.strategies(rng.normal(scale=3, size=(20, genome.genes)))
         assert sigmas.shape == (20, *tree.legal.shape)
         for sigma in sigmas:
             best_response.check_strategy(tree, sigma)
 
 
-def test_a_genome_of_nothing_is_uniform_play(whole):
-    _, tree = whole("leduc_textbook")
-    for genome in genomes_of(whole, "leduc_textbook"):
+def test_the_zero_genome_is_uniform_play(game_and_tree):
+    _, tree = game_and_tree("leduc_textbook")
+    for genome in genomes_of(game_and_tree, "leduc_textbook"):
         (sigma,) = genome.strategies(np.zeros((1, genome.genes)))
         assert np.abs(sigma - tree.uniform()).max() < 1e-12
 
 
-def test_a_direct_genome_can_be_any_strategy(whole, rng):
-    _, tree = whole("kuhn")
+def test_a_direct_genome_can_represent_any_strategy(game_and_tree, rng):
+    _, tree = game_and_tree("kuhn")
     sigma = np.array([rng.dirichlet(np.ones(2)) for _ in range(tree.infosets)])
     (same,) = DirectEncoding(tree.legal).strategies(np.sqrt(sigma[tree.legal])[None])
     assert np.abs(same - sigma).max() < 1e-12
 
 
-def test_a_perceptron_is_equation_6_written_out(whole, rng):
-    game, tree = whole("kuhn")
+def test_a_perceptron_is_equation_6_written_out(game_and_tree, rng):
+    game, tree = game_and_tree("kuhn")
     inputs, hidden = game.compact_features(tree.observations), 3
     genome = PerceptronEncoding(inputs, tree.legal, hidden)
     genes = rng.normal(size=(1, genome.genes))
@@ -81,14 +81,14 @@ def test_a_perceptron_is_equation_6_written_out(whole, rng):
         assert np.abs(genome.strategies(genes)[0, row] - weights / weights.sum()).max() < 1e-12
 
 
-def test_a_genome_of_the_wrong_length_is_refused(whole):
-    for genome in genomes_of(whole, "kuhn"):
+def test_a_genome_of_the_wrong_length_is_refused(game_and_tree):
+    for genome in genomes_of(game_and_tree, "kuhn"):
         with pytest.raises(UserError, match=f"genome must have {genome.genes} numbers"):
             genome.strategies(np.zeros((2, genome.genes + 1)))
 
 
 @pytest.mark.parametrize("kind", ["csa", "cma"])
-def test_a_strategy_climbs_to_the_top_of_a_paraboloid(kind):
+def test_an_evolution_strategy_maximises_a_paraboloid(kind):
     top = np.array([1.0, -2, 3])
     strategy = EvolutionStrategy(lambda _: np.zeros(3), 0.5, 10, kind, np.random.default_rng(1))
     nearest = np.inf
@@ -99,7 +99,7 @@ def test_a_strategy_climbs_to_the_top_of_a_paraboloid(kind):
     assert nearest < 1e-3
 
 
-def test_a_strategy_begins_again_when_it_has_converged():
+def test_an_evolution_strategy_restarts_after_convergence():
     rng = np.random.default_rng(1)
     strategy = EvolutionStrategy(lambda rng: rng.normal(size=2), 0.1, 6, "cma", rng)
     for _ in range(400):
@@ -108,7 +108,7 @@ def test_a_strategy_begins_again_when_it_has_converged():
     assert strategy.starts > 1
 
 
-def test_a_loaded_strategy_asks_what_the_other_would_have_asked():
+def test_a_loaded_evolution_strategy_asks_the_same_genomes():
     def fresh():
         return EvolutionStrategy(
             lambda r: r.normal(size=4), 0.3, 8, "cma", np.random.default_rng(5)
@@ -122,7 +122,7 @@ def test_a_loaded_strategy_asks_what_the_other_would_have_asked():
     assert (first.ask() == second.ask()).all()
 
 
-def test_a_strategy_leaves_numpys_own_generator_alone():
+def test_an_evolution_strategy_does_not_use_numpys_global_generator():
     before = np.random.get_state()[1].copy()
     strategy = EvolutionStrategy(
         lambda r: r.normal(size=4), 0.3, 8, "csa", np.random.default_rng(5)
@@ -133,44 +133,46 @@ def test_a_strategy_leaves_numpys_own_generator_alone():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_biased_rock_paper_scissors_is_found_to_6_digits(seed):
+def test_biased_rock_paper_scissors_is_solved_to_6_digits(seed):
     one = evolved("brps", 300, seed=seed, strategy="cma")
     assert np.abs(one.sigma() - np.array([1, 10, 5]) / 16).max() < 1e-6
 
 
-def test_a_network_without_inputs_finds_biased_rock_paper_scissors():
+def test_a_network_without_inputs_solves_biased_rock_paper_scissors():
     one = evolved("brps", 400, genome="network", hidden=1, strategy="cma")
     assert np.abs(one.sigma() - np.array([1, 10, 5]) / 16).max() < 1e-3
 
 
-def test_a_network_comes_near_an_equilibrium_of_kuhn():
+def test_a_network_approaches_an_equilibrium_of_kuhn():
     one = evolved("kuhn", 800, genome="network", strategy="cma")
     assert best_response.exploitability(one.evaluator.tree, one.sigma()) < 0.003
 
 
-def test_kuhns_player_two_has_one_equilibrium_and_it_is_found():
-    """Kuhn 1950: facing a bet call with 0, 1/3, 1; after a pass bet with 1/3, 0, 1."""
+def test_the_unique_equilibrium_strategy_of_kuhns_second_player_is_found():
+    """Facing a bet call with 0, 1/3, 1; after a pass bet with 1/3, 0, 1 (Kuhn 1950)."""
     one = evolved("kuhn", 800, seat=1, strategy="cma")
-    told = {
-        one.evaluator.game.describe(seen): row[1]
-        for seen, row in zip(one.evaluator.tree.observations.observation, one.sigma(), strict=True)
+    bets = {
+        one.evaluator.game.describe(observed): row[1]
+        for observed, row in zip(
+            one.evaluator.tree.observations.observation, one.sigma(), strict=True
+        )
     }
     wanted = {
         "J after bet": 0, "Q after bet": 1 / 3, "K after bet": 1,
         "J after pass": 1 / 3, "Q after pass": 0, "K after pass": 1,
     }  # fmt: skip
     for situation, probability in wanted.items():
-        assert abs(told[situation] - probability) < 0.01
+        assert abs(bets[situation] - probability) < 0.01
 
 
-def test_three_play_kuhn_with_a_small_nash_conv():
+def test_kuhn_for_three_reaches_a_small_nash_conv():
     one = evolved("kuhn_three", 1000, strategy="cma")
     assert best_response.nash_conv(one.evaluator.tree, one.sigma()) < 0.1
 
 
 @pytest.mark.parametrize("name", ["kuhn", "one_card"])
-def test_search_at_full_depth_and_the_exact_reply_agree(whole, rng, name):
-    game, tree = whole(name)
+def test_search_at_full_depth_equals_the_exact_best_response(game_and_tree, rng, name):
+    game, tree = game_and_tree(name)
     genome = PerceptronEncoding(game.compact_features(tree.observations), tree.legal, 4)
     for sigma in genome.strategies(rng.normal(size=(10, genome.genes))):
         for seat in range(2):
@@ -180,8 +182,8 @@ def test_search_at_full_depth_and_the_exact_reply_agree(whole, rng, name):
             assert abs(exact - searched) < 1e-9
 
 
-def test_an_inner_evolution_is_a_lower_bound_that_comes_near(whole, rng):
-    game, tree = whole("kuhn")
+def test_an_inner_evolution_is_a_close_lower_bound(game_and_tree, rng):
+    game, tree = game_and_tree("kuhn")
     genome = DirectEncoding(tree.legal)
     sigma = genome.strategies(rng.normal(size=(1, genome.genes)))[0]
     for seat in range(2):
@@ -199,7 +201,7 @@ def test_an_inner_evolution_is_a_lower_bound_that_comes_near(whole, rng):
         many, reply = estimate_best_response(Inner(kind="evolved", generations=200), *asked)
         assert few <= exact + 1e-12
         assert exact - 0.01 < many <= exact + 1e-12
-        warm = (*asked[:4], reply, 0, rng)  # a warm start keeps what was found
+        warm = (*asked[:4], reply, 0, rng)  # a warm start keeps the response found before
         assert estimate_best_response(Inner(kind="evolved", generations=1), *warm)[0] >= many
 
 
@@ -211,7 +213,7 @@ def test_every_inner_evaluation_leads_toward_an_equilibrium(kind):
     assert best_response.exploitability(one.evaluator.tree, one.sigma()) < start / 3
 
 
-def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened():
+def test_a_loaded_trainer_continues_with_identical_results():
     first, second, one = (
         trainer("kuhn", generations=5, inner={"kind": "evolved", "generations": 2})
         for _ in range(3)
@@ -223,7 +225,7 @@ def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened():
     assert (second.model()["genome"] == one.model()["genome"]).all()
 
 
-def test_the_report_has_the_gap_and_the_pictures():
+def test_the_report_has_the_gap_and_the_figures():
     one = trainer("kuhn", generations=5)
     history = [(k, one.step()) for k in (1, 2, 3)]
     report = one.report(history)
@@ -241,7 +243,7 @@ def test_the_report_has_the_gap_and_the_pictures():
         ("kuhn", {"genome": "neural"}, "'direct' or 'network'"),
     ],
 )
-def test_what_cannot_evolve_is_refused(game, section, match):
+def test_unsuitable_games_and_sections_are_refused(game, section, match):
     with pytest.raises(UserError, match=match):
         trainer(game, **section)
 
@@ -258,7 +260,7 @@ def test_a_network_needs_a_game_with_inputs():
 
 @pytest.mark.parametrize("genome", ["direct", "network"])
 @pytest.mark.parametrize("joint", [False, True])
-def test_abstract_holdem_is_evolved_on_and_judged_again(abstraction, genome, joint):
+def test_abstract_holdem_is_trained_and_evaluated_from_its_model(abstraction, genome, joint):
     game = {"name": "abstract_holdem", "abstraction": str(abstraction), "joint": joint}
     one = trainer(game, genome=genome, strategy="cma", population=6, generations=5)
     start = one.evaluator.nash_convs(one.sigma()[None])[0]
@@ -273,7 +275,7 @@ def test_abstract_holdem_is_evolved_on_and_judged_again(abstraction, genome, joi
     )
 
 
-def test_a_model_whose_genome_or_abstraction_was_changed_is_refused(abstraction, tmp_path):
+def test_a_model_with_another_genome_or_abstraction_is_refused(abstraction, tmp_path):
     file = tmp_path / "mine.parquet"
     shutil.copy(abstraction, file)
     one = trainer({"name": "abstract_holdem", "abstraction": str(file)}, genome="network")
@@ -294,7 +296,7 @@ def test_a_model_whose_genome_or_abstraction_was_changed_is_refused(abstraction,
         BucketedEvaluator(registry.make("abstract_holdem", **one.job.game.options))
 
 
-def test_what_abstract_holdem_cannot_do_is_refused(abstraction, tmp_path):
+def test_unsupported_uses_of_abstract_holdem_are_refused(abstraction, tmp_path):
     def check(game, **sections):
         content = {"trainer": "coevolve", "game": {"name": "abstract_holdem", **game}, **sections}
         TRAINERS["coevolve"].validate(job_file.parse(content, JOBS, "this test"))

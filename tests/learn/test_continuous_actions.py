@@ -1,4 +1,4 @@
-"""Learners of real vectors: their distributions beside torch's, and a game that all must solve."""
+"""Learning with real-valued actions: distributions beside torch's, and a target game."""
 
 from __future__ import annotations
 
@@ -33,18 +33,19 @@ STEPS = {"trpo": 0.02, "ppo": 0.01}
 
 
 @dataclass
-class Thrown:
-    """One throw each at a target that both see; a seat loses the square of its distance."""
+class TargetState:
+    """Games of Target in progress."""
 
-    target: np.ndarray  # (G, 2)
-    over: np.ndarray  # (G,)
+    target: np.ndarray  # (G, 2) target
+    over: np.ndarray  # (G,) bool, finished
 
 
 class Target:
-    """Both seats throw once. shown: the target is drawn anew each game; else it is ALONE."""
+    """Game in which each seat throws once at a target and loses the square of its distance. shown:
+    the target is observed and drawn for each game; otherwise it is ALONE."""
 
     name, seats, unit, actions, infosets = "target", 2, "point", None, None
-    action_names, facts = ("x", "y"), ("x", "y")
+    action_names, observation_fields = ("x", "y"), ("x", "y")
 
     def __init__(self, shown=True):
         self.shown = shown
@@ -53,7 +54,7 @@ class Target:
         return rng.uniform(-1, 1, (games, 2)) if self.shown else np.tile(ALONE, (games, 1))
 
     def start(self, deals):
-        return Thrown(deals, np.zeros(len(deals), bool))
+        return TargetState(deals, np.zeros(len(deals), bool))
 
     def observe(self, state):
         games = np.repeat(np.flatnonzero(~state.over), 2)
@@ -72,16 +73,16 @@ class Target:
         return observations.observation.astype(np.float32)
 
 
-def crowd(game, members, rng, hidden=(8,)):
-    """Networks that differ, with spreads that differ."""
+def random_networks(game, members, rng, hidden=(8,)):
+    """Return random networks with different standard deviations."""
     each = [initial_policy_weights(game, hidden, rng) for _ in range(members)]
     weights = {n: np.stack([w[n] for w in each]) for n in each[0]}
     weights[LOG_STD] = rng.normal(-0.5, 0.3, weights[LOG_STD].shape).astype(np.float32)
     return weights
 
 
-def told(game, weights, rng, games=40):
-    """What members did in some games, as a sample."""
+def sample_of(game, weights, rng, games=40):
+    """Return the decisions of members in some games as a policy-gradient sample."""
     members = len(weights[LOG_STD])
     policies = (BatchedNetworks(game.features, weights), BatchedNetworks(game.features, weights))
     batch = play(game, policies, members * games, rng, recorded=[0]).batch
@@ -95,10 +96,10 @@ def distribution(output):
     return Independent(Normal(mean, log_std.exp()), 1)
 
 
-def test_what_played_has_ratio_one_and_no_divergence(rng):
+def test_the_sampling_policy_has_ratio_1_and_divergence_0(rng):
     game = Target()
-    weights = crowd(game, 3, rng)
-    sample, batch = told(game, weights, rng)
+    weights = random_networks(game, 3, rng)
+    sample, batch = sample_of(game, weights, rng)
     tensor = sample_tensors(sample)
     output = tensor.output(tensors(weights))
     assert torch.allclose(tensor.ratio(output), torch.ones(3, 40), atol=1e-5)
@@ -107,10 +108,10 @@ def test_what_played_has_ratio_one_and_no_divergence(rng):
     assert density.detach().numpy().ravel() == pytest.approx(batch.logp, abs=1e-4)
 
 
-def test_ratio_divergence_and_entropy_are_those_of_torch(rng):
+def test_ratio_divergence_and_entropy_equal_those_of_torch(rng):
     game = Target()
-    old, new = crowd(game, 3, rng), crowd(game, 3, rng)
-    tensor = sample_tensors(told(game, old, rng)[0])
+    old, new = random_networks(game, 3, rng), random_networks(game, 3, rng)
+    tensor = sample_tensors(sample_of(game, old, rng)[0])
     before, after = (distribution(tensor.output(tensors(w))) for w in (old, new))
     output = tensor.output(tensors(new))
     ratio = (after.log_prob(tensor.action) - before.log_prob(tensor.action)).exp()
@@ -119,16 +120,16 @@ def test_ratio_divergence_and_entropy_are_those_of_torch(rng):
     assert torch.allclose(tensor.entropy(output), after.entropy(), atol=1e-5)
 
 
-def test_samples_join_and_thin_like_those_of_single_actions(rng):
+def test_samples_concatenate_and_subsample_like_those_of_discrete_actions(rng):
     game = Target()
-    weights = crowd(game, 3, rng)
-    many, few = told(game, weights, rng, 40)[0], told(game, weights, rng, 25)[0]
+    weights = random_networks(game, 3, rng)
+    many, few = sample_of(game, weights, rng, 40)[0], sample_of(game, weights, rng, 25)[0]
     both = join_samples([many, few])
     assert both.action.shape == (6, 40, 2)
     assert not both.weight[3:, 25:].any()
     thin = sample_tensors(both).every(2)
     assert torch.equal(thin.mean, torch.from_numpy(both.mean[::2]))
-    new = crowd(game, 6, rng)
+    new = random_networks(game, 6, rng)
     whole, parts = (
         [policy_gradient_loss(tensors(w), sample_tensors(s)) for w, s in pairs]
         for pairs in (
@@ -140,8 +141,8 @@ def test_samples_join_and_thin_like_those_of_single_actions(rng):
 
 
 @pytest.mark.parametrize("solver", POLICY_OPTIMIZERS)
-def test_every_solver_learns_to_hit_a_target_that_it_sees(solver):
-    """With what spread remains, a throw is off by little."""
+def test_every_optimiser_learns_to_hit_an_observed_target(solver):
+    """The remaining standard deviation costs little."""
     rng = np.random.default_rng(0)
     game = Target()
     learner = ActorCritic(
@@ -152,7 +153,7 @@ def test_every_solver_learns_to_hit_a_target_that_it_sees(solver):
         both = learner.policy(), learner.policy()
         learner.learn(play(game, both, 300, rng, recorded=[0]).batch, rng)
     batch = play(game, (learner.policy(), learner.policy()), 2_000, rng, recorded=[0]).batch
-    assert batch.reward.mean() > -0.05  # at first it is -1.2
+    assert batch.reward.mean() > -0.05  # it is -1.2 before training
     assert np.exp(learner.theta[LOG_STD]).max() < 0.2
 
 
@@ -160,31 +161,31 @@ def test_an_inner_step_moves_each_member_by_its_own_games(rng):
     game = Target(shown=False)
     weights = repeat(initial_policy_weights(game, (8,), rng), 2)
     critic = {"w0": np.zeros((2, 1), np.float32), "b0": np.full(1, -0.8, np.float32)}
-    met = play_opponents(
+    results = play_opponents(
         game, weights, critic, BatchedNetworks(game.features, weights), 4_000, 1.0, 1.0, rng
     )
-    after = adapt(weights, met.sample, 0.2)
+    after = adapt(weights, results.sample, 0.2)
     for policy in network_policies(game, after):
         throws = policy.start(1, rng).act(
             Observations(
                 np.zeros(4_000, int), np.zeros(4_000, int), np.tile(ALONE, (4_000, 1)), None, None
             )
         )
-        assert np.linalg.norm(throws.action.mean(axis=0) - ALONE) < 0.6  # from 0.76
+        assert np.linalg.norm(throws.action.mean(axis=0) - ALONE) < 0.6  # 0.76 before the step
 
 
-def test_moves_that_are_no_numbers_are_one_line(rng):
+def test_nan_actions_are_refused_with_one_line(rng):
     for mean, log_std in ((np.nan, 0.0), (0.0, np.nan), (0.0, 90.0)):
         with pytest.raises(RunError, match="a policy has diverged"):
             sample_gaussian_actions(np.full((1, 2), mean), np.full((1, 2), log_std), rng)
 
 
-def test_the_meta_gradient_of_moves_is_the_slope_through_adaptation(rng):
-    """Second order, in double precision, against finite differences."""
+def test_the_meta_gradient_of_real_actions_equals_finite_differences(rng):
+    """Second order, in double precision."""
     game = Target()
     theta = {n: v.astype(np.float64) for n, v in initial_policy_weights(game, (4,), rng).items()}
     start = {n: v.astype(np.float32) for n, v in repeat(theta, 2).items()}
-    inner, outer = (sample_tensors(told(game, start, rng)[0]) for _ in range(2))
+    inner, outer = (sample_tensors(sample_of(game, start, rng)[0]) for _ in range(2))
     precise = [
         type(s)(*(getattr(s, n).double() for n in s.__dataclass_fields__)) for s in (inner, outer)
     ]
@@ -195,10 +196,10 @@ def test_the_meta_gradient_of_moves_is_the_slope_through_adaptation(rng):
     for name in (LOG_STD, "w1", "b0"):
         moved = []
         for way in (1e-5, -1e-5):
-            there = {n: torch.tensor(v) for n, v in theta.items()}
-            there[name].view(-1)[0] += way
-            there = {n: v.requires_grad_() for n, v in there.items()}
-            moved.append(float(surrogate.gain(surrogate.policy(there)).detach()))
+            perturbed = {n: torch.tensor(v) for n, v in theta.items()}
+            perturbed[name].view(-1)[0] += way
+            perturbed = {n: v.requires_grad_() for n, v in perturbed.items()}
+            moved.append(float(surrogate.gain(surrogate.policy(perturbed)).detach()))
         slope = (moved[0] - moved[1]) / 2e-5
         assert float(slopes[name].view(-1)[0]) == pytest.approx(slope, rel=1e-4, abs=1e-7)
 
@@ -213,23 +214,21 @@ TRAINED = {
 
 
 @pytest.mark.parametrize("kind", TRAINED)
-def test_matches_that_the_simulator_loses_are_counted_and_training_goes_on(
-    kind, monkeypatch, caplog
-):
-    """All of one iteration as soon as an ant falls; none of the next."""
+def test_diverged_matches_are_counted_and_training_continues(kind, monkeypatch, caplog):
+    """All matches of one iteration diverge as soon as an ant falls; none of the next."""
     reward = {"win": 1, "lose": -1, "draw": -1, "move": 0, "push": 0, "control": 0}
     game = {"name": "sumo", "integrator": "euler", "reward": reward}
     job = {"trainer": kind, "game": game, "stop": {"iterations": 3}, **TRAINED[kind]}
     trainer = TRAINERS[kind].trainer(job_file.parse(job, JOBS, "a test"), LocalPool())
     right = Physics.advance
 
-    def lost(physics, bodies, control):
+    def diverge(physics, bodies, control):
         now = right(physics, bodies, control)
         now.velocity[bodies.position[:, 2] < 1.25] = np.nan
         return now
 
     before = trainer.model()
-    monkeypatch.setattr(Physics, "advance", lost)
+    monkeypatch.setattr(Physics, "advance", diverge)
     metrics = trainer.step()
     assert metrics["astray_games"] == 8
     assert "the simulation of 8 games diverged: they count as draws" in caplog.text
@@ -240,9 +239,9 @@ def test_matches_that_the_simulator_loses_are_counted_and_training_goes_on(
     assert any(not np.array_equal(before[name], after[name]) for name in before)
 
 
-def test_one_network_is_a_crowd_of_one(rng):
+def test_one_network_equals_a_batch_of_one(rng):
     game = Target()
-    weights = {n: v[0] for n, v in crowd(game, 1, rng).items()}
+    weights = {n: v[0] for n, v in random_networks(game, 1, rng).items()}
     observations = game.observe(game.start(game.deal(6, rng)))
     one = (
         network_policy(game.features, weights).start(6, np.random.default_rng(1)).act(observations)

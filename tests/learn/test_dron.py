@@ -1,4 +1,4 @@
-"""A learner that watches its opponents must play each as it deserves."""
+"""DRON, which observes statistics of its opponent, must respond to each opponent."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from overtrick.training import registry
 from overtrick.training.adaptation import dron
 
 BIASED = {"rocky": (0.5, 0.25, 0.25), "sharp": (0.25, 0.25, 0.5)}
-"""Two players of biased rock, paper, scissors: paper wins 11.25 from the first, rock 18.75 from
-the second, and no policy wins three quarters of both."""
+"""Two policies in biased rock, paper, scissors: paper wins 11.25 against the first, rock 18.75
+against the second, and no single policy wins three quarters of both."""
 
 
 @pytest.fixture
 def biased(tmp_path):
-    """The folders of models that play so."""
+    """Store models that play these policies."""
     for name, mixture_ in BIASED.items():
         weights = {
             "policy.w0": np.zeros((2, 3), np.float32),
@@ -47,7 +47,7 @@ def biased(tmp_path):
 
 
 def trained(plain):
-    """A trainer after its last iteration, and the metrics of that."""
+    """Train a trainer to its end; return it and the metrics of its last iteration."""
     job = job_file.parse(plain, registry.JOBS, "this test")
     trainer = registry.TRAINERS["dron"].trainer(job, LocalPool())
     for _ in range(job.stop.iterations):
@@ -55,7 +55,7 @@ def trained(plain):
     return trainer, metrics
 
 
-def test_what_is_known_decides_what_is_the_best_reply(biased):
+def test_the_opponents_statistics_determine_the_best_response(biased):
     trainer, metrics = trained(
         {
             "trainer": "dron",
@@ -80,13 +80,13 @@ def test_what_is_known_decides_what_is_the_best_reply(biased):
     )
     assert [round(row["best_response"], 2) for row in rows] == [11.25, 18.75]
     assert all(row["share"] > 0.97 for row in rows)
-    assert min(row["steps"][0] / row["best_response"] for row in rows) < 0.6  # nothing known yet
+    assert min(row["steps"][0] / row["best_response"] for row in rows) < 0.6  # no game observed yet
     assert metrics["sharp/after_2_point"] == rows[1]["steps"][-1]
 
 
-def test_no_one_policy_wins_as_much_from_both(whole, biased):
-    """What the test above asks for takes knowledge of the opponent."""
-    _, tree = whole("brps")
+def test_no_single_policy_wins_as_much_against_both(game_and_tree, biased):
+    """So the payoff in the test above needs the opponent's statistics."""
+    _, tree = game_and_tree("brps")
     sigmas = [np.tile(p, (2, 1)) for p in BIASED.values()]
     best = [best_response_payoff(tree, sigma) for sigma in sigmas]
     grid = [np.array([i, j, 20 - i - j]) / 20 for i in range(21) for j in range(21 - i)]
@@ -100,47 +100,47 @@ def test_no_one_policy_wins_as_much_from_both(whole, biased):
 
 
 @pytest.mark.parametrize("name", ["brps", "kuhn", "leduc", "holdem"])
-def test_a_profile_is_the_habits_of_the_opponent_as_everybody_saw_them(name, rng):
+def test_a_profile_is_the_opponents_action_frequencies_by_public_situation(name, rng):
     game, _ = two_seat_game(job_file.GameChoice(name=name))
     batch = play(game, [UniformPolicy(), UniformPolicy()], 300, rng).batch
     situation = game.public_situation(batch.observations())
     assert 0 <= situation.min() <= situation.max() < game.public_situations
     counts = np.zeros((1, game.public_situations, game.actions))
     np.add.at(counts, (0, situation, batch.action), 1)
-    known = opponent_profile(counts).reshape(counts.shape)
-    seen = counts.sum(axis=-1)
-    assert np.allclose(known.sum(axis=-1), seen / (seen + PRIOR_DECISIONS))
-    assert not known[counts == 0].any()
-    # one situation has one set of legal actions, whatever the cards
+    profile = opponent_profile(counts).reshape(counts.shape)
+    totals = counts.sum(axis=-1)
+    assert np.allclose(profile.sum(axis=-1), totals / (totals + PRIOR_DECISIONS))
+    assert not profile[counts == 0].any()
+    # a public situation has one set of legal actions, whatever the cards
     for one in np.unique(situation):
         assert len(np.unique(batch.legal[situation == one], axis=0)) == 1
 
 
-def test_nobody_is_known_before_the_first_game():
+def test_the_profile_is_empty_before_the_first_game():
     assert not opponent_profile(np.zeros((3, 4, 2))).any()
 
 
-def test_a_gate_that_is_sure_of_one_expert_plays_its_values(rng):
+def test_a_gate_with_all_weight_on_one_expert_gives_its_values(rng):
     weights = initial_experts(5, (8,), 3, 4, (), 6, rng)
     weights["gate.w0"][:] = 0
-    features, known = (torch.from_numpy(rng.random((7, k), np.float32)) for k in (5, 4))
+    features, profile = (torch.from_numpy(rng.random((7, k), np.float32)) for k in (5, 4))
     state = {n.removeprefix("state."): v for n, v in weights.items() if n.startswith("state.")}
     each = forward(tensors(state), features).reshape(7, 6, 3)
-    even = mixture_of_experts(tensors(weights), features, {OPPONENT: known})
+    even = mixture_of_experts(tensors(weights), features, {OPPONENT: profile})
     assert_float32_close(even, each.mean(dim=1))
     weights["gate.b0"][2] = 50
-    sure = mixture_of_experts(tensors(weights), features, {OPPONENT: known})
+    sure = mixture_of_experts(tensors(weights), features, {OPPONENT: profile})
     assert_float32_close(sure, each[:, 2])
 
 
-def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
-    """A caller beside a random player: the caller alone never raises."""
+def test_the_profile_of_each_opponent_comes_from_its_own_games(rng):
+    """A caller beside a random player: only the caller never raises."""
     game, tree = two_seat_game(job_file.GameChoice(name="leduc"))
     job = job_file.parse({"trainer": "dron", "game": "leduc"}, registry.JOBS, "this test")
     weights = registry.TRAINERS["dron"].trainer(job, LocalPool()).learner.weights()
 
     class Both:
-        """The caller plays the first half of the games."""
+        """Policy of which the caller plays the first half of the games."""
 
         def start(self, games, rng):
             self.players = [
@@ -164,18 +164,18 @@ def test_what_is_known_of_each_opponent_comes_from_its_own_games(rng):
     raises = second[0].reshape(2, -1, game.actions)[..., game.action_names.index("raise")]
     assert not raises[0].any()
     assert raises[1].max() > 0.2
-    for known, batch, _ in (first, second):
-        assert (batch.extras[OPPONENT] == known[batch.game // 100]).all()
+    for profile, batch, _ in (first, second):
+        assert (batch.extras[OPPONENT] == profile[batch.game // 100]).all()
 
 
-def test_a_game_in_which_nobody_can_be_watched_is_refused(monkeypatch):
+def test_a_game_without_public_situations_is_refused(monkeypatch):
     monkeypatch.delattr("overtrick.games.matrix.Matrix.public_situation")
     job = job_file.parse({"trainer": "dron", "game": "brps"}, registry.JOBS, "this test")
     with pytest.raises(UserError, match="brps has no public situations"):
         registry.TRAINERS["dron"].validate(job)
 
 
-def test_a_stored_model_is_judged_again_and_can_be_no_stranger(tmp_path):
+def test_a_stored_model_can_be_evaluated_but_not_used_as_an_opponent(tmp_path):
     plain = {
         "trainer": "dron",
         "game": "kuhn",
@@ -190,8 +190,8 @@ def test_a_stored_model_is_judged_again_and_can_be_no_stranger(tmp_path):
         "evaluate": {"opponents": ["call"], "games": 5, "repeats": 2},
     }
     trainer, metrics = trained(plain)
-    kept = model_files.Model(trainer.model(), "kuhn", trainer.job.model_dump(mode="json"))
-    model_files.save(kept, tmp_path / "watcher")
+    stored = model_files.Model(trainer.model(), "kuhn", trainer.job.model_dump(mode="json"))
+    model_files.save(stored, tmp_path / "watcher")
     (row,), game, _ = lifecycle.evaluate_stored(str(tmp_path / "watcher"), 0)
     assert game == "kuhn"
     assert row["steps"][-1] == metrics["call/after_3_chip"]

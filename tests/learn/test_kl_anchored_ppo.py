@@ -1,4 +1,5 @@
-"""A taught policy learns what wins, as far as its teacher lets it."""
+"""KL-anchored PPO: a pretrained policy improves its return within a penalty on the distance to
+it."""
 
 from __future__ import annotations
 
@@ -21,58 +22,59 @@ GAMES, ACTIONS, WORTH = 600, 4, 2
 
 @pytest.fixture
 def rows(rng):
-    """A decision a game: features, and what is legal; the last action never is."""
+    """Return one decision per game: features and legal actions; the last action is never legal."""
     legal = np.ones((GAMES, ACTIONS), bool)
     legal[:, -1] = False
     return rng.random((GAMES, 5)).astype(np.float32), legal
 
 
 def probs(weights, features, legal):
-    said = forward(tensors(weights), torch.from_numpy(features), PLAN.activation)
-    return masked_log_softmax(said, torch.from_numpy(legal)).exp().numpy()
+    output = forward(tensors(weights), torch.from_numpy(features), PLAN.activation)
+    return masked_log_softmax(output, torch.from_numpy(legal)).exp().numpy()
 
 
-def solver(pull):
-    return Ppo(0.02, epochs=2, teacher_kl_coef=pull)
+def solver(kl_coef):
+    return Ppo(0.02, epochs=2, teacher_kl_coef=kl_coef)
 
 
-def learnt(rows, rng, pull, iterations=20):
-    """The metrics and the policy at the end, where one action is worth a point and others none."""
+def train(rows, rng, kl_coef, iterations=20):
+    """Train where one action has return 1 and the others 0; return the metrics and the final
+    policy."""
     features, legal = rows
-    learner = KlAnchoredPolicy(initial_weights((5, 16, ACTIONS), rng), PLAN, solver(pull), 4)
-    told = []
+    learner = KlAnchoredPolicy(initial_weights((5, 16, ACTIONS), rng), PLAN, solver(kl_coef), 4)
+    metrics = []
     for _ in range(iterations):
         chance = probs(learner.theta, features, legal)
         action = (rng.random((GAMES, 1)) >= chance.cumsum(axis=1)).sum(axis=1)
         advantage = (action == WORTH) - chance[:, WORTH]
-        told.append(learner.learn(*rows, action, advantage, np.arange(GAMES), GAMES, rng))
-    return told, learner
+        metrics.append(learner.learn(*rows, action, advantage, np.arange(GAMES), GAMES, rng))
+    return metrics, learner
 
 
-def test_the_best_action_is_found_and_a_teacher_holds_back(rows, rng):
-    free, learner = learnt(rows, rng, pull=0.0)
+def test_the_best_action_is_found_and_the_kl_penalty_limits_the_change(rows, rng):
+    free, learner = train(rows, rng, kl_coef=0.0)
     assert probs(learner.theta, *rows)[:, WORTH].mean() > 0.9
     assert free[0]["teacher_kl_nats"] == 0
     assert free[-1]["entropy_nats"] < 0.5 * free[0]["entropy_nats"]
     far = free[-1]["teacher_kl_nats"]
-    near = learnt(rows, rng, pull=1.0)[0][-1]["teacher_kl_nats"]
-    nearer = learnt(rows, rng, pull=10.0)[0][-1]["teacher_kl_nats"]
+    near = train(rows, rng, kl_coef=1.0)[0][-1]["teacher_kl_nats"]
+    nearer = train(rows, rng, kl_coef=10.0)[0][-1]["teacher_kl_nats"]
     assert far > 3 * near > 9 * nearer > 0
 
 
-def test_the_balance_with_the_teacher_is_that_of_the_formula(rows, rng):
-    """What is worth most, less pull times the divergence, is the teacher's probability times
-    e^(worth / pull)."""
+def test_the_optimum_with_kl_penalty_has_its_closed_form(rows, rng):
+    """The maximum of return minus kl_coef times the divergence is the teacher's probability times
+    e^(return / kl_coef), normalised."""
     features, legal = np.repeat(rows[0][:1], GAMES, axis=0), rows[1]
-    _, learner = learnt((features, legal), rng, pull=1.0, iterations=40)
-    taught = probs({n: v.numpy() for n, v in learner.teacher.items()}, features, legal)[0]
-    wanted = taught * np.exp(np.arange(ACTIONS) == WORTH)
+    _, learner = train((features, legal), rng, kl_coef=1.0, iterations=40)
+    teacher_probs = probs({n: v.numpy() for n, v in learner.teacher.items()}, features, legal)[0]
+    wanted = teacher_probs * np.exp(np.arange(ACTIONS) == WORTH)
     assert probs(learner.theta, features, legal)[0] == pytest.approx(
         wanted / wanted.sum(), abs=0.03
     )
 
 
-def test_nothing_pulls_at_the_teacher_and_more_with_distance(rows, rng):
+def test_the_kl_gradient_is_zero_at_the_teacher_and_grows_with_distance(rows, rng):
     features, legal = rows
     weights = initial_weights((5, 16, ACTIONS), rng)
     none = np.zeros(legal.shape)
@@ -96,16 +98,16 @@ def test_nothing_pulls_at_the_teacher_and_more_with_distance(rows, rng):
     assert apart[1] == pytest.approx(float(wanted), rel=1e-4)
 
 
-def test_a_learner_goes_on_from_its_state(rows, rng):
-    _, first = learnt(rows, rng, pull=1.0, iterations=2)
-    taught = {name: value.numpy() for name, value in first.teacher.items()}
-    second = KlAnchoredPolicy(taught, PLAN, solver(1.0), 4)
+def test_a_learner_resumes_from_its_state(rows, rng):
+    _, first = train(rows, rng, kl_coef=1.0, iterations=2)
+    teacher_probs = {name: value.numpy() for name, value in first.teacher.items()}
+    second = KlAnchoredPolicy(teacher_probs, PLAN, solver(1.0), 4)
     second.load({name: value.copy() for name, value in first.state().items()})
     action = rng.integers(ACTIONS - 1, size=GAMES)
-    told = [
+    metrics = [
         each.learn(*rows, action, 1.0 * (action == WORTH), np.arange(GAMES), GAMES,
                    np.random.default_rng(1))
         for each in (first, second)
     ]  # fmt: skip
-    assert told[0] == told[1]
+    assert metrics[0] == metrics[1]
     assert all(np.array_equal(v, second.theta[n]) for n, v in first.theta.items())

@@ -1,4 +1,4 @@
-"""Imitation finds the probabilities that it is shown; a model of an opponent is replied to."""
+"""Opponent models: behaviour cloning recovers probabilities, and responses exploit the model."""
 
 from __future__ import annotations
 
@@ -29,53 +29,55 @@ from overtrick.training.registry import JOBS, TRAINERS
 
 
 def entropy(sigma):
-    """Mean nats of a row's choice: the least cross-entropy that imitating it can have."""
+    """Return the mean entropy of a row's choice in nats: the minimum of the cross-entropy of
+    cloning."""
     return -(sigma * np.log(np.where(sigma > 0, sigma, 1))).sum(axis=1).mean()
 
 
-def shown(game, tree, sigmas):
-    """Rows of as many networks as there are strategies, each shown the probabilities of one."""
+def rows_with_probabilities(game, tree, sigmas):
+    """Return rows for as many networks as strategies, each with the action probabilities of one
+    strategy."""
     features = np.stack([game.features(tree.observations)] * len(sigmas))
     return Demonstrations(features, np.stack([tree.legal] * len(sigmas)), np.stack(sigmas))
 
 
 @pytest.fixture
-def two(whole, rng, random_strategy):
-    """Kuhn, its tree, two strategies, and a first network."""
-    game, tree = whole("kuhn")
+def two(game_and_tree, rng, random_strategy):
+    """Return Kuhn, its tree, two strategies, and an initial network."""
+    game, tree = game_and_tree("kuhn")
     sigmas = [random_strategy(tree, rng) for _ in range(2)]
     wide = game.features(tree.observations).shape[1]
     return game, tree, sigmas, initial_weights((wide, 32, game.actions), rng)
 
 
 @pytest.mark.parametrize("batch", [2**20, 5])
-def test_networks_side_by_side_learn_the_probabilities_that_each_is_shown(two, rng, batch):
+def test_stacked_networks_learn_the_probabilities_of_their_own_rows(two, rng, batch):
     game, tree, sigmas, first = two
     adam = Adam(repeat(first, 2), 0.01)
     plan = CloningConfig(epochs=700 if batch > 5 else 500, batch=batch)
-    weights, loss = clone_behaviour(adam, shown(game, tree, sigmas), plan, rng)
+    weights, loss = clone_behaviour(adam, rows_with_probabilities(game, tree, sigmas), plan, rng)
     for found, sigma, nats in zip(strategies(game, tree, weights), sigmas, loss, strict=True):
         assert entropy(sigma) - 1e-6 < nats < entropy(sigma) + 0.001
         assert np.abs(found - sigma).max() < 0.05
 
 
-def test_one_network_is_imitated_as_the_same_network_among_others(two, rng):
+def test_a_single_network_is_cloned_as_in_a_stack(two, rng):
     game, tree, sigmas, first = two
-    rows = shown(game, tree, sigmas)
+    rows = rows_with_probabilities(game, tree, sigmas)
     plan = CloningConfig(epochs=20)
     both, _ = clone_behaviour(Adam(repeat(first, 2), 0.01), rows, plan, rng)
     for k in range(2):
         mine = Demonstrations(rows.features[k], rows.legal[k], rows.taken[k])
-        alone, loss = clone_behaviour(Adam(first, 0.01), mine, plan, rng)
+        single, loss = clone_behaviour(Adam(first, 0.01), mine, plan, rng)
         assert loss.shape == ()
-        assert all(np.allclose(alone[n], both[n][k], atol=1e-5) for n in alone)
+        assert all(np.allclose(single[n], both[n][k], atol=1e-5) for n in single)
 
 
-def test_what_is_held_out_ends_the_fit_before_it_knows_its_rows_by_heart(two, rng):
+def test_held_out_rows_stop_the_fit_before_it_overfits(two, rng):
     game, tree, sigmas, first = two
     drawn = [np.stack([rng.multinomial(3, p) for p in sigma]) for sigma in sigmas]
     held = np.stack([np.stack([rng.multinomial(50, p) for p in sigma]) for sigma in sigmas])
-    rows = shown(game, tree, drawn)
+    rows = rows_with_probabilities(game, tree, drawn)
     shared = [torch.from_numpy(a) for a in (rows.features, rows.legal, held.astype(np.float32))]
     early, loss = clone_behaviour(Adam(repeat(first, 2), 0.01), rows, CloningConfig(500), rng, held)
     late, _ = clone_behaviour(Adam(repeat(first, 2), 0.01), rows, CloningConfig(500), rng)
@@ -84,24 +86,24 @@ def test_what_is_held_out_ends_the_fit_before_it_knows_its_rows_by_heart(two, rn
     assert (found + 0.01 < cross_entropy(tensors(late), *shared).numpy()).all()
 
 
-def test_a_model_of_nothing_is_the_prior(two, rng):
+def test_a_model_without_games_is_the_prior(two, rng):
     game, tree, _, first = two
-    rows = shown(game, tree, [np.zeros(tree.legal.shape)])
+    rows = rows_with_probabilities(game, tree, [np.zeros(tree.legal.shape)])
     model = fit_opponent_models(first, rows, 0.01, CloningConfig(10), 0.2, rng)
     assert all(np.array_equal(model[n][0], first[n]) for n in first)
 
 
-def test_a_guess_gives_way_to_what_was_seen():
+def test_the_prior_gives_way_to_observed_actions():
     guess, taken = np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([[0, 0], [0, 8]])
     found = correct_by_counts(guess, taken, 2.0)
     assert np.allclose(found, [[0.5, 0.5], [0.18, 0.82]])  # 1.8 and 8.2 of 10
 
 
 @pytest.mark.parametrize("name", ["kuhn", "leduc"])
-def test_the_best_reply_to_a_model_wins_what_a_best_response_wins(
-    whole, rng, random_strategy, name
+def test_the_exact_response_to_a_model_wins_the_best_response_value(
+    game_and_tree, rng, random_strategy, name
 ):
-    _, tree = whole(name)
+    _, tree = game_and_tree(name)
     sigma = random_strategy(tree, rng)
     won = exact_payoff(tree, best_response_strategy(tree, sigma), sigma)
     assert abs(won - best_response_payoff(tree, sigma)) < 1e-9
@@ -118,7 +120,7 @@ def job(game, **changes):
 
 
 def rows_of(content):
-    """What EOM wins after a few iterations of training."""
+    """Train EOM for a few iterations and return its final table."""
     trainer = EomTrainer(content, LocalPool())
     for _ in range(5):
         trainer.step()
@@ -127,30 +129,30 @@ def rows_of(content):
 
 
 @pytest.mark.parametrize("game", ["kuhn", "leduc"])
-def test_a_caller_is_soon_replied_to_as_well_as_can_be(game):
+def test_the_response_to_a_caller_is_soon_optimal(game):
     (row,) = rows_of(job(game))
     assert row["steps"][0] < 0.8 * row["best_response"]
     assert row["share"] > 0.98
 
 
-def test_ppo_finds_a_reply_to_a_model_where_no_tree_is_asked_for():
+def test_ppo_finds_a_response_to_a_model_without_a_tree():
     learnt = {"response": "ppo", "ppo_iterations": 15, "ppo_games": 400, "ppo_learning_rate": 0.01}
     (row,) = rows_of(job("kuhn", model=learnt))
     assert row["steps"][0] < 0.8 * row["best_response"]
     assert row["share"] > 0.9
 
 
-def test_the_first_policy_learns_to_win_from_newcomers_and_the_prior_what_they_do(whole):
-    game, tree = whole("kuhn")
+def test_the_initial_policy_beats_random_opponents_and_the_prior_predicts_them(game_and_tree):
+    game, tree = game_and_tree("kuhn")
     trainer = EomTrainer(job("kuhn"), LocalPool())
     losses = [trainer.step()["imitation_loss"] for _ in range(25)]
     assert losses[-1] < losses[0]
-    assert losses[-1] < np.log(2)  # what a coin would be told by
+    assert losses[-1] < np.log(2)  # cross-entropy of uniform probabilities
     (sigma,) = strategies(game, tree, repeat(unprefixed("policy", trainer.model()), 1))
     assert exact_payoff(tree, sigma, tree.uniform()) > 0.3  # at most 0.458 chips
 
 
-def test_without_a_tree_an_exact_reply_is_refused():
+def test_an_exact_response_is_refused_without_a_tree():
     content = job("holdem", evaluate={"opponents": ["random"]})
     with pytest.raises(UserError, match=r"model.response: exact needs a tree.*set ppo"):
         TRAINERS["eom"].validate(content)

@@ -1,4 +1,5 @@
-"""What learners must find: exact answers on games that are small enough to know them."""
+"""Policy gradient: learners find exact answers on small games, and gradients equal finite
+differences."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ from overtrick.training.adaptation.gradient_samples import exact_sample, play_op
 from overtrick.training.exploit import Exploit, ExploitJob, ExploitTrainer
 
 STEPS = {"ppo": 0.01, "trpo": 0.01}
-"""For each solver a step with which it learns these small games in 60 iterations."""
+"""For each optimiser a step size with which it learns these small games in 60 iterations."""
 
 
 def trainer(game, opponent, solver, seed=0, games=500, **more):
@@ -57,7 +58,7 @@ def trainer(game, opponent, solver, seed=0, games=500, **more):
 
 
 def trained(*args, iterations=60, **more):
-    """What a new trainer's iterations won, and the most that anyone can win."""
+    """Return the payoffs of a new trainer's iterations, and the best-response value."""
     one = trainer(*args, **more)
     name = f"{args[1]}/after_0_{one.game.unit}"
     won = [one.step()[name] for _ in range(iterations)]
@@ -67,7 +68,7 @@ def trained(*args, iterations=60, **more):
 
 
 def exact(game):
-    """A game that shows its features in double precision, so that slopes can be measured."""
+    """Return a game with features in double precision, for finite differences."""
     return SimpleNamespace(
         features=lambda observations: game.features(observations).astype(np.float64)
     )
@@ -82,12 +83,12 @@ def network(game, tree, rng, hidden=(8,)):
 
 
 def exact_tensors(*args):
-    """An exact sample as the trainers hand it to a solver: joined with others, here with none."""
+    """Return an exact sample in the form in which trainers pass it to an optimiser."""
     return sample_tensors(join_samples([exact_sample(*args)]))
 
 
 def doubled(sample):
-    """A sample in double precision, but for its rounding."""
+    """Return a sample in double precision."""
     return DiscreteTensors(
         sample.features.double(),
         sample.legal,
@@ -98,14 +99,14 @@ def doubled(sample):
 
 
 def some_entries(weights, rng, count=6):
-    """A few places in each array of a network."""
+    """Choose a few indices in each array of a network."""
     for name, value in weights.items():
         for flat in rng.choice(value.size, min(count, value.size), replace=False):
             yield name, np.unravel_index(flat, value.shape)
 
 
 def slope(function, weights, name, place, small=1e-5):
-    """The central difference of a function of weights at one of them."""
+    """Return the central difference of a function of weights at one entry."""
     ends = []
     for sign in (-1, 1):
         moved = {n: v.copy() for n, v in weights.items()}
@@ -114,13 +115,13 @@ def slope(function, weights, name, place, small=1e-5):
     return (ends[1] - ends[0]) / (2 * small)
 
 
-def test_every_solver_is_taught_here():
+def test_every_optimiser_is_tested_here():
     assert set(STEPS) == set(POLICY_OPTIMIZERS)
 
 
 @pytest.mark.parametrize("solver", POLICY_OPTIMIZERS)
 @pytest.mark.parametrize("opponent", ["call", "random"])
-def test_every_solver_finds_the_best_reply_on_kuhn(solver, opponent):
+def test_every_optimiser_finds_the_best_response_on_kuhn(solver, opponent):
     won, best = trained("kuhn", opponent, solver)
     assert won[0] < 0.5 * best
     assert won[-1] <= best + 1e-6
@@ -130,22 +131,25 @@ def test_every_solver_finds_the_best_reply_on_kuhn(solver, opponent):
 @pytest.mark.parametrize(
     "more", [{"minibatches": 10}, {"gradient_estimator": "privileged_critic"}], ids=str
 )
-def test_ppo_finds_it_by_parts_and_with_a_critic_that_knows_the_deal(more):
-    """A step for each part in every pass; the critic sees as much as it is told."""
+def test_ppo_finds_it_with_minibatches_and_with_a_privileged_critic(more):
+    """One gradient step for each minibatch of every epoch; the inputs of the critic have the
+    expected size."""
     passes = more.get("minibatches", 1)
     one = trainer("kuhn", "random", "ppo", **more)
     one.step()
     steps = {float(v) for n, v in one.learner.optimizer.state().items() if n.startswith("step.")}
     assert steps <= {float(k * passes) for k in range(1, 9)}
-    seen = privileged_input_size(one.game) if "gradient_estimator" in more else input_size(one.game)
-    assert len(one.learner.critic.weights["w0"]) == seen
+    inputs = (
+        privileged_input_size(one.game) if "gradient_estimator" in more else input_size(one.game)
+    )
+    assert len(one.learner.critic.weights["w0"]) == inputs
     won, best = trained("kuhn", "random", "ppo", iterations=40, **more)
     assert won[0] < 0.5 * best
     assert 0.97 * best < won[-1] <= best + 1e-6
 
 
-def test_a_part_in_which_nobody_decides_changes_nothing_for_the_worse():
-    """The opponent may end all games of a part before the learner's first turn."""
+def test_a_minibatch_without_decisions_does_no_harm():
+    """The opponent may end all games of a minibatch before the learner's first decision."""
     one = trainer("leduc", "random", "ppo", games=40, minibatches=40)
     for _ in range(2):
         one.step()
@@ -155,13 +159,13 @@ def test_a_part_in_which_nobody_decides_changes_nothing_for_the_worse():
 @pytest.mark.parametrize("solver", POLICY_OPTIMIZERS)
 @pytest.mark.parametrize(
     ("mixture", "reply", "best"),
-    # what a reply wins on average: rock 0, -25, 50; paper 25, 0, -5; scissors -50, 5, 0
+    # mean payoff of a response: rock 0, -25, 50; paper 25, 0, -5; scissors -50, 5, 0
     [((0.5, 0.25, 0.25), "paper", 11.25), ((0.25, 0.25, 0.5), "rock", 18.75)],
 )
-def test_every_solver_finds_the_best_reply_to_a_biased_player(
+def test_every_optimiser_finds_the_best_response_to_a_biased_player(
     tmp_path, solver, mixture, reply, best
 ):
-    """The opponent is a stored model: a network without inputs that matter."""
+    """The opponent is a stored model: a network whose inputs do not matter."""
     weights = {
         "policy.w0": np.zeros((2, 3), np.float32),
         "policy.b0": np.log(np.array(mixture)).astype(np.float32),
@@ -179,7 +183,7 @@ def test_every_solver_finds_the_best_reply_to_a_biased_player(
 
 
 @pytest.mark.parametrize("solver", POLICY_OPTIMIZERS)
-def test_a_trainer_that_is_loaded_goes_on_as_if_nothing_had_happened(solver):
+def test_a_loaded_trainer_continues_with_identical_results(solver):
     one, two = (trainer("kuhn", "random", solver, games=100) for _ in range(2))
     for _ in range(3):
         one.step()
@@ -199,7 +203,7 @@ def test_trpo_keeps_its_bound_on_the_divergence(bound):
         metrics = one.step()
         assert 0 <= metrics["kl"] <= bound
         assert metrics["step_taken"] > 0
-        # the same divergence from the policies themselves, on games of the old one
+        # the same divergence from the policies themselves, on games of the old policy
         observations = play(
             one.game, [before, UniformPolicy()], 2000, np.random.default_rng(0), recorded=[0]
         )
@@ -210,8 +214,8 @@ def test_trpo_keeps_its_bound_on_the_divergence(bound):
 
 
 @pytest.mark.parametrize("bound", [0.01, 0.1, 1.0])
-def test_trpo_shortens_a_step_that_goes_too_far(whole, rng, bound):
-    game, tree = whole("kuhn")
+def test_trpo_shortens_a_step_that_goes_too_far(game_and_tree, rng, bound):
+    game, tree = game_and_tree("kuhn")
     theta = network(game, tree, rng)
     sample = exact_tensors(game, tree, repeat(theta, 1), tree.uniform()[None])
     surrogate = Surrogate(sample, lambda t: sample.output({n: v[None] for n, v in t.items()}))
@@ -222,8 +226,8 @@ def test_trpo_shortens_a_step_that_goes_too_far(whole, rng, bound):
     assert (metrics["step_taken"] < 1) == (bound > 0.05)
 
 
-def test_trpo_stays_where_nothing_can_be_gained(whole, rng):
-    game, tree = whole("kuhn")
+def test_trpo_stays_at_an_optimum(game_and_tree, rng):
+    game, tree = game_and_tree("kuhn")
     theta = network(game, tree, rng)
     sample = exact_tensors(game, tree, repeat(theta, 1), tree.uniform()[None])
     idle = DiscreteTensors(
@@ -236,8 +240,8 @@ def test_trpo_stays_where_nothing_can_be_gained(whole, rng):
 
 
 @pytest.mark.parametrize("make", [lambda: Trpo(0.02), lambda: Ppo(0.01)], ids=["trpo", "ppo"])
-def test_a_step_on_exact_values_wins_more(whole, rng, make):
-    game, tree = whole("kuhn")
+def test_a_step_on_exact_advantages_increases_the_payoff(game_and_tree, rng, make):
+    game, tree = game_and_tree("kuhn")
     theta = network(game, tree, rng)
     theirs = tree.uniform()
     sample = exact_tensors(game, tree, repeat(theta, 1), theirs[None])
@@ -253,8 +257,8 @@ def test_a_step_on_exact_values_wins_more(whole, rng, make):
     assert abs(gained - metrics["gain"]) < 0.3 * gained  # the surrogate is of first order
 
 
-def test_a_surrogate_is_at_rest_where_it_was_sampled(whole, rng):
-    game, tree = whole("leduc")
+def test_a_surrogate_is_zero_at_the_sampling_policy(game_and_tree, rng):
+    game, tree = game_and_tree("leduc")
     params = {name: np.stack([v, v]) for name, v in network(game, tree, rng).items()}
     opponents = np.stack([tree.uniform(), tree.uniform()])
     sample = exact_tensors(game, tree, params, opponents)
@@ -266,8 +270,8 @@ def test_a_surrogate_is_at_rest_where_it_was_sampled(whole, rng):
     assert abs(float(surrogate.gain(logp))) < 1e-5
 
 
-def test_the_entropy_of_uniform_play_is_the_logarithm_of_the_choices(whole):
-    game, tree = whole("leduc")
+def test_the_entropy_of_uniform_play_is_the_logarithm_of_the_number_of_actions(game_and_tree):
+    game, tree = game_and_tree("leduc")
     input_size = game.features(tree.observations).shape[1]
     even = {
         "w0": np.zeros((1, input_size, game.actions), np.float32),
@@ -289,14 +293,14 @@ def test_conjugate_gradient_solves_a_positive_definite_system(rng):
     assert torch.allclose(x, torch.linalg.solve(matrix, b), atol=1e-6)
 
 
-def test_conjugate_gradient_is_done_in_one_step_on_the_identity():
+def test_conjugate_gradient_needs_one_step_on_the_identity():
     b = torch.tensor([3.0, -4.0])
     assert torch.allclose(conjugate_gradient(lambda v: 2 * v, b, 1), b / 2)
     assert not conjugate_gradient(lambda v: v, torch.zeros(3), 5).any()
 
 
 def descend(adam, times):
-    """So many steps towards the point (1, 2, 3)."""
+    """Take some Adam steps towards the point (1, 2, 3)."""
     for _ in range(times):
         adam.minimise((adam.params["w"] - torch.tensor([1.0, 2.0, 3.0])).square().sum())
 
@@ -307,8 +311,8 @@ def adam_of(start):
 
 @pytest.mark.parametrize("before", [0, 4])
 @pytest.mark.parametrize("saved", [0, 5])
-def test_adam_goes_on_from_its_state(before, saved):
-    """Whatever it did before it was loaded."""
+def test_adam_resumes_from_its_state(before, saved):
+    """Whatever steps it took before loading."""
     one, two = adam_of([0, 0, 0]), adam_of([9, 9, 9])
     descend(one, saved)
     descend(two, before)
@@ -326,15 +330,15 @@ def test_the_state_of_adam_is_a_copy():
     kept = {name: value.copy() for name, value in state.items()}
     descend(adam, 3)
     assert all(np.array_equal(kept[name], state[name]) for name in kept)
-    # Kingma and Ba: the first step is the rate, in the direction of the gradient's sign
+    # Kingma and Ba: the first step is the learning rate, against the sign of the gradient
     assert np.allclose(kept["w"], [0.1, 0.1, 0.1], atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["kuhn", "leduc", "brps"])
 def test_the_policy_gradient_of_an_exact_sample_is_the_slope_of_the_exact_payoff(
-    whole, rng, name, random_strategy
+    game_and_tree, rng, name, random_strategy
 ):
-    game, tree = whole(name)
+    game, tree = game_and_tree(name)
     weights = precise(network(game, tree, rng))
     opponent = random_strategy(tree, rng)
     sample = exact_tensors(exact(game), tree, repeat(weights, 1), opponent[None])
@@ -352,18 +356,19 @@ def test_the_policy_gradient_of_an_exact_sample_is_the_slope_of_the_exact_payoff
         assert abs(ours - slope(payoff, weights, entry, place)) < 1e-6 * max(scale, 1)
 
 
-@pytest.mark.parametrize("hindsight", [False, True])
-def test_the_policy_gradient_of_sampled_games_is_right_on_average(whole, rng, hindsight):
-    """Equal members play games of their own: each has a gradient, and their mean is the exact."""
-    game, tree = whole("kuhn")
+@pytest.mark.parametrize("with_privilege", [False, True])
+def test_the_policy_gradient_of_sampled_games_is_unbiased(game_and_tree, rng, with_privilege):
+    """Equal members play their own games; the mean of their gradients is compared with the exact
+    gradient."""
+    game, tree = game_and_tree("kuhn")
     members, games = 60, 100
     theta = network(game, tree, rng)
     critic = initial_weights(
-        (privileged_input_size(game) if hindsight else input_size(game), 4, 1), rng
+        (privileged_input_size(game) if with_privilege else input_size(game), 4, 1), rng
     )
     many = repeat(theta, members)
-    met = play_opponents(
-        game, many, critic, UniformPolicy(), games, 1.0, 1.0, rng, privileged=hindsight
+    results = play_opponents(
+        game, many, critic, UniformPolicy(), games, 1.0, 1.0, rng, privileged=with_privilege
     )
     head = "b1"
 
@@ -372,39 +377,41 @@ def test_the_policy_gradient_of_sampled_games_is_right_on_average(whole, rng, hi
         loss = policy_gradient_loss(leaves, sample)
         return torch.autograd.grad(loss, leaves[head])[0].double().numpy()
 
-    sampled = gradient(many, sample_tensors(met.sample))
+    sampled = gradient(many, sample_tensors(results.sample))
     sure = gradient(
         repeat(theta, 1), exact_tensors(game, tree, repeat(theta, 1), tree.uniform()[None])
     )
     error = sampled.std(axis=0, ddof=1) / np.sqrt(members)
     assert (np.abs(sampled.mean(axis=0) - sure[0]) < 5 * error).all()
-    assert (np.abs(sure[0]) > 5 * error).all()  # and it says something
-    # so is what was won
+    assert (np.abs(sure[0]) > 5 * error).all()  # and the gradient is not zero
+    # so is the payoff
     (mine,) = strategies(game, tree, repeat(theta, 1))
-    gap = met.payoff.mean() - exact_payoff(tree, mine, tree.uniform())
-    assert abs(gap) < 5 * met.payoff.std(ddof=1) / np.sqrt(members)
+    gap = results.payoff.mean() - exact_payoff(tree, mine, tree.uniform())
+    assert abs(gap) < 5 * results.payoff.std(ddof=1) / np.sqrt(members)
 
 
-def test_a_critic_that_knows_the_deal_leaves_less_noise(rng):
-    """Both critics learn from the same games of hold'em, and are judged by new ones."""
+def test_a_privileged_critic_reduces_the_variance(rng):
+    """Both critics learn from the same games of hold'em, and are evaluated on new ones."""
     game = make("holdem")
     caller = scripted_players(game)["call"](game)
     theta = initial_weights((input_size(game), 16, game.actions), rng)
     left = {}
-    for hindsight in (False, True):
-        wide = privileged_input_size(game) if hindsight else input_size(game)
+    for with_privilege in (False, True):
+        wide = privileged_input_size(game) if with_privilege else input_size(game)
         critic = Critic(wide, (32,), np.random.default_rng(1), 0.003)
-        for luck in np.random.default_rng(2).spawn(8):
-            ours = (game, repeat(theta, 1), critic.weights, caller, 1000, 1.0, 1.0, luck)
-            met = play_opponents(*ours, privileged=hindsight)
-            left[hindsight] = np.square(met.returns - predict(critic.weights, met.features)).mean()
-            critic.fit(met.features, met.returns, luck)
+        for rng_of_batch in np.random.default_rng(2).spawn(8):
+            ours = (game, repeat(theta, 1), critic.weights, caller, 1000, 1.0, 1.0, rng_of_batch)
+            results = play_opponents(*ours, privileged=with_privilege)
+            left[with_privilege] = np.square(
+                results.returns - predict(critic.weights, results.features)
+            ).mean()
+            critic.fit(results.features, results.returns, rng_of_batch)
     assert left[True] < 0.75 * left[False]
 
 
 @pytest.mark.parametrize("name", ["leduc", "brps"])
-def test_merging_decisions_at_one_information_set_changes_no_gradient(whole, rng, name):
-    game, tree = whole(name)
+def test_merging_decisions_at_one_information_set_changes_no_gradient(game_and_tree, rng, name):
+    game, tree = game_and_tree(name)
     members, games = 3, 80
     many = {n: np.stack([v] * members) for n, v in network(game, tree, rng).items()}
     theta = {n: v[0] for n, v in many.items()}
@@ -434,8 +441,8 @@ def test_merging_decisions_at_one_information_set_changes_no_gradient(whole, rng
         assert_float32_close(one, two)
 
 
-def test_joined_samples_keep_their_tasks_apart(whole, rng):
-    game, tree = whole("kuhn")
+def test_concatenated_samples_keep_their_tasks_separate(game_and_tree, rng):
+    game, tree = game_and_tree("kuhn")
     critic = initial_weights((game.features(tree.observations).shape[1], 4, 1), rng)
     parts, gradients = [], []
     weights = [{n: v[None] for n, v in network(game, tree, rng).items()} for _ in range(3)]
@@ -454,9 +461,10 @@ def test_joined_samples_keep_their_tasks_apart(whole, rng):
 
 
 @pytest.fixture
-def task(whole, rng, random_strategy):
-    """Three tasks of Kuhn in double precision: weights (3, ...), a sample, and a direction."""
-    game, tree = whole("kuhn")
+def task(game_and_tree, rng, random_strategy):
+    """Return three tasks of Kuhn in double precision: weights (3, ...), a sample, and a
+    direction."""
+    game, tree = game_and_tree("kuhn")
     params = repeat(precise(network(game, tree, rng)), 3)
     theirs = np.stack([random_strategy(tree, rng) for _ in range(3)])
     sample = doubled(exact_tensors(exact(game), tree, params, theirs))
@@ -480,10 +488,11 @@ def test_adaptation_is_one_step_down_the_policy_gradient_loss(task):
     gradients = torch.autograd.grad(policy_gradient_loss(leaves, sample), list(leaves.values()))
     for (name, start), gradient in zip(leaves.items(), gradients, strict=True):
         assert torch.equal(first[name], start - 0.5 * gradient)
-        assert torch.equal(first[name], second[name])  # the order matters only to who looks back
+        # the order of derivatives does not change the value
+        assert torch.equal(first[name], second[name])
 
 
-def test_a_first_order_gradient_passes_adaptation_unchanged(task):
+def test_a_first_order_gradient_ignores_adaptation(task):
     params, sample, along = task
     leaves, moved = adapted(params, sample, second_order=False)
     gradients = torch.autograd.grad(projected(moved, along), list(leaves.values()))
@@ -509,7 +518,7 @@ def test_a_second_order_gradient_is_the_slope_through_adaptation(task, rng):
 
 
 @pytest.mark.parametrize("steps", [1, 2])
-def test_the_meta_gradient_is_the_slope_of_what_is_won_after_adaptation(task, rng, steps):
+def test_the_meta_gradient_is_the_slope_of_the_payoff_after_adaptation(task, rng, steps):
     params, sample, _ = task
     theta = {n: v[0] for n, v in params.items()}
     surrogate = maml.meta_surrogate([sample] * steps, sample, 0.5, second_order=True)
@@ -526,8 +535,8 @@ def test_the_meta_gradient_is_the_slope_of_what_is_won_after_adaptation(task, rn
         assert abs(float(slopes[name][place]) - slope(gained, theta, name, place)) < 1e-6
 
 
-def test_the_parts_of_a_surrogate_make_up_the_whole(task):
-    """Each part has its own tasks, adapted on their own games."""
+def test_the_minibatches_of_a_surrogate_sum_to_the_whole(task):
+    """Each minibatch has its own tasks, adapted on their own games."""
     params, sample, _ = task
     theta = {
         n: v.requires_grad_() for n, v in tensors({n: v[0] for n, v in params.items()}).items()
@@ -543,14 +552,14 @@ def test_the_parts_of_a_surrogate_make_up_the_whole(task):
     assert np.mean(each) == pytest.approx(gained(whole))
 
 
-def test_the_meta_gradient_knows_that_other_weights_play_other_games(whole, rng):
-    """Where a game is one decision, it is the slope of what adaptation to the games that the
-    weights themselves would play wins, worked out here from the payoffs."""
-    game, tree = whole("brps")
+def test_the_meta_gradient_includes_the_change_of_the_sampled_games(game_and_tree, rng):
+    """In a game of one decision, it equals the slope of the payoff after adaptation to games that
+    the weights themselves play, computed here from the payoff table."""
+    game, tree = game_and_tree("brps")
     theta = precise(network(game, tree, rng))
     theirs = np.array([[0.5, 0.2, 0.3], [0.1, 0.3, 0.6]])
     step = 0.02
-    # what each action of seat 0 and of seat 1 wins on average
+    # mean payoff of each action of seat 0 and of seat 1
     wins = torch.from_numpy(np.stack([game.payoff @ theirs[1], -game.payoff.T @ theirs[0]]))
 
     def payoff(params):
@@ -579,9 +588,9 @@ def test_the_meta_gradient_knows_that_other_weights_play_other_games(whole, rng)
         assert not torch.allclose(rough, right, atol=1e-2)
 
 
-def test_each_task_adapts_to_its_own_opponent(whole, rng):
-    """Against who always bets and who always passes, Kuhn is won in opposite ways."""
-    game, tree = whole("kuhn")
+def test_each_task_adapts_to_its_own_opponent(game_and_tree, rng):
+    """Opponents that always bet and that always pass have opposite best responses in Kuhn."""
+    game, tree = game_and_tree("kuhn")
     theta = network(game, tree, rng)
     theirs = np.stack([np.tile([0.0, 1.0], (12, 1)), np.tile([1.0, 0.0], (12, 1))])
     params = repeat(theta, 2)

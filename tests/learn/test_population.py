@@ -1,4 +1,4 @@
-"""Populations: who is kept, whose genes a child has, and how much it mutates."""
+"""Genetic algorithm: selection, crossover and mutation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MEMBERS = 10
 
 
 def marked(members=MEMBERS):
-    """A population in which every gene of member m is m + 1."""
+    """Return a population in which every gene of member m is m + 1."""
     marks = np.arange(1.0, members + 1, dtype=np.float32)
     return {
         "w0": np.tile(marks[:, None, None], (1, 20, 30)),
@@ -21,7 +21,7 @@ def marked(members=MEMBERS):
 
 
 def genes(weights, member):
-    """All genes of a member as one vector."""
+    """Return all genes of a member as one vector."""
     return np.concatenate([value[member].ravel() for value in weights.values()])
 
 
@@ -30,7 +30,7 @@ def fitness(rng):
     return rng.permutation(MEMBERS).astype(float)
 
 
-def test_select_names_the_fittest_best_first():
+def test_select_returns_the_fittest_best_first():
     assert select(np.array([1.0, 5.0, -2.0, 5.0]), 3).tolist() == [1, 3, 0]
 
 
@@ -72,24 +72,24 @@ def test_a_child_has_the_genes_of_itself_and_of_one_elite_member(rng, fitness):
         mates += others
         own = (child == order[place]).mean()
         assert abs(own - 0.5) < 5 * np.sqrt(0.25 / len(child))
-    assert len(set(mates)) > 1  # not all with the same one
+    assert len(set(mates)) > 1  # not all with the same elite member
 
 
-def test_without_mutation_a_population_of_twins_stays_the_same(rng, fitness):
+def test_without_mutation_a_population_of_equal_members_stays_the_same(rng, fitness):
     twins = {name: np.ones_like(value) for name, value in marked().items()}
     for plan in (EvolutionConfig(0.2, 0.0, 0.5), EvolutionConfig(0.2, 1.0, 0.0)):
         following = evolve(twins, fitness, plan, rng)
         assert all(np.array_equal(following[name], twins[name]) for name in twins)
 
 
-def test_at_rate_one_everybody_but_the_elite_mutates_by_the_given_strength(rng, fitness):
+def test_at_rate_1_all_but_the_elite_mutate_with_the_given_strength(rng, fitness):
     strength = 0.1
     twins = {"w0": np.full((MEMBERS, 50, 60), 3.0), "b0": np.full((MEMBERS, 4000), 0.0)}
     following = evolve(twins, fitness, EvolutionConfig(0.2, 1.0, strength), rng)
     for name, value in following.items():
         noise = (value - twins[name])[2:].reshape(MEMBERS - 2, -1)
         assert (noise != 0).mean() > 0.999
-        scale = strength * 3.0  # that of the layer's weights, for its biases too
+        scale = strength * 3.0  # the scale of the layer's weights, also for its biases
         error = 5 * scale / np.sqrt(2 * noise.shape[1])
         assert (np.abs(noise.std(axis=1) - scale) < error).all()
         assert (np.abs(noise.mean(axis=1)) < 5 * scale / np.sqrt(noise.shape[1])).all()
@@ -102,12 +102,12 @@ def test_the_mutation_rate_is_the_share_of_children_that_mutate(rng):
     following = evolve(twins, fitness, EvolutionConfig(0.0, 0.3, 0.5), rng)
     mutated = [(value != 1).reshape(members, -1) for value in following.values()]
     everywhere = np.concatenate(mutated, axis=1)
-    assert (everywhere.all(axis=1) == everywhere.any(axis=1)).all()  # every gene or none
+    assert (everywhere.all(axis=1) == everywhere.any(axis=1)).all()  # all genes or none
     share = everywhere[1:].all(axis=1).mean()
     assert abs(share - 0.3) < 5 * np.sqrt(0.3 * 0.7 / members)
 
 
-def test_the_same_seed_breeds_the_same_generation(fitness):
+def test_the_same_seed_gives_the_same_generation(fitness):
     one, two = (
         evolve(marked(), fitness, EvolutionConfig(0.2, 0.5, 0.5), np.random.default_rng(3))
         for _ in range(2)
@@ -115,48 +115,48 @@ def test_the_same_seed_breeds_the_same_generation(fitness):
     assert all(np.array_equal(one[name], two[name]) for name in one)
 
 
-def guest():
-    """A network whose genes are all 99."""
+def candidate():
+    """Return a network whose genes are all 99."""
     return {name: np.full(value.shape[1:], 99, np.float32) for name, value in marked().items()}
 
 
-def keepers():
-    """A population that keeps everyone: whoever stays can be seen."""
+def unchanging_population():
+    """Return a population without selection and mutation, whose members can be recognised."""
     return Population(marked(), EvolutionConfig(1.0, 0.0, 0.0))
 
 
-def test_a_guest_comes_last():
-    population = keepers()
-    joined = with_candidate(population.weights, guest())
+def test_a_candidate_is_the_last_member():
+    population = unchanging_population()
+    joined = with_candidate(population.weights, candidate())
     assert len(joined["w0"]) == MEMBERS + 1
     assert (genes(joined, MEMBERS) == 99).all()
     assert population.size == MEMBERS
 
 
-def test_when_a_guest_joins_the_worst_leaves(rng, fitness):
-    population = keepers()
+def test_a_candidate_replaces_the_worst_member(rng, fitness):
+    population = unchanging_population()
     scores = np.append(fitness, fitness.max() + 1)
-    population.replace_worst(guest(), scores, rng)
+    population.replace_worst(candidate(), scores, rng)
     assert population.size == MEMBERS
     marks = population.weights["b0"][:, 0]
     order = np.argsort(-fitness) + 1
     assert marks.tolist() == [99, *order[:-1].tolist()]
 
 
-def test_a_guest_who_is_the_worst_leaves_at_once(rng, fitness):
-    population = keepers()
-    population.replace_worst(guest(), np.append(fitness, fitness.min() - 1), rng)
+def test_a_candidate_that_is_the_worst_is_removed_at_once(rng, fitness):
+    population = unchanging_population()
+    population.replace_worst(candidate(), np.append(fitness, fitness.min() - 1), rng)
     assert 99 not in population.weights["b0"]
     assert set(population.weights["b0"][:, 0]) == set(range(1, MEMBERS + 1))
 
 
-def test_a_population_keeps_its_size_for_generations_and_its_best_member(rng):
+def test_a_population_keeps_its_size_and_its_best_member(rng):
     population = Population(marked(), EvolutionConfig(0.2, 0.5, 0.1))
     for _ in range(5):
         scores = rng.normal(size=MEMBERS + 1)
-        joined = with_candidate(population.weights, guest())
+        joined = with_candidate(population.weights, candidate())
         best = genes(joined, int(scores.argmax()))
-        summary = population.replace_worst(guest(), scores, rng)
+        summary = population.replace_worst(candidate(), scores, rng)
         assert population.size == MEMBERS
         assert np.array_equal(genes(population.weights, 0), best)
         assert summary["fitness_best"] == scores.max()
@@ -164,17 +164,17 @@ def test_a_population_keeps_its_size_for_generations_and_its_best_member(rng):
         assert abs(summary["fitness_mean"] - scores.mean()) < 1e-12
 
 
-def test_a_population_goes_on_from_its_state(fitness):
+def test_a_population_resumes_from_its_state(fitness):
     one = Population(marked(), EvolutionConfig(0.2, 0.5, 0.1))
     scores = np.append(fitness, 3.5)
-    one.replace_worst(guest(), scores, np.random.default_rng(1))
-    two = Population(guest_everywhere(), EvolutionConfig(0.2, 0.5, 0.1))
+    one.replace_worst(candidate(), scores, np.random.default_rng(1))
+    two = Population(has_candidate(), EvolutionConfig(0.2, 0.5, 0.1))
     two.load({name: value.copy() for name, value in one.state().items()})
     for population in (one, two):
-        population.replace_worst(guest(), scores[::-1], np.random.default_rng(2))
+        population.replace_worst(candidate(), scores[::-1], np.random.default_rng(2))
     assert one.state().keys() == two.state().keys()
     assert all(np.array_equal(one.state()[name], two.state()[name]) for name in one.state())
 
 
-def guest_everywhere():
-    return {name: np.stack([value] * MEMBERS) for name, value in guest().items()}
+def has_candidate():
+    return {name: np.stack([value] * MEMBERS) for name, value in candidate().items()}

@@ -1,4 +1,4 @@
-"""Tables of values: what they learn, and what merging them does."""
+"""Tables of action values: what they learn, and how tables are merged."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from overtrick.solvers.extensive.tree import build
 
 
 def by_infoset(observations):
-    """Every information set is a state of its own; 0 is no state."""
+    """Return the information set as the state of a row; 0 is no state."""
     return (observations.infoset + 1).astype(np.uint64)[:, None]
 
 
 def by_action(observations):
-    """The same, as a number for each action that may be taken."""
+    """Return the state for each legal action."""
     states = (
         observations.infoset[:, None] * observations.legal.shape[1]
         + np.arange(observations.legal.shape[1])
@@ -34,7 +34,7 @@ def by_action(observations):
 
 
 def path(states, actions, rewards, game=None):
-    """One game of single decisions in which two actions may be taken."""
+    """Return one game of single decisions with two legal actions."""
     count = len(states)
     game = np.zeros(count, np.int64) if game is None else np.array(game)
     last = np.append(game[1:] != game[:-1], True)
@@ -46,14 +46,14 @@ def path(states, actions, rewards, game=None):
 
 
 def values_of(table, states):
-    """What a table knows of both actions of some states."""
+    """Return the values of both actions of some states."""
     observations = path(states, [0] * len(states), [0.0] * len(states)).observations()
     return table.policy(False).values(observations).tolist()
 
 
 @pytest.mark.parametrize("states", [by_infoset, by_action])
 @pytest.mark.parametrize(("rule", "epsilon"), [("q", 1.0), ("sarsa", 0.05)])
-def test_a_table_finds_the_best_reply_on_kuhn(states, rule, epsilon):
+def test_a_table_finds_the_best_response_on_kuhn(states, rule, epsilon):
     game = make("kuhn")
     tree = build(game)
     opponent = best_response.sigma_of(tree, [UniformPolicy()] * 2)
@@ -68,35 +68,35 @@ def test_a_table_finds_the_best_reply_on_kuhn(states, rule, epsilon):
     assert best_response.expected(tree, reply)[0] == pytest.approx(best, abs=0.01)
 
 
-def test_q_learning_takes_the_best_of_what_follows_and_sarsa_what_was_done():
-    # in state 2 action 1 has earned 1, and action 0 nothing; then a game goes 1 -> 2 by action 0
-    seen = path([2, 2, 1, 2], [1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 2, 2])
+def test_q_learning_bootstraps_from_the_best_action_and_sarsa_from_the_next_one():
+    # in state 2 action 1 has value 1, and action 0 none; then a game goes 1 -> 2 by action 0
+    played = path([2, 2, 1, 2], [1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 2, 2])
     for rule, follows in (("q", 0.5 * 0.5), ("sarsa", 0.0)):
         table = QTable(by_infoset, TabularConfig(rule, 0.5, 0.5))
-        table.learn(seen)
+        table.learn(played)
         assert values_of(table, [1])[0] == [0.5 * follows, -np.inf]
 
 
-def test_alpha_moves_a_value_by_its_share_and_none_makes_the_mean():
+def test_alpha_is_the_learning_rate_and_none_gives_the_mean():
     rewards = [1.0, 0.0, 0.0, 3.0]
-    seen = path([7] * 4, [0] * 4, rewards, [0, 1, 2, 3])
+    played = path([7] * 4, [0] * 4, rewards, [0, 1, 2, 3])
     moved = 0.0
     for reward in rewards:
         moved += 0.3 * (reward - moved)
-    for alpha, known in ((0.3, moved), (None, 1.0)):
+    for alpha, expected in ((0.3, moved), (None, 1.0)):
         table = QTable(by_infoset, TabularConfig("q", alpha, 0.9))
-        table.learn(seen)
-        assert values_of(table, [7])[0][0] == pytest.approx(known)
+        table.learn(played)
+        assert values_of(table, [7])[0][0] == pytest.approx(expected)
 
 
-def test_like_actions_learn_the_same_with_less_reward():
+def test_neighbouring_actions_learn_a_share_of_the_reward():
     like = np.array([[1], [-1]]), np.array([[2], [1]])
     table = QTable(by_infoset, TabularConfig("q", 1.0, 0.0, 0.8), like)
     table.learn(path([3, 4], [0, 1], [1.0, 1.0], [0, 1]))
     assert values_of(table, [3, 4]) == [[1.0, pytest.approx(0.64)], [-np.inf, 1.0]]
 
 
-def test_merged_tables_weigh_by_how_often_each_saw_it():
+def test_merged_values_are_weighted_by_visits():
     plan = TabularConfig("q", None, 0.0)
     one, other = QTable(by_infoset, plan), QTable(by_infoset, plan)
     one.learn(path([5, 5, 5, 6], [0] * 4, [1.0, 1.0, 1.0, 2.0], [0, 1, 2, 3]))
@@ -105,7 +105,7 @@ def test_merged_tables_weigh_by_how_often_each_saw_it():
     assert values_of(both, [5, 6, 9]) == [[2.0, -np.inf], [2.0, -np.inf], [-np.inf, 4.0]]
 
 
-def test_a_merged_table_is_the_one_that_saw_all_games_if_values_are_means():
+def test_merged_tables_of_means_equal_one_table_of_all_games():
     rng = np.random.default_rng(1)
     plan = TabularConfig("q", None, 0.0)
     parts = [
@@ -125,20 +125,20 @@ def test_a_merged_table_is_the_one_that_saw_all_games_if_values_are_means():
     assert np.allclose(values_of(merge_tables(apart), states), values_of(whole, states), atol=1e-5)
 
 
-def test_a_table_grows_and_forgets_nothing():
+def test_a_growing_table_keeps_its_entries():
     table = QTable(by_infoset, TabularConfig("q", 1.0, 0.0))
     states = np.arange(1, 4 * INITIAL_CAPACITY)
     table.learn(path(states, states % 2, states.astype(float), np.arange(len(states))))
-    known = np.array(values_of(table, states))
-    assert (known[np.arange(len(states)), states % 2] == states).all()
-    assert np.isneginf(known[np.arange(len(states)), 1 - states % 2]).all()
+    expected = np.array(values_of(table, states))
+    assert (expected[np.arange(len(states)), states % 2] == states).all()
+    assert np.isneginf(expected[np.arange(len(states)), 1 - states % 2]).all()
     again = QTable(by_infoset, table.config)
     again.load(table.state())
-    assert (np.array(values_of(again, states)) == known).all()
+    assert (np.array(values_of(again, states)) == expected).all()
     assert (again.choices, again.states_known) == (table.choices, table.states_known)
 
 
-def test_what_is_unknown_is_played_at_random():
+def test_unknown_states_are_played_at_random():
     table = QTable(by_infoset, TabularConfig("q", 1.0, 0.0))
     table.learn(path([1], [1], [-1.0]))
     observations = path([1, 2], [0, 0], [0.0, 0.0]).observations()

@@ -1,4 +1,4 @@
-"""What is remembered, and what learners of values must find."""
+"""Replay buffers, Q-learning and NFSP."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def numbered(start, count):
 
 
 @pytest.mark.parametrize("sizes", [(3, 2), (4, 4, 3), (1,) * 12, (25,), (7, 30, 2)])
-def test_a_ring_keeps_the_newest_rows_each_right_after_the_one_before(sizes, rng):
+def test_a_ring_buffer_keeps_the_newest_rows_in_order(sizes, rng):
     ring, added = RingBuffer(10), 0
     for size in sizes:
         ring.add(numbered(added, size), rng)
@@ -55,16 +55,16 @@ def test_a_ring_keeps_the_newest_rows_each_right_after_the_one_before(sizes, rng
     assert (rows["pair"] == np.stack([newest, -newest], axis=1)).all()
 
 
-def test_every_row_is_drawn_equally_often(rng, likelihood):
+def test_rows_are_sampled_uniformly(rng, chi_square_p):
     ring = RingBuffer(8)
     ring.add(numbered(0, 13), rng)
     drawn = ring.at(ring.draw(8000, rng))["number"]
-    assert likelihood(np.bincount(drawn, minlength=13), np.repeat([0, 1 / 8], [5, 8])) > 0.001
+    assert chi_square_p(np.bincount(drawn, minlength=13), np.repeat([0, 1 / 8], [5, 8])) > 0.001
 
 
 @pytest.mark.parametrize("sizes", [(50,), (3,) * 16 + (2,), (20, 30)])
-def test_a_reservoir_keeps_every_row_with_the_same_probability(sizes, rng, likelihood):
-    kept = np.zeros(50, int)
+def test_a_reservoir_keeps_every_row_with_the_same_probability(sizes, rng, chi_square_p):
+    counts = np.zeros(50, int)
     for _ in range(2000):
         reservoir, added = ReservoirBuffer(10), 0
         for size in sizes:
@@ -72,13 +72,13 @@ def test_a_reservoir_keeps_every_row_with_the_same_probability(sizes, rng, likel
             added += size
         numbers = reservoir.at(np.arange(10))["number"]
         assert len(set(numbers)) == 10
-        kept[numbers] += 1
-    assert likelihood(kept, np.full(50, 1 / 50)) > 0.001
+        counts[numbers] += 1
+    assert chi_square_p(counts, np.full(50, 1 / 50)) > 0.001
 
 
 @pytest.mark.parametrize("kind", [RingBuffer, ReservoirBuffer])
 @pytest.mark.parametrize("count", [0, 4, 27])
-def test_a_memory_that_is_loaded_goes_on_as_if_nothing_had_happened(kind, count):
+def test_a_loaded_buffer_continues_with_identical_samples(kind, count):
     one, two = kind(10), kind(10)
     two.add(numbered(70, 15), np.random.default_rng(1))
     if count:
@@ -107,10 +107,10 @@ def learner(game, rng, **changes):
 
 @pytest.mark.parametrize(
     ("opponent", "loss"),
-    # a Huber loss leans to the median of what may follow, which against random play misleads
+    # a Huber loss tends to the median return, which misleads against random play
     [("call", "squared"), ("random", "squared"), ("call", "huber")],
 )
-def test_q_learning_finds_the_best_reply_on_kuhn(opponent, loss, rng):
+def test_q_learning_finds_the_best_response_on_kuhn(opponent, loss, rng):
     choice = job_file.GameChoice(name="kuhn")
     game, tree = two_seat_game(choice)
     theirs = cached_opponent(choice, opponent)
@@ -124,15 +124,17 @@ def test_q_learning_finds_the_best_reply_on_kuhn(opponent, loss, rng):
 
     best = best_response_payoff(tree, best_response.sigma_of(tree, [theirs] * 2))
     assert won() < 0.9 * best
-    for luck in rng.spawn(60):
+    for rng_of_batch in rng.spawn(60):
         both = (one.policy(epsilon=0.3), theirs)
-        batch = play(game, both, 500, luck, random_seating(500, luck), recorded=[0]).batch
-        one.learn(batch, luck)
+        batch = play(
+            game, both, 500, rng_of_batch, random_seating(500, rng_of_batch), recorded=[0]
+        ).batch
+        one.learn(batch, rng_of_batch)
     assert abs(won() - best) < 0.03 * best
 
 
-def test_a_game_is_only_asked_about_situations_that_came(rng):
-    """Also while most of the memory is still empty, and behind the last decision of a game."""
+def test_features_are_computed_only_for_observed_decisions(rng):
+    """Also while most of the buffer is empty, and after the last decision of a game."""
     game, _ = two_seat_game(job_file.GameChoice(name="kuhn"))
     plan = replace(PLAN, replay_capacity=1_000)
     uniform = cached_opponent(job_file.GameChoice(name="kuhn"), "random")
@@ -148,14 +150,15 @@ def test_a_game_is_only_asked_about_situations_that_came(rng):
     assert (0,) * len(game.observation_fields) not in came
 
 
-def test_values_are_what_is_won_on_average_if_the_best_follows(rng):
-    """Against a caller in Kuhn a bet with the king wins 2, a pass 1; with the jack they lose it."""
+def test_values_are_mean_returns_of_optimal_play(rng):
+    """Against a caller in Kuhn a bet with the king wins 2, a pass 1; with the jack they lose as
+    much."""
     game, tree = two_seat_game(job_file.GameChoice(name="kuhn"))
     one = learner(game, rng)
     caller = make_opponent("call", game, tree)
-    for luck in rng.spawn(80):
-        batch = play(game, (one.policy(epsilon=1.0), caller), 500, luck, recorded=[0]).batch
-        one.learn(batch, luck)
+    for rng_of_batch in rng.spawn(80):
+        batch = play(game, (one.policy(epsilon=1.0), caller), 500, rng_of_batch, recorded=[0]).batch
+        one.learn(batch, rng_of_batch)
     rows, hands = tree.observations, game.hand(tree.observations)
     opens = (rows.seat == 0) & (rows.observation[:, -1] == 0)
     opening = [int(np.flatnonzero((hands == hand) & opens)[0]) for hand in "JK"]
@@ -166,24 +169,26 @@ def test_values_are_what_is_won_on_average_if_the_best_follows(rng):
     assert np.abs(values - [[-1, -2], [1, 2]]).max() < 0.1
 
 
-def test_nfsp_comes_near_an_equilibrium_of_kuhn(tmp_path):
+def test_nfsp_approaches_an_equilibrium_of_kuhn(tmp_path):
     job = job_file.load("jobs/kuhn_nfsp.yaml", [], registry.JOBS)
     trainer = registry.TRAINERS["nfsp"].trainer(job, LocalPool())
     for _ in range(job.stop.iterations):
         metrics = trainer.step()
     gap = metrics["exploitability_chip/average"]
     assert gap < 0.05
-    # the average is a stranger for others: it is stored as any network
+    # the average policy is an opponent for others: it is stored as a network
     folder = tmp_path / "nfsp"
     model_files.save(model_files.Model(trainer.model(), "kuhn", {}), folder)
-    met = make_opponent(f"{folder}", trainer.game, trainer.tree)
+    opponent = make_opponent(f"{folder}", trainer.game, trainer.tree)
     assert (
-        best_response.exploitability(trainer.tree, best_response.sigma_of(trainer.tree, [met] * 2))
+        best_response.exploitability(
+            trainer.tree, best_response.sigma_of(trainer.tree, [opponent] * 2)
+        )
         == gap
     )
 
 
-def test_only_best_replies_are_averaged():
+def test_only_best_responses_are_averaged():
     job = job_file.load(
         "jobs/kuhn_nfsp.yaml", ["nfsp.anticipatory=0", "values.replay_capacity=1000"], registry.JOBS
     )
@@ -194,7 +199,7 @@ def test_only_best_replies_are_averaged():
     assert len(trainer.learner.best.buffer) == 1000
 
 
-def test_what_the_rest_of_a_game_brought_is_learnt_as_it_is():
+def test_monte_carlo_targets_are_the_returns_of_the_game():
     game = make("leduc")
     batch = play(
         game, (UniformPolicy(), UniformPolicy()), 200, np.random.default_rng(0), recorded=[0]

@@ -1,4 +1,4 @@
-"""Credit without luck: right on average whatever is guessed, and far less noisy than returns."""
+"""AIVAT's estimates: unbiased for every opponent model, and far less noisy than returns."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ from overtrick.solvers.extensive import best_response
 
 
 def slope(tree, sigma, seat):
-    """(N, A) what credit must be on average, exactly."""
+    """Return (N, A) the exact mean of the estimates."""
     come, advantage = best_response.policy_gradient(tree, sigma, seat)
     return come[:, None] * sigma * advantage
 
 
 def centred(credit, sigma):
-    """What a policy gradient keeps of credit: a baseline times the policy adds nothing to it."""
+    """Subtract the baseline, which a policy gradient does not use."""
     return credit - sigma * credit.sum(axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("name", ["kuhn", "leduc"])
 @pytest.mark.parametrize("seat", [0, 1])
-def test_credit_is_the_policy_gradient_on_average_whatever_is_guessed(
-    whole, rng, some_strategies, name, seat
+def test_estimates_are_unbiased_for_every_opponent_model(
+    game_and_tree, rng, some_strategies, name, seat
 ):
-    _, tree = whole(name)
+    _, tree = game_and_tree(name)
     _, sigma, other = some_strategies(tree, rng, 2)
     own = (tree.observations.seat == seat)[:, None]
     for guess in (sigma, np.where(own, sigma, other), np.where(own, sigma, tree.uniform())):
-        met = [aivat.sample_rollouts(tree, sigma, guess, seat, 400, r) for r in rng.spawn(400)]
-        each = np.stack([centred(m.credit / 400, sigma) for m in met])
+        rollouts = [aivat.sample_rollouts(tree, sigma, guess, seat, 400, r) for r in rng.spawn(400)]
+        each = np.stack([centred(m.credit / 400, sigma) for m in rollouts])
         error = each.std(axis=0) / np.sqrt(len(each))
         off = np.abs(each.mean(axis=0) - slope(tree, sigma, seat))
         assert (off < 5 * error + 1e-3).all()
-        payoff = np.array([m.payoff / 400 for m in met])
+        payoff = np.array([m.payoff / 400 for m in rollouts])
         limit = 5 * payoff.std() / np.sqrt(len(payoff))
         assert abs(payoff.mean() - best_response.expected(tree, sigma)[seat]) < limit
 
 
-def test_visits_and_returns_are_those_of_the_games(whole, rng, some_strategies):
-    _, tree = whole("kuhn")
+def test_visits_and_returns_agree_with_exact_values(game_and_tree, rng, some_strategies):
+    _, tree = game_and_tree("kuhn")
     _, sigma = some_strategies(tree, rng, 1)
-    met = aivat.sample_rollouts(tree, sigma, sigma, 0, 100_000, rng)
+    rollouts = aivat.sample_rollouts(tree, sigma, sigma, 0, 100_000, rng)
     reach = best_response.reach(tree, sigma)
     acts = np.flatnonzero(tree.seat == 0)
     come = np.bincount(tree.infoset[acts], reach[acts], minlength=tree.infosets)
     others = tree.observations.seat == 1
-    assert np.abs(met.taken.sum(axis=1)[~others] / 100_000 - come[~others]).max() < 0.01
-    played = met.taken / met.taken.sum(axis=1, keepdims=True).clip(1)
-    often = met.taken.sum(axis=1) > 3_000
+    assert np.abs(rollouts.taken.sum(axis=1)[~others] / 100_000 - come[~others]).max() < 0.01
+    played = rollouts.taken / rollouts.taken.sum(axis=1, keepdims=True).clip(1)
+    often = rollouts.taken.sum(axis=1) > 3_000
     assert np.abs(played - sigma)[often].max() < 0.05
     first = (tree.stage == 0) & (tree.observations.seat == 0)
-    assert met.returns[first].sum() == pytest.approx(met.payoff)
-    assert not met.credit[others].any()
+    assert rollouts.returns[first].sum() == pytest.approx(rollouts.payoff)
+    assert not rollouts.credit[others].any()
 
 
-def test_half_of_the_noise_of_returns_is_luck(whole, rng):
-    """200 games of Leduc against a caller, who is guessed to play uniformly."""
-    game, tree = whole("leduc")
+def test_estimates_have_less_than_half_of_the_noise_of_returns(game_and_tree, rng):
+    """200 games of Leduc against a caller, whose model is uniform play."""
+    game, tree = game_and_tree("leduc")
     call = game.action_names.index("call")
     caller = np.where(tree.legal[:, [call]], np.arange(tree.legal.shape[1]) == call, 0.0)
     caller = np.where(caller.any(axis=1, keepdims=True), caller, tree.uniform())
@@ -66,16 +66,17 @@ def test_half_of_the_noise_of_returns_is_luck(whole, rng):
     sigma, guess = np.where(own, tree.uniform(), caller), tree.uniform()
     right = slope(tree, sigma, 0)
     with_luck, without = [], []
-    for luck in rng.spawn(60):
-        met = aivat.sample_rollouts(tree, sigma, guess, 0, 200, luck)
-        without.append(((centred(met.credit / 200, sigma) - right) ** 2).sum())
-        plain = _credit_of_returns(tree, sigma, 200, luck)
+    for rng_of_batch in rng.spawn(60):
+        rollouts = aivat.sample_rollouts(tree, sigma, guess, 0, 200, rng_of_batch)
+        without.append(((centred(rollouts.credit / 200, sigma) - right) ** 2).sum())
+        plain = _returns_estimate(tree, sigma, 200, rng_of_batch)
         with_luck.append(((centred(plain, sigma) - right) ** 2).sum())
     assert np.mean(without) < 0.6 * np.mean(with_luck)
 
 
-def _credit_of_returns(tree, sigma, games, rng):
-    """(N, A) points won after each decision of seat 0, a game: the plain policy gradient."""
+def _returns_estimate(tree, sigma, games, rng):
+    """Return (N, A) points won after each decision of seat 0, per game: the plain policy
+    gradient."""
     probability = best_response.edge_probability(tree, sigma)
     credit = np.zeros(sigma.shape)
     for _ in range(games):

@@ -1,4 +1,5 @@
-"""The auction beside pyspiel's, par beside endplay's, and real auctions through every format."""
+"""The auction beside pyspiel's, par beside endplay's, and recorded auctions in every file
+format."""
 
 from __future__ import annotations
 
@@ -28,20 +29,20 @@ BIDDING, DIGITS = "P 1D P 1H P 1S P 3S P 4S P P P", "42435424359b8a89b8a8"
 THEIRS = "\t".join(["None", "N", *CARDS, BIDDING, DIGITS])
 
 
-def of_pyspiel(call):
-    """A call as pyspiel numbers it."""
+def pyspiel_call(call):
+    """Return pyspiel's index of a call."""
     return 55 + call if call < BIDS else 52 + call - BIDS
 
 
 def test_random_auctions_go_and_score_as_in_pyspiel(rng):
-    """Every call that is lawful there is here, and contracts are worth the same. North deals."""
+    """Legal calls and scores of contracts are equal. North deals."""
     game = overtrick.make("auction", scoring="points", seats=2)
     lengths = []
     for ours, theirs in itertools.product((0, 1), repeat=2):
         deals = game.deal(2, rng)
         deals[:, 52], deals[:, 53] = 0, ours + 2 * theirs
         name = f"bridge(dealer_vul={bool(ours)},non_dealer_vul={bool(theirs)})"
-        dealt = [their_deal(pyspiel.load_game(name), deal[:52]) for deal in deals]
+        dealt = [pyspiel_deal(pyspiel.load_game(name), deal[:52]) for deal in deals]
         many = np.repeat(game.with_double_dummy(deals), 40, axis=0)
         state = game.start(many)
         peers = [dealt[k // 40].clone() for k in range(80)]
@@ -49,13 +50,13 @@ def test_random_auctions_go_and_score_as_in_pyspiel(rng):
         while len(observations := game.observe(state)):
             calls = np.empty(len(observations), np.int64)
             for row, number in enumerate(observations.game):
-                lawful = np.flatnonzero(observations.legal[row])
-                assert sorted(map(of_pyspiel, lawful)) == peers[number].legal_actions()
+                legal = np.flatnonzero(observations.legal[row])
+                assert sorted(map(pyspiel_call, legal)) == peers[number].legal_actions()
                 assert peers[number].current_player() == observations.observation[row, 0]
                 # low bids and many doubles, for auctions of some length
-                weight = np.where(lawful < BIDS, 0.6 ** (lawful - lawful[0]), 0.5)
-                calls[row] = rng.choice(lawful, p=weight / weight.sum())
-                peers[number].apply_action(of_pyspiel(calls[row]))
+                weight = np.where(legal < BIDS, 0.6 ** (legal - legal[0]), 0.5)
+                calls[row] = rng.choice(legal, p=weight / weight.sum())
+                peers[number].apply_action(pyspiel_call(calls[row]))
             won += game.step(state, observations, calls)[:, 0]
         assert all(peer.is_terminal() for peer in peers)
         assert won.tolist() == [peer.returns()[0] for peer in peers]
@@ -63,9 +64,9 @@ def test_random_auctions_go_and_score_as_in_pyspiel(rng):
     assert max(lengths) > 30
 
 
-def their_deal(game, holder):
-    """The start of pyspiel's auction of a deal: cards go round the table one by one, and stand by
-    rank and then by suit."""
+def pyspiel_deal(game, holder):
+    """Return pyspiel's state at the start of the auction of a deal. Cards are dealt in turn to the
+    seats, ordered by rank and then by suit."""
     state = game.new_initial_state()
     held = [list(np.flatnonzero(holder == seat)) for seat in range(4)]
     for k in range(52):
@@ -78,10 +79,10 @@ def solved_rows():
     return pq.read_table(needed(SOLVED))
 
 
-def test_par_is_that_of_endplay_for_every_dealer_and_vulnerability():
+def test_par_equals_endplays_for_every_dealer_and_vulnerability():
     digits = solved_rows()["dd_table"].to_pylist()[:1000]
     tables = np.stack([zhang_tsv.parse_trick_table(each) for each in digits])
-    theirs = [their_table(table) for table in tables]
+    theirs = [endplay_table(table) for table in tables]
     games = np.arange(len(tables))
     for dealer, vulnerable in itertools.product(range(4), range(4)):
         vul = (Vul.none, Vul.ns, Vul.ew, Vul.both)[vulnerable]
@@ -97,24 +98,24 @@ def test_par_is_that_of_endplay_for_every_dealer_and_vulnerability():
         assert np.array_equal(found.doubled, tricks < found.level + 6)
 
 
-def their_table(table):
-    """Double-dummy tricks as endplay has them."""
+def endplay_table(table):
+    """Return double-dummy tricks as endplay's table."""
     made = _dds.ddTableResults()
     for seat, strain in np.ndindex(table.shape):
         made.resTable[int(double_dummy.DENOMINATIONS[strain])][seat] = int(table[seat, strain])
     return DDTable(made)
 
 
-def test_who_speaks_first_gets_what_both_sides_can_make():
+def test_par_belongs_to_the_first_bidder_if_both_sides_make_the_contract():
     table = np.full((1, 4, 5), 6)
-    table[0, :, 4] = 7  # everybody makes one notrump
+    table[0, :, 4] = 7  # all seats make one notrump
     scores = [int(par(table, np.array([dealer]), np.array([0])).score[0]) for dealer in range(4)]
     assert scores == [90, -90, 90, -90]
     nothing = par(np.full((1, 4, 5), 6), np.array([0]), np.array([3]))
     assert [int(column[0]) for column in nothing] == [0, 0, -1, -1, 0]
 
 
-def test_all_131_746_real_auctions_are_lawful_and_reach_their_contracts():
+def test_all_131_746_recorded_auctions_are_legal_and_reach_their_contracts():
     table = pq.read_table(
         needed(BOARDS), columns=["auction", "dealer", "contract", "declarer"]
     ).to_pydict()
@@ -130,14 +131,14 @@ def test_all_131_746_real_auctions_are_lawful_and_reach_their_contracts():
     )
     wanted = [(SEATS.index(seat) if seat else -1) for seat in table["declarer"]]
     assert found.declarer.tolist() == wanted
-    said = [
+    message = [
         f"{level}{auction_rules.STRAIN_LETTERS[strain]}{'X' * doubled}" if level else "Pass"
         for _, level, strain, doubled in zip(*(each.tolist() for each in found), strict=True)
     ]
-    assert said == table["contract"]
+    assert message == table["contract"]
 
 
-def test_the_papers_own_row_is_read_and_its_tricks_are_those_of_perfect_play(tmp_path):
+def test_the_papers_example_row_is_read_with_its_double_dummy_tricks(tmp_path):
     path = tmp_path / "rows.txt"
     path.write_text("\t".join(zhang_tsv.WITH_TRICKS) + "\n" + THEIRS + "\n")
     found = zhang_tsv.load(path)
@@ -185,7 +186,7 @@ def test_boards_come_back_from_rows_unchanged(with_tricks, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "said"),
+    ("right", "wrong", "message"),
     [
         ("None", "none", "vulnerability is None, NS, EW, All, not 'none'"),
         ("\tN\t", "\tX\t", "the opener is N, E, S or W, not 'X'"),
@@ -200,7 +201,7 @@ def test_boards_come_back_from_rows_unchanged(with_tricks, tmp_path):
         (f"\t{DIGITS}", "", "7 columns, not 8"),
     ],
 )
-def test_a_bad_row_is_named_and_the_others_are_read(right, wrong, said, tmp_path):
+def test_an_invalid_row_is_named_and_the_others_are_read(right, wrong, message, tmp_path):
     path = tmp_path / "rows.txt"
     assert right in THEIRS
     bad = THEIRS.replace(right, wrong, 1)
@@ -211,11 +212,11 @@ def test_a_bad_row_is_named_and_the_others_are_read(right, wrong, said, tmp_path
     (problem,) = found.problems
     assert problem.startswith(f"{path}: line 3: ")
     path.write_text("\n".join(["\t".join(zhang_tsv.WITH_TRICKS), bad]))
-    with pytest.raises(UserError, match=f"line 2: .*{said}.*; the file has no valid board"):
+    with pytest.raises(UserError, match=f"line 2: .*{message}.*; the file has no valid board"):
         zhang_tsv.load(path)
 
 
-def test_files_that_are_no_rows_are_refused(tmp_path):
+def test_files_of_another_format_are_refused(tmp_path):
     path = tmp_path / "rows.txt"
     with pytest.raises(UserError, match=r"cannot read .*: No such file"):
         zhang_tsv.load(path)

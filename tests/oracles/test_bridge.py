@@ -1,4 +1,4 @@
-"""Bridge beside its rules as endplay knows them, and beside real deals that were really played."""
+"""Card play of bridge beside endplay's rules and beside recorded deals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformPolicy
 
 
-def test_a_deal_gives_each_seat_13_cards_and_every_card_to_each_seat_alike(rng):
+def test_a_deal_gives_each_seat_13_cards_with_equal_probabilities(rng):
     holder = random_deals(20_000, rng)
     assert ((holder[:, :, None] == np.arange(4)).sum(axis=1) == 13).all()
     for card in (0, 25, 51):
@@ -45,10 +45,10 @@ def test_the_pack_has_40_points_and_a_hand_has_10(rng):
     held = honour_points(random_deals(20_000, rng))
     assert (held.sum(axis=1) == 40).all()
     assert held.mean(axis=0) == pytest.approx(np.full(4, 10), abs=0.1)
-    assert held[:, 0].std() == pytest.approx(4.13, abs=0.1)  # known of the 4-3-2-1 count
+    assert held[:, 0].std() == pytest.approx(4.13, abs=0.1)  # known variance of the 4-3-2-1 count
 
 
-def test_deals_are_written_and_read_as_endplay_does(rng):
+def test_deals_are_written_and_read_as_by_endplay(rng):
     for holder in random_deals(50, rng):
         text = format_deal(holder)
         assert Deal(text).to_pbn() == text
@@ -58,7 +58,7 @@ def test_deals_are_written_and_read_as_endplay_does(rng):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("KT8.A96", "not a deal in PBN: 'KT8.A96'"),
         ("N:AKQ.AKQ.AKQ.AKQ2 - - -", "N's hand|E's hand '-' has 1 suits, not 4"),
@@ -67,13 +67,13 @@ def test_deals_are_written_and_read_as_endplay_does(rng):
         ("N:KT8.A96.A95.7542 Q5.KJ52.KQ874.T8 AJ92.874.JT6.AQ3 7643.QT3.32.KJ1", "'1' in W's hand"),
     ],
 )
-def test_what_is_no_deal_is_one_line(text, said):
-    with pytest.raises(UserError, match=said):
+def test_an_invalid_deal_is_refused_with_one_line(text, message):
+    with pytest.raises(UserError, match=message):
         parse_deal(text)
 
 
-def test_random_plays_go_as_in_endplay(rng):
-    """Who is to play, what may be played, and who has won how many tricks, card by card."""
+def test_random_play_equals_endplays(rng):
+    """The seat to play, the legal cards and the tricks won, card by card."""
     deals = random_deals(40, rng)
     strains, leaders = rng.integers(5, size=40), rng.integers(4, size=40)
     denominations = [Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.nt]
@@ -86,12 +86,12 @@ def test_random_plays_go_as_in_endplay(rng):
             ours = np.int64(hand_bits(holder[None])[0, int(deal.curplayer)])
             ours &= ~sum(1 << int(card) for card in order[game, :k])
             led = order[game, k - k % 4] if k % 4 else trick_rules.NO_CARD
-            lawful = int(trick_rules.playable_cards(ours, led))
+            legal = int(trick_rules.playable_cards(ours, led))
             theirs = [
                 CARD_NAMES.index(f"{c.suit.name[0].upper()}{c.rank.name[1]}")
                 for c in deal.legal_moves()
             ]
-            assert lawful == sum(1 << card for card in theirs)
+            assert legal == sum(1 << card for card in theirs)
             card = int(rng.choice(theirs))
             order[game, k] = card
             deal.play(CARD_NAMES[card])
@@ -105,14 +105,14 @@ def test_random_plays_go_as_in_endplay(rng):
 
 def test_a_card_that_is_not_held_or_does_not_follow_suit_is_named(rng):
     holder = parse_deal("N:KT8.A96.A95.7542 Q5.KJ52.KQ874.T8 AJ92.874.JT6.AQ3 7643.QT3.32.KJ96")
-    for plays, wrong in (
+    for play_card, wrong in (
         (["SK", "SQ"], -1),
         (["SK", "HK"], 1),
         (["SA"], 0),
         (["SK", "SQ", "SQ"], 2),
     ):
         order = np.full((1, CARDS), trick_rules.NO_CARD)
-        order[0, : len(plays)] = [CARD_NAMES.index(card) for card in plays]
+        order[0, : len(play_card)] = [CARD_NAMES.index(card) for card in play_card]
         _, found = trick_rules.replay_tricks(
             hand_bits(holder[None]), np.array([4]), np.array([0]), order
         )
@@ -120,8 +120,8 @@ def test_a_card_that_is_not_held_or_does_not_follow_suit_is_named(rng):
 
 
 def test_every_recorded_play_is_legal_and_ends_in_the_recorded_tricks():
-    """Of 45,920 boards all plays are legal, 5,276 are complete, and claims of all but 80 of the
-    rest are compatible with the cards that were played."""
+    """Of 45,920 boards all plays are legal and 5,276 are complete. For all but 80 of the others the
+    claimed tricks are possible with the played cards."""
     columns = ["deal", "declarer", "contract", "result_tricks", "play"]
     table = pq.read_table(needed(BOARDS), columns=columns).to_pylist()
     boards = [board for board in table if board["play"]]
@@ -133,21 +133,23 @@ def test_every_recorded_play_is_legal_and_ends_in_the_recorded_tricks():
     holder = np.stack([parse_deal(board["deal"]) for board in boards])
     strain = np.array([[s[0] for s in STRAINS].index(b["contract"][1]) for b in boards])
     leader = np.array([(SEATS.index(board["declarer"]) + 1) % 4 for board in boards])
-    told = np.array([b["result_tricks"] if b["result_tricks"] is not None else -1 for b in boards])
+    claimed = np.array(
+        [b["result_tricks"] if b["result_tricks"] is not None else -1 for b in boards]
+    )
     won, wrong = trick_rules.replay_tricks(hand_bits(holder), strain, leader, order)
     count = (order != trick_rules.NO_CARD).sum(axis=1)
     assert len(boards) == 45_920
     assert (wrong == trick_rules.NO_CARD).all()
     complete = count == CARDS
     assert complete.sum() == 5_276
-    assert (won[complete] == told[complete]).all()
+    assert (won[complete] == claimed[complete]).all()
     left = 13 - count // 4
-    contradicts = (told >= 0) & ((told < won) | (told > won + left))
+    contradicts = (claimed >= 0) & ((claimed < won) | (claimed > won + left))
     assert contradicts.sum() == 80
 
 
 @pytest.mark.parametrize("trumps", [False, True])
-def test_the_contract_of_mini_bridge_is_the_rule_said_deal_by_deal(trumps, rng):
+def test_the_contract_of_mini_bridge_follows_the_rule(trumps, rng):
     deals = random_deals(3_000, rng)
     found = minibridge_contract.decide_contracts(deals, trumps)
     held, counts = honour_points(deals), suit_lengths(deals)
@@ -187,7 +189,7 @@ def test_the_contract_of_mini_bridge_is_the_rule_said_deal_by_deal(trumps, rng):
 
 
 @pytest.mark.parametrize("strain", ["notrump", "trump"])
-def test_hands_that_are_drawn_again_allow_the_same_play_and_nobody_sees_a_difference(strain, rng):
+def test_redealt_hands_allow_the_same_play_and_keep_the_observation(strain, rng):
     game = overtrick.make("minibridge", strain=strain)
     deals = game.deal(300, rng)
     state, history, different = game.start(deals), [], 0
@@ -197,7 +199,7 @@ def test_hands_that_are_drawn_again_allow_the_same_play_and_nobody_sees_a_differ
             again = game.redeal(observations, rng)
             different += (again != deals).any(axis=1).sum()
             other = game.start(again)
-            for earlier in history:  # an illegal card is a ValueError
+            for earlier in history:  # an illegal card raises ValueError
                 game.step(other, game.observe(other), earlier)
             for name in ("game", "seat", "observation", "legal"):
                 assert np.array_equal(
@@ -209,7 +211,7 @@ def test_hands_that_are_drawn_again_allow_the_same_play_and_nobody_sees_a_differ
     assert different > 0.9 * 5 * 300
 
 
-def test_before_the_lead_every_hidden_card_is_as_likely_in_every_hidden_hand(rng):
+def test_before_the_lead_hidden_cards_are_uniform_over_hidden_hands(rng):
     game = overtrick.make("minibridge")
     one = game.observe(game.start(game.deal(1, rng)))
     many = select_rows(one, np.zeros(6_000, np.int64))
@@ -218,7 +220,7 @@ def test_before_the_lead_every_hidden_card_is_as_likely_in_every_hidden_hand(rng
         assert chisquare(np.bincount(again[:, card], minlength=4)[[0, 2, 3]]).pvalue > 1e-3
 
 
-def test_what_a_game_is_worth_by_each_scoring(rng):
+def test_payoffs_by_each_scoring(rng):
     plain, tricks, four = (
         overtrick.make("minibridge", **options)
         for options in ({}, {"scoring": "tricks"}, {"seats": 4})
@@ -240,7 +242,7 @@ def test_what_a_game_is_worth_by_each_scoring(rng):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"strain": "hearts"}, "strain must be notrump or trump, not 'hearts'"),
         (
@@ -250,13 +252,14 @@ def test_what_a_game_is_worth_by_each_scoring(rng):
         ({"seats": 3}, "seats must be 2 or 4, not 3"),
     ],
 )
-def test_a_wrong_option_of_mini_bridge_is_refused(options, said):
-    with pytest.raises(UserError, match=said):
+def test_a_wrong_option_of_mini_bridge_is_refused(options, message):
+    with pytest.raises(UserError, match=message):
         overtrick.make("minibridge", **options)
 
 
-def plays(hand, trick="", dummy="", strain="NT", rules=RULES):
-    """What a defender plays by rules who leads, or follows the cards of a trick; - for nothing."""
+def card_of_defender(hand, trick="", dummy="", strain="NT", rules=RULES):
+    """Return the card that the rules play for a defender who leads, or follows the cards of a
+    trick; "-" for none."""
     held, before = cards_of(hand), [CARD_NAMES.index(card) for card in trick.split()]
     led = best = before[0] if before else trick_rules.NO_CARD
     for card in before[1:]:
@@ -276,23 +279,23 @@ def plays(hand, trick="", dummy="", strain="NT", rules=RULES):
 
 
 def cards_of(text):
-    """A hand, spades first, as a set."""
+    """Return a hand, spades first, as a set of cards."""
     suits = zip(reversed("CDHS"), text.split(".") if text else [], strict=False)
     return sum(1 << CARD_NAMES.index(suit + rank) for suit, ranks in suits for rank in ranks)
 
 
 @pytest.mark.parametrize(
-    ("card", "asked"),
+    ("card", "position"),
     [
-        ("SQ", {"hand": "AQ2.K.K.K", "trick": "S3 SJ S5"}),  # the cheapest that wins
+        ("SQ", {"hand": "AQ2.K.K.K", "trick": "S3 SJ S5"}),  # the cheapest winning card
         ("SQ", {"hand": "AQ2.K.K.K", "trick": "SJ S3 S5"}),  # also from partner
         ("C2", {"hand": ".K.K.K2", "trick": "S3 SJ S5", "strain": "C"}),  # by a ruff
         ("S2", {"hand": "Q2.K.K.K", "trick": "S3 SK S5"}),  # beaten
         ("S2", {"hand": "Q2.K.K.K", "trick": "S3 C2 S5", "strain": "C"}),  # by a ruff
         ("S2", {"hand": "AQ2.K.K.K", "trick": "S3"}),  # second hand low
         ("SK", {"hand": "AK2.K.K.K", "trick": "S3 SJ", "dummy": "Q54..."}),  # above dummy too
-        ("SQ", {"hand": "AQ2.K.K.K", "trick": "S3 SJ", "dummy": "T54..."}),  # no higher than that
-        ("SQ", {"hand": "Q2.K.K.K", "trick": "S3 SJ", "dummy": "K54..."}),  # for now
+        ("SQ", {"hand": "AQ2.K.K.K", "trick": "S3 SJ", "dummy": "T54..."}),  # no higher than needed
+        ("SQ", {"hand": "Q2.K.K.K", "trick": "S3 SJ", "dummy": "K54..."}),  # wins for now
         ("S2", {"hand": "T2.K.K.K", "trick": "S3 SJ", "dummy": "K54..."}),  # beaten
         ("HK", {"hand": "Q98.KQ2.AT9.5432"}),  # the top of the best sequence
         ("DJ", {"hand": "A98.K32.JT98.543"}),
@@ -301,19 +304,19 @@ def cards_of(text):
         ("-", {"hand": ".K5.K4.K32", "trick": "S3"}),  # cannot follow
     ],
 )
-def test_defenders_play_by_the_rules(card, asked):
-    assert plays(**asked) == card
+def test_defenders_play_by_the_rules(card, position):
+    assert card_of_defender(**position) == card
 
 
-def test_the_order_of_the_rules_is_theirs_who_use_them():
-    asked = {"hand": "AQ2.K.K.K", "trick": "S3 SJ", "dummy": "T54..."}
-    assert plays(**asked, rules=RULES[::-1]) == "SQ"
-    assert plays(**asked, rules=(RULES[0], RULES[2])) == "-"
-    assert plays(hand="KQ2...5432", rules=RULES[::-1]) == "C2"
+def test_the_order_of_the_rules_is_an_option():
+    position = {"hand": "AQ2.K.K.K", "trick": "S3 SJ", "dummy": "T54..."}
+    assert card_of_defender(**position, rules=RULES[::-1]) == "SQ"
+    assert card_of_defender(**position, rules=(RULES[0], RULES[2])) == "-"
+    assert card_of_defender(hand="KQ2...5432", rules=RULES[::-1]) == "C2"
 
 
 def test_a_random_declarer_makes_three_contracts_in_ten_against_the_rules():
-    """The report has 30 % in notrump (Hadjur 2018)."""
+    """Hadjur 2018 has 30 % in notrump."""
     game = overtrick.make("minibridge")
     players = [UniformPolicy(), make_opponent("rules", game, None)]
     payoff = play(game, players, 10_000, np.random.default_rng(0), recorded=[]).payoff

@@ -1,4 +1,4 @@
-"""Holdings without suit names, their strengths, and the chain of buckets that is made of them."""
+"""Suit-isomorphic holdings, their equities, and the bucket transitions made from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from overtrick.games.poker.holdem.hand_isomorphism import BOARD, HOLE, hand_inde
 SMALL = AbstractionParameters(
     preflop=4000, flop=60, turn=40, river=10, deals=400_000, ranks=6, seed=3
 )
-ACES, SEVEN_DEUCE = [50, 51], [21, 0]  # of two suits each
+ACES, SEVEN_DEUCE = [50, 51], [21, 0]  # two suits each
 
 
 @njit
@@ -46,8 +46,8 @@ def example_hands(known, round, numbers):
 
 
 @pytest.fixture(scope="module")
-def told():
-    """(4 arrays, 4 tables) the bucket of every holding of the small deck, and their strengths."""
+def buckets_and_equities():
+    """Return the bucket of every holding of the small deck, and the holdings' equities by round."""
     rng = np.random.default_rng(0)
     counts = hand_indexer(SMALL.ranks).counts
     rolled = [card_abstraction.roll_out(SMALL, r, 0, int(counts[r]), rng) for r in range(4)]
@@ -57,9 +57,9 @@ def told():
 
 
 @pytest.fixture(scope="module")
-def built(told):
-    """The abstraction of the small deck, and how often each thing was dealt."""
-    buckets, tables = told
+def built(buckets_and_equities):
+    """Build the abstraction of the small deck; return it and the counts of the deals."""
+    buckets, tables = buckets_and_equities
     rng = np.random.default_rng(1)
     dealt = [
         card_abstraction.count_transitions(SMALL, buckets, SMALL.deals // 2, rng) for _ in range(2)
@@ -68,7 +68,7 @@ def built(told):
 
 
 def exact_equity(cards):
-    """The share of a pot that a holding wins against a uniform hand, by every deal there is."""
+    """Return the exact share of the pot that a holding wins against a uniform hand."""
     left = np.setdiff1d(np.arange(52), cards)
     runs = list(itertools.combinations(left, 7 - len(cards)))
     total = 0.0
@@ -81,18 +81,18 @@ def exact_equity(cards):
     return total / len(runs)
 
 
-def test_there_are_as_many_holdings_as_published():
+def test_the_numbers_of_holdings_are_the_published_ones():
     """Waugh 2013, "A fast and optimal hand isomorphism algorithm"."""
     assert hand_indexer().counts.tolist() == [169, 1_286_792, 13_960_050, 123_156_254]
 
 
 @pytest.mark.parametrize("round", range(4))
-def test_a_number_is_that_of_its_cards_in_any_order_and_suits(round, rng):
-    known = hand_indexer()
-    numbers = np.unique(rng.integers(known.counts[round], size=20_000))
-    cards = example_hands(known, round, numbers)
+def test_an_index_does_not_depend_on_suit_names_and_the_order_of_cards(round, rng):
+    indexer = hand_indexer()
+    numbers = np.unique(rng.integers(indexer.counts[round], size=20_000))
+    cards = example_hands(indexer, round, numbers)
     assert (np.diff(np.sort(cards, axis=1), axis=1) > 0).all()
-    np.testing.assert_array_equal(hand_index(known, cards), numbers)
+    np.testing.assert_array_equal(hand_index(indexer, cards), numbers)
     renamed = (
         cards // 4 * 4
         + rng.permuted(np.tile(np.arange(4), (len(cards), 1)), axis=1)[
@@ -100,21 +100,21 @@ def test_a_number_is_that_of_its_cards_in_any_order_and_suits(round, rng):
         ]
     )
     shuffled = [rng.permuted(part, axis=1) for part in (renamed[:, :2], renamed[:, 2:])]
-    np.testing.assert_array_equal(hand_index(known, np.hstack(shuffled)), numbers)
+    np.testing.assert_array_equal(hand_index(indexer, np.hstack(shuffled)), numbers)
 
 
 @pytest.mark.parametrize("round", [0, 1])
-def test_a_holding_stands_for_all_that_differ_in_suit_names(round):
+def test_a_holding_represents_all_with_other_suit_names(round):
     plan = dataclasses.replace(SMALL, ranks=5, flop=1, preflop=1)
-    known, deck = hand_indexer(5), range(32, 52)
+    indexer, deck = hand_indexer(5), range(32, 52)
     holds = [
         (*hole, *board)
         for hole in itertools.combinations(deck, 2)
         for board in itertools.combinations(sorted({*deck} - {*hole}), BOARD[round])
     ]
-    counts = np.bincount(hand_index(known, np.array(holds)))
+    counts = np.bincount(hand_index(indexer, np.array(holds)))
     rolled = card_abstraction.roll_out(plan, round, 0, len(counts), np.random.default_rng(0))
-    assert len(counts) == known.counts[round]
+    assert len(counts) == indexer.counts[round]
     np.testing.assert_array_equal(rolled["weight"], counts)
 
 
@@ -127,7 +127,7 @@ def test_weights_add_up_to_all_holdings(round, board):
 
 
 @pytest.mark.parametrize("size", [5, 6, 7])
-def test_roll_outs_come_near_the_exact_strength(size, rng):
+def test_rollouts_approximate_the_exact_equity(size, rng):
     cards = [0, 21, 50, 45, 34, 9, 17][:size]
     round, rolls = BOARD.index(len(cards) - 2), 100_000
     found = int(hand_index(hand_indexer(), np.array([cards]))[0])
@@ -140,17 +140,17 @@ def test_aces_are_the_best_hand_and_seven_deuce_is_among_the_worst(rng):
     """The equities of these hands against a uniform one are in every table of hold'em odds."""
     plan = AbstractionParameters(preflop=100_000)
     rolled = card_abstraction.roll_out(plan, 0, 0, 169, rng)
-    bucket, told = card_abstraction.cluster(plan, 0, [rolled], rng)
+    bucket, clusters = card_abstraction.cluster(plan, 0, [rolled], rng)
     aces, worst = hand_index(hand_indexer(), np.array([ACES, SEVEN_DEUCE]))
     equity = rolled["score"] / (2 * plan.preflop)
     assert equity[aces] == pytest.approx(0.852, abs=0.005)
     assert equity[worst] == pytest.approx(0.346, abs=0.005)
     assert (equity * rolled["weight"]).sum() / 1326 == pytest.approx(0.5, abs=0.001)
     assert (bucket[aces], bucket[worst]) == (plan.buckets - 1, 0)
-    assert told["share"].sum() == pytest.approx(1)
+    assert clusters["share"].sum() == pytest.approx(1)
 
 
-def test_buckets_are_intervals_of_strength_weakest_first(built):
+def test_buckets_are_intervals_of_equity_weakest_first(built):
     buckets = built.buckets
     assert (buckets.lowest <= buckets.mean).all()
     assert (buckets.mean <= buckets.highest).all()
@@ -175,17 +175,17 @@ def test_seats_are_exchangeable(built):
     np.testing.assert_allclose(built.win + built.win.T, 1)
 
 
-def test_each_seat_of_the_joint_chain_moves_as_the_independent_one(built):
+def test_marginals_of_the_joint_transitions_are_the_independent_ones(built):
     pair = built.start
     for move, joint in zip(built.moves, built.joint, strict=True):
         together = pair[:, :, None, None] * joint
-        alone = together.sum(axis=(1, 3)) / pair.sum(axis=1, keepdims=True)
-        np.testing.assert_allclose(alone, move)
+        marginal = together.sum(axis=(1, 3)) / pair.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(marginal, move)
         pair = together.sum(axis=(0, 1))
     assert (pair * built.win).sum() == pytest.approx(0.5)
 
 
-def test_deals_find_each_bucket_as_often_as_holdings_are_in_it(built):
+def test_buckets_are_dealt_with_the_frequency_of_their_holdings(built):
     pairs = [built.start]
     for joint in built.joint:
         pairs.append(np.einsum("ab,abcd->cd", pairs[-1], joint))
@@ -195,22 +195,22 @@ def test_deals_find_each_bucket_as_often_as_holdings_are_in_it(built):
 
 
 def test_a_stronger_bucket_wins_more(built):
-    assert (np.diff(built.win, axis=0) > 0).mean() > 0.95  # some pairs are seldom dealt
+    assert (np.diff(built.win, axis=0) > 0).mean() > 0.95  # some pairs are rarely dealt
     assert built.win[-1, 0] > 0.99
 
 
-def test_a_bucket_wins_against_all_what_its_strength_says(built):
-    """On the river a bucket's mean strength is its showdown against everyone."""
+def test_a_buckets_showdown_wins_equal_its_equity(built):
+    """On the river a bucket's mean equity is its showdown against all buckets."""
     pair = built.start
     for joint in built.joint:
         pair = np.einsum("ab,abcd->cd", pair, joint)
     shown = (pair * built.win).sum(axis=1) / pair.sum(axis=1)
-    # ten roll-outs are a noisy measure: the extreme buckets look more extreme than they are
+    # ten rollouts are a noisy measure, so the extreme buckets look more extreme than they are
     np.testing.assert_allclose(shown, built.buckets.mean[-1], atol=0.09)
 
 
-def test_what_was_never_dealt_still_has_probabilities(told):
-    buckets, tables = told
+def test_pairs_that_were_never_dealt_have_probabilities(buckets_and_equities):
+    buckets, tables = buckets_and_equities
     few = card_abstraction.count_transitions(SMALL, buckets, 3, np.random.default_rng(0))
     built = card_abstraction.build_abstraction(SMALL, [few], tables)
     for move, joint in zip(built.moves, built.joint, strict=True):
@@ -219,7 +219,7 @@ def test_what_was_never_dealt_still_has_probabilities(told):
     np.testing.assert_allclose(built.win + built.win.T, 1)
 
 
-def test_more_buckets_than_strengths_are_refused(rng):
+def test_more_buckets_than_distinct_equities_are_refused(rng):
     plan = AbstractionParameters(buckets=6, river=2)
     rolled = {"score": np.arange(5, dtype=np.uint8), "weight": np.ones(5, np.uint8)}
     with pytest.raises(UserError, match="'river' has only 5 different strengths for 6 buckets"):

@@ -1,4 +1,4 @@
-"""What card play is learnt from: whole games, what a decision is known by, what perfect play is."""
+"""Data of card-play learning: whole games, state abstractions, and double-dummy play."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def game():
 
 
 def cards_of(batch):
-    """(G, 52) the cards of games of which every decision was kept, in the order played."""
+    """Return (G, 52) the cards of games with all decisions recorded, in the order of play."""
     cards = np.empty((batch.games, CARDS), np.int64)
     cards[batch.game, batch.observation[:, OBS_COUNT]] = batch.action
     return cards
 
 
 def tricks_of(deals, cards):
-    """(G,) tricks of the declaring side, and the first unlawful card."""
+    """Return (G,) the tricks of the declaring side, and the first illegal card."""
     strain = deals[:, CARDS].astype(np.int64)
     leader = np.ones(len(deals), np.int64)
     return replay_tricks(hand_bits(deals[:, :CARDS]), strain, leader, cards.astype(np.int64))
@@ -45,7 +45,7 @@ def tricks_of(deals, cards):
 
 @pytest.mark.parametrize("declarer", ["random", "rules"])
 @pytest.mark.parametrize("defenders", ["random", "rules"])
-def test_games_of_the_kernel_are_those_of_the_game(game, declarer, defenders, rng):
+def test_games_of_the_kernel_equal_those_of_the_game(game, declarer, defenders, rng):
     deals = game.deal(3000, rng)
     cards, won = play_out(deals, declarer, defenders, rng)
     counted, wrong = tricks_of(deals, cards)
@@ -59,7 +59,7 @@ def test_games_of_the_kernel_are_those_of_the_game(game, declarer, defenders, rn
 
 
 @pytest.mark.parametrize(("seat", "positions"), [(0, (0, 2)), (1, (1, 3))])
-def test_stored_games_are_the_decisions_that_were_made(game, seat, positions, rng):
+def test_stored_games_give_the_original_decisions(game, seat, positions, rng):
     deals = game.deal(50, rng)
     batch = play(game, (UniformPolicy(), UniformPolicy()), deals, rng).batch
     rows = np.flatnonzero(batch.seat == seat)
@@ -72,7 +72,7 @@ def test_stored_games_are_the_decisions_that_were_made(game, seat, positions, rn
     assert np.array_equal(again.reward, np.repeat(np.arange(50.0), 26))
 
 
-def test_a_game_goes_on_from_any_row_as_it_went(game, rng):
+def test_a_game_resumed_at_any_row_continues_identically(game, rng):
     deals = game.deal(20, rng)
     played = play(game, (UniformPolicy(), UniformPolicy()), deals, rng)
     batch, cards = played.batch, cards_of(played.batch)
@@ -90,18 +90,18 @@ def test_a_game_goes_on_from_any_row_as_it_went(game, rng):
 
 
 def some_rows(game, rng):
-    """Decisions of the declaring side in games of random players."""
+    """Return decisions of the declaring side in games of random players."""
     batch = play(game, (UniformPolicy(), UniformPolicy()), 200, rng, recorded=[0]).batch
     return batch.observations()
 
 
 def honours(cards, ranks):
-    """Which cards of some ranks are in sets of cards (R,)."""
+    """Return which cards of some ranks are in sets of cards (R,)."""
     wanted = sum(1 << CARD_NAMES.index(suit + rank) for suit in "CDHS" for rank in ranks)
     return cards & wanted
 
 
-def test_published_representations_know_what_the_report_lists(game, rng):
+def test_published_state_abstractions_contain_the_listed_features(game, rng):
     observations = some_rows(game, rng)
     trick = observations.observation[:, 7:11]
     on_table = np.where(trick >= 0, np.int64(1) << np.maximum(trick, 0), 0).sum(axis=1)
@@ -110,41 +110,41 @@ def test_published_representations_know_what_the_report_lists(game, rng):
         & ~on_table
     )
     in_view = observations.observation[:, OBS_OWN] | observations.observation[:, OBS_SHOWN]
-    known = {
+    expected_features = {
         "unknown_hands": (*trick.T, honours(gone, "QKA")),
         "known_hands": (
             *trick.T, honours(gone, "QKA"), honours(in_view, "KA"),
         ),
         "full": tuple(observations.observation.T),
     }  # fmt: skip
-    for name, facts in known.items():
+    for name, features in expected_features.items():
         states = REPRESENTATIONS[name](observations)
         assert states.shape == (len(observations), 1)
-        _, by_facts = np.unique(np.column_stack(facts), axis=0, return_inverse=True)
+        _, by_facts = np.unique(np.column_stack(features), axis=0, return_inverse=True)
         pairs = {(a, b) for a, b in zip(by_facts.tolist(), states[:, 0].tolist(), strict=True)}
         assert len(pairs) == len(np.unique(by_facts)) == len(np.unique(states))
 
 
-def test_prospects_are_of_the_cards_that_may_be_played_and_the_same_in_every_suit(rng):
+def test_prospects_describe_legal_cards_and_do_not_depend_on_the_suit(rng):
     game = overtrick.make("minibridge")
     observations = some_rows(game, rng)
     states = REPRESENTATIONS["prospects"](observations)
     assert np.array_equal(states != 0, observations.legal)
-    # without trumps the suits are alike: turn clubs into diamonds, and so on
+    # without trumps the suits are equivalent: rename clubs to diamonds, and so on
     around = (np.arange(CARDS) + 13) % CARDS
-    seen = observations.observation.copy()
+    renamed = observations.observation.copy()
     for column in (OBS_OWN, OBS_SHOWN, *range(OBS_PLAYED, OBS_PLAYED + 4)):
-        bits = seen[:, column, None] >> np.arange(CARDS) & 1
-        seen[:, column] = (bits << around).sum(axis=1)
-    trick = seen[:, 7:11]
-    seen[:, 7:11] = np.where(trick >= 0, around[trick], -1)
+        bits = renamed[:, column, None] >> np.arange(CARDS) & 1
+        renamed[:, column] = (bits << around).sum(axis=1)
+    trick = renamed[:, 7:11]
+    renamed[:, 7:11] = np.where(trick >= 0, around[trick], -1)
     legal = np.empty_like(observations.legal)
     legal[:, around] = observations.legal
-    turned = type(observations)(observations.game, observations.seat, seen, legal, None)
+    turned = type(observations)(observations.game, observations.seat, renamed, legal, None)
     assert np.array_equal(REPRESENTATIONS["prospects"](turned)[:, around], states)
 
 
-def test_renamed_suits_are_the_same_game_under_other_names(game, rng):
+def test_renamed_suits_give_the_same_game(game, rng):
     batch = play(game, (UniformPolicy(), UniformPolicy()), 30, rng).batch
     observations = batch.observations()
     other, own = suit_canonical.canonical_observations(observations)
@@ -172,21 +172,21 @@ def test_renamed_suits_are_the_same_game_under_other_names(game, rng):
     assert np.array_equal(own[rows, again.action], batch.action)
     probs = suit_canonical.CanonicalPolicy(UniformPolicy()).probs(observations)
     assert np.allclose(probs, UniformPolicy().probs(observations))
-    twice, _ = suit_canonical.canonical_observations(other)  # names that are new already stay
+    twice, _ = suit_canonical.canonical_observations(other)  # canonical suits are unchanged
     assert np.array_equal(twice.observation[follows], other.observation[follows])
 
 
-def test_like_cards_are_two_ranks_away_at_most_and_of_the_suit():
+def test_neighbours_are_cards_of_the_suit_at_most_two_ranks_away():
     cards, far = similar_cards()
     king = CARD_NAMES.index("SK")
     near = {CARD_NAMES[c]: d for c, d in zip(cards[king], far[king], strict=True) if c >= 0}
-    assert near == {"SA": 1, "SQ": 1, "SJ": 2}  # the report's own example
+    assert near == {"SA": 1, "SQ": 1, "SJ": 2}  # the report's example
     for card, row in enumerate(cards):
         assert {abs(c - card) for c in row if c >= 0} <= {1, 2}
         assert all(c // 13 == card // 13 for c in row if c >= 0)
 
 
-def test_perfect_play_takes_the_tricks_of_the_solvers_own_table(game, rng):
+def test_double_dummy_play_takes_the_tricks_of_the_solvers_table(game, rng):
     deals = game.deal(30, rng)
     strains = (Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.nt)
     for deal, tricks in zip(deals, double_dummy.declarer_tricks(deals), strict=True):
@@ -194,7 +194,7 @@ def test_perfect_play_takes_the_tricks_of_the_solvers_own_table(game, rng):
         assert table[strains[deal[CARDS]], Player.north] == tricks
 
 
-def test_a_declarer_who_samples_makes_more_contracts_than_one_at_random(rng):
+def test_a_declarer_with_pimc_search_makes_more_contracts_than_a_random_one(rng):
     game = overtrick.make("minibridge", scoring="tricks")
     rules = make_opponent("rules", game, None)
     sampling = PimcPolicy(game, rules, UniformPolicy(), worlds=6)
@@ -202,7 +202,7 @@ def test_a_declarer_who_samples_makes_more_contracts_than_one_at_random(rng):
     assert (payoff[:, 0] > 0).mean() > 0.6  # 0.84 of 1,000; at random 0.29
 
 
-def test_twelve_cards_are_played_as_all_are(rng):
+def test_deals_of_twelve_cards_are_played_like_full_deals(rng):
     deals = exhaustive_search.deal_twelve_cards(500, rng)
     assert ((deals[:, :CARDS, None] == np.arange(4)).sum(axis=1) == 3).all()
     assert {CARD_NAMES[card][1] for card in np.flatnonzero(deals[0, :CARDS] >= 0)} == set("QKA")
@@ -233,6 +233,6 @@ def test_q_learning_finds_the_best_line_of_a_small_deal(rng):
         assert (payoff > 0).mean() == pytest.approx(reached, abs=4 * np.sqrt(0.25 / 4000))
 
 
-def test_a_representation_that_does_not_exist_is_refused(game):
+def test_an_unknown_state_abstraction_is_refused(game):
     with pytest.raises(UserError, match="unknown representation 'prospect': did you mean"):
         game.state_keys("prospect")

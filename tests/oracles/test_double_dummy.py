@@ -1,4 +1,4 @@
-"""Double-dummy tables beside those that came with real data, and beside single contracts."""
+"""Double-dummy tables beside recorded ones, and single contracts beside tables."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from overtrick.games.bridge import double_dummy
 from overtrick.games.bridge.cards import parse_deal, random_deals
 from overtrick.games.bridge.formats.zhang_tsv import parse_trick_table
 
-DEALS = 50  # of the first 1,000, every twentieth; `make bench ONLY=double_dummy` compares all
+DEALS = 50  # every twentieth of the first 1,000; `make bench ONLY=double_dummy` compares all
 
 
-def test_tables_are_those_of_the_data():
+def test_tables_equal_the_recorded_ones():
     rows = pq.read_table(needed(SOLVED), columns=["deal", "dd_table"]).slice(0, 1000).to_pylist()
     chosen = rows[:: len(rows) // DEALS]
     found = double_dummy.trick_tables(
@@ -26,19 +26,19 @@ def test_tables_are_those_of_the_data():
 
 
 def test_a_single_contract_takes_the_tricks_of_its_table(rng):
-    holder = random_deals(41, rng)  # more than DDS takes tables in one call
+    holder = random_deals(41, rng)  # more than DDS takes in one call
     table = double_dummy.trick_tables(holder)
     declarer, strain = rng.integers(4, size=41), rng.integers(5, size=41)
-    alone = double_dummy.contract_tricks(holder, declarer, strain)
-    assert np.array_equal(alone, table[np.arange(41), declarer, strain])
+    single = double_dummy.contract_tricks(holder, declarer, strain)
+    assert np.array_equal(single, table[np.arange(41), declarer, strain])
 
 
-def test_a_deal_turned_round_the_table_has_its_table_turned(rng):
+def test_a_rotated_deal_has_a_rotated_table(rng):
     holder = random_deals(2, rng)
     table = double_dummy.trick_tables(holder)
     turned = double_dummy.trick_tables((holder + 1) % 4)
     assert np.array_equal(turned, np.roll(table, 1, axis=1))
 
 
-def test_no_deals_have_no_tables():
+def test_zero_deals_give_zero_tables():
     assert double_dummy.trick_tables(np.empty((0, 52), np.int8)).shape == (0, 4, 5)

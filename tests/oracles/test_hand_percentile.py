@@ -1,4 +1,5 @@
-"""How strong holdings of hold'em are: counted out, beside published odds, and kept in a file."""
+"""Percentiles of hold'em holdings: counted exhaustively, beside published odds, and cached in a
+file."""
 
 from __future__ import annotations
 
@@ -20,37 +21,39 @@ AGAINST_RANDOM = {
     "A6o": 0.5768245, "Q9s": 0.5766432, "T8s": 0.5233437, "K4o": 0.5232747, "J7s": 0.5232478,
     "85o": 0.4142753, "64s": 0.4133332,
 }  # fmt: skip
-"""Exactly what hands win against a random one, a tie as half; jazbo.com/poker/huholdem.html."""
+"""Exact equity of hands against a random one, with ties as half; jazbo.com/poker/huholdem.html."""
 
 
 def cards(text):
     return ["23456789TJQKA".index(card[0]) * 4 + "cdhs".index(card[1]) for card in text.split()]
 
 
-def on(board):
-    """All holdings (n, 2) that a board allows, and the board with -1 for what is not up (n, 5)."""
+def holdings_on(board):
+    """Return all holdings (n, 2) that a board allows, and the board (n, 5) with -1 for undealt
+    cards."""
     free = PAIRS[~np.isin(PAIRS, board).any(axis=1)]
     return free, np.tile(np.array([*board, *[-1] * (5 - len(board))]), (len(free), 1))
 
 
-def shares(worth):
-    """(n,) the percentile of each of (n,) numbers among them all."""
+def percentiles_of(worth):
+    """Return (n,) the percentile of each of (n,) numbers among them all."""
     lower = (worth[None, :] < worth[:, None]).sum(axis=1)
     equal = (worth[None, :] == worth[:, None]).sum(axis=1)
     return (lower + equal / 2) / len(worth)
 
 
-def won(board):
-    """(n,) 2 for each other hand that a holding beats on a whole board, 1 for each it ties."""
-    free, whole = on(board)
+def wins(board):
+    """Return (n,) 2 for each other hand that a holding beats on a complete board, 1 for each
+    tie."""
+    free, whole = holdings_on(board)
     worth = strength(np.hstack([free, whole]))
     meets = (free[:, None, :, None] != free[None, :, None, :]).all(axis=(2, 3))
     return (((worth[:, None] > worth) * 2 + (worth[:, None] == worth)) * meets).sum(axis=1)
 
 
-def won_in_the_end(board):
-    """(n,) the same, added up over all ways to complete a board."""
-    free, _ = on(board)
+def wins_over_runouts(board):
+    """Return (n,) the wins, summed over all ways to complete a board."""
+    free, _ = holdings_on(board)
     total, one = np.zeros(len(PAIRS), np.int64), np.empty(len(PAIRS), np.int64)
     rest = np.setdiff1d(np.arange(DECK), board)
     for more in itertools.combinations(rest.tolist(), 5 - len(board)):
@@ -67,12 +70,12 @@ def test_on_the_river_every_hand_is_compared_with_every_other(board):
     board = cards(board)
     found = np.empty(len(PAIRS), np.int64)
     equity.river_equities(np.array(board), found)
-    free, _ = on(board)
-    wanted = won(board)
+    free, _ = holdings_on(board)
+    wanted = wins(board)
     assert np.array_equal(found[equity.PAIR[free[:, 0], free[:, 1]]], wanted)
     assert (found >= 0).sum() == len(free)
     assert wanted.sum() == 990 * len(free)  # what one wins the other loses
-    assert np.abs(percentiles(*on(board)) - shares(wanted)).max() < 1e-12
+    assert np.abs(percentiles(*holdings_on(board)) - percentiles_of(wanted)).max() < 1e-12
 
 
 EARLIER = ["Ah 7d 7c 4s", "9h 8h 7h 2h", "Kc Qc 9h 6h", "2c 2d 2h 2s", "7s 7h 2c", "Qh Jh Ts"]
@@ -81,18 +84,21 @@ EARLIER = ["Ah 7d 7c 4s", "9h 8h 7h 2h", "Kc Qc 9h 6h", "2c 2d 2h 2s", "7s 7h 2c
 @pytest.mark.parametrize("board", EARLIER)
 def test_before_the_river_every_way_to_complete_the_board_counts(board):
     board = cards(board)
-    assert np.abs(percentiles(*on(board)) - shares(won_in_the_end(board))).max() < 1e-12
+    assert (
+        np.abs(percentiles(*holdings_on(board)) - percentiles_of(wins_over_runouts(board))).max()
+        < 1e-12
+    )
 
 
-def test_boards_without_suit_names_are_as_many_as_is_known():
-    for size, known, total in [(3, 1755, 22_100), (4, 16_432, 270_725), (5, 134_459, 2_598_960)]:
+def test_the_number_of_suit_isomorphic_boards_is_the_known_one():
+    for size, expected, total in [(3, 1755, 22_100), (4, 16_432, 270_725), (5, 134_459, 2_598_960)]:
         found = equity.boards(size)
-        assert len(found.key) == known
+        assert len(found.key) == expected
         assert found.weight.sum() == total
 
 
-def test_hole_cards_stand_in_the_order_of_their_published_odds():
-    free, board = on([])
+def test_hole_cards_are_ordered_by_their_published_odds():
+    free, board = holdings_on([])
     strong = percentiles(free, board)
     ranks, suits = np.sort(free // 4, axis=1)[:, ::-1], free % 4
     names = {}
@@ -125,14 +131,15 @@ def test_boards_of_all_rounds_may_be_mixed(rng):
     up = rng.choice([0, 3, 4, 5], size=400)
     dealt[:, 2:][np.arange(5) >= up[:, None]] = -1
     together = percentiles(dealt[:, :2], dealt[:, 2:])
-    alone = [percentiles(row[None, :2], row[None, 2:])[0] for row in dealt]
-    assert np.array_equal(together, alone)
+    one_by_one = [percentiles(row[None, :2], row[None, 2:])[0] for row in dealt]
+    assert np.array_equal(together, one_by_one)
     assert percentiles(dealt[:0, :2], dealt[:0, 2:]).shape == (0,)
 
 
 @pytest.fixture
 def counted(tmp_path, monkeypatch):
-    """An empty cache in tmp_path/own, and a list that grows when a table is built."""
+    """Use an empty cache in tmp_path/own, and return a list that grows with every computed
+    table."""
     built, size = [], len(hand_percentile.percentile_table().rank)
     monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path / "own"))
 
@@ -145,38 +152,38 @@ def counted(tmp_path, monkeypatch):
     hand_percentile.percentile_table.cache_clear()
 
 
-def test_the_table_is_built_once_and_kept(counted, tmp_path):
+def test_the_table_is_computed_once_and_cached(counted, tmp_path):
     for _ in range(3):
         hand_percentile.percentile_table.cache_clear()
         assert (hand_percentile.percentile_table().rank == 7).all()
     assert len(counted) == 1
-    (kept,) = (tmp_path / "own").iterdir()
-    kept.write_bytes(kept.read_bytes()[:-7])  # half a file is no table
+    (cached,) = (tmp_path / "own").iterdir()
+    cached.write_bytes(cached.read_bytes()[:-7])  # a truncated file is computed again
     hand_percentile.percentile_table.cache_clear()
     assert (hand_percentile.percentile_table().rank == 7).all()
     assert len(counted) == 2
 
 
-def test_a_folder_that_cannot_be_written_is_only_slower(counted, tmp_path):
+def test_an_unwritable_cache_folder_is_not_an_error(counted, tmp_path):
     (tmp_path / "own").write_text("no folder")
     hand_percentile.percentile_table.cache_clear()
     assert (hand_percentile.percentile_table().rank == 7).all()
     assert len(counted) == 1
 
 
-def test_what_is_remembered_of_rivers_is_what_was_worked_out(rng):
+def test_cached_rivers_equal_computed_ones(rng):
     deals = make("holdem").deal(300, rng)
     hole, board = deals[:, :2].astype(np.int64), deals[:, 4:9].astype(np.int64)
     crowded, roomy = (
         _RiverCache(bits=3),
         _RiverCache(bits=16),
-    )  # the first forgets nearly everything
+    )  # the first cache holds almost nothing
     first = crowded.percentiles(hole, board)
     for order in (np.arange(300), rng.permutation(300), rng.integers(300, size=900)):
         for memory in (crowded, roomy):
             assert np.array_equal(memory.percentiles(hole[order], board[order]), first[order])
 
 
-def test_a_board_on_which_a_card_lies_twice_is_an_error():
+def test_a_board_with_a_card_twice_is_an_error():
     with pytest.raises(ValueError, match="a board needs five different cards"):
         percentiles(np.array([[20, 30]]), np.array([[0, 0, 0, 0, 0]]))

@@ -1,4 +1,4 @@
-"""Hands of five, six and seven cards: the rules counted out, and phevaluator as an oracle."""
+"""Ranking of hands of five, six and seven cards: published counts, and phevaluator."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ PUBLISHED = {
     "four of a kind": 624,
     "straight flush": 40,
 }
-"""Five-card hands of each category, lowest first; en.wikipedia.org/wiki/Poker_probability."""
+"""Number of five-card hands of each category, lowest first;
+en.wikipedia.org/wiki/Poker_probability."""
 
 
 @pytest.fixture(scope="module")
 def every_five():
-    """(2598960, 5) all hands of five cards."""
+    """Return (2598960, 5) all hands of five cards."""
     hands = itertools.chain.from_iterable(itertools.combinations(range(52), 5))
     return np.fromiter(hands, np.int8).reshape(-1, 5)
 
@@ -37,18 +38,18 @@ def random_hands(size, rng, hands=HANDS):
 
 
 def cards(text):
-    """(1, n) the cards in words such as 'As Kd'."""
+    """Return (1, n) the cards of a text such as 'As Kd'."""
     return np.array([["23456789TJQKA".index(c[0]) * 4 + "cdhs".index(c[1]) for c in text.split()]])
 
 
 @pytest.mark.parametrize("size", [5, 6, 7])
-def test_every_hand_has_the_rank_that_phevaluator_gives_it(size, rng):
+def test_hands_have_the_order_of_phevaluator(size, rng):
     hands = random_hands(size, rng)
     theirs = np.array([phevaluator.evaluate_cards(*hand) for hand in hands.tolist()])
-    np.testing.assert_array_equal(strength(hands), CLASSES - theirs)  # theirs: 1 is the best
+    np.testing.assert_array_equal(strength(hands), CLASSES - theirs)  # phevaluator's best rank is 1
 
 
-def test_five_cards_fall_into_the_published_categories(every_five):
+def test_five_card_hands_have_the_published_counts_by_category(every_five):
     worth = strength(every_five)
     counts = np.bincount(category(worth))
     assert dict(zip(CATEGORIES, counts.tolist(), strict=True)) == PUBLISHED
@@ -57,7 +58,7 @@ def test_five_cards_fall_into_the_published_categories(every_five):
 
 
 @pytest.mark.parametrize("size", [6, 7])
-def test_more_cards_are_worth_their_best_five(size, rng):
+def test_six_and_seven_cards_rank_as_their_best_five(size, rng):
     hands = random_hands(size, rng, 20_000)
     fives = [strength(hands[:, five]) for five in itertools.combinations(range(size), 5)]
     np.testing.assert_array_equal(strength(hands), np.max(fives, axis=0))
@@ -90,7 +91,7 @@ def test_cards_may_be_any_integers(dtype, rng):
         ("Ah Ac As Kd Kh Kc 2d", "Ah Ac As Qd Qh 3c 2d"),  # the pair comes from the second three
     ],
 )
-def test_hands_beat_each_other_as_the_rules_say(better, worse):
+def test_hands_beat_each_other_by_the_rules(better, worse):
     assert strength(cards(better)) > strength(cards(worse))
 
 

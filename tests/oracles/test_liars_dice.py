@@ -11,21 +11,22 @@ from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
 
 SMALL = [(1, 3), (1, 4), (2, 2)]
-"""Dice a seat and faces of a die."""
+"""Dice per seat and faces of a die."""
 
 
-def twins_of(whole, dice, faces):
-    """Their game, their tree, our tree, and their string of each of our information sets."""
+def twins_of(game_and_tree, dice, faces):
+    """Return OpenSpiel's game, its tree, our tree, and OpenSpiel's string of each of our
+    information sets."""
     name = f"liars_dice(numdice={dice},dice_sides={faces})"
-    door, theirs = whole(f"openspiel/{name}")
-    _, ours = whole("liars_dice", dice=dice, faces=faces)
+    door, theirs = game_and_tree(f"openspiel/{name}")
+    _, ours = game_and_tree("liars_dice", dice=dice, faces=faces)
     words = matched_information_state_strings(theirs, door.information_state_strings, ours)
     return pyspiel.load_game(name), theirs, ours, words
 
 
 @pytest.mark.parametrize(("dice", "faces"), [(1, 6), (2, 3), *SMALL])
-def test_the_tree_is_openspiels_node_by_node(whole, dice, faces):
-    _, theirs, ours, words = twins_of(whole, dice, faces)
+def test_the_tree_equals_openspiels_node_by_node(game_and_tree, dice, faces):
+    _, theirs, ours, words = twins_of(game_and_tree, dice, faces)
     assert (ours.nodes, ours.infosets) == (theirs.nodes, theirs.infosets)
     assert len(set(words)) == ours.infosets
     if (dice, faces) == (1, 6):
@@ -33,8 +34,8 @@ def test_the_tree_is_openspiels_node_by_node(whole, dice, faces):
 
 
 @pytest.mark.parametrize(("dice", "faces"), SMALL)
-def test_values_and_nash_conv_are_openspiels(whole, some_strategies, rng, dice, faces):
-    game, _, ours, words = twins_of(whole, dice, faces)
+def test_values_and_nash_conv_equal_openspiels(game_and_tree, some_strategies, rng, dice, faces):
+    game, _, ours, words = twins_of(game_and_tree, dice, faces)
     for sigma in some_strategies(ours, rng, 2):
         policy = tabular_policy(words, ours.legal, sigma)
         values = expected_game_score.policy_value(game.new_initial_state(), [policy] * 2)
@@ -43,8 +44,8 @@ def test_values_and_nash_conv_are_openspiels(whole, some_strategies, rng, dice, 
         assert gap == pytest.approx(pyspiel.nash_conv(game, policy), abs=1e-9)
 
 
-def test_cfr_plus_solves_the_default_game(whole):
-    game, _, ours, words = twins_of(whole, 1, 6)
+def test_cfr_plus_solves_the_default_game(game_and_tree):
+    game, _, ours, words = twins_of(game_and_tree, 1, 6)
     sigma = cfr.solve(ours, 100, cfr.CFR_PLUS)
     gap = float(best_response.nash_conv_batch(ours, sigma[None])[0])
     assert gap < 0.01

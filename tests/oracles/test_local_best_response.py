@@ -1,4 +1,4 @@
-"""Local best responses beside exact ones, and what a seat imagines of the cards it cannot see."""
+"""Local best responses beside exact ones, and the sampling of hidden cards."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def caller(game):
 
 
 def mean_of_seats(reply, *arguments):
-    """What a reply (a function that gives a value and a strategy) wins on average."""
+    """Return the mean over seats of a response, a function that gives a value and a strategy."""
     return (reply(*arguments, 0)[0] + reply(*arguments, 1)[0]) / 2
 
 
-def wander(game, deals, policy, rng):
-    """Play some deals, both seats by one policy: each turn and all that was done before it."""
+def play_turns(game, deals, policy, rng):
+    """Play some deals with one policy in both seats; yield each turn and all earlier turns."""
     state, past = game.start(deals), []
     while len(observations := game.observe(state)):
         yield observations, list(past)
@@ -54,10 +54,10 @@ def wander(game, deals, policy, rng):
 
 
 @pytest.mark.parametrize("name", ["kuhn", "leduc", "leduc_textbook"])
-def test_a_local_reply_is_between_its_fallbacks_and_the_best_response(
-    whole, name, rng, random_strategy
+def test_a_local_best_response_is_between_its_fallbacks_and_the_best_response(
+    game_and_tree, name, rng, random_strategy
 ):
-    game, tree = whole(name)
+    game, tree = game_and_tree(name)
     for _ in range(20):
         sigma = random_strategy(tree, rng)
         fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2), random_strategy(tree, rng)]
@@ -66,15 +66,17 @@ def test_a_local_reply_is_between_its_fallbacks_and_the_best_response(
             won, reply = exact_local_best_response(tree, sigma, fallbacks, seat)
             assert won <= best_response.best_response(tree, sigma, seat)[0] + 1e-12
             for fallback in fallbacks:
-                alone = best_response.expected(tree, np.where(own, fallback, sigma))[seat]
-                assert won >= alone - 1e-12
+                fallback_value = best_response.expected(tree, np.where(own, fallback, sigma))[seat]
+                assert won >= fallback_value - 1e-12
             assert np.array_equal(reply[~own[:, 0]], sigma[~own[:, 0]])
             assert abs(best_response.expected(tree, reply)[seat] - won) < 1e-12
 
 
 @pytest.mark.parametrize(("name", "seats"), [("brps", (0, 1)), ("kuhn", (1,)), ("one_card", (1,))])
-def test_who_decides_but_once_needs_to_look_no_further(whole, name, seats, rng, random_strategy):
-    _, tree = whole(name)
+def test_with_one_decision_per_seat_a_local_best_response_is_exact(
+    game_and_tree, name, seats, rng, random_strategy
+):
+    _, tree = game_and_tree(name)
     for _ in range(20):
         sigma, fallback = random_strategy(tree, rng), random_strategy(tree, rng)
         for seat in seats:
@@ -84,9 +86,9 @@ def test_who_decides_but_once_needs_to_look_no_further(whole, name, seats, rng, 
 
 
 def test_a_best_response_cannot_be_improved_by_looking_one_action_ahead(
-    whole, rng, random_strategy
+    game_and_tree, rng, random_strategy
 ):
-    _, tree = whole("leduc")
+    _, tree = game_and_tree("leduc")
     for seat in range(2):
         sigma = random_strategy(tree, rng)
         best, reply = best_response.best_response(tree, sigma, seat)
@@ -94,13 +96,13 @@ def test_a_best_response_cannot_be_improved_by_looking_one_action_ahead(
 
 
 @pytest.mark.parametrize(
-    ("stranger", "local", "best"), [("random", 1.4316, 1.4716), ("call", 0.7333, 0.7333)]
+    ("player", "local", "best"), [("random", 1.4316, 1.4716), ("call", 0.7333, 0.7333)]
 )
-def test_against_weak_strangers_looking_one_action_ahead_is_nearly_enough(
-    whole, stranger, local, best
+def test_against_weak_scripted_players_a_local_best_response_is_almost_exact(
+    game_and_tree, player, local, best
 ):
-    game, tree = whole("leduc")
-    policy = {"random": UniformPolicy(), "call": caller(game)}[stranger]
+    game, tree = game_and_tree("leduc")
+    policy = {"random": UniformPolicy(), "call": caller(game)}[player]
     sigma = best_response.sigma_of(tree, [policy] * 2)
     fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2)]
     assert abs(mean_of_seats(exact_local_best_response, tree, sigma, fallbacks) - local) < 5e-5
@@ -108,11 +110,12 @@ def test_against_weak_strangers_looking_one_action_ahead_is_nearly_enough(
 
 
 @pytest.mark.parametrize(("name", "options"), [("leduc", {}), ("leduc_textbook", {"fold": False})])
-def test_what_is_hoped_is_what_is_true_given_the_opponents_actions(
-    whole, name, options, rng, random_strategy
+def test_estimated_action_values_are_exact_given_the_opponents_actions(
+    game_and_tree, name, options, rng, random_strategy
 ):
-    """Bayes: the exact value of an action is a mean over the deals by the others' reach."""
-    game, tree = whole(name, **options)
+    """By Bayes' rule the value of an action is a mean over the deals, weighted by the reach of the
+    others."""
+    game, tree = game_and_tree(name, **options)
     sigma = random_strategy(tree, rng)
     fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2), random_strategy(tree, rng)]
     responder = Responder(game, TabularPolicy(sigma), tuple(map(TabularPolicy, fallbacks)), 4_000)
@@ -127,7 +130,7 @@ def test_what_is_hoped_is_what_is_true_given_the_opponents_actions(
             worth = best_response.counterfactual_values(tree, base, others, seat)[own] / come
             exact[own] = np.maximum(exact[own], np.where(tree.legal[own], worth, -np.inf))
     gaps, shown = [], 0
-    for observations, past in wander(game, game.deal(8, rng), TabularPolicy(sigma), rng):
+    for observations, past in play_turns(game, game.deal(8, rng), TabularPolicy(sigma), rng):
         hopes = responder.action_values(observations, past, rng)
         assert np.array_equal(np.isneginf(hopes), ~observations.legal)
         gaps.extend(hopes[observations.legal] - exact[observations.infoset][observations.legal])
@@ -138,10 +141,10 @@ def test_what_is_hoped_is_what_is_true_given_the_opponents_actions(
     assert np.sqrt(np.mean(np.square(gaps))) < 0.02 * scale
 
 
-def test_a_sampled_bound_is_what_a_local_reply_wins_and_no_more_than_a_best_response(
-    whole, rng, random_strategy
+def test_a_sampled_bound_equals_the_local_best_response_and_is_below_the_best_response(
+    game_and_tree, rng, random_strategy
 ):
-    game, tree = whole("leduc")
+    game, tree = game_and_tree("leduc")
     for seed in range(3):
         sigma = random_strategy(tree, rng)
         fallbacks = [best_response.sigma_of(tree, [caller(game)] * 2)]
@@ -155,8 +158,10 @@ def test_a_sampled_bound_is_what_a_local_reply_wins_and_no_more_than_a_best_resp
         assert bound.standard_error < 0.15 * exact
 
 
-def test_a_sampled_bound_is_below_the_best_response_to_many_policies(whole, rng, random_strategy):
-    game, tree = whole("leduc")
+def test_a_sampled_bound_is_below_the_best_response_to_many_policies(
+    game_and_tree, rng, random_strategy
+):
+    game, tree = game_and_tree("leduc")
     above = []
     for _ in range(20):
         sigma = random_strategy(tree, rng)
@@ -167,9 +172,9 @@ def test_a_sampled_bound_is_below_the_best_response_to_many_policies(whole, rng,
     assert np.mean(above) < 0
 
 
-def test_both_seats_of_a_turn_are_replied_to_at_once(whole, rng, random_strategy):
-    """In a matrix game the best column is found, though the other seat chooses unseen."""
-    game, tree = whole("brps")
+def test_simultaneous_actions_are_responded_to(game_and_tree, rng, random_strategy):
+    """In a matrix game the best column is found, although the other seat's choice is unknown."""
+    game, tree = game_and_tree("brps")
     sigma = random_strategy(tree, rng)
     bound = local_best_response(game, TabularPolicy(sigma), [UniformPolicy()], 1_000, rng)
     best = mean_of_seats(best_response.best_response, tree, sigma)
@@ -177,23 +182,24 @@ def test_both_seats_of_a_turn_are_replied_to_at_once(whole, rng, random_strategy
 
 
 @pytest.mark.parametrize(
-    ("stranger", "games", "particles"), [("la", 600, 60), ("ta", 300, 60), ("lp", 200, 40)]
+    ("player", "games", "particles"), [("la", 600, 60), ("ta", 300, 60), ("lp", 200, 40)]
 )
-def test_each_stranger_of_limit_holdem_loses_more_than_luck_explains(stranger, games, particles):
-    told = best_response_to("holdem", stranger, {"games": games, "particles": particles})
-    assert told["interval"][0] > 0
-    assert told["interval"][0] < told["mean"] < 2  # big blinds
-    assert abs(sum(told["values"]) / 2 - told["mean"]) < 1e-12
-    assert told["kind"] == "lower bound"
+def test_each_scripted_player_of_limit_holdem_loses_significantly(player, games, particles):
+    answer = best_response_to("holdem", player, {"games": games, "particles": particles})
+    assert answer["interval"][0] > 0
+    assert answer["interval"][0] < answer["mean"] < 2  # big blinds
+    assert abs(sum(answer["values"]) / 2 - answer["mean"]) < 1e-12
+    assert answer["kind"] == "lower bound"
     exact = best_response_to("kuhn", "call")
     assert exact["kind"] == "exact"
-    assert exact.keys() <= told.keys()
+    assert exact.keys() <= answer.keys()
 
 
 @pytest.mark.parametrize("particles", [1, 2])
-def test_poor_estimates_only_weaken_the_bound(whole, particles):
-    """A single particle rarely explains what a scripted player did, and still wins fairly."""
-    game, tree = whole("leduc")
+def test_poor_estimates_only_weaken_the_bound(game_and_tree, particles):
+    """A single particle rarely explains a scripted player's actions, and the bound is still
+    valid."""
+    game, tree = game_and_tree("leduc")
     bluffer = registry.scripted_players(game)["bluff"](game)
     sigma = best_response.sigma_of(tree, [bluffer] * 2)
     rng = np.random.default_rng(1)
@@ -203,17 +209,17 @@ def test_poor_estimates_only_weaken_the_bound(whole, particles):
     assert bound.mean > -1
 
 
-def test_the_policy_as_a_fallback_keeps_the_bound_from_sinking_below_zero(
-    whole, rng, random_strategy
+def test_with_the_policy_as_a_fallback_the_bound_is_not_negative(
+    game_and_tree, rng, random_strategy
 ):
-    _, tree = whole("leduc_textbook")
+    _, tree = game_and_tree("leduc_textbook")
     for _ in range(20):
         sigma = random_strategy(tree, rng)
         assert mean_of_seats(exact_local_best_response, tree, sigma, [sigma]) >= -1e-12
 
 
-class Witnessed(EnumerablePoker):
-    """Poker that notes what is done in the games that were started first: the real ones."""
+class RecordedPoker(EnumerablePoker):
+    """Poker that records the actions in the games that were started first: the real ones."""
 
     def __init__(self, its_rules, fold):
         super().__init__(its_rules, fold)
@@ -230,15 +236,16 @@ class Witnessed(EnumerablePoker):
         return super().step(state, observations, action)
 
 
-class Marked(Witnessed):
-    """Poker with marked cards: a seat imagines no other deal than the true one."""
+class MarkedCards(RecordedPoker):
+    """Poker with marked cards: redealing returns the true deal."""
 
     def redeal(self, observations, rng):
         return self.real.cards[observations.game]
 
 
 def played_twice(kind, seat):
-    """What is done and won with a seat's cards and luck the same, and the hidden cards not."""
+    """Return the actions and points of two games with equal cards and random numbers of a seat, but
+    other hidden cards."""
     true = EnumerablePoker(rules.LEDUC_TEXTBOOK, fold=False).every_deal()[0]
     order = np.lexsort((true[:, 1 - seat], true[:, 2], true[:, seat]))
     true = true[order].reshape(-1, 4, 3)  # the other seat has any of four cards
@@ -255,21 +262,21 @@ def played_twice(kind, seat):
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-def test_a_responder_does_not_peek(seat):
-    """With other hidden cards, but the same luck and opponent, it does the same."""
-    done, points = played_twice(Witnessed, seat)
+def test_a_response_does_not_depend_on_hidden_cards(seat):
+    """With other hidden cards, but equal random numbers and opponent, it acts the same."""
+    done, points = played_twice(RecordedPoker, seat)
     assert np.array_equal(*done)
     assert (points[0] != points[1]).mean() > 0.1
     assert np.unique(done[0][2, done[0][1] == seat]).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-def test_a_peek_would_be_seen(seat):
-    done, _ = played_twice(Marked, seat)
+def test_a_dependence_on_hidden_cards_is_detected(seat):
+    done, _ = played_twice(MarkedCards, seat)
     assert not np.array_equal(*done)
 
 
-def test_the_same_luck_gives_the_same_bound():
+def test_the_same_seed_gives_the_same_bound():
     game = overtrick.make("leduc")
     one, two, three = (
         local_best_response(
@@ -285,8 +292,8 @@ def test_the_same_luck_gives_the_same_bound():
     assert abs(high - low - 2 * wide * one.standard_error) < 1e-8
 
 
-def test_a_bound_does_not_hang_on_how_many_games_fit_side_by_side(whole, monkeypatch):
-    game, tree = whole("kuhn")
+def test_a_bound_does_not_depend_on_the_batch_size(game_and_tree, monkeypatch):
+    game, tree = game_and_tree("kuhn")
     monkeypatch.setattr(
         "overtrick.solvers.lookahead.local_best_response.MAX_PARALLEL_GAMES", 2 * 2 * 50 * 7
     )  # seven pairs
@@ -298,7 +305,7 @@ def test_a_bound_does_not_hang_on_how_many_games_fit_side_by_side(whole, monkeyp
     assert abs(bound.mean - exact) < 4 * bound.standard_error
 
 
-def test_what_a_local_best_response_cannot_do_is_refused(rng):
+def test_unsupported_local_best_responses_are_refused(rng):
     three = Poker(replace(rules.KUHN, name="three", ranks=4, posts=(1, 1, 1)))
     kuhn = overtrick.make("kuhn")
     for game, fallbacks, games, particles, reason in [
@@ -313,11 +320,11 @@ def test_what_a_local_best_response_cannot_do_is_refused(rng):
 
 
 @pytest.mark.parametrize(("name", "options"), [*GAMES, ("holdem", {})])
-def test_a_redealt_game_looks_the_same_to_the_seat(name, options, rng):
+def test_a_redealt_game_has_the_same_observation(name, options, rng):
     game = overtrick.make(name, **options)
     assert isinstance(game, Redealable)
     dealt, hidden = game.deal(500, rng), False
-    for observations, past in wander(game, dealt, UniformPolicy(), rng):
+    for observations, past in play_turns(game, dealt, UniformPolicy(), rng):
         again = game.redeal(observations, rng)
         hidden |= (again != dealt[observations.game]).any()
         state = game.start(again)
@@ -335,7 +342,7 @@ def test_a_redealt_game_looks_the_same_to_the_seat(name, options, rng):
 
 
 def views(tree):
-    """One information set for each seat, hole card and board."""
+    """Return one information set for each seat, hole card and board."""
     return np.unique(
         np.column_stack([tree.observations.seat, tree.observations.observation[:, :2]]),
         axis=0,
@@ -344,9 +351,11 @@ def views(tree):
 
 
 @pytest.mark.parametrize(("name", "options"), POKER)
-def test_hidden_cards_are_redealt_as_often_as_the_rules_say(whole, name, options, likelihood):
+def test_hidden_cards_are_redealt_with_their_probabilities(
+    game_and_tree, name, options, chi_square_p
+):
     rng = np.random.default_rng(7)
-    game, tree = whole(name, **options)
+    game, tree = game_and_tree(name, **options)
     deals, probability = game.every_deal()
     place = {tuple(deal): i for i, deal in enumerate(deals.tolist())}
     for (seat, hole, board), row in zip(*views(tree), strict=True):
@@ -355,22 +364,22 @@ def test_hidden_cards_are_redealt_as_often_as_the_rules_say(whole, name, options
             possible &= deals[:, 2] == board
         drawn = game.redeal(select_rows(tree.observations, np.full(5_000, row)), rng)
         counts = np.bincount([place[tuple(d)] for d in drawn.tolist()], minlength=len(deals))
-        assert likelihood(counts, probability * possible) > 1e-4
+        assert chi_square_p(counts, probability * possible) > 1e-4
 
 
 @pytest.mark.parametrize("fold", [True, False])
-def test_no_card_of_a_whole_deck_is_dealt_twice(fold, rng, likelihood):
+def test_no_card_of_a_full_deck_is_dealt_twice(fold, rng, chi_square_p):
     game = Poker(DECK, fold=fold)
     kinds, copies = (13, 4) if fold else (52, 1)
-    for observations, _ in wander(game, game.deal(20_000, rng), caller(game), rng):
+    for observations, _ in play_turns(game, game.deal(20_000, rng), caller(game), rng):
         cards = game.redeal(observations, rng)
         assert cards.min() >= 0
         assert cards.max() < kinds
         same = (cards[:, :, None] == cards[:, None, :]).sum(axis=2)
         assert same.max() <= copies
-        # dealt anew from hands that were dealt fairly, every column is dealt fairly
+        # redealt from fairly dealt hands, every column is fair
         for column in cards.T:
-            assert likelihood(np.bincount(column, minlength=kinds), np.full(kinds, 1)) > 1e-4
+            assert chi_square_p(np.bincount(column, minlength=kinds), np.full(kinds, 1)) > 1e-4
         paired = (cards[:, 0] == cards[:, 1]).sum()
         chance = (copies - 1) / 51
-        assert likelihood([paired, len(cards) - paired], [chance, 1 - chance]) > 1e-4
+        assert chi_square_p([paired, len(cards) - paired], [chance, 1 - chance]) > 1e-4

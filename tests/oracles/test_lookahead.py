@@ -1,4 +1,4 @@
-"""Looking ahead against a fixed strategy, measured by the exact best response."""
+"""Look-ahead search against a fixed strategy, measured by the exact best response."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from overtrick.solvers.extensive.tree import tree_from_nodes
 from overtrick.solvers.lookahead import expectimax_mcts
 
 GAMES = ("brps", "kuhn", "one_card", "leduc", "leduc_textbook")
-DECISIONS = 4  # the most that a seat of these games makes in a row
+DECISIONS = 4  # the most decisions of a seat in a row in these games
 
 
 def pure(tree, sigma):
-    """(N,) bool: which information sets are played without mixing."""
+    """Return (N,) bool: the information sets at which the strategy is pure."""
     return sigma.max(axis=1) == 1
 
 
 def shortfall(tree, sigma, seat, found):
-    """Points that the found strategy is really worth less than the best response."""
+    """Return the best-response value minus the exact value of the found strategy, in points."""
     best, _ = best_response.best_response(tree, sigma, seat)
     return best - best_response.expected(tree, found.sigma)[seat]
 
@@ -37,10 +37,10 @@ def mean_shortfall(tree, sigma, seat, find, seeds=5):
 
 
 def three_seats(rng, depth=6):
-    """A made-up game of three seats with points on every edge.
+    """Return an artificial game of three seats with points on every edge.
 
-    Chance picks one of three states that only seat 2 sees; then a public tree of two or three
-    actions a decision, whose seats, chance moves and early ends are drawn at random.
+    Chance chooses one of three states that only seat 2 observes; then a public tree of two or three
+    actions per decision, whose seats, chance nodes and early ends are random.
     """
     parent, edge, mover, chance, level, public = [-1], [0], [CHANCE], [1.0], [0], [()]
     state, plans, rows = [-1], {}, {}
@@ -80,8 +80,8 @@ def three_seats(rng, depth=6):
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_looking_ahead_to_the_end_finds_a_best_response(whole, name, rng, random_strategy):
-    _, tree = whole(name)
+def test_search_to_the_end_finds_a_best_response(game_and_tree, name, rng, random_strategy):
+    _, tree = game_and_tree(name)
     for _ in range(5):
         sigma = random_strategy(tree, rng)
         for seat in range(2):
@@ -94,7 +94,7 @@ def test_looking_ahead_to_the_end_finds_a_best_response(whole, name, rng, random
             assert (found.sigma[~own] == sigma[~own]).all()
 
 
-def test_looking_ahead_suits_three_seats_and_points_on_every_edge(rng, random_strategy):
+def test_search_works_for_three_seats_and_points_on_every_edge(rng, random_strategy):
     for _ in range(5):
         tree = three_seats(rng)
         sigma = random_strategy(tree, rng)
@@ -108,12 +108,12 @@ def test_looking_ahead_suits_three_seats_and_points_on_every_edge(rng, random_st
                 expectimax_mcts.expectimax(tree, sigma, seat, 1, 20_000, rng),
             ):
                 assert -1e-12 < shortfall(tree, sigma, seat, found) < 0.1
-                assert abs(found.value - best) < 0.3  # payoffs lie some 13 points apart
+                assert abs(found.value - best) < 0.3  # payoffs differ by about 13 points
 
 
-def test_what_never_comes_is_not_searched(whole):
-    """A caller never raises, so nobody ever has to answer its raise."""
-    game, tree = whole("leduc")
+def test_unreachable_decisions_are_not_searched(game_and_tree):
+    """A caller never raises, so no seat ever answers its raise."""
+    game, tree = game_and_tree("leduc")
     sigma = best_response.sigma_of(
         tree, [UniformPolicy(), registry.scripted_players(game)["call"](game)]
     )
@@ -129,21 +129,21 @@ def test_what_never_comes_is_not_searched(whole):
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_beliefs_follow_bayes_rule(whole, name, rng, random_strategy):
-    """The belief in a node is the share that it has in all that chance and others let come."""
-    _, tree = whole(name)
+def test_beliefs_follow_bayes_rule(game_and_tree, name, rng, random_strategy):
+    """The belief in a node is its share of the reach by chance and the others."""
+    _, tree = game_and_tree(name)
     sigma = random_strategy(tree, rng)
     probability = best_response.edge_probability(tree, sigma)
     for seat in range(2):
         others = best_response.reach(tree, sigma, without=seat)
         acts = np.flatnonzero(tree.seat == seat)
         arrive = np.bincount(tree.infoset[acts], others[acts], minlength=tree.infosets)
-        met = []
+        visited = []
 
-        def visit(node, belief, comes, seat=seat, others=others, arrive=arrive, met=met):
+        def visit(node, belief, comes, seat=seat, others=others, arrive=arrive, visited=visited):
             _, sets = expectimax_mcts.next_infosets(tree, probability, seat, node, belief)
             for here in sets:
-                met.append(here.row)
+                visited.append(here.row)
                 assert abs(here.belief.sum() - 1) < 1e-12
                 assert set(here.node) == set(np.flatnonzero(tree.infoset == here.row))
                 assert np.abs(here.belief - others[here.node] / arrive[here.row]).max() < 1e-12
@@ -153,14 +153,15 @@ def test_beliefs_follow_bayes_rule(whole, name, rng, random_strategy):
 
         visit(np.array([0]), np.ones(1), 1.0)
         assert (
-            sorted(met) == np.flatnonzero(tree.observations.seat == seat).tolist()
+            sorted(visited) == np.flatnonzero(tree.observations.seat == seat).tolist()
         )  # each set once
 
 
-def test_in_kuhn_a_bet_tells_of_the_better_card(whole):
-    """If a king always bets first and a jack one time in three, a bet shows K, J as 3 to 1."""
-    game, tree = whole("kuhn")
-    words = [game.describe(seen) for seen in tree.observations.observation]
+def test_in_kuhn_a_bet_raises_the_belief_in_the_better_card(game_and_tree):
+    """If a king always bets first and a jack one time in three, after a bet the odds of K and J are
+    3 to 1."""
+    game, tree = game_and_tree("kuhn")
+    words = [game.describe(observed) for observed in tree.observations.observation]
     sigma = tree.uniform()
     for card, bet in (("J", 1 / 3), ("Q", 0), ("K", 1)):
         sigma[words.index(f"{card} after nothing")] = 1 - bet, bet
@@ -173,9 +174,9 @@ def test_in_kuhn_a_bet_tells_of_the_better_card(whole):
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 3])
-def test_a_search_expands_only_what_its_depth_asks_for(whole, depth, rng, random_strategy):
+def test_a_search_expands_only_to_its_depth(game_and_tree, depth, rng, random_strategy):
     """One simulation adds one information set below the exact part, and nothing deeper."""
-    _, tree = whole("leduc")
+    _, tree = game_and_tree("leduc")
     sigma = random_strategy(tree, rng)
     for seat in range(2):
         found = expectimax_mcts.expectimax(tree, sigma, seat, depth, simulations=1, rng=rng)
@@ -184,9 +185,9 @@ def test_a_search_expands_only_what_its_depth_asks_for(whole, depth, rng, random
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-def test_a_deeper_search_with_more_simulations_comes_closer(whole, seat):
-    """Mean of five seeds on Leduc against uniform, whose best response wins 1.6 and 1.4."""
-    _, tree = whole("leduc")
+def test_a_deeper_search_with_more_simulations_is_better(game_and_tree, seat):
+    """Mean of five seeds on Leduc against uniform play, whose best responses win 1.6 and 1.4."""
+    _, tree = game_and_tree("leduc")
     sigma = tree.uniform()
     gaps = [
         [
@@ -204,21 +205,21 @@ def test_a_deeper_search_with_more_simulations_comes_closer(whole, seat):
     assert max(gaps[-1]) < 0.03  # only the last decision is sampled
 
 
-def test_depth_0_is_tree_search_alone(whole, rng, random_strategy):
+def test_depth_0_is_tree_search_alone(game_and_tree, rng, random_strategy):
     """The first seat of a matrix game decides at the root."""
-    _, tree = whole("brps")
+    _, tree = game_and_tree("brps")
     sigma = random_strategy(tree, rng)
     for n in (1, 10, 1_000):
         ours, theirs = np.random.default_rng(n), np.random.default_rng(n)
-        alone = expectimax_mcts.mcts(tree, sigma, 0, n, ours)
+        tree_search = expectimax_mcts.mcts(tree, sigma, 0, n, ours)
         below = expectimax_mcts.expectimax(tree, sigma, 0, 0, n, theirs)
-        assert alone.value == below.value
-        assert (alone.sigma == below.sigma).all()
+        assert tree_search.value == below.value
+        assert (tree_search.sigma == below.sigma).all()
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-def test_tree_search_finds_the_best_reply_on_kuhn(whole, seat, rng, random_strategy):
-    _, tree = whole("kuhn")
+def test_tree_search_finds_the_best_response_on_kuhn(game_and_tree, seat, rng, random_strategy):
+    _, tree = game_and_tree("kuhn")
     for sigma in (tree.uniform(), random_strategy(tree, rng)):
         best, _ = best_response.best_response(tree, sigma, seat)
         found = expectimax_mcts.mcts(tree, sigma, seat, 10_000, rng)
@@ -227,9 +228,9 @@ def test_tree_search_finds_the_best_reply_on_kuhn(whole, seat, rng, random_strat
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-def test_tree_search_closes_in_on_the_best_reply_on_leduc(whole, seat):
+def test_tree_search_approaches_the_best_response_on_leduc(game_and_tree, seat):
     """100,000 simulations come within 0.05 big blinds of it, also where little can be won."""
-    _, tree = whole("leduc")
+    _, tree = game_and_tree("leduc")
     for sigma in (tree.uniform(), cfr.solve(tree, 300)):
         gaps = [
             mean_shortfall(
@@ -245,8 +246,8 @@ def test_tree_search_closes_in_on_the_best_reply_on_leduc(whole, seat):
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-def test_the_value_of_a_tree_search_approaches_the_best_response(whole, seat):
-    _, tree = whole("leduc")
+def test_the_value_of_a_tree_search_approaches_the_best_response(game_and_tree, seat):
+    _, tree = game_and_tree("leduc")
     sigma = tree.uniform()
     best, _ = best_response.best_response(tree, sigma, seat)
     off = [
@@ -257,10 +258,11 @@ def test_the_value_of_a_tree_search_approaches_the_best_response(whole, seat):
     assert off[-1] < 0.03
 
 
-def test_the_scale_of_the_payoffs_changes_nothing(whole, rng, random_strategy):
-    """The confidence bounds are in ranges of the payoffs, as the returns are."""
-    _, tree = whole("leduc")
-    scaled = dataclasses.replace(tree, gain=1024 * tree.gain)  # a power of 2 rounds nothing
+def test_the_scale_of_the_payoffs_changes_nothing(game_and_tree, rng, random_strategy):
+    """The confidence bounds and the returns are in units of the range of payoffs."""
+    _, tree = game_and_tree("leduc")
+    # multiplying by a power of 2 does not round
+    scaled = dataclasses.replace(tree, gain=1024 * tree.gain)
     sigma = random_strategy(tree, rng)
     small = expectimax_mcts.mcts(tree, sigma, 0, 2_000, np.random.default_rng(7))
     large = expectimax_mcts.mcts(scaled, sigma, 0, 2_000, np.random.default_rng(7))
@@ -268,8 +270,8 @@ def test_the_scale_of_the_payoffs_changes_nothing(whole, rng, random_strategy):
     assert large.value == 1024 * small.value
 
 
-def test_own_rows_of_the_strategy_play_no_part(whole, rng, random_strategy):
-    _, tree = whole("leduc")
+def test_the_searchers_own_rows_of_the_strategy_have_no_effect(game_and_tree, rng, random_strategy):
+    _, tree = game_and_tree("leduc")
     sigma, other = random_strategy(tree, rng), random_strategy(tree, rng)
     other = np.where((tree.observations.seat == 0)[:, None], other, sigma)
     for depth in range(DECISIONS):
@@ -282,8 +284,8 @@ def test_own_rows_of_the_strategy_play_no_part(whole, rng, random_strategy):
         assert (one.sigma[searched] == two.sigma[searched]).all()
 
 
-def test_the_same_generator_gives_the_same_result(whole, rng, random_strategy):
-    _, tree = whole("leduc")
+def test_the_same_generator_gives_the_same_result(game_and_tree, rng, random_strategy):
+    _, tree = game_and_tree("leduc")
     sigma = random_strategy(tree, rng)
     before = sigma.copy()
     for find in (
@@ -296,7 +298,7 @@ def test_the_same_generator_gives_the_same_result(whole, rng, random_strategy):
     assert (sigma == before).all()
 
 
-def test_where_nobody_decides_a_search_says_what_comes(rng):
+def test_a_search_without_decisions_returns_the_expected_value(rng):
     nobody = np.zeros(0, np.int64)
     observations = Observations(
         nobody, nobody, np.zeros((0, 1), np.int64), np.zeros((0, 2), bool), nobody
@@ -315,8 +317,8 @@ def test_where_nobody_decides_a_search_says_what_comes(rng):
     assert abs(expectimax_mcts.mcts(tree, sigma, 0, 10_000, rng).value - 2.5) < 0.05
 
 
-def test_what_cannot_be_searched_is_refused(whole, rng):
-    _, tree = whole("kuhn")
+def test_unsupported_searches_are_refused(game_and_tree, rng):
+    _, tree = game_and_tree("kuhn")
     sigma = tree.uniform()
     with pytest.raises(ValueError, match="2 decisions of seat 0: give simulations"):
         expectimax_mcts.expectimax(tree, sigma, 0, 1)

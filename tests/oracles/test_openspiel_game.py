@@ -1,4 +1,4 @@
-"""Our games and policies inside OpenSpiel: its algorithms on them agree with our solvers."""
+"""Our games and policies inside OpenSpiel: its algorithms give the values of our solvers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def theirs(request) -> OpenSpielGame:
     return openspiel_game(request.param)
 
 
-def test_openspiel_finds_nothing_wrong_with_the_game(theirs):
+def test_openspiels_own_tests_accept_the_game(theirs):
     pyspiel.random_sim_test(theirs, 20, False, False)
 
 
@@ -34,20 +34,20 @@ def test_openspiels_cfr_and_ours_reach_the_same_strategies(theirs):
     assert theirs.sigma(average) == pytest.approx(ours, abs=1e-9)
 
 
-def test_both_judge_a_policy_of_ours_alike(theirs, rng, random_strategy):
+def test_nash_conv_of_our_policy_is_equal_in_both(theirs, rng, random_strategy):
     tree = theirs.data.tree
     sigma = random_strategy(tree, rng)
     policy = theirs.tabular(TabularPolicy(sigma))
     assert np.array_equal(theirs.sigma(policy), sigma)
-    judged = pyspiel.nash_conv(theirs, policy, True)
-    assert judged == pytest.approx(best_response.nash_conv(tree, sigma), abs=1e-9)
+    openspiels_nash_conv = pyspiel.nash_conv(theirs, policy, True)
+    assert openspiels_nash_conv == pytest.approx(best_response.nash_conv(tree, sigma), abs=1e-9)
     values = pyspiel.expected_returns(
         theirs.new_initial_state(), [policy] * theirs.num_players(), -1, True
     )
     assert values == pytest.approx(best_response.expected(tree, sigma), abs=1e-9)
 
 
-def test_a_seat_that_waits_knows_what_it_knew_when_it_acted():
+def test_a_waiting_seat_keeps_the_information_state_of_its_last_decision():
     theirs = openspiel_game("kuhn")
     state = theirs.new_initial_state()
     assert state.information_state_string(0) == "seat 0, nothing yet"
@@ -68,16 +68,16 @@ def test_openspiels_environment_gives_our_features():
     step, points = env.reset(), np.zeros(2)
     while not step.last():
         seat = step.observations["current_player"]
-        seen = np.array(step.observations["info_state"][seat], np.float32)
+        info_state = np.array(step.observations["info_state"][seat], np.float32)
         here = theirs.data.tree.infoset[env.get_state.node]
-        assert np.array_equal(seen, theirs.data.features[here])
+        assert np.array_equal(info_state, theirs.data.features[here])
         step = env.step([step.observations["legal_actions"][seat][-1]])
         points += step.rewards
     assert points.sum() == 0
     assert points.any()
 
 
-def test_what_is_not_legal_is_an_error():
+def test_an_illegal_action_is_an_error():
     state = openspiel_game("leduc").new_initial_state()
     while state.is_chance_node():
         state.apply_action(0)

@@ -1,4 +1,4 @@
-"""OpenSpiel's own games, through the door and judged by our solvers, against OpenSpiel."""
+"""OpenSpiel's games as trees: structure and values beside OpenSpiel's."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ SIZES = {
     "kuhn_poker(players=3)": (617, 48),
     "leduc_poker(suit_isomorphism=true)": (1_939, 288),
     "liars_dice(numdice=1,dice_sides=3)": (1_147, 192),
-    "goofspiel(imp_info=true,num_cards=3)": (418, 90),  # seats bid at once
+    "goofspiel(imp_info=true,num_cards=3)": (418, 90),  # seats bid simultaneously
     "tiny_hanabi": (55, 8),  # seats win together
     "matrix_brps": (13, 2),
 }
-"""Nodes and information sets. Three seats, chance before, between and after moves, no chance."""
+"""Nodes and information sets. Three seats; chance before, between and after actions; no chance."""
 
 
 def load(name):
-    """The game as OpenSpiel's own solvers take it."""
+    """Load the game in the form that OpenSpiel's solvers require."""
     game = pyspiel.load_game(name)
     if game.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
         game = pyspiel.convert_to_turn_based(game)
@@ -47,18 +47,18 @@ def name(request):
 
 
 @pytest.fixture
-def door(whole, name):
-    """The game through the door, its tree, and OpenSpiel's own."""
-    return *whole(f"openspiel/{name}"), load(name)
+def game_tree_and_openspiels(game_and_tree, name):
+    """Return the converted game, its tree, and OpenSpiel's game."""
+    return *game_and_tree(f"openspiel/{name}"), load(name)
 
 
-def up_to(most):
-    """What OpenSpiel.nodes asks: is there room for so many nodes?"""
+def at_most(most):
+    """Return a function for `OpenSpiel.nodes` that accepts at most so many nodes."""
     return lambda nodes, infosets: nodes <= most
 
 
-def test_the_tree_is_openspiels_node_by_node(door):
-    game, ours, theirs = door
+def test_the_tree_equals_openspiels_node_by_node(game_tree_and_openspiels):
+    game, ours, theirs = game_tree_and_openspiels
     todo, nodes, words = [(theirs.new_initial_state(), 0)], 0, {}
     while todo:
         state, node = todo.pop()
@@ -96,13 +96,13 @@ def test_the_tree_is_openspiels_node_by_node(door):
         ("liars_dice", 294_883, 24_576),
     ],
 )
-def test_trees_have_the_known_sizes(whole, name, nodes, infosets):
-    _, ours = whole(f"openspiel/{name}")
+def test_trees_have_the_known_sizes(game_and_tree, name, nodes, infosets):
+    _, ours = game_and_tree(f"openspiel/{name}")
     assert (ours.nodes, ours.infosets) == (nodes, infosets)
 
 
-def test_an_opened_game_says_what_a_game_says(door):
-    game, ours, theirs = door
+def test_a_converted_game_has_the_attributes_of_a_game(game_tree_and_openspiels):
+    game, ours, theirs = game_tree_and_openspiels
     assert isinstance(game, ExplicitTreeGame)
     assert game.seats == ours.seats == theirs.num_players()
     assert game.actions == len(game.action_names) == ours.legal.shape[1]
@@ -111,13 +111,17 @@ def test_an_opened_game_says_what_a_game_says(door):
     assert ours.observations.seat.tolist() == ours.seat[first].tolist()
 
 
-def test_actions_have_the_names_that_the_game_has_for_them(whole):
-    assert whole("openspiel/leduc_poker")[0].action_names == ("Fold", "Call", "Raise")
-    assert whole("openspiel/matrix_brps")[0].action_names == ("action 0", "action 1", "action 2")
+def test_actions_have_openspiels_names(game_and_tree):
+    assert game_and_tree("openspiel/leduc_poker")[0].action_names == ("Fold", "Call", "Raise")
+    assert game_and_tree("openspiel/matrix_brps")[0].action_names == (
+        "action 0",
+        "action 1",
+        "action 2",
+    )
 
 
-def test_strategies_are_worth_the_same(door, rng, some_strategies):
-    game, ours, theirs = door
+def test_strategies_have_the_same_values(game_tree_and_openspiels, rng, some_strategies):
+    game, ours, theirs = game_tree_and_openspiels
     root = theirs.new_initial_state()
     for sigma in some_strategies(ours, rng):
         policy = tabular_policy(game.information_state_strings, ours.legal, sigma)
@@ -125,8 +129,8 @@ def test_strategies_are_worth_the_same(door, rng, some_strategies):
         assert np.abs(best_response.expected(ours, sigma) - expected).max() < 1e-9
 
 
-def test_best_responses_are_worth_the_same(door, rng, some_strategies):
-    game, ours, theirs = door
+def test_best_responses_have_the_same_values(game_tree_and_openspiels, rng, some_strategies):
+    game, ours, theirs = game_tree_and_openspiels
     root = theirs.new_initial_state()
     for sigma in some_strategies(ours, rng):
         policy = tabular_policy(game.information_state_strings, ours.legal, sigma)
@@ -135,8 +139,8 @@ def test_best_responses_are_worth_the_same(door, rng, some_strategies):
             assert abs(best_response.best_response(ours, sigma, seat)[0] - best) < 1e-9
 
 
-def test_nash_conv_is_the_same(door, rng, some_strategies):
-    game, ours, theirs = door
+def test_nash_conv_is_equal(game_tree_and_openspiels, rng, some_strategies):
+    game, ours, theirs = game_tree_and_openspiels
     for sigma in some_strategies(ours, rng):
         policy = tabular_policy(game.information_state_strings, ours.legal, sigma)
         assert abs(best_response.nash_conv(ours, sigma) - pyspiel.nash_conv(theirs, policy)) < 1e-9
@@ -145,8 +149,8 @@ def test_nash_conv_is_the_same(door, rng, some_strategies):
 @pytest.mark.parametrize(
     ("name", "gap"), [("kuhn_poker", 11 / 12), ("leduc_poker", 4.747222222222222)]
 )
-def test_uniform_play_is_as_far_from_equilibrium_as_published(whole, name, gap):
-    _, ours = whole(f"openspiel/{name}")
+def test_uniform_play_has_the_published_nash_conv(game_and_tree, name, gap):
+    _, ours = game_and_tree(f"openspiel/{name}")
     assert abs(best_response.nash_conv(ours, ours.uniform()) - gap) < 1e-12
 
 
@@ -159,14 +163,14 @@ def test_uniform_play_is_as_far_from_equilibrium_as_published(whole, name, gap):
         "goofspiel(imp_info=true,num_cards=3)",
     ],
 )
-def test_solvers_are_openspiels_for_the_first_100_iterations(whole, name, plan):
-    game, ours = whole(f"openspiel/{name}")
+def test_solvers_equal_openspiels_for_the_first_100_iterations(game_and_tree, name, plan):
+    game, ours = game_and_tree(f"openspiel/{name}")
     solver = {"cfr": pyspiel.CFRSolver, "cfr+": pyspiel.CFRPlusSolver}[plan](load(name))
     for _ in range(100):
         solver.evaluate_and_update_policy()
     average = solver.average_policy()
     sigma = cfr.solve(ours, 100, cfr.VARIANTS[plan])
-    # where a seat itself never goes, an average means nothing
+    # an average at an information set without own reach is undefined
     come = (
         sum(best_response.policy_gradient(ours, sigma, seat)[0] for seat in range(ours.seats))
         > 1e-9
@@ -186,11 +190,11 @@ def test_solvers_are_openspiels_for_the_first_100_iterations(whole, name, plan):
         ("liars_dice(numdice=1,dice_sides=3)", None),
     ],
 )
-def test_a_solved_strategy_is_as_exploitable_in_openspiel(whole, theirs, ours):
-    game, their_tree = whole(f"openspiel/{theirs}")
+def test_a_solved_strategy_is_as_exploitable_in_openspiel(game_and_tree, theirs, ours):
+    game, their_tree = game_and_tree(f"openspiel/{theirs}")
     words, solved = game.information_state_strings, their_tree
     if ours:
-        _, solved = whole(ours)
+        _, solved = game_and_tree(ours)
         words = matched_information_state_strings(
             their_tree, game.information_state_strings, solved
         )
@@ -201,8 +205,8 @@ def test_a_solved_strategy_is_as_exploitable_in_openspiel(whole, theirs, ours):
     assert gap < 0.02
 
 
-def test_chance_that_cannot_come_has_no_node(tmp_path):
-    """Words of two seats may be the same; a strategy for them can be solved, not exported."""
+def test_chance_outcomes_of_probability_0_have_no_node(tmp_path):
+    """Two seats may have equal strings; a strategy of them can be solved, but not exported."""
     (tmp_path / "coin.efg").write_text(
         'EFG 2 R "coin" { "a" "b" } ""\n'
         'c "" 1 "" { "heads" 1/4 "edge" 0 "tails" 3/4 } 0\n'
@@ -218,14 +222,14 @@ def test_chance_that_cannot_come_has_no_node(tmp_path):
     assert abs(best_response.nash_conv(ours, ours.uniform()) - (0.25 * 0.5 + 0.75 * 0.5)) < 1e-12
 
 
-def test_strategies_cannot_be_exported_where_two_seats_know_the_same_words():
+def test_strategies_cannot_be_exported_if_two_seats_have_equal_strings():
     with pytest.raises(ValueError, match="two information sets have the same"):
         tabular_policy(["x", "x"], np.ones((2, 1), bool), np.ones((2, 1)))
 
 
-def test_twins_may_be_paid_on_different_edges(whole, rng):
-    game, theirs = whole("openspiel/kuhn_poker")
-    _, ours = whole("kuhn")
+def test_equal_games_may_pay_on_different_edges(game_and_tree, rng):
+    game, theirs = game_and_tree("openspiel/kuhn_poker")
+    _, ours = game_and_tree("kuhn")
     words = matched_information_state_strings(theirs, game.information_state_strings, ours)
     advance = np.where(ours.seat[:, None] == END, 0, rng.normal(size=ours.gain.shape))
     gain = ours.gain + advance
@@ -238,38 +242,38 @@ def test_twins_may_be_paid_on_different_edges(whole, rng):
     )
 
 
-def test_seats_that_move_at_once_have_twins_that_move_in_turn(whole):
-    game, theirs = whole("openspiel/matrix_brps")
+def test_simultaneous_games_equal_their_turn_based_versions(game_and_tree):
+    game, theirs = game_and_tree("openspiel/matrix_brps")
     words = matched_information_state_strings(
-        theirs, game.information_state_strings, whole("brps")[1]
+        theirs, game.information_state_strings, game_and_tree("brps")[1]
     )
     assert [word.splitlines()[0] for word in words] == ["Current player: 0", "Current player: 1"]
 
 
-def test_games_that_differ_are_no_twins(whole):
-    game, theirs = whole("openspiel/kuhn_poker")
-    _, ours = whole("kuhn")
+def test_different_games_are_not_equal(game_and_tree):
+    game, theirs = game_and_tree("openspiel/kuhn_poker")
+    _, ours = game_and_tree("kuhn")
     chance, gain, infoset = ours.chance.copy(), ours.gain.copy(), ours.infoset.copy()
     chance[1] += 1e-6
     gain[-1] += 1e-6
     infoset[infoset == 1] = 0
     coarse = dataclasses.replace(ours, infoset=infoset)
-    for wrong, said in (
-        (whole("leduc_textbook")[1], "parent"),
+    for wrong, message in (
+        (game_and_tree("leduc_textbook")[1], "parent"),
         (dataclasses.replace(ours, edge=ours.edge + 1), "edge"),
         (dataclasses.replace(ours, seat=-ours.seat), "seat"),
         (dataclasses.replace(ours, chance=chance), "chance"),
         (dataclasses.replace(ours, gain=gain), "gains"),
         (coarse, "information sets"),
     ):
-        with pytest.raises(ValueError, match=f"the trees differ in .*{said}"):
+        with pytest.raises(ValueError, match=f"the trees differ in .*{message}"):
             matched_information_state_strings(theirs, game.information_state_strings, wrong)
     with pytest.raises(ValueError, match="information sets"):
         matched_information_state_strings(coarse, game.information_state_strings, ours)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("leduc_pokr(players=3)", "unknown game .* did you mean 'openspiel/leduc_poker'"),
         ("", "unknown game 'openspiel/'"),
@@ -284,14 +288,14 @@ def test_games_that_differ_are_no_twins(whole):
         ("tarok", "chance events are sampled"),
     ],
 )
-def test_what_is_no_game_with_a_tree_is_refused_in_one_line(name, said):
-    with pytest.raises(UserError, match=said) as refused:
+def test_games_without_a_tree_are_refused_with_one_line(name, message):
+    with pytest.raises(UserError, match=message) as refused:
         overtrick.make(f"openspiel/{name}")
     assert f"openspiel/{name}" in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_options_belong_into_the_name():
+def test_options_are_part_of_the_name():
     with pytest.raises(
         UserError, match=r"takes no options: write 'openspiel/NAME\(option=value\)'"
     ):
@@ -306,10 +310,10 @@ def test_without_openspiel_the_remedy_is_named(monkeypatch):
         overtrick.make("openspiel/kuhn_poker")
 
 
-def test_parameters_that_only_play_finds_wrong_are_refused():
+def test_parameters_that_fail_during_play_are_refused():
     game = OpenSpiel("liars_dice(numdice=0)")
     with pytest.raises(UserError, match="num_dice"):
-        game.nodes(up_to(1_000))
+        game.nodes(at_most(1_000))
 
 
 @pytest.mark.parametrize(
@@ -322,52 +326,52 @@ def test_parameters_that_only_play_finds_wrong_are_refused():
 )
 def test_huge_trees_are_refused_before_the_walk(name, most):
     with pytest.raises(UserError, match=r"some \de\+\d+ nodes or more: they do not fit in memory"):
-        OpenSpiel(name).nodes(up_to(most))
+        OpenSpiel(name).nodes(at_most(most))
 
 
-def test_a_regular_tree_is_measured_by_its_first_descents():
+def test_the_size_of_a_regular_tree_is_estimated_from_its_first_descents():
     with pytest.raises(UserError, match=r"some 3e\+06 nodes or more"):
-        OpenSpiel("goofspiel(num_cards=5)").nodes(up_to(3_000_000))  # it has 3,348,301
+        OpenSpiel("goofspiel(num_cards=5)").nodes(at_most(3_000_000))  # it has 3,348,301
 
 
-def test_wide_tables_are_refused_before_the_nodes_are_counted_out():
+def test_wide_tables_are_refused_before_the_nodes_are_counted():
     game = OpenSpiel("colored_trails")
     with pytest.raises(UserError, match="information sets of 93,123 actions, or more: they do not"):
         game.nodes(lambda nodes, infosets: nodes + infosets * game.actions < 2_000_000)
 
 
-def test_a_tree_that_just_fits_is_built_and_one_node_less_is_not(whole, name):
-    game, ours = whole(f"openspiel/{name}")
-    assert len(game.nodes(up_to(ours.nodes)).parent) == ours.nodes
+def test_a_tree_that_just_fits_is_built_and_one_node_less_is_not(game_and_tree, name):
+    game, ours = game_and_tree(f"openspiel/{name}")
+    assert len(game.nodes(at_most(ours.nodes)).parent) == ours.nodes
     with pytest.raises(UserError, match="fit in memory"):
-        game.nodes(up_to(ours.nodes - 1))
+        game.nodes(at_most(ours.nodes - 1))
 
 
-def test_imperfect_recall_is_no_tree_for_exact_solvers():
+def test_imperfect_recall_is_refused():
     with pytest.raises(ValueError, match="imperfect recall"):
         tree.build(OpenSpiel("liars_dice_ir(dice_sides=3)"))
 
 
-def test_a_game_travels_by_its_name(whole, name):
-    game, ours = whole(f"openspiel/{name}")
+def test_a_game_is_pickled_by_its_name(game_and_tree, name):
+    game, ours = game_and_tree(f"openspiel/{name}")
     packed = pickle.dumps(game)
     assert len(packed) < 150
-    there = pickle.loads(packed)
-    assert there.name == game.name == f"openspiel/{name}"
-    nodes = there.nodes(up_to(ours.nodes))
-    assert there.information_state_strings == game.information_state_strings
+    unpickled = pickle.loads(packed)
+    assert unpickled.name == game.name == f"openspiel/{name}"
+    nodes = unpickled.nodes(at_most(ours.nodes))
+    assert unpickled.information_state_strings == game.information_state_strings
     for field in dataclasses.fields(nodes):
         if field.name not in ("seats", "observations"):
             assert np.array_equal(getattr(nodes, field.name), getattr(ours, field.name))
 
 
-def test_a_game_of_perfect_information_needs_no_words_for_what_a_seat_knows():
+def test_a_game_of_perfect_information_needs_no_information_state_strings():
     whole = tree.build(overtrick.make("openspiel/catch(rows=4,columns=3)"))
-    assert whole.infosets == (whole.seat >= 0).sum()  # every decision is told from every other
+    assert whole.infosets == (whole.seat >= 0).sum()  # every decision is its own information set
     # the ball can always be caught
     assert best_response.best_response(whole, whole.uniform(), 0)[0] == 1
 
 
-def test_an_equilibrium_is_a_stranger_in_openspiels_games_too():
+def test_the_equilibrium_is_an_opponent_in_openspiels_games_too():
     answer = exact.best_response_to("openspiel/kuhn_poker", "cfr")
     assert np.allclose(answer["values"], [-1 / 18, 1 / 18], atol=1e-4)

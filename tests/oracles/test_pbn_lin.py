@@ -1,4 +1,4 @@
-"""Bridge's files and scores beside endplay's, and real boards through both kinds of file."""
+"""Bridge files and scores beside endplay's, and recorded boards in both file formats."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIN = (
 
 @pytest.mark.parametrize("vulnerable", [0, 1])
 @pytest.mark.parametrize("doubled", [0, 1, 2])
-def test_duplicate_scores_are_those_of_endplay(doubled, vulnerable):
+def test_duplicate_scores_equal_endplays(doubled, vulnerable):
     penalty = (Penalty.passed, Penalty.doubled, Penalty.redoubled)[doubled]
     strains = (Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.nt)
     vul = (Vul.none, Vul.both)[vulnerable]
@@ -45,7 +45,7 @@ def test_duplicate_scores_are_those_of_endplay(doubled, vulnerable):
         assert scoring.duplicate_points(*given) == contract.score(vul), (level, strain, tricks)
 
 
-def test_the_report_counts_what_was_bid_and_fifty_a_trick_that_is_missing():
+def test_the_scoring_of_the_report():
     # Hadjur 2018, Table 3.1: clubs, diamonds, hearts, spades, notrump by level
     table = [[20, 20, 30, 30, 40], [40, 40, 60, 60, 70], [60, 60, 90, 90, 100]]
     for level, row in enumerate(table, 1):
@@ -55,7 +55,7 @@ def test_the_report_counts_what_was_bid_and_fifty_a_trick_that_is_missing():
 
 
 @pytest.mark.parametrize("scoring", ["report", "duplicate"])
-def test_games_can_be_worth_points(scoring, rng):
+def test_payoffs_can_be_scores(scoring, rng):
     game, made = (overtrick.make("minibridge", scoring=each) for each in (scoring, "made"))
     deals = game.deal(200, rng)
     points, won = (
@@ -67,8 +67,8 @@ def test_games_can_be_worth_points(scoring, rng):
     assert set(points[won[:, 0] < 0, 0] % 50) == {0}
 
 
-def real_boards(count):
-    """Recorded boards whose play and tricks agree."""
+def recorded_boards(count):
+    """Return recorded boards whose play and tricks agree."""
     rows = pq.read_table(needed(BOARDS)).to_pylist()
     boards = []
     for row in (rows[k] for k in np.random.default_rng(0).permutation(len(rows))):
@@ -78,7 +78,7 @@ def real_boards(count):
             tuple(row["auction"].split()), row["contract"], row["declarer"], cards,
             row["result_tricks"], len(boards) + 1,
         )  # fmt: skip
-        with suppress(UserError):  # some 80 of all contradict themselves
+        with suppress(UserError):  # about 80 of all contradict themselves
             boards.append(pbn_lin.validated(board))
         if len(boards) == count:
             return boards
@@ -86,8 +86,8 @@ def real_boards(count):
 
 
 @pytest.mark.parametrize("ending", ["pbn", "lin"])
-def test_a_thousand_real_boards_come_back_unchanged(ending, tmp_path):
-    boards = real_boards(1000)
+def test_a_thousand_recorded_boards_are_read_back_unchanged(ending, tmp_path):
+    boards = recorded_boards(1000)
     path = tmp_path / f"boards.{ending}"
     pbn_lin.save(path, boards)
     back = pbn_lin.load(path)
@@ -99,7 +99,7 @@ def test_a_thousand_real_boards_come_back_unchanged(ending, tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["pbn", "lin"])
-def test_bare_and_passed_out_boards_come_back(ending, tmp_path, rng):
+def test_boards_without_auction_and_passed_out_boards_are_read_back(ending, tmp_path, rng):
     deals = random_deals(4, rng)
     boards = [
         Board(deals[0], "N", "None", ("P",) * 4, "Pass", number=1),
@@ -114,7 +114,7 @@ def test_bare_and_passed_out_boards_come_back(ending, tmp_path, rng):
             assert np.array_equal(getattr(board, each.name), getattr(again, each.name)), each.name
 
 
-def test_tricks_of_a_play_to_the_end_are_counted_where_nobody_claimed(tmp_path, rng):
+def test_tricks_of_a_complete_play_without_a_claim_are_counted(tmp_path, rng):
     game = overtrick.make("minibridge", seats=4)
     deals = game.deal(1, rng)
     cards = play_records.cards_in_play_order(play(game, [UniformPolicy()] * 4, deals, rng).batch)[
@@ -130,7 +130,7 @@ def test_tricks_of_a_play_to_the_end_are_counted_where_nobody_claimed(tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (LIN.replace("SA752", "SA75"), r"cannot be read|13 cards"),
         (LIN + "pc|HA|", "card 1 of its play, HA, is not held or does not follow"),
@@ -146,13 +146,13 @@ def test_tricks_of_a_play_to_the_end_are_counted_where_nobody_claimed(tmp_path, 
         (LIN.split("sv|", maxsplit=1)[0] + "pc|SQ|", "there are cards or tricks, but no contract"),
     ],
 )
-def test_a_bad_board_is_named_and_the_others_are_read(tmp_path, text, said):
+def test_an_invalid_board_is_named_and_the_others_are_read(tmp_path, text, message):
     path = tmp_path / "boards.lin"
     path.write_text(f"{LIN}\n{text}\n{LIN}pc|SQ|pc|S2|\n")
     found = pbn_lin.load(path)
     assert len(found.boards) == 2
     assert len(found.problems) == 1
-    assert re.match(rf"{path}: board 2, line 2: .*({said})", found.problems[0]), found.problems
+    assert re.match(rf"{path}: board 2, line 2: .*({message})", found.problems[0]), found.problems
     assert found.boards[1].play == (CARD_NAMES.index("SQ"), CARD_NAMES.index("S2"))
     assert found.boards[1].tricks is None  # endplay fails on an unfinished trick
     path.write_text(text)
@@ -160,14 +160,14 @@ def test_a_bad_board_is_named_and_the_others_are_read(tmp_path, text, said):
         pbn_lin.load(path)
 
 
-def test_a_deal_with_a_card_too_few_or_twice_is_named(tmp_path):
+def test_a_deal_with_a_missing_or_repeated_card_is_named(tmp_path):
     path = tmp_path / "boards.pbn"
-    for deal, said in (
+    for deal, message in (
         (DEAL.replace("KT8.A96", "KT.A96"), "N 12"),
         (DEAL.replace("QJ96.K42", "KJ96.K42"), "SK is dealt twice"),
     ):
         path.write_text(f'[Board "1"]\n[Dealer "N"]\n[Vulnerable "None"]\n[Deal "{deal}"]\n')
-        with pytest.raises(UserError, match=f"{path}: board 1, line 1: .*{said}"):
+        with pytest.raises(UserError, match=f"{path}: board 1, line 1: .*{message}"):
             pbn_lin.load(path)
 
 
@@ -180,7 +180,7 @@ def test_a_board_of_several_lines_and_one_without_a_deal(tmp_path):
     assert found.problems == [f"{path}: board 3, line 5: no deal (md) in it"]
 
 
-def test_a_play_that_stops_in_the_last_trick_tells_no_tricks(rng):
+def test_a_play_that_stops_in_the_last_trick_has_no_result(rng):
     game = overtrick.make("minibridge", seats=4)
     deals = game.deal(1, rng)
     cards = play_records.cards_in_play_order(play(game, [UniformPolicy()] * 4, deals, rng).batch)[
@@ -191,7 +191,7 @@ def test_a_play_that_stops_in_the_last_trick_tells_no_tricks(rng):
     assert pbn_lin.validated(dataclasses.replace(whole, play=tuple(cards[:51]))).tricks is None
 
 
-def test_who_declares_is_not_guessed_and_what_lin_cannot_hold_is_refused(tmp_path):
+def test_a_missing_declarer_and_boards_unsupported_by_lin_are_refused(tmp_path):
     path = tmp_path / "boards.pbn"
     one = f'[Board "1"]\n[Dealer "E"]\n[Vulnerable "All"]\n[Deal "{DEAL}"]\n[Contract "3NT"]\n'
     path.write_text(one)
@@ -212,7 +212,7 @@ def test_who_declares_is_not_guessed_and_what_lin_cannot_hold_is_refused(tmp_pat
         ("AP", "Pass", "P P P P"),
     ],
 )
-def test_auctions_of_pbn_are_read_whole(tmp_path, calls, contract, auction):
+def test_auctions_of_pbn_are_read_completely(tmp_path, calls, contract, auction):
     path = tmp_path / "boards.pbn"
     one = f'[Board "1"]\n[Dealer "S"]\n[Vulnerable "All"]\n[Deal "{DEAL}"]\n[Declarer "S"]\n'
     path.write_text(f'{one}[Contract "{contract}"]\n[Auction "S"]\n{calls}\n')
@@ -225,7 +225,7 @@ def test_auctions_of_pbn_are_read_whole(tmp_path, calls, contract, auction):
         pbn_lin.load(path)
 
 
-def test_a_hash_in_pbn_is_the_value_before(tmp_path):
+def test_a_hash_in_pbn_repeats_the_value_of_the_board_before(tmp_path):
     path = tmp_path / "boards.pbn"
     one = f'[Board "1"]\n[Dealer "E"]\n[Vulnerable "All"]\n[Deal "{DEAL}"]\n'
     path.write_text(f'% PBN 2.1\n{one}\n[Board "2"]\n[Dealer "#"]\n[Vulnerable "#"]\n[Deal "#"]\n')

@@ -1,4 +1,4 @@
-"""Exact answers on abstract limit hold'em, against the same game unfolded deal by deal."""
+"""Exact values of abstract limit hold'em beside the same game as a tree of every deal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ THREE = replace(TEXTBOOK, board=(0, 3, 1), raises=(2, 2, 4), caps=(1, 1, 1), ope
 
 
 def plausible(buckets=6):
-    """Ordered buckets that wander: start, moves and win of an abstraction that might be."""
+    """Return start, moves and win of an abstraction with ordered buckets, as might occur."""
     order = np.arange(buckets)
     apart = order[:, None] - order
     moves = np.stack([np.exp(-((apart / width) ** 2)) for width in (2.0, 1.5, 1.5)])
@@ -31,7 +31,7 @@ def plausible(buckets=6):
 
 
 def random_tables(buckets, joint, rng, changes=1):
-    """Tables without any order or symmetry between the seats."""
+    """Return tables without order or symmetry between the seats."""
     shape = (changes, buckets, buckets) + (buckets, buckets) * joint
     moves = rng.exponential(size=shape)
     moves /= moves.sum(axis=(-2, -1) if joint else -1, keepdims=True)
@@ -45,13 +45,14 @@ def random_strategies(view, rng, many=None):
     return weight / weight.sum(axis=-1, keepdims=True)
 
 
-def unfold(game):
-    """The tree of every deal, and (public node, own buckets so far) of each information set."""
+def full_tree(game):
+    """Return the tree of every deal, and (public node, own buckets so far) of each information
+    set."""
     whole = range(len(game.win))
     parent, edge, seat, chance, gain, infoset = ([] for _ in range(6))
-    known = {}
-    waiting = [(-1, 0, 1.0, 0, ())]  # parent, edge, probability, public node, buckets of rounds
-    for above, action, probability, node, dealt in waiting:  # grows as it goes
+    infosets = {}
+    waiting = [(-1, 0, 1.0, 0, ())]  # parent, edge, probability, public node, buckets by round
+    for above, action, probability, node, dealt in waiting:  # the loop appends to the list
         here = len(parent)
         parent.append(above)
         edge.append(action)
@@ -74,31 +75,31 @@ def unfold(game):
         else:
             mover = game.seat[node]
             key = (node, tuple(pair[mover] for pair in dealt))
-            infoset_here = known.setdefault(key, len(known))
+            infoset_here = infosets.setdefault(key, len(infosets))
             for a, child in enumerate(game.after[node]):
                 if child >= 0:
                     waiting.append((here, a, 1.0, int(child), dealt))
         seat.append(mover)
         gain.append((won, -won))
         infoset.append(infoset_here)
-    at = np.array([node for node, _ in known])
+    at = np.array([node for node, _ in infosets])
     number, nothing = np.arange(len(at)), np.zeros((len(at), 0))
     observations = Observations(number, game.seat[at], nothing, game.after[at] >= 0, number)
     columns = [np.array(c, np.int32) for c in (parent, edge, seat, infoset)]
     nodes = TreeNodes(2, *columns, np.array(chance), np.array(gain), observations)
-    return tree.tree_from_nodes(nodes, game.name), list(known)
+    return tree.tree_from_nodes(nodes, game.name), list(infosets)
 
 
-def told(view, known, sigma):
-    """A strategy of a view, as one of the unfolded tree."""
+def on_full_tree(view, infosets, sigma):
+    """Return a strategy of the indexed game as one of the full tree."""
     size = view.buckets
-    return np.array([sigma[view.index[node] * size + held[-1]] for node, held in known])
+    return np.array([sigma[view.index[node] * size + held[-1]] for node, held in infosets])
 
 
-def told_reply(view, known, reply, sigma, seat):
-    """sigma of the unfolded tree with a seat's best reply in its place."""
+def response_on_full_tree(view, infosets, reply, sigma, seat):
+    """Return sigma on the full tree with a seat's best response in its place."""
     sigma = sigma.copy()
-    for row, (node, held) in enumerate(known):
+    for row, (node, held) in enumerate(infosets):
         if view.rules.seat[node] == seat:
             powers = view.buckets ** np.arange(len(held))
             state = int(powers @ held) if view.rules.joint else held[-1]
@@ -109,15 +110,13 @@ def told_reply(view, known, reply, sigma, seat):
 @pytest.mark.parametrize(("rules", "buckets"), [(SHORT, 3), (THREE, 2)])
 @pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("coarse", [False, True])
-def test_one_pass_over_the_betting_says_what_the_tree_of_every_deal_says(
-    rules, buckets, joint, coarse, rng
-):
+def test_values_on_the_public_tree_equal_those_of_the_full_tree(rules, buckets, joint, coarse, rng):
     tables = random_tables(buckets, joint, rng, len(rules.caps) - 1)
     game = abstract_holdem(*tables, rules)
     view = values.index_game(game, paper_index(rules)[0] if coarse else None)
-    whole, known = unfold(game)
+    whole, infosets = full_tree(game)
     for sigma in random_strategies(view, rng, 3):
-        theirs = told(view, known, sigma)
+        theirs = on_full_tree(view, infosets, sigma)
         assert (
             np.abs(values.expected(view, sigma) - best_response.expected(whole, theirs)).max()
             < 1e-9
@@ -126,32 +125,33 @@ def test_one_pass_over_the_betting_says_what_the_tree_of_every_deal_says(
         for seat in range(2):
             best, reply = values.best_response(view, sigma, seat)
             assert abs(best - best_response.best_response(whole, theirs, seat)[0]) < 1e-9
-            played = told_reply(view, known, reply, theirs, seat)
+            played = response_on_full_tree(view, infosets, reply, theirs, seat)
             assert abs(best - best_response.expected(whole, played)[seat]) < 1e-9
             assert (reply[np.repeat(game.seat, view.states) != seat] == -1).all()
 
 
 @pytest.mark.parametrize(("rules", "buckets"), [(SHORT, 3), (THREE, 2)])
-def test_cfr_plus_is_cfr_plus_on_the_tree_of_every_deal(rules, buckets, rng):
-    """A tree's rows remember all own buckets, a view's forget earlier ones: they are worth the
-    same, and equal in the first round, where there is nothing to forget."""
+def test_cfr_plus_equals_cfr_plus_on_the_full_tree(rules, buckets, rng):
+    """Information sets of the full tree remember all own buckets, those of the index forget earlier
+    ones. The values are equal, and in the first round the strategies, because nothing is forgotten
+    there."""
     game = abstract_holdem(*random_tables(buckets, False, rng, len(rules.caps) - 1), rules)
     view = values.index_game(game)
-    whole, known = unfold(game)
+    whole, infosets = full_tree(game)
     ours, theirs = cfr_and_descent.BucketedCfrPlus(view), cfr.CfrSolver(whole, cfr.CFR_PLUS)
-    first = np.array([len(held) == 1 for _, held in known])
+    first = np.array([len(held) == 1 for _, held in infosets])
     for iterations in (1, 1, 8, 30):
         ours.run(iterations)
         theirs.run(iterations)
         mine, other = ours.average(), theirs.average()
-        assert np.abs(told(view, known, mine) - other)[first].max() < 1e-9
+        assert np.abs(on_full_tree(view, infosets, mine) - other)[first].max() < 1e-9
         assert (
             np.abs(values.expected(view, mine) - best_response.expected(whole, other)).max() < 1e-9
         )
         assert abs(values.nash_conv(view, mine) - best_response.nash_conv(whole, other)) < 1e-9
 
 
-def test_cfr_plus_goes_on_from_its_state_as_if_nothing_had_happened(rng):
+def test_a_loaded_cfr_plus_continues_with_identical_results(rng):
     view = values.index_game(abstract_holdem(*random_tables(3, False, rng), SHORT))
     straight, first, second = (cfr_and_descent.BucketedCfrPlus(view) for _ in range(3))
     straight.run(7)
@@ -161,7 +161,7 @@ def test_cfr_plus_goes_on_from_its_state_as_if_nothing_had_happened(rng):
     assert (second.average() == straight.average()).all()
 
 
-def test_many_strategies_at_once_are_worth_what_each_is_alone(rng):
+def test_values_of_many_strategies_equal_those_of_each(rng):
     view = values.index_game(abstract_holdem(*plausible()), paper_index()[0])
     sigma = random_strategies(view, rng, values.STRATEGIES_PER_PASS + 3)
     together = values.nash_conv(view, sigma)
@@ -172,7 +172,7 @@ def test_many_strategies_at_once_are_worth_what_each_is_alone(rng):
     assert np.abs(found[-1] - values.expected(view, sigma[-1])).max() < 1e-9
 
 
-def test_joint_tables_of_independent_buckets_change_nothing(rng):
+def test_joint_tables_of_independent_buckets_give_the_same_values(rng):
     start, moves, win = plausible()
     both = np.einsum("rik,rjl->rijkl", moves, moves)
     games = [abstract_holdem(start, m, win) for m in (moves, both)]
@@ -183,8 +183,8 @@ def test_joint_tables_of_independent_buckets_change_nothing(rng):
 
 
 @pytest.mark.parametrize("joint", [False, True])
-def test_who_always_folds_can_be_beaten_by_one_and_a_half_bets(joint, rng):
-    """The button gives up its 0.5 at once, the big blind its 1 to any raise."""
+def test_the_nash_conv_of_always_folding_is_one_and_a_half_bets(joint, rng):
+    """The button loses its 0.5 at once, the big blind its 1 to any raise."""
     view = values.index_game(abstract_holdem(*random_tables(6, joint, rng, 3)), paper_index()[0])
     folds = np.eye(3)[np.argmax(view.legal, axis=1)]  # checks where folding is not allowed
     assert abs(values.nash_conv(view, folds) - 1.5) < 1e-9
@@ -198,7 +198,7 @@ def test_the_betting_is_heads_up_limit_holdem():
     assert [int((acts & (game.round == r)).sum()) for r in range(4)] == [8, 70, 630, 5670]
     assert (len(acts), int(shown.sum())) == (16_584, 7 * 9 * 9 * 9)
     assert game.stake.max() == 4 * 1 + 4 * 1 + 4 * 2 + 4 * 2  # four bets in each round
-    assert game.stake[shown].min() == 1  # everybody checks
+    assert game.stake[shown].min() == 1  # both seats check
     assert game.gain.min() == -22  # the last bet, and so the pot, is given up
     assert set(np.abs(game.gain[~acts & ~shown & (game.round == 0)])) == {0.5, 1, 2, 3}
     facing = betting.chips.min(axis=1) < betting.chips.max(axis=1)
@@ -207,7 +207,7 @@ def test_the_betting_is_heads_up_limit_holdem():
     assert [int(game.seat[0]), int(game.seat[game.after[game.after[0, CALL], CALL]])] == [0, 1]
 
 
-def test_the_papers_index_tells_the_rounds_own_betting_and_forgets_the_rest():
+def test_the_papers_index_keeps_the_betting_of_the_round_only():
     index, situations = paper_index()
     game = abstract_holdem(*plausible())
     assert len(situations) == 8 + 3 * 10
@@ -221,7 +221,7 @@ def test_the_papers_index_tells_the_rounds_own_betting_and_forgets_the_rest():
     assert (view.seat[:: view.buckets] == 1 - situations[:, 1]).all()
 
 
-def test_cfr_plus_closes_in_on_an_equilibrium_and_a_forgetful_index_does_not():
+def test_cfr_plus_converges_with_perfect_recall_and_not_on_the_papers_index():
     game = abstract_holdem(*plausible())
     views = values.index_game(game), values.index_game(game, paper_index()[0])
     gaps = []
@@ -233,7 +233,7 @@ def test_cfr_plus_closes_in_on_an_equilibrium_and_a_forgetful_index_does_not():
     assert gaps[1] > 0.3
 
 
-def test_the_slope_is_that_of_nash_conv_along_a_change_of_strategy(rng):
+def test_the_gradient_of_nash_conv_equals_finite_differences(rng):
     view = values.index_game(abstract_holdem(*plausible()), paper_index()[0])
     sigma, other = random_strategies(view, rng, 2)
     gap, slope = cfr_and_descent.nash_conv_subgradient(view, sigma)
@@ -255,7 +255,7 @@ def test_a_descent_on_the_papers_index_gets_far_below_cfr_plus():
 
 
 @pytest.mark.parametrize("kind", [cfr_and_descent.BucketedCfrPlus, cfr_and_descent.NashConvDescent])
-def test_a_loaded_yardstick_goes_on_as_if_nothing_had_happened(kind):
+def test_a_loaded_solver_continues_with_identical_results(kind):
     view = values.index_game(abstract_holdem(*plausible()), paper_index()[0])
     first, second = kind(view), kind(view)
     first.run(5)
@@ -266,10 +266,10 @@ def test_a_loaded_yardstick_goes_on_as_if_nothing_had_happened(kind):
     assert (first.average() == second.average()).all()
 
 
-def broken(what, change):
-    """plausible() with one table changed."""
+def broken(table, change):
+    """Return plausible() with one table changed."""
     tables = dict(zip(("start", "moves", "win"), plausible(), strict=True))
-    tables[what] = change(tables[what])
+    tables[table] = change(tables[table])
     return tables
 
 
@@ -284,7 +284,7 @@ def broken(what, change):
         (broken("win", lambda t: t[0, 0]), "square tables of one size"),
     ],
 )
-def test_tables_that_are_no_abstraction_are_refused(tables, words):
+def test_invalid_tables_are_refused(tables, words):
     with pytest.raises(UserError, match=words) as caught:
         abstract_holdem(**tables)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Numbers from the literature, and formulas written out a second time in plain Python."""
+"""Numbers from the literature, and formulas written a second time in plain Python."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ PASS, BET = range(2)
 GAMES = ("brps", "kuhn", "one_card", "leduc", "leduc_textbook")
 
 
-def told(game, tree, table):
-    """A strategy (N, A) from a dict: how a seat's situation reads, to its probability to bet."""
-    words = [game.describe(seen) for seen in tree.observations.observation]
+def strategy_from(game, tree, table):
+    """Return a strategy (N, A) from a dict of a seat's description to its probability to bet."""
+    words = [game.describe(observed) for observed in tree.observations.observation]
     assert set(words) == set(table)
     return np.array([[1 - table[word], table[word]] for word in words])
 
 
 def bracket(tree, sigma):
-    """Bounds of a two-seat zero-sum game's value to seat 0, from what replies to sigma win."""
+    """Return bounds of a two-seat zero-sum game's value to seat 0 from the best responses to
+    sigma."""
     first, second = (best_response.best_response(tree, sigma, seat)[0] for seat in range(2))
     return -second, first
 
@@ -44,17 +45,19 @@ def bracket(tree, sigma):
         ("brps", 0.0, 20_000, 1e-2),  # a symmetric game is fair
     ],
 )
-def test_cfr_plus_closes_in_on_the_published_value(whole, name, published, iterations, width):
-    _, tree = whole(name)
+def test_cfr_plus_converges_to_the_published_value(
+    game_and_tree, name, published, iterations, width
+):
+    _, tree = game_and_tree(name)
     low, high = bracket(tree, cfr.solve(tree, iterations))
     assert low <= published + 1e-12
     assert published - 1e-12 <= high
     assert high - low < width
 
 
-def test_one_card_poker_with_13_cards_loses_6_4_percent_of_a_chip(whole):
-    """Gordon 2005, "One-card poker": -0.064 to the first player, an ante each."""
-    _, tree = whole("one_card")
+def test_one_card_poker_with_13_cards_loses_6_4_percent_of_a_chip(game_and_tree):
+    """Gordon 2005, "One-card poker": -0.064 for the first player, with an ante each."""
+    _, tree = game_and_tree("one_card")
     low, high = bracket(tree, cfr.solve(tree, 5_000))
     assert high - low < 1e-5
     assert round((low + high) / 2, 3) == -0.064
@@ -62,7 +65,8 @@ def test_one_card_poker_with_13_cards_loses_6_4_percent_of_a_chip(whole):
 
 
 def kuhn_equilibrium(alpha):
-    """Kuhn's family: the first player bluffs J with alpha and bets K three times as often."""
+    """Return Kuhn's family of equilibria: the first player bluffs J with alpha and bets K three
+    times as often."""
     return {
         "J after nothing": alpha,
         "Q after nothing": 0,
@@ -80,9 +84,9 @@ def kuhn_equilibrium(alpha):
 
 
 @pytest.mark.parametrize("alpha", [0, 1 / 6, 1 / 3])
-def test_kuhns_family_of_equilibria_cannot_be_exploited(whole, alpha):
-    game, tree = whole("kuhn")
-    sigma = told(game, tree, kuhn_equilibrium(alpha))
+def test_kuhns_family_of_equilibria_cannot_be_exploited(game_and_tree, alpha):
+    game, tree = game_and_tree("kuhn")
+    sigma = strategy_from(game, tree, kuhn_equilibrium(alpha))
     assert abs(best_response.nash_conv(tree, sigma)) < 1e-12
     assert np.abs(best_response.expected(tree, sigma) - [-1 / 18, 1 / 18]).max() < 1e-12
 
@@ -97,9 +101,9 @@ def test_kuhns_family_of_equilibria_cannot_be_exploited(whole, alpha):
         ("J after pass", 1),
     ],
 )
-def test_a_player_who_leaves_kuhns_family_can_be_exploited(whole, situation, bet):
-    game, tree = whole("kuhn")
-    sigma = told(game, tree, {**kuhn_equilibrium(1 / 6), situation: bet})
+def test_strategies_outside_kuhns_family_can_be_exploited(game_and_tree, situation, bet):
+    game, tree = game_and_tree("kuhn")
+    sigma = strategy_from(game, tree, {**kuhn_equilibrium(1 / 6), situation: bet})
     assert best_response.nash_conv(tree, sigma) > 0.01
 
 
@@ -107,41 +111,41 @@ def test_a_player_who_leaves_kuhns_family_can_be_exploited(whole, situation, bet
     ("name", "published"),
     [("kuhn", 11 / 12), ("leduc_textbook", 4.747222222222222)],  # OpenSpiel's exploitability tests
 )
-def test_uniform_play_has_the_published_nash_conv(whole, name, published):
-    _, tree = whole(name)
+def test_uniform_play_has_the_published_nash_conv(game_and_tree, name, published):
+    _, tree = game_and_tree(name)
     assert abs(best_response.nash_conv(tree, tree.uniform()) - published) < 1e-12
 
 
 @pytest.mark.parametrize(
-    ("stranger", "best"),
+    ("player", "best"),
     [("random", 596 / 405), ("call", 11 / 15)],  # 1.471604938 and 0.7333 big blinds
 )
-def test_the_best_responses_of_the_benchmark_are_worth_what_they_are(whole, stranger, best):
-    game, tree = whole("leduc")
+def test_best_responses_in_the_benchmark_have_the_known_values(game_and_tree, player, best):
+    game, tree = game_and_tree("leduc")
     players = {
         "random": UniformPolicy,
         "call": lambda: registry.scripted_players(game)["call"](game),
     }
-    sigma = best_response.sigma_of(tree, [players[stranger]()] * 2)
+    sigma = best_response.sigma_of(tree, [players[player]()] * 2)
     won = [best_response.best_response(tree, sigma, seat)[0] for seat in range(2)]
     assert abs(sum(won) / 2 - best) < 1e-12
 
 
-def test_against_a_caller_kuhn_is_won_by_betting_the_king(whole):
-    """A caller never bets, so J loses an ante, Q wins and loses as much, and K wins two."""
-    game, tree = whole("kuhn")
+def test_against_a_caller_kuhn_is_won_by_betting_the_king(game_and_tree):
+    """A caller never bets, so J loses an ante, Q wins as much as it loses, and K wins two."""
+    game, tree = game_and_tree("kuhn")
     caller = registry.scripted_players(game)["call"](game)
     sigma = best_response.sigma_of(tree, [caller] * 2)
     for seat in range(2):
         best, reply = best_response.best_response(tree, sigma, seat)
         assert abs(best - (2 + 0 - 1) / 3) < 1e-12
-        words = [game.describe(seen) for seen in tree.observations.observation]
+        words = [game.describe(observed) for observed in tree.observations.observation]
         situation = ["K after nothing", "K after pass"][seat]
         assert reply[words.index(situation)].tolist() == [0, 1]
 
 
-def test_no_pure_strategy_of_kuhn_beats_the_best_response(whole, rng, random_strategy):
-    _, tree = whole("kuhn")
+def test_no_pure_strategy_of_kuhn_beats_the_best_response(game_and_tree, rng, random_strategy):
+    _, tree = game_and_tree("kuhn")
     for _ in range(5):
         sigma = random_strategy(tree, rng)
         for seat in range(2):
@@ -157,20 +161,22 @@ def test_no_pure_strategy_of_kuhn_beats_the_best_response(whole, rng, random_str
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_some_end_is_always_reached(whole, name, rng, random_strategy):
-    _, tree = whole(name)
+def test_terminal_reach_sums_to_1(game_and_tree, name, rng, random_strategy):
+    _, tree = game_and_tree(name)
     sigma = random_strategy(tree, rng)
     reach = best_response.reach(tree, sigma)
     ends = tree.children == 0
     assert abs(reach[ends].sum() - 1) < 1e-12
-    # a node is reached through one of its children
+    # a node's reach is the sum of its children's
     below = np.bincount(tree.parent[1:], reach[1:], minlength=tree.nodes)
     assert np.abs(below - reach)[~ends].max() < 1e-12
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_reach_without_a_seat_is_what_that_seat_can_bring_about(whole, name, rng, random_strategy):
-    _, tree = whole(name)
+def test_reach_without_a_seat_is_the_reach_if_that_seat_plays_to_the_node(
+    game_and_tree, name, rng, random_strategy
+):
+    _, tree = game_and_tree(name)
     sigma = random_strategy(tree, rng)
     for seat in range(2):
         others = best_response.reach(tree, sigma, without=seat)
@@ -183,8 +189,10 @@ def test_reach_without_a_seat_is_what_that_seat_can_bring_about(whole, name, rng
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_the_expected_value_is_the_mean_of_the_ends(whole, name, rng, random_strategy):
-    _, tree = whole(name)
+def test_the_expected_value_is_the_mean_over_terminal_nodes(
+    game_and_tree, name, rng, random_strategy
+):
+    _, tree = game_and_tree(name)
     sigma = random_strategy(tree, rng)
     total = tree.gain.copy()  # from the root down
     for node in range(1, tree.nodes):
@@ -195,10 +203,10 @@ def test_the_expected_value_is_the_mean_of_the_ends(whole, name, rng, random_str
 
 
 @pytest.mark.parametrize("name", ["kuhn", "leduc"])
-def test_the_gradient_is_the_slope_of_the_expected_value(whole, name, rng, random_strategy):
-    """The value is linear in the choice at one information set, so a step of 1 is as good as a
-    small one: playing an action there for certain gains come x advantage."""
-    _, tree = whole(name)
+def test_the_gradient_is_the_slope_of_the_expected_value(game_and_tree, name, rng, random_strategy):
+    """The value is linear in the probabilities at one information set, so a step of 1 is exact:
+    playing an action there with certainty gains reach x advantage."""
+    _, tree = game_and_tree(name)
     sigma = random_strategy(tree, rng)
     before = best_response.expected(tree, sigma)
     for seat in range(2):
@@ -213,8 +221,10 @@ def test_the_gradient_is_the_slope_of_the_expected_value(whole, name, rng, rando
             assert abs(gained - come[row] * advantage[row, action]) < 1e-12
 
 
-def test_the_gradient_is_the_slope_along_any_change_of_strategy(whole, rng, random_strategy):
-    _, tree = whole("leduc_textbook")
+def test_the_gradient_is_the_slope_along_any_change_of_strategy(
+    game_and_tree, rng, random_strategy
+):
+    _, tree = game_and_tree("leduc_textbook")
     sigma, other = random_strategy(tree, rng), random_strategy(tree, rng)
     small = 1e-6
     for seat in range(2):
@@ -228,10 +238,10 @@ def test_the_gradient_is_the_slope_along_any_change_of_strategy(whole, rng, rand
 
 @pytest.mark.parametrize("name", ["brps", "kuhn", "one_card", "leduc_textbook"])
 def test_action_values_of_first_decisions_add_up_to_the_expected_value(
-    whole, name, rng, random_strategy
+    game_and_tree, name, rng, random_strategy
 ):
-    """In these games every seat acts at least once, so every game passes a first decision."""
-    _, tree = whole(name)
+    """In these games every seat acts at least once, so every game has a first decision."""
+    _, tree = game_and_tree(name)
     sigma = random_strategy(tree, rng)
     for seat in range(2):
         others = best_response.reach(tree, sigma, without=seat)
@@ -245,7 +255,7 @@ def test_action_values_of_first_decisions_add_up_to_the_expected_value(
 
 
 def some_batch(rng, games=40, seats=2, longest=5):
-    """Rewards of made-up games in which seats make 0 to `longest` - 1 decisions."""
+    """Return rewards of artificial games in which seats make 0 to `longest` - 1 decisions."""
     counts = rng.integers(longest, size=games * seats)
     owner = np.repeat(np.arange(games * seats), counts)
     reward = rng.normal(size=len(owner))
@@ -256,7 +266,7 @@ def some_batch(rng, games=40, seats=2, longest=5):
 
 
 def stretches(batch):
-    """The first and one past the last decision of each seat of each game."""
+    """Return the first and one past the last decision of each seat of each game."""
     start = 0
     for stop in np.flatnonzero(batch.last) + 1:
         yield start, int(stop)
@@ -270,7 +280,7 @@ def test_advantages_are_schulmans_equation_16(rng, gamma, lam):
     values = rng.normal(size=len(batch))
     wanted = []
     for start, stop in stretches(batch):
-        v = [*values[start:stop], 0.0]  # nothing follows the last decision
+        v = [*values[start:stop], 0.0]  # no value follows the last decision
         r = batch.reward[start:stop]
         delta = [r[t] + gamma * v[t + 1] - v[t] for t in range(stop - start)]
         for t in range(stop - start):
@@ -298,8 +308,8 @@ def test_advantages_with_lambda_one_are_returns_less_the_baseline(rng):
     assert np.abs(gap).max() < 1e-12
 
 
-def test_the_others_mean_is_a_baseline_that_leaves_each_game_out(rng):
-    """Written out as a loop; and so the mean of the gradient stays what it was."""
+def test_the_leave_one_out_baseline_keeps_the_mean_gradient(rng):
+    """The baseline is compared with a loop."""
     advantage = rng.normal(size=60)
     infoset, member = rng.integers(0, 4, 60), np.repeat(np.arange(3), 20)
     less = subtract_leave_one_out_mean(advantage, infoset, member, 2.0)
@@ -308,7 +318,7 @@ def test_the_others_mean_is_a_baseline_that_leaves_each_game_out(rng):
         others[d] = False
         baseline = advantage[others].sum() / (others.sum() + 2.0)
         assert abs(less[d] - (advantage[d] - baseline)) < 1e-12
-    advantage[7] += 100  # a game's own return is not in its own baseline
+    advantage[7] += 100  # a game's return is not in its own baseline
     assert (
         abs(subtract_leave_one_out_mean(advantage, infoset, member, 2.0)[7] - less[7] - 100) < 1e-9
     )

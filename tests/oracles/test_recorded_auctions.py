@@ -1,5 +1,5 @@
-"""The systems beside auctions that an independent engine bid by the same books, and those of
-tournament players."""
+"""Bidding systems beside auctions of an independent engine with the same systems, and of tournament
+players."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from overtrick.datasets import board_files
 from overtrick.evaluation import system_agreement
 from overtrick.games.bridge.system import loader
 
-MANY = 10_000  # auctions, the first of a set
+MANY = 10_000  # number of auctions, the first of a data set
 
 
 def first(table, folder):
-    """The first boards of a table."""
+    """Write the first boards of a table to a file."""
     pq.write_table(table.slice(0, MANY), folder / "first.parquet")
     return board_files.load(folder / "first.parquet").boards
 
@@ -37,11 +37,11 @@ def test_a_system_agrees_with_recorded_auctions(name, tmp_path):
     assert found["all"] >= 0.75
 
 
-def test_a_system_that_is_only_a_file_opens_as_others_who_play_it(tmp_path):
+def test_a_system_from_a_file_opens_like_other_pairs_with_this_system(tmp_path):
     assert shares(SAYC, "sayc", tmp_path)["opening"] >= 0.92
 
 
-def test_tournament_players_have_what_their_calls_show(tmp_path):
+def test_hands_of_tournament_players_fulfil_the_meanings_of_their_calls(tmp_path):
     human = [("kind", "=", "human"), ("sys_inferred_ns", "=", NATURAL_PAIR)]
     path = needed(DATA / "bridge" / "boards.parquet")
     found = of_people(loader.load("natural"), first(pq.read_table(path, filters=human), tmp_path))

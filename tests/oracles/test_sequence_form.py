@@ -1,4 +1,4 @@
-"""The linear program knows the exact answer, and what is iterative must come to it."""
+"""The equilibrium by linear programming is exact, and iterative solvers converge to its value."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ GAMES = ("brps", "kuhn", "one_card", "leduc", "leduc_textbook")
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_the_equilibrium_of_the_linear_program_cannot_be_exploited(whole, name):
-    _, tree = whole(name)
+def test_the_equilibrium_of_the_linear_program_cannot_be_exploited(game_and_tree, name):
+    _, tree = game_and_tree(name)
     worth, sigma = sequence_form.equilibrium(tree)
     assert best_response.nash_conv(tree, sigma) < 1e-9
     assert abs(best_response.expected(tree, sigma)[0] - worth) < 1e-9
@@ -27,19 +27,20 @@ def test_the_equilibrium_of_the_linear_program_cannot_be_exploited(whole, name):
     ("name", "published"),
     [("kuhn", -1 / 18), ("brps", 0), ("one_card", -0.064), ("leduc_textbook", -0.085606424078)],
 )
-def test_the_value_is_the_published_one(whole, name, published):
+def test_the_value_is_the_published_one(game_and_tree, name, published):
     """Kuhn 1950; Koller and Pfeffer 1997; Lanctot's thesis for Leduc (-0.0856)."""
     digits = 5e-4 if name == "one_card" else 1e-9
-    assert abs(sequence_form.equilibrium(whole(name)[1])[0] - published) < digits
+    assert abs(sequence_form.equilibrium(game_and_tree(name)[1])[0] - published) < digits
 
 
-def test_biased_rock_paper_scissors_is_played_1_10_5(whole):
-    _, sigma = sequence_form.equilibrium(whole("brps")[1])
+def test_biased_rock_paper_scissors_is_played_1_10_5(game_and_tree):
+    _, sigma = sequence_form.equilibrium(game_and_tree("brps")[1])
     assert np.abs(sigma - np.array([1, 10, 5]) / 16).max() < 1e-9
 
 
-def secured(payoff):
-    """What the row player of a matrix can secure, by the textbook's program."""
+def security_value(payoff):
+    """Return the value that the row player of a matrix can secure, by the textbook's linear
+    program."""
     rows, columns = payoff.shape
     found = linprog(
         np.append(np.zeros(rows), -1),
@@ -59,14 +60,14 @@ def test_random_matrix_games_have_the_value_of_the_textbooks_program(rng):
         names = tuple(f"action {a}" for a in range(actions))
         tree = build(Matrix("random", tuple(map(tuple, payoff.tolist())), names))
         worth, sigma = sequence_form.equilibrium(tree)
-        assert abs(worth - secured(payoff)) < 1e-9
+        assert abs(worth - security_value(payoff)) < 1e-9
         assert best_response.nash_conv(tree, sigma) < 1e-9
 
 
 @pytest.mark.parametrize("plan", sorted(cfr.VARIANTS))
 @pytest.mark.parametrize("name", ["brps", "kuhn", "leduc_textbook"])
-def test_every_plan_comes_near_the_linear_programs_value(whole, name, plan):
-    _, tree = whole(name)
+def test_every_variant_approaches_the_linear_programs_value(game_and_tree, name, plan):
+    _, tree = game_and_tree(name)
     worth, _ = sequence_form.equilibrium(tree)
     sigma = cfr.solve(tree, 2_000, cfr.VARIANTS[plan])
     values, gap = best_response.expected(tree, sigma), best_response.nash_conv(tree, sigma)
@@ -75,8 +76,8 @@ def test_every_plan_comes_near_the_linear_programs_value(whole, name, plan):
     assert abs(values[0] - worth) <= gap + 1e-9
 
 
-def test_a_game_that_is_not_zero_sum_is_refused(whole):
-    _, tree = whole("kuhn")
+def test_a_game_that_is_not_zero_sum_is_refused(game_and_tree):
+    _, tree = game_and_tree("kuhn")
     paid = tree.gain.copy()
     paid[-1] += 1
     with pytest.raises(UserError, match="zero-sum"):

@@ -1,4 +1,4 @@
-"""Sumo beside what was measured on RoboSumo's scene and on AgentZoo's parameter files."""
+"""Sumo beside measurements of RoboSumo's scene and of AgentZoo's parameter files."""
 
 from __future__ import annotations
 
@@ -51,26 +51,26 @@ GOLDEN = {
 
 @pytest.fixture(scope="module")
 def folder():
-    """AgentZoo's parameter files, where a machine has them."""
+    """Return the folder of AgentZoo's parameter files, if this machine has it."""
     return str(needed(DATA / "agentzoo"))
 
 
 def at_rest():
-    """A match that begins without noise, at angle 0."""
+    """Return a match that begins without noise, at angle 0."""
     game = overtrick.make("sumo")
     return game, game.start(np.zeros((1, 59)))
 
 
 def after(steps, control=(0.0,) * 8):
-    """The match after so many steps in which both ants hold their motors."""
+    """Return the match after some steps with constant torques of both ants."""
     game, state = at_rest()
     for _ in range(steps):
         game.step(state, game.observe(state), np.tile(control, (2, 1)))
     return state
 
 
-def seen_once(seen):
-    return Observations(np.array([0]), np.array([0]), np.asarray(seen)[None], None, None)
+def one_observation(observation):
+    return Observations(np.array([0]), np.array([0]), np.asarray(observation)[None], None, None)
 
 
 def test_the_scene_has_the_parts_of_robosumo():
@@ -89,7 +89,7 @@ def test_the_scene_has_the_parts_of_robosumo():
 @pytest.mark.parametrize(
     ("steps", "height"), [(1, 1.27213), (5, 1.11882), (20, 1.08596), (100, 1.07213)]
 )
-def test_an_ant_that_does_nothing_falls_and_stands_as_measured(steps, height):
+def test_a_motionless_ant_falls_and_stands_as_measured(steps, height):
     state = after(steps)
     assert state.position[0, 2] == pytest.approx(height, abs=1e-5)
     if steps == 1:
@@ -106,7 +106,7 @@ def test_an_ant_under_constant_torques_is_where_it_was_measured():
 
 
 def test_an_ant_of_modern_mujoco_falls_and_stands_as_measured_too():
-    """The same scene with exact capsules and margins that were meant to be the larger one's."""
+    """The same scene with exact capsules, and margins at their intended larger values."""
     model = mujoco_model.build()
     capsules = np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_CAPSULE)
     ants = model.geom_bodyid > 0
@@ -131,20 +131,20 @@ def test_an_ant_of_modern_mujoco_falls_and_stands_as_measured_too():
         assert data.qpos[2] == pytest.approx(height, abs=1e-5)
 
 
-def test_side_by_side_they_move_as_one_after_another_in_plain_mujoco(rng):
-    """Bit for bit, with the forces of the stage that was computed last."""
+def test_batched_matches_equal_single_matches_in_plain_mujoco(rng):
+    """Bit by bit, with the forces of the stage that was computed last."""
     game = overtrick.make("sumo")
     state = game.start(game.deal(3, rng))
     controls = rng.uniform(-1.5, 1.5, (12, 3, 2, 8))
     model = mujoco_model.build()
-    alone = [mujoco.MjData(model) for _ in range(3)]
-    for data, position, velocity in zip(alone, state.position, state.velocity, strict=True):
+    single = [mujoco.MjData(model) for _ in range(3)]
+    for data, position, velocity in zip(single, state.position, state.velocity, strict=True):
         data.qpos[:], data.qvel[:] = position, velocity
         mujoco.mj_forward(model, data)
-        data.qacc_warmstart[:] = state.warmstart[alone.index(data)]
+        data.qacc_warmstart[:] = state.warmstart[single.index(data)]
     for control in controls:
         game.step(state, game.observe(state), control.reshape(6, 8))
-        for match, data in enumerate(alone):
+        for match, data in enumerate(single):
             data.ctrl[:] = control[match].ravel()
             mujoco.mj_step(model, data, 5)
             mujoco.mj_rnePostConstraint(model, data)
@@ -153,7 +153,7 @@ def test_side_by_side_they_move_as_one_after_another_in_plain_mujoco(rng):
             assert np.array_equal(state.force[match].reshape(26, 6), data.cfrc_ext[1:])
 
 
-def test_an_ant_sees_120_numbers_in_their_places():
+def test_an_ant_observes_120_numbers_in_the_documented_order():
     state = after(20)
     bodies = state.bodies(np.array([0]))
     bodies.force[0, 0, 1] = [-300, 5, -6, 7, 8, 250]  # on a leg's root
@@ -169,7 +169,7 @@ def test_an_ant_sees_120_numbers_in_their_places():
 
 
 def placed(ants, reward="shaped"):
-    """A match in which the torsos were put at (x, y, height); low ones on their back."""
+    """Return a match with torsos at (x, y, height); low ones on their back."""
     game, (_, state) = overtrick.make("sumo", reward=reward), at_rest()
     for ant, (x, y, height) in enumerate(ants):
         state.position[0, 15 * ant : 15 * ant + 3] = x, y, height + 0.5
@@ -192,7 +192,7 @@ UP = 0.75  # m, where no leg touches the mat
         ([(0, -2.2, UP), (2.2, 0, UP)], [0, 0]),
     ],
 )
-def test_who_leaves_the_ring_or_falls_has_lost(ants, main):
+def test_an_ant_that_leaves_the_ring_or_falls_loses(ants, main):
     game, state = placed(ants)
     before = state.position[0].reshape(2, 15)[:, :2].copy()
     action = np.array([[2.0] * 8, [0.5] * 8])
@@ -207,7 +207,7 @@ def test_who_leaves_the_ring_or_falls_has_lost(ants, main):
     assert state.over[0] == lost
 
 
-def test_time_is_up_after_501_steps():
+def test_a_match_ends_after_501_steps():
     game, (_, state) = overtrick.make("sumo", reward="main"), at_rest()
     state.steps[:] = STEP_LIMIT - 1
     still = np.zeros((2, 8))
@@ -216,12 +216,12 @@ def test_time_is_up_after_501_steps():
     assert game.step(state, game.observe(state), still).tolist() == [[-1000, -1000]]
     assert state.over[0]
     game, state = placed([(0, 0, UP), (2.2, 0, UP)], "main")
-    state.steps[:] = STEP_LIMIT  # who loses in that step has lost as well
+    state.steps[:] = STEP_LIMIT  # an ant that falls in that step loses as well
     assert game.step(state, game.observe(state), still).tolist() == [[1000, -3000]]
 
 
-def test_a_match_that_mujoco_refuses_to_step_is_a_draw_too(rng, monkeypatch):
-    """As when ants are flung into each other with more contacts than its memory holds."""
+def test_a_match_that_mujoco_refuses_to_step_is_a_draw(rng, monkeypatch):
+    """For example when ants collide with more contacts than its memory holds."""
     game = overtrick.make("sumo", reward="main")
     state, twin = (game.start(game.deal(3, np.random.default_rng(8))) for _ in range(2))
     right = Batch.step
@@ -253,7 +253,7 @@ def test_a_match_that_becomes_nan_is_a_draw_and_the_others_go_on(rng, caplog):
     assert np.unique(game.observe(state).game).tolist() == [0, 2]
 
 
-def test_forces_of_the_first_stage_come_with_the_same_movement(rng):
+def test_forces_of_the_first_stage_do_not_change_the_movement(rng):
     position = np.tile(after(20).position, (2, 1))
     start = Physics().settle(position, rng.normal(0, 1, (2, 28)))
     control = rng.uniform(-1, 1, (2, 16))
@@ -264,7 +264,7 @@ def test_forces_of_the_first_stage_come_with_the_same_movement(rng):
     assert 1e-6 < np.abs(euler.position - last.position).max() < 0.05
 
 
-def test_no_matches_are_advanced_to_no_matches():
+def test_zero_matches_can_be_advanced():
     nothing = Bodies(*(np.zeros((0, *shape)) for shape in [(30,), (28,), (28,), (2, 13, 6)]))
     assert len(Physics().advance(nothing, np.zeros((0, 16))).position) == 0
 
@@ -273,8 +273,10 @@ def test_no_matches_are_advanced_to_no_matches():
 def test_a_policy_of_agentzoo_acts_as_measured(folder, name):
     policy = agent_zoo.load(f"zoo:{name}", folder)
     policy.sample = False
-    for seen, golden in zip((policy.mean, np.zeros(120)), GOLDEN[name], strict=True):
-        (action,) = policy.start(1, np.random.default_rng(0)).act(seen_once(seen)).action
+    for observation, golden in zip((policy.mean, np.zeros(120)), GOLDEN[name], strict=True):
+        (action,) = (
+            policy.start(1, np.random.default_rng(0)).act(one_observation(observation)).action
+        )
         assert action == pytest.approx(golden, abs=6e-5)
 
 
@@ -292,23 +294,25 @@ def test_a_policy_of_agentzoo_samples_around_its_mean(folder, rng):
 
 
 def test_an_lstm_remembers_each_seat_of_each_match(folder, rng):
-    """Two matches side by side, one of them every other time, as each of them alone."""
+    """Two matches side by side, one of them every other time, equal each of them alone."""
     policy = agent_zoo.load("zoo:lstm2", folder)
     policy.sample = False
-    seen = policy.mean + policy.std * rng.normal(size=(6, 2, 120))
+    observation = policy.mean + policy.std * rng.normal(size=(6, 2, 120))
     together = policy.start(2, rng)
     rows = [[0, 1], [0], [1], [0, 1], [1], [0]]
     acted = {0: [], 1: []}
     for step, games in enumerate(rows):
         at = np.array(games)
-        observations = Observations(at, at, seen[step, at], None, None)
+        observations = Observations(at, at, observation[step, at], None, None)
         for game, action in zip(games, together.act(observations).action, strict=True):
             acted[game].append(action)
     for game, actions in acted.items():
-        alone = policy.start(1, rng)
+        single = policy.start(1, rng)
         steps = [step for step, games in enumerate(rows) if game in games]
         for step, action in zip(steps, actions, strict=True):
-            assert np.allclose(alone.act(seen_once(seen[step, game])).action[0], action)
+            assert np.allclose(
+                single.act(one_observation(observation[step, game])).action[0], action
+            )
 
 
 def test_agentzoo_wins_against_random_actions_in_both_seats(folder):
@@ -321,7 +325,7 @@ def test_agentzoo_wins_against_random_actions_in_both_seats(folder):
     assert 20 < len(played.batch) / 20 < 80  # steps of a match
 
 
-def test_zoo_files_that_are_missing_or_wrong_are_refused_with_the_remedy(tmp_path):
+def test_missing_or_invalid_zoo_files_are_refused_with_the_remedy(tmp_path):
     def refused(folder):
         with pytest.raises(UserError) as error:
             agent_zoo.load("zoo:mlp2", folder)

@@ -1,13 +1,13 @@
-"""Recorded games, replayed line by line. GAME.txt holds a few games that a reader can check by
-hand from the rules. To add a game to the registry, write one.
+"""Replay recorded games line by line. GAME.txt holds a few games that a reader can check by hand
+from the rules. Write one for every new game.
 
     deal CARD ...                          the deal's columns in their order
-    SEAT ; FACT=VALUE ... ; ACTION ... ; ACTION      who acts, all that the seat knows, what
-                                                     it may do, what it does
-    won POINTS ...                         what each seat has won; the game is over
+    SEAT ; FIELD=VALUE ... ; ACTION ... ; ACTION     the seat that acts, its observation, its
+                                                     legal actions, its action
+    won POINTS ...                         the payoff of each seat at the end of the game
 
-Seats that act at once stand in the order of the seats. A line that starts with # is a comment.
-Facts that are -1 may be left out.
+Seats that act simultaneously are ordered by seat. A line that starts with # is a comment. Fields
+with the value -1 may be omitted.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ RECORDS = sorted(path.stem for path in HERE.glob("*.txt"))
 
 
 @dataclass
-class Recorded:
-    """One game as it stands in its file."""
+class RecordedGame:
+    """A game as it is written in its file."""
 
     deal: list
-    decisions: list  # (seat, facts, legal actions, action) each, as words
+    decisions: list  # (seat, observation, legal actions, action) each, as words
     won: list
 
 
 def parse(text):
-    """The games of a file. Raises ValueError at a line that is none of the four kinds."""
+    """Return the games of a file. Raises ValueError at a line of another form."""
     games, deal, decisions = [], None, []
     for number, line in enumerate(text.splitlines(), 1):
         kind, _, rest = line.partition(" ")
@@ -46,11 +46,11 @@ def parse(text):
         if kind == "deal" and deal is None:
             deal = rest.split()
         elif kind == "won" and deal is not None:
-            games.append(Recorded(deal, decisions, [float(points) for points in rest.split()]))
+            games.append(RecordedGame(deal, decisions, [float(points) for points in rest.split()]))
             deal, decisions = None, []
         elif kind.isdigit() and deal is not None and line.count(";") == 3:
-            seat, facts, legal, action = (part.split() for part in line.split(";"))
-            decisions.append((int(*seat), facts, legal, *action))
+            seat, observation, legal, action = (part.split() for part in line.split(";"))
+            decisions.append((int(*seat), observation, legal, *action))
         else:
             raise ValueError(f"line {number} is no part of a game: {line}")
     if deal is not None:
@@ -59,12 +59,12 @@ def parse(text):
 
 
 def card(game, number):
-    """A card as it is written: its rank (and suit, where suits matter), or - for none."""
+    """Return a card as it is written: its rank (and suit, where suits matter), or - for none."""
     return game.card_name(number) or "-"
 
 
 def betting(game, node):
-    """The actions that led to a node of the betting table."""
+    """Return the actions that led to a node of the betting tree."""
     return ",".join(game.action_names[a] for a in game.betting.history[node]) or "-"
 
 
@@ -84,25 +84,25 @@ WORDS = {
     "hole": card, "board": card, "betting": betting, "own": bridge_cards, "shown": bridge_cards,
     "played": bridge_cards, "trick": bridge_card, "strain": strain,
 }  # fmt: skip
-"""Facts that are written in words, hole_1 like hole; all others are written as numbers."""
+"""Fields that are written in words, hole_1 like hole; all others are written as numbers."""
 
 
-def word(game, fact, value):
-    """One fact as it is written."""
-    say = WORDS.get(fact.partition("_")[0]) if fact != "own_chips" else None
-    return f"{fact}={say(game, value) if say else value}"
+def written(game, field, value):
+    """Return one field as it is written."""
+    format_value = WORDS.get(field.partition("_")[0]) if field != "own_chips" else None
+    return f"{field}={format_value(game, value) if format_value else value}"
 
 
-def told(game, seen):
-    """The facts of a row as they are written."""
-    known = zip(game.observation_fields, seen, strict=True)
-    return [word(game, fact, value) for fact, value in known]
+def observation_words(game, values):
+    """Return the fields of a row as they are written."""
+    named_values = zip(game.observation_fields, values, strict=True)
+    return [written(game, field, value) for field, value in named_values]
 
 
-def dealt(game, words):
-    """The columns of a deal: cards by name; of bridge, the hands from the declarer's on, the
-    strain, and the tricks to be made; of its auction, the hands from North's on, dealer,
-    vulnerability, and the double-dummy tricks as rows.py writes them."""
+def deal_from(game, words):
+    """Return the columns of a deal. Cards are written by name; in Mini-Bridge the hands from the
+    declarer's on, the strain, and the tricks to be made; in the auction the hands from North's on,
+    the dealer, the vulnerability, and the double-dummy tricks in the format of zhang_tsv.py."""
     if game.name == "minibridge":
         *hands, called, needed = words
         return [*parse_deal("N:" + " ".join(hands)), STRAINS.index(called), int(needed)]
@@ -120,17 +120,17 @@ def dealt(game, words):
 
 
 def replay(game, recorded):
-    """Play a recorded game and compare everything that it says."""
-    state = game.start(np.array([dealt(game, recorded.deal)], np.int64))
+    """Play a recorded game and compare all its observations, legal actions and payoffs."""
+    state = game.start(np.array([deal_from(game, recorded.deal)], np.int64))
     won = np.zeros(game.seats)
     lines = iter(recorded.decisions)
     while len(observations := game.observe(state)):
         actions = np.empty(len(observations), np.int64)
         for row in np.argsort(observations.seat):
-            seat, facts, legal, action = next(lines)
+            seat, fields, legal, action = next(lines)
             assert int(observations.seat[row]) == seat
-            assert [f for f in told(game, observations.observation[row].tolist())
-                    if f in facts or not f.endswith(("=-", "=-1"))] == facts  # fmt: skip
+            assert [f for f in observation_words(game, observations.observation[row].tolist())
+                    if f in fields or not f.endswith(("=-", "=-1"))] == fields  # fmt: skip
             may = [game.action_names[a] for a in np.flatnonzero(observations.legal[row])]
             assert may == legal
             assert action in legal
@@ -141,12 +141,12 @@ def replay(game, recorded):
 
 
 def test_every_game_of_the_registry_has_a_record():
-    """But for sumo, which goes on in real numbers: its golden values are in tests/oracles."""
+    """Except sumo, which has real-valued states: tests/oracles has its golden values."""
     assert sorted(overtrick.names()) == sorted([*RECORDS, "sumo"])
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_recorded_games_go_as_they_were_recorded(name):
+def test_recorded_games_are_reproduced(name):
     games = parse((HERE / f"{name}.txt").read_text())
     assert len(games) >= 3
     for recorded in games:
@@ -168,7 +168,7 @@ def test_recorded_games_go_as_they_were_recorded(name):
         ("won -2", "0 ; hole=Q ; pass bet ; bet\nwon -2"),
     ],
 )
-def test_a_record_that_is_wrong_anywhere_is_caught(right, wrong):
+def test_a_wrong_record_is_detected(right, wrong):
     text = """deal Q K
 0 ; hole=Q board=- own_chips=1 other_chips=1 round=0 betting=- ; pass bet ; pass
 1 ; hole=K board=- own_chips=1 other_chips=1 round=0 betting=pass ; pass bet ; bet
@@ -185,13 +185,13 @@ won -2 +2
 @pytest.mark.parametrize(
     "text", ["deal K Q\n", "won +1 -1\n", "deal K Q\ndeal Q K\n", "deal K Q\n0 passes\nwon 0 0\n"]
 )
-def test_a_record_that_is_no_game_is_refused(text):
+def test_a_malformed_record_is_refused(text):
     with pytest.raises(ValueError, match=r"no part of a game|no end"):
         parse(text)
 
 
-def test_a_record_that_breaks_off_is_caught():
+def test_an_incomplete_record_is_detected():
     text = (HERE / "kuhn.txt").read_text()
     (recorded, *_) = parse(text)
     with pytest.raises(StopIteration):
-        replay(overtrick.make("kuhn"), Recorded(recorded.deal, recorded.decisions[:1], [1, -1]))
+        replay(overtrick.make("kuhn"), RecordedGame(recorded.deal, recorded.decisions[:1], [1, -1]))
