@@ -2,7 +2,7 @@
 
 `python -m tests.bench.same_results [--out FILE.json] [--compare FILE.json] [--only JOB]` runs the
 small jobs of `small_jobs.py` and records for each the metrics of every iteration, the SHA-256 of
-the weights, the rows of the final table and the names of the figures. With --compare it prints
+the weights, the rows of the results table and the names of the figures. With --compare it prints
 every difference from an earlier file, and exits with 1 if one of them is not in `EXPECTED`.
 
 This is a script beside the benches, not one of them: it has no `run() -> Result`, and `make bench`
@@ -40,7 +40,7 @@ class Expected(NamedTuple):
 EXPECTED: tuple[Expected, ...] = (
     Expected(
         ("exploit",), "rows/*", False,
-        "the final table is computed with the evaluation generator, as `overtrick evaluate RUN` "
+        "the results table is computed with the evaluation generator, as `overtrick evaluate RUN` "
         "does",
     ),
     Expected(

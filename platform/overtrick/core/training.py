@@ -45,7 +45,7 @@ class Trainer(Protocol):
         """Return the weights of the trained model by name, as they are stored with the run."""
 
     def report(self, history: Any) -> Any:
-        """Return the final table and figures. `history`: the metrics of all iterations."""
+        """Return the results table and figures. `history`: the metrics of all iterations."""
 
     def close(self) -> None:
         """Release the worker processes."""

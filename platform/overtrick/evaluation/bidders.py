@@ -30,7 +30,7 @@ from overtrick.storage import locate, model_files, parquet
 
 
 class BiddingSystemJob(Job):
-    """Job of a trainer of bidding networks: adds the bidding system that interprets their calls."""
+    """Job file of a trainer of bidding networks, with the system that interprets their calls."""
 
     system: Opponent = "natural"
     """Bidding system that defines the meaning of the network's calls."""

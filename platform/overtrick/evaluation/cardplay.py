@@ -50,14 +50,14 @@ class CardplayEvaluation(Section):
     """Number of deals of an evaluation during training."""
 
     final_deals: Count = 10_000
-    """Number of deals for the final table."""
+    """Number of deals for the results table."""
 
     every: Count = 1
     """Iterations between evaluations."""
 
     double_dummy: bool = True
-    """Solve the deals of the final table double dummy, for the share of contracts that are made if
-    both sides play perfectly.
+    """Solve the deals of the results table double dummy. The table then has the share of contracts
+    that are made if both sides play perfectly.
     """
 
     solutions: FolderPath = "double_dummy"
@@ -185,7 +185,7 @@ def evaluate_declarer(
 def result_row(
     defenders: str, made: int, deals: int, perfect: float | None, recognised: float | None
 ) -> dict[str, Any]:
-    """Build the table row of one defence.
+    """Build the row of the results table for one kind of defenders.
 
     - `made`: contracts made in `deals` deals. The row has their share and its 95 % confidence
       interval (Wilson 1927).

@@ -194,7 +194,8 @@ def action_heatmaps(probabilities: Array, actions: Sequence[str]) -> Figure:
 def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     """Draw the payoff after each adaptation step, a chart for each held-out opponent.
 
-    A dashed line shows the best-response value. `rows`: the final table, a row for each opponent.
+    A dashed line shows the best-response value. `rows`: the results table, a row for each
+    opponent.
     """
     figure, axes = panels(len(rows), max(6.4, 2.6 * len(rows)), 4, sharey=True)
     for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):
@@ -212,7 +213,7 @@ def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
 def adaptation_figures(
     history: History, rows: Sequence[Mapping[str, Any]], unit: str
 ) -> dict[str, Figure]:
-    """Return the figures of a trainer whose model adapts: learning curve and final table."""
+    """Return the figures of a trainer whose model adapts: learning curve and final adaptation."""
     return {"learning_curve": learning_curve(history, unit), "adaptation": adaptation(rows, unit)}
 
 

@@ -15,7 +15,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def evaluation(rows: Rows, unit: str) -> Table:
-    """Return the table of an evaluation.
+    """Return the results table of an evaluation.
 
     Payoffs after each adaptation step get a column per step. Other rows are shown unchanged.
     """

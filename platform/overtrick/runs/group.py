@@ -129,8 +129,8 @@ class RunGroup:
     def _close(self, child: ChildRun, status: str) -> None:
         """Send the final status of a child run to MLflow.
 
-        It is FINISHED if the child has its final table or was stopped early, FAILED after an error,
-        and otherwise `status`.
+        The status is FAILED after an error. It is FINISHED if the child has a results table or was
+        stopped early. Otherwise it is `status`.
         """
         end = ""
         if error := self.errors[child.number]:

@@ -46,7 +46,7 @@ def run_page(run: RunFolder, games: Games | None = None) -> str:
 
 
 def _result(run: RunFolder, job: Job) -> list[str]:
-    """Return the final table of a run as HTML, or a note that the run is not finished."""
+    """Return the results table of a run as HTML, or a note that the run is not finished."""
     if not run.table.exists():
         return ["<p>This run is not finished.</p>"]
     unit = registry.payoff_unit(job.game.name, job.game.options)

@@ -43,7 +43,7 @@ class FinishedRun:
     unit: str  # unit of payoffs
     seconds: float  # of training, in this process
     metrics: dict[str, float]  # of the last iteration
-    rows: list[dict[str, Any]]  # the final table
+    rows: list[dict[str, Any]]  # the results table
     undelivered: str  # number of events not sent to MLflow, and the error; empty if all were sent
     rejected: int  # number of events that MLflow rejected
 
@@ -192,8 +192,8 @@ def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) 
 def evaluate_stored(name: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
     """Evaluate a stored model again as its job specifies.
 
-    Returns the rows of the final table, the name of the game, and the unit of payoffs. `workers`:
-    number of Ray workers that play the games; 0: this process plays. Raises UserError.
+    Returns the rows of the results table, the name of the game, and the unit of payoffs.
+    `workers`: number of Ray workers that play the games; 0: this process plays. Raises UserError.
     """
     folder = find_model(name)
     stored = model_files.load(folder)
@@ -227,9 +227,9 @@ def register(name: str, model: str, alias: str | None) -> int:
 def save_results(
     job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tracker
 ) -> list[dict[str, Any]]:
-    """Store model, figures, final table and HTML report of a trained run, and send them to MLflow.
+    """Store model, figures, results table and HTML report of a trained run; send them to MLflow.
 
-    `state`: the trainer's last state. Returns the final table.
+    `state`: the trainer's last state. Returns the rows of the results table.
     """
     report = save_model(job, run, state, tracker).report(run.history())
     save_figures(report.figures, run, tracker)
@@ -267,7 +267,7 @@ def save_model(job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tr
 
 
 def save_table(run: RunFolder, rows: Any, tracker: Tracker) -> None:
-    """Store the final table of a run, and send it to MLflow. A run with this table is finished."""
+    """Store the results table of a run and send it to MLflow; the run is then finished."""
     write_text(run.table, json.dumps(rows, indent=1) + "\n")
     tracker.artifact(run.table)
     html_page.update_description(run, tracker)

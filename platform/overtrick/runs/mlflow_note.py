@@ -19,7 +19,7 @@ def describe(run: RunFolder, end: str = "") -> str:
     """Return the description of a run, sweep or comparison table, from the files in its folder.
 
     `end`: a sentence about the end of the run, if it failed or was stopped; shown instead of the
-    table.
+    results.
     """
     job = run.read_job()
     if end:
@@ -29,7 +29,7 @@ def describe(run: RunFolder, end: str = "") -> str:
     elif run.table.exists():
         result = _table(job, json.loads(run.table.read_text()))
     else:
-        result = "It is running; its table will appear here."
+        result = "It is running; its results will appear here."
     return f"{_lead(job)}\n\n{result}"
 
 
@@ -59,7 +59,7 @@ def _lead(job: Mapping[str, Any]) -> str:
 
 
 def _table(job: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
-    """Return the final table as Markdown with its unit. For a sweep, each row is a trial."""
+    """Return the results table as Markdown with its unit. For a sweep, each row is a trial."""
     if not rows:
         return "It is done."
     if "trial" in rows[0]:

@@ -40,7 +40,7 @@ class RunFolder:
     job = _PathInRun("job.json")
     """The job file, written when the run is opened."""
     table = _PathInRun("table.json")
-    """The final table. A run that has this file is finished."""
+    """The results table. A run that has this file is finished."""
     markdown_table = _PathInRun("table.md")
     """The table of a comparison as Markdown."""
     figures = _PathInRun("figures")

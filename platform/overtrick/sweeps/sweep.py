@@ -129,7 +129,7 @@ def _job_of(job: Job, source: str, chosen: TrialValues) -> Job:
 
 
 def run(folder: RunFolder, progress: OnProgress) -> FinishedSweep:
-    """Train the unfinished trials of a sweep, each as a child run, and store the table of results.
+    """Train the unfinished trials of a sweep, each as a child run, and store the results table.
 
     `progress`: called with the number of finished iterations of all trials. Raises UserError if the
     folder is not a sweep or another process works on it.
@@ -196,7 +196,7 @@ def _perturbation_interval(job: Job) -> int:
 def _rows(
     trainer: str, tried: Sequence[TrialValues], group: RunGroup, more: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the table of a sweep: one row for each trial, the best score first.
+    """Return the results table of a sweep: one row for each trial, the best score first.
 
     The score is None if the trial failed, was stopped, or ended with a score that is not finite.
     `more`: additional columns of each trial.
@@ -214,7 +214,7 @@ def _rows(
 
 
 def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:
-    """Store the table and the figures of a sweep, in its folder and in MLflow."""
+    """Store the results table and the figures of a sweep, in its folder and in MLflow."""
     lifecycle.save_table(group.folder, rows, group.tracker)
     if scored := [row for row in rows if row["score"] is not None]:
         shown = [row for row in rows if row["score"] is not None or row.get("stopped")]

@@ -22,12 +22,12 @@ from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 
 Metrics = dict[str, float]
 Row = dict[str, Any]
-"""Row of a run's final table: its values by column name."""
+"""Row of a run's results table: its values by column name."""
 Rows = list[Row]
 History = Sequence[tuple[int, Mapping[str, float]]]
 """Metrics of a run: for each iteration in order its number, counted from 1, and its metrics."""
 TableScore = Callable[[Rows], float]
-"""Function from a run's final table to its score; larger is better."""
+"""Function from a run's results table to its score; larger is better."""
 ProgressScore = Callable[[Mapping[str, float]], float | None]
 """Function from the metrics of one iteration to its score, larger is better.
 
@@ -39,7 +39,7 @@ TrainerT = TypeVar("TrainerT", bound="type[BaseTrainer[Any]]")
 
 @dataclass(frozen=True)
 class Report:
-    """Final table and figures of a finished run."""
+    """Results table and figures of a finished run."""
 
     rows: Rows
     figures: dict[str, Figure]
@@ -77,7 +77,7 @@ class BaseTrainer(ABC, Generic[JobT]):
     def evaluate_model(
         job: Any, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute the final table of a model that a job of this trainer has stored.
+        """Compute the results table of a model that a job of this trainer has stored.
 
         Raises UserError if the weights do not fit the job.
         """
@@ -112,12 +112,12 @@ class BaseTrainer(ABC, Generic[JobT]):
         return {}
 
     def rows(self) -> Rows:
-        """Compute the final table of the current model, as `overtrick evaluate RUN` does."""
+        """Compute the results table of the current model, as `overtrick evaluate RUN` does."""
         rng = generator(self.job.seed, RngStream.EVALUATE)
         return self.evaluate_model(self.job, self.model(), self.pool, rng)
 
     def report(self, history: History) -> Report:
-        """Return the final table and the figures of a finished run."""
+        """Return the results table and the figures of a finished run."""
         rows = self.rows()
         return Report(rows, self.figures(history, rows))
 

@@ -1,7 +1,7 @@
 """Scores by which sweeps compare runs; larger is better.
 
-A table score is computed from the final table of a run. A progress score is computed from the
-metrics of one iteration; it is None if the iteration had no evaluation.
+A table score is computed from the results table of a run. A progress score is computed from
+the metrics of one iteration; it is None if the iteration had no evaluation.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ IMPS_AGAINST_PRETRAINED = "imps_per_board"
 
 
 def table_mean(rows: Rows) -> float:
-    """Return column `mean` of a final table's first row."""
+    """Return column `mean` of a results table's first row."""
     return float(rows[0]["mean"])
 
 
 def table_payoff(rows: Rows) -> float:
-    """Return the payoff after the last adaptation step in a final table.
+    """Return the payoff after the last adaptation step in a results table.
 
     It is the mean over held-out opponents.
     """
@@ -30,7 +30,7 @@ def table_payoff(rows: Rows) -> float:
 
 
 def table_negative_exploitability(rows: Rows) -> float:
-    """Return minus the exploitability in the first row of a final table."""
+    """Return minus the exploitability in the first row of a results table."""
     return -float(rows[0]["exploitability"])
 
 

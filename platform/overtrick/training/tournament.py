@@ -65,7 +65,7 @@ class Tournament(Section):
 
 
 class TournamentJob(Job):
-    """Job of the trainer tournament."""
+    """Job file of the trainer `tournament`: round robin of given players."""
 
     trainer: Literal["tournament"]
     tournament: Tournament

@@ -66,7 +66,7 @@ class Dron(RandomOpponents):
 
 
 class DronJob(Job):
-    """Job of the trainer dron."""
+    """Job file of the trainer `dron`: deep Q-learning with statistics of the opponent as input."""
 
     trainer: Literal["dron"]
     dron: Dron = Dron()

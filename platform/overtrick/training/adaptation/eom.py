@@ -58,7 +58,7 @@ class Eom(shared_sections.PolicyGradient, shared_sections.RandomOpponents):
 
 
 class EomJob(Job):
-    """Job of the trainer eom."""
+    """Job file of the trainer `eom`: explicit opponent modelling."""
 
     trainer: Literal["eom"]
     eom: Eom = Eom()

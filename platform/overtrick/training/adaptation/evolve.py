@@ -53,7 +53,7 @@ class Evolve(shared_sections.GeneticOperators, shared_sections.RandomMembers):
 
 
 class EvolveJob(Job):
-    """Job of the trainer evolve."""
+    """Job file of the trainer `evolve`: evolution of a population in a round robin."""
 
     trainer: Literal["evolve"]
     evolve: Evolve = Evolve()

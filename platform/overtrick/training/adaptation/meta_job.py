@@ -1,4 +1,4 @@
-"""Job of the trainer meta: its sections, and checks that involve several sections."""
+"""Job file of the trainer `meta`: its sections, and checks that involve several sections."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Adaptation(Section):
 
 
 class MetaJob(Job):
-    """Job of the trainer meta."""
+    """Job file of the trainer `meta`: meta-learning of a model that adapts to opponents."""
 
     unused_keys = (
         UnusedKeys(

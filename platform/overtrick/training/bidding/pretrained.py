@@ -52,7 +52,7 @@ class BiddingEvaluation(Section):
 
 
 class BidderTrainingJob(BiddingSystemJob):
-    """Job of a trainer that improves a pretrained bidder by playing."""
+    """Job file of a trainer that improves a pretrained bidder by reinforcement learning."""
 
     call_model: ModelPath
     """Pretrained model of the policy network, which proposes calls."""

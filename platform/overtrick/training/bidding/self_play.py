@@ -105,7 +105,7 @@ class SelfPlayConfig(Section):
 
 
 class SelfplayJob(BidderTrainingJob):
-    """Job of the trainer selfplay_bidding."""
+    """Job file of the trainer `selfplay_bidding`: self-play training of a bidder's networks."""
 
     trainer: Literal["selfplay_bidding"]
     play: SelfPlayConfig = SelfPlayConfig()

@@ -106,7 +106,7 @@ class ExampleEvaluation(Section):
 
 
 class BiddingJob(BiddingSystemJob):
-    """Job of the trainer bidding."""
+    """Job file of the trainer `bidding`: supervised training of a bidding network."""
 
     used_resources: ClassVar[frozenset[str]] = frozenset({"gpus", "learners", "data_readers"})
 

@@ -42,7 +42,7 @@ class ValueRlConfig(ValueReplayConfig):
 
 
 class BidderJob(BidderTrainingJob):
-    """Job of the trainer bidder."""
+    """Job file of the trainer `bidder`: reinforcement learning of a bidder's value network."""
 
     trainer: Literal["bidder"]
     bidder: ValueRlConfig = ValueRlConfig()

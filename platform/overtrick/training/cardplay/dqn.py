@@ -43,7 +43,7 @@ class DqnDeclarerConfig(Section):
 
 
 class DqnJob(Job):
-    """Job of the trainer dqn."""
+    """Job file of the trainer `dqn`: deep Q-learning of a Mini-Bridge declarer."""
 
     trainer: Literal["dqn"]
     dqn: DqnDeclarerConfig = DqnDeclarerConfig()

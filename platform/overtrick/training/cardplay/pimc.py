@@ -49,7 +49,10 @@ class PimcConfig(Section):
 
 
 class PimcJob(Job):
-    """Job of the trainer sampling; an iteration plays 500 deals."""
+    """Job file of the trainer `sampling`: evaluation of a declarer that uses PIMC search.
+
+    An iteration plays 500 deals.
+    """
 
     trainer: Literal["sampling"]
     sampling: PimcConfig = PimcConfig()

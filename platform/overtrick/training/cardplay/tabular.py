@@ -82,7 +82,7 @@ class TabularQConfig(Section):
 
 
 class TabularJob(Job):
-    """Job of the trainer tabular."""
+    """Job file of the trainer `tabular`: tabular Q-learning or SARSA in Mini-Bridge."""
 
     trainer: Literal["tabular"]
     tabular: TabularQConfig = TabularQConfig()

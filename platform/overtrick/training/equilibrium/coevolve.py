@@ -64,7 +64,7 @@ class Coevolve(Section):
 
 
 class CoevolveJob(Job):
-    """Job of the trainer coevolve."""
+    """Job file of the trainer `coevolve`: evolution of strategies against their best responses."""
 
     trainer: Literal["coevolve"]
     coevolve: Coevolve = Coevolve()
@@ -201,7 +201,7 @@ def genome_encoding(choice: GameChoice, section: Coevolve) -> GenomeEncoding:
 
 
 def _row(job: CoevolveJob, evaluator: StrategyEvaluator, sigma: Array) -> Row:
-    """Return the final table's row of a strategy (N, A), with its exploitability."""
+    """Return the row of the results table for a strategy (N, A), with its exploitability."""
     seat = job.coevolve.seat
     row: dict[str, Any] = {"genome": job.coevolve.genome, "inner": job.inner.kind}
     if seat is not None:

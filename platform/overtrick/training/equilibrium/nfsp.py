@@ -55,7 +55,7 @@ class NfspSection(Section):
 
 
 class NfspJob(Job):
-    """Job of the trainer nfsp."""
+    """Job file of the trainer `nfsp`: neural fictitious self-play."""
 
     trainer: Literal["nfsp"]
     nfsp: NfspSection = NfspSection()

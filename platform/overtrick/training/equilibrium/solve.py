@@ -108,7 +108,7 @@ class SolveCheckpoints(Checkpoints):
 
 
 class SolveJob(Job):
-    """Job of the trainer solve."""
+    """Job file of the trainer `solve`: convergence of equilibrium solvers on one game."""
 
     trainer: Literal["solve"]
     workers: int = Field(default=0, ge=0)

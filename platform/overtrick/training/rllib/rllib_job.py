@@ -1,4 +1,4 @@
-"""Job of the trainer rllib: settings of RLlib's algorithms, and checks."""
+"""Job file of the trainer `rllib`: settings of RLlib's algorithms, and their validation."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ ALGORITHMS = {"rllib/PPO": "ppo", "rllib/APPO": "ppo", "rllib/DQN": "dqn", "rlli
 
 
 class RllibJob(Job):
-    """Job of a training run with an algorithm of RLlib."""
+    """Job file of the trainer `rllib`: training with an algorithm of RLlib."""
 
     unused_keys = (
         UnusedKeys({"algorithm": ("rllib/PPO", "rllib/APPO")}, ("dqn", "sac")),
