@@ -157,9 +157,10 @@ def _make_all(calls, dealer, state):  # type: ignore[no-untyped-def]
 
 
 def bidding_situations(calls: Array) -> Array:
-    """Return the situation (R, 3) int8, which decides the legal calls, before each of R calls.
+    """Return the situation (R, 3) int8 before each of the R calls of G auctions.
 
-    calls: (G, L) the calls of G auctions, padded with -1. Columns of the result:
+    The situation decides which calls are legal. calls: (G, L) the calls of each auction, padded
+    with -1. Columns of the result:
 
     0: the last bid, or -1 before any bid.
     1: the seat of the last bid relative to the caller, from 0 (the caller) to 3 (the right-hand

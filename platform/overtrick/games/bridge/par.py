@@ -60,10 +60,10 @@ def par(tables: Array, dealer: Array, vulnerable: Array) -> Par:
 
 @njit(cache=True)
 def _par(tables, dealer, vulnerable, points, found):  # type: ignore[no-untyped-def]
-    """Solve the auctions by backward induction from 7NT down, in which the two sides alternate.
+    """Compute par by backward induction over bids, from 7NT down; the two sides bid in turn.
 
-    If the other side passes, a bid gains its points. If the other side bids on, it gains minus the
-    points of the other side's best bid.
+    A bid is worth the smaller of two values: the points of its contract, if the other side passes;
+    and minus the worth of the other side's best higher bid.
 
     tables: (R, 4, 5) double-dummy tricks. dealer: (R,). vulnerable: (R, 2) by side. points: the
     result of `_bid_points`. found: (R, 5) output, the columns of Par.

@@ -178,7 +178,10 @@ def _write_range(lo, hi, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _write_count(lo, hi, out):  # type: ignore[no-untyped-def]
-    """Write a number of cards from `lo` to `hi`, at most 4, into `out` (6,); index 0 is unknown."""
+    """Write the known range `lo` to `hi` of a number of cards, 0 to 4, into `out` (6,).
+
+    Index 0 means unknown; index k + 1 stands for k cards.
+    """
     if lo <= 0 and hi >= 4:
         out[0] = 1
     else:
@@ -187,5 +190,8 @@ def _write_count(lo, hi, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _write_yes_no(lo, hi, out):  # type: ignore[no-untyped-def]
-    """Write a range of a yes-or-no value (1 or 0) into `out` (3,): unknown, yes, no."""
+    """Write a yes-or-no value into `out` (3,), one-hot: unknown, yes, no.
+
+    lo, hi: lowest and highest possible value, 0 or 1; the value is unknown if they differ.
+    """
     out[0 if lo != hi else (1 if lo == 1 else 2)] = 1

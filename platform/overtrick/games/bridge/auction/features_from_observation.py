@@ -32,11 +32,11 @@ def features_before_call(observation: Array, ns: System, ew: System) -> Array:
 def features_after_call(
     observation: Array, row: Array, call: Array, ns: System, ew: System
 ) -> Array:
-    """Return the features (D, 1284) float32 of the seats to call after their own next call.
+    """Return the features (D, 1284) float32 of seats after they have made a call.
 
-    observation: (R, K). row: (D,) indices of the observations to use. call: (D,) the next call of
-    each seat, or -1 for none. ns, ew: the bidding systems by which the calls of each side are
-    interpreted.
+    observation: (R, K) observations before the calls. row: (D,) index of the observation before
+    each call. call: (D,) the calls, or -1 for the features before a call. ns, ew: the bidding
+    systems by which the calls of each side are interpreted.
     """
     features = np.empty((len(row), WIDTH), np.float32)
     chosen = np.ascontiguousarray(observation[row]), np.ascontiguousarray(call, np.int64)
@@ -68,7 +68,7 @@ def _count_calls(observation, counts):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _replay(observation, call, ns, ew, knowledge):  # type: ignore[no-untyped-def]
-    """Replay the auction of one observation (K,) into `knowledge`; add `call` unless it is -1."""
+    """Write the auction of one observation (K,) to `knowledge`, then `call` unless it is -1."""
     calls = np.empty(LONGEST_AUCTION, np.int64)
     open_auction(knowledge, observation[obs.DEALER], observation[obs.VULNERABLE])
     count = obs.write_calls(observation, calls)

@@ -177,9 +177,10 @@ class Auction:
         return observations
 
     def step(self, state: AuctionState, observations: Observations, action: Array) -> Array:
-        """Make one call for each row and return the points (G, S), which are gained at the end.
+        """Make the calls `action` (R,) and return the points (G, S) that each seat gains by them.
 
-        Raises ValueError for an illegal call, before the state is changed.
+        The points are 0 until the last call of an auction. Raises ValueError for an illegal call,
+        before the state is changed.
         """
         wrong = _advance(observations.game, action, state.now, state.callers)
         if wrong >= 0:

@@ -42,7 +42,10 @@ class BiddingNetwork(NamedTuple):
 
     @property
     def sees_auction(self) -> bool:
-        """Return whether the inputs contain the auction's situation after the features."""
+        """Return whether the inputs end with the columns that describe the last bid.
+
+        `auction_situations` returns these columns, which follow the features.
+        """
         return len(self.weights["w0"]) == input_width(with_auction=True)
 
     def log_probs(self, features: Array, possible: Array) -> Array:
@@ -69,7 +72,8 @@ class CandidateCall(NamedTuple):
 def input_width(with_auction: bool) -> int:
     """Return the number F of inputs of a network.
 
-    The inputs are the features, followed by the auction's situation if `with_auction` is true.
+    The inputs are the auction features. If `with_auction` is true, the situation from
+    `auction_situations` follows as one-hot columns.
     """
     return WIDTH + (sum(SITUATION_SIZES) if with_auction else 0)
 
@@ -105,8 +109,12 @@ def _write_situation(situation: Array, inputs: Array) -> None:
 def auction_situations(observation: Array) -> Array:
     """Return the situations (R, 3) of the auctions in observations (R, K).
 
-    The columns are the columns of `auction_rules.bidding_situations`: the last bid, or -1; its seat
-    relative to the seat to call, or -1; and 0, 1 if the last bid is doubled, 2 if redoubled.
+    The situation decides which calls are legal. Its columns (see
+    `auction_rules.bidding_situations`) are:
+
+    0: the last bid, or -1 before any bid
+    1: the seat of the last bid relative to the seat to call, or -1
+    2: 0 if the last bid is undoubled, 1 if doubled, 2 if redoubled
     """
     callers = observation[:, obs.CALLERS :].reshape(len(observation), 3, BIDS)
     bid = callers[:, 0] >= 0

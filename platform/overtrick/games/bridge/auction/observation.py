@@ -24,8 +24,8 @@ are shorter."""
 def write_calls(observation, calls):  # type: ignore[no-untyped-def]
     """Write the calls made before one observation (K,) into `calls`, and return their number.
 
-    calls: an integer array with room for MAX_CALLS calls. The passes between bids, doubles and
-    redoubles follow from the seats that made these.
+    calls: an integer array with room for MAX_CALLS calls. An observation stores the seats of bids,
+    doubles and redoubles; the passes between these calls follow from the order of the seats.
     """
     count = 0
     for bid in range(BIDS):

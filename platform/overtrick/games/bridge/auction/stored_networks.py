@@ -1,4 +1,4 @@
-"""Load the call and value networks of stored models, and answer observations with them."""
+"""Load the call and value networks of stored models, and apply them to observations."""
 
 from __future__ import annotations
 
@@ -87,12 +87,16 @@ def job_value(job: Mapping[str, Any], folder: str, key: str) -> Any:
 def answers(
     weights: Mapping[str, Array], job: Mapping[str, Any], folder: str
 ) -> ModelAnswers | None:
-    """Return the function by which a stored bidding model answers observations.
+    """Return the function that computes a stored bidding model's outputs from observations.
 
-    With a call network, it returns the probability of each call, after look-ahead with the value
-    network if there is one. With only a value network, it returns the expected IMPs of each legal
-    call, NaN for other calls. Calls of the other side are interpreted by OPPONENTS_SYSTEM. Return
-    None if the model has no bidding network. Raises UserError for a damaged model.
+    Its outputs (R, 38) depend on the networks of the model:
+
+    - call network: the network's probability of each legal call
+    - call and value network: the probabilities of `NetworkBidder`, 1 for the chosen call
+    - value network: the expected IMPs of each legal call, NaN for other calls
+
+    Calls of the other side are interpreted by OPPONENTS_SYSTEM. Return None if the model has no
+    bidding network. Raises UserError for a damaged model.
     """
     calls, imps = load_networks(weights, job, folder)
     if calls is None and imps is None:

@@ -126,8 +126,8 @@ def seen_cards(observation):  # type: ignore[no-untyped-def]
 def initial_tables(deals: Deals) -> tuple[Array, Array, Array, Array]:
     """Return the states of games before the opening lead: `hand`, `played`, `trick`, `progress`.
 
-    deals: (G, 54) deals of MiniBridge. Cards with holder -1 count as played, in tricks that the
-    declaring side did not win.
+    deals: (G, 54) deals of MiniBridge. In an ending with fewer than 13 tricks, cards with holder -1
+    count as already played; the defence has won their tricks.
     """
     hand = hand_bits(deals[:, :CARDS])
     progress = np.zeros((len(deals), PROGRESS_WIDTH), np.int64)

@@ -59,7 +59,8 @@ class MiniBridge:
     hands. A deal has 54 columns: the position that holds each card, the strain, and the number of
     tricks needed.
 
-    strain: `notrump`; or `trump`, where a pair with at least eight cards of a suit plays in it.
+    strain: `notrump`, or `trump`. With `trump`, the longest suit of the declaring pair is trumps if
+        the pair has at least eight cards in it; otherwise the strain is notrump.
     scoring: a name in SCORINGS.
     seats: 2 or 4.
 
@@ -95,7 +96,10 @@ class MiniBridge:
         self.seats = seats
 
     def deal(self, games: int, rng: Generator) -> Deals:
-        """Sample deals (G, 54) uniformly among the deals in which one pair has more points."""
+        """Sample deals (G, 54) uniformly.
+
+        Deals in which both pairs have 20 honour points are left out, as nobody declares in them.
+        """
         deals = np.empty((0, CARDS + 2), np.int8)
         while len(deals) < games:  # in one deal of eight, both sides have 20 points
             holder = random_deals(games - len(deals) + 16, rng)
@@ -122,19 +126,25 @@ class MiniBridge:
         return MiniBridgeState(*kernels.initial_tables(deals))
 
     def resume(self, observations: Observations, deals: Deals) -> MiniBridgeState:
-        """Return a state of R games at the rows' decisions; deals: (R, 54) with hidden cards."""
+        """Return the state of R games in which the R observations are made.
+
+        deals: (R, 54) deals that contain the hidden cards, as from `redeal`.
+        """
         hand, played, trick = np.empty((3, len(observations), 4), np.int64)
         progress = np.empty((len(observations), kernels.PROGRESS_WIDTH), np.int64)
         kernels.resume(observations.observation, deals, hand, played, trick, progress)
         return MiniBridgeState(hand, played, trick, progress)
 
     def observe(self, state: MiniBridgeState) -> Observations:
-        """Return the observation of the position to play in each game that is not over."""
+        """Return the observation of the hand to play in each game that is not over."""
         game = np.flatnonzero(state.progress[:, kernels.CARDS_PLAYED] < CARDS)
         return self._rows(game, *kernels.observe(game, *_arrays(state)))
 
     def _rows(self, game: Array, observation: Array, legal: Array) -> Observations:
-        """Return observations (R, K) as rows of the seats that play the observed positions."""
+        """Return Observations from arrays; the seat is the one that plays the observed hand.
+
+        game: (R,). observation: (R, K). legal: (R, 52).
+        """
         seat = observation[:, kernels.OBS_POSITION] % self.seats
         return Observations(game, seat, observation, legal, None)
 
@@ -239,9 +249,9 @@ class MiniBridge:
         return PolicyByPosition(dict(enumerate(by)))
 
     def canonical_observations(self, observations: Observations) -> tuple[Observations, Array]:
-        """Return the rows with suits in canonical order, and each card's original card (R, 52).
+        """Return the observations with suits in canonical order (see suit_canonical).
 
-        The second array is indexed by canonical card.
+        Also return the map (R, 52) from canonical cards to original cards.
         """
         return suit_canonical.canonical_observations(observations)
 
@@ -250,7 +260,7 @@ class MiniBridge:
         return suit_canonical.CanonicalPolicy(policy)
 
     def hand(self, observations: Observations) -> Array:
-        """Return the cards (R,) str of the position to play, spades first."""
+        """Return the cards (R,) str of the hand to play, spades first."""
         own = observations.observation[:, kernels.OBS_OWN]
         return np.array([format_hand(int(cards)) for cards in own])
 

@@ -74,7 +74,11 @@ def _best_fit(holder: Array, pair: Array) -> tuple[Array, Array]:
 
 
 def _by_points(table: dict[int, int]) -> Array:
-    """Return the tricks needed (41,) by honour points; 0 below the table's lowest entry."""
+    """Return the number of tricks needed with 0 to 40 honour points, as an array (41,).
+
+    table: tricks needed, by the lowest number of honour points for them. Below the lowest entry,
+    the number of tricks is 0.
+    """
     tricks = np.zeros(41, np.int64)
     for floor, needed in table.items():
         tricks[floor:] = needed

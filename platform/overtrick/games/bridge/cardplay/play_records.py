@@ -14,10 +14,11 @@ from overtrick.games.bridge.trick_rules import playable_cards
 def decision_trajectories(
     deals: Deals, cards: Array, positions: tuple[int, ...], reward: Array
 ) -> Trajectories:
-    """Return the decisions of the given positions in recorded games, as trajectories of one seat.
+    """Return trajectories of the decisions that given positions made in recorded games.
 
     deals: (G, 54). cards: (G, 52), or fewer columns, legal cards in the order played. positions:
-    the positions whose decisions are returned. reward: (G,) reward of every decision of a game.
+    the positions whose decisions are returned; all get the first position as their seat. reward:
+    (G,) reward of every decision of a game.
     """
     games, each = len(deals), cards.shape[1] // 4 * len(positions)
     chosen = np.isin(np.arange(4), positions)

@@ -19,8 +19,9 @@ PLAYERS = ("random", "rules")
 def play_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tuple[Array, Array]:
     """Play games from the opening lead to the last card.
 
-    deals: (G, 54) deals of MiniBridge. Missing cards have holder -1; all deals must have the same
-    number of cards. declarer, defenders: the player of each side, a name in PLAYERS.
+    deals: (G, 54) deals of MiniBridge. Cards that are out of play have holder -1; all deals must
+    have the same number of cards in play. declarer, defenders: the player of each side, a name in
+    PLAYERS.
 
     Return the cards (G, 52) int8, or fewer, in the order played, and the tricks (G,) won by the
     declaring side.

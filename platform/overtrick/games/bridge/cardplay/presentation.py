@@ -44,7 +44,7 @@ class CardPlayPresentation(Presentation):
 
 
 def held_cards(cards: int) -> Array:
-    """Return the holders (52,) of all cards if one hand is known: 0 for its cards, else UNSEEN.
+    """Convert one hand to a holder array (52,): 0 for the cards of the hand, UNSEEN for others.
 
     cards: bit mask of the hand.
     """

@@ -31,8 +31,8 @@ HELD_HONOURS, PLAYED_HONOURS = _cards_of_ranks("KA"), _cards_of_ranks("QKA")
 def similar_cards() -> tuple[Array, Array]:
     """Return the cards (52, 4) similar to each card, and their differences in rank (52, 4).
 
-    Similar cards are cards of the same suit that differ by at most two ranks. -1 marks a rank
-    outside the suit.
+    Similar cards are cards of the same suit that differ by one or two ranks. A card is -1 if there
+    is no such rank.
     """
     offset = np.array([-2, -1, 1, 2])
     rank = np.arange(CARDS)[:, None] % TRICKS + offset

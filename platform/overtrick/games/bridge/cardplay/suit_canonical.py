@@ -19,9 +19,9 @@ from overtrick.policies.memoryless import MemorylessPolicy
 
 
 def canonical_observations(observations: Observations) -> tuple[Observations, Array]:
-    """Return the rows with suits in canonical order, and each card's original card (R, 52).
+    """Return the observations with suits in canonical order, and the original card of each card.
 
-    The second array is indexed by canonical card.
+    The second array is a map (R, 52) from canonical cards to original cards.
     """
     assert observations.legal is not None
     observation = observations.observation.copy()
@@ -44,7 +44,11 @@ def canonical_trajectories(batch: Trajectories) -> Trajectories:
 
 
 class CanonicalPolicy(MemorylessPolicy):
-    """Policy on observations of card play, from a policy on canonical observations."""
+    """Policy that puts suits in canonical order and then asks a policy on canonical observations.
+
+    policy: the policy on canonical observations. Its probabilities are mapped back to the original
+    cards.
+    """
 
     def __init__(self, policy: BehaviouralPolicy) -> None:
         self.policy = policy
@@ -59,10 +63,10 @@ class CanonicalPolicy(MemorylessPolicy):
 
 @njit(cache=True)
 def _reorder(observation, out, original):  # type: ignore[no-untyped-def]
-    """Rewrite observations (R, K) with suits in canonical order.
+    """Write observations (R, K) with suits in canonical order to `out` (R, K).
 
-    out: (R, K) output, which must be a copy of the observations. original: (R, 52) output, the
-    original card of each canonical card.
+    `out` must be a copy of the observations. original: (R, 52) output, the original card of each
+    canonical card.
     """
     rank = np.empty(4, np.int64)
     for row in range(len(observation)):
@@ -89,7 +93,10 @@ def _reorder(observation, out, original):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _rank_suits(observation, rank):  # type: ignore[no-untyped-def]
-    """Write each suit's place in the canonical order of one observation (K,) into `rank` (4,)."""
+    """Write the position of each suit in the canonical order to `rank` (4,).
+
+    observation: (K,) one observation, which decides the order.
+    """
     key = np.empty(4, np.int64)
     for suit in range(4):
         own = count_cards(observation[kernels.OBS_OWN] >> (TRICKS * suit) & SUIT_MASK)

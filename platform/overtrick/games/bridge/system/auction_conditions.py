@@ -50,9 +50,10 @@ COUNTS = ("calls", "partner calls", "their calls", "level", "passes")
 
 
 def parse_condition(term: str) -> tuple[RangeTest, ...]:
-    """Parse a condition on the auction as range tests of the auction view.
+    """Parse a condition on the auction, such as "seat 3", as range tests.
 
-    Raises UserError for an unknown condition.
+    A test compares one field of public_knowledge.VIEW with a range. Raises UserError for an
+    unknown condition.
     """
     if term in FLAGS:
         name, lo, hi = FLAGS[term]

@@ -22,10 +22,11 @@ MAX_CALLS = 64  # maximum number of calls in auctions of `bid_auctions`
 
 
 class ReplayedAuctions(NamedTuple):
-    """Calls and interpretations by the sides' systems at each call of G recorded auctions.
+    """Result of replaying G recorded auctions by bidding systems, call by call.
 
-    L is the length of the longest auction. After the end of an auction, `calls` is -1, `rule` and
-    `read` are NO_RULE, and the other arrays are 0.
+    For each call: the call that the system makes instead, its rule, and the rule that interprets
+    the recorded call. L is the length of the longest auction. After the end of an auction, `calls`
+    is -1, `rule` and `read` are NO_RULE, and the other arrays are 0.
     """
 
     calls: Array  # (G, L) int8 call that the caller's system makes with the caller's hand
@@ -99,7 +100,10 @@ def knowledge_for(ns: System, ew: System) -> public.PublicKnowledge:
 def kernel_arguments(
     hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System
 ) -> tuple[Any, ...]:
-    """Return the first arguments of the kernels: int64 arrays, system tables, public knowledge."""
+    """Return the arguments that all kernels of this module share, in their order.
+
+    They are the three arrays as int64, the tables of both systems, and a new PublicKnowledge.
+    """
     arrays = (np.ascontiguousarray(each, np.int64) for each in (hands, dealer, vulnerable))
     return *arrays, ns.tables, ew.tables, knowledge_for(ns, ew)
 

@@ -1,7 +1,8 @@
-"""Compile bidding systems to integer arrays, with every rule for every assignment of suits.
+"""Compile bidding systems to integer arrays.
 
-A place of a system file (see `parser`) becomes one block of rules for each of its patterns and for
-each assignment of suits to its suit variables.
+A system file lists auction positions with their rules (class `parser.Place`). A position may have
+several patterns of calls, and suit variables such as M for a major suit. The compiler writes one
+block of rules for each pattern and each assignment of suits to the variables.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class ExpandedRule:
 
 @dataclass(frozen=True)
 class RuleBlock:
-    """One pattern and the rules of a place, with its suit variables replaced by suits."""
+    """One pattern of calls and the rules after it, with suit variables replaced by suits."""
 
     place: Place
     shape: Pattern  # the calls after which the rules apply
@@ -107,17 +108,18 @@ class SystemTables(NamedTuple):
 
 
 def expand_places(places: Sequence[Place], rules: Sequence[Rule]) -> list[RuleBlock]:
-    """Expand each place to a block for every pattern and every assignment of suits.
+    """Expand the auction positions of a system to blocks of rules without suit variables.
 
-    rules: the rules of all places, as in `System`. Raises UserError with the file and line of a
-    term that cannot be parsed.
+    places: the auction positions. Each becomes one block for every pattern of calls and every
+    assignment of suits. rules: the rules of all places, as in `System`. Raises UserError with the
+    file and line of a term that cannot be parsed.
     """
     at = {id(rule): index for index, rule in enumerate(rules)}
     return [block for place in places for block in _expand_place(place, at)]
 
 
 def compile_tables(blocks: Sequence[RuleBlock]) -> SystemTables:
-    """Compile the expanded blocks of a system's places to arrays."""
+    """Compile the blocks of rules of a bidding system to integer arrays."""
     block: list[tuple[int, ...]] = []
     opening_mask: list[int | None] = []  # bit mask of opening bids; None for any
     pattern: list[tuple[int, int]] = []
@@ -164,9 +166,9 @@ def compile_tables(blocks: Sequence[RuleBlock]) -> SystemTables:
 
 
 def _expand_place(place: Place, at: dict[int, int]) -> Iterator[RuleBlock]:
-    """Yield a block for each pattern of a place and each assignment of suits to its variables.
+    """Yield a block of rules for each pattern of calls and each assignment of suits.
 
-    at: index in System.rules, by id() of the rule.
+    place: an auction position of the system file. at: index in System.rules, by id() of the rule.
     """
     try:
         for text in place.patterns:
@@ -187,7 +189,7 @@ def _expand_place(place: Place, at: dict[int, int]) -> Iterator[RuleBlock]:
 
 
 def _parse_conditions(when: Sequence[str], suits: hand_terms.Suits) -> tuple[RangeTest, ...] | None:
-    """Parse conditions on the auction as range tests of the auction view.
+    """Parse conditions on the auction as range tests of the fields of public_knowledge.VIEW.
 
     suits: the suits to substitute for suit variables. Return None if a comparison of suits in the
     conditions, such as "H above S", is false.
@@ -230,8 +232,8 @@ def _assigned_suits(suits: hand_terms.Suits) -> set[str]:
 def _as_integers(rule: Rule, suits: hand_terms.Suits, number: int) -> ExpandedRule | None:
     """Convert a rule to integers; return None if one of its comparisons of suits is false.
 
-    Missing parts of its meaning get the values of a natural call. suits: the suits of its suit
-    variables. number: its index in System.rules.
+    Parts of the meaning that the rule does not state get the values of a natural call. suits: the
+    suits of the rule's suit variables. number: index of the rule in System.rules.
     """
     when = _parse_conditions(rule.when, suits)
     if when is None:

@@ -30,8 +30,8 @@ def find_problems(
 ) -> Iterator[str]:
     """Yield an error message for each problem of a bidding system, with its file, line and rule.
 
-    rules: the rules of its file, as in `System`. blocks, tables: the same expanded and compiled by
-    `compiler`.
+    rules: the rules as in `System.rules`. blocks: the same rules after `compiler.expand_places`.
+    tables: the same rules after `compiler.compile_tables`.
     """
     by_rule: dict[int, list[tuple[ExpandedRule, Sequence[RuleBlock]]]] = {}
     for block, covering in zip(blocks, _covering_blocks(blocks), strict=True):
@@ -84,9 +84,11 @@ def is_impossible(tests: Sequence[RangeTest]) -> bool:
 
 
 def _covering_blocks(blocks: Sequence[RuleBlock]) -> Iterator[list[RuleBlock]]:
-    """Yield, for each block, the earlier blocks whose patterns match all auctions that it matches.
+    """Yield for each block the earlier blocks that cover it.
 
-    Only blocks of the same file count, because a file may override its base file on purpose.
+    An earlier block covers a block if its pattern matches all auctions that the block's pattern
+    matches. Only blocks of the same file count, because a file may override its base file on
+    purpose.
     """
     none = 1 << len(CALLS)  # no call since the opening bid
     sets = np.full((len(blocks), 1 + max(len(block.shape.masks) for block in blocks)), 2 * none - 1)
@@ -125,10 +127,10 @@ def _shadowing_rule(rule: ExpandedRule, blocks: Sequence[RuleBlock]) -> int | No
 
 
 def _legal_too(other: ExpandedRule, rule: ExpandedRule, first: bool) -> bool:
-    """Return whether the other rule's call is always available if this rule's call is.
+    """Return whether the call of `other` is certainly available whenever the call of `rule` is.
 
-    first: whether the other rule is in the first group of places (`Place.priority` 0). In a later
-    group, an earlier group may already use the other rule's call, which is then not available.
+    A call is available if it is legal and no earlier group of rules uses it. first: whether `other`
+    is in the first group (`Place.priority` 0), so that there is no earlier group.
     """
     if (other.call, other.relative) == (rule.call, rule.relative):
         return True

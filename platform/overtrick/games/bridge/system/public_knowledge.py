@@ -105,7 +105,7 @@ LIMITS = _limits()
 
 
 def _likely_maxima() -> Array:
-    """Return a likely maximum (38,) of honour points, by the minimum that a player has shown.
+    """Return a likely maximum of honour points for each minimum from 0 to 37, as an array (38,).
 
     Of all hands with at least the minimum, at most one in UNLIKELY has more than the likely
     maximum. Hands are counted exactly, by their numbers of aces, kings, queens and jacks.

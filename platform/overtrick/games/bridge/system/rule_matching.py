@@ -90,8 +90,10 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
 def _combine_ranges(tables, knowledge, matched, made):  # type: ignore[no-untyped-def]
     """Write the ranges of hand fields that the call `made` promises and shows to `knowledge`.
 
-    matched: (n, 2) row and call of each rule that applies. The ranges are unions over the rules
-    with this call. Return the row of the first rule that counts for the promise.
+    matched: (n, 2) row and call of each rule that applies. The promised ranges are unions over the
+    rules with this call, without `heard` rules if there are others. The shown ranges are unions
+    over the rules with this call, without `rare` rules if there are others (see `parser`). Return
+    the row of the first rule in the promised ranges.
     """
     knowledge.call_lo[:], knowledge.call_hi[:] = LIMITS[1], LIMITS[0]
     some_not_heard = some_not_rare = False
@@ -167,8 +169,9 @@ def _hand_fits(tables, rule, hand, view):  # type: ignore[no-untyped-def]
 def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-untyped-def]
     """Widen the ranges of a call in `knowledge` to include the hands of one rule.
 
-    row: row of the rule in SystemTables.rule. promised, shown: whether the rule counts for the
-    ranges that the call promises, and for the ranges that it shows.
+    row: row of the rule in SystemTables.rule.
+    promised: whether to widen the promised ranges, on which the caller's partner relies.
+    shown: whether to widen the shown ranges, by which other players read the call.
     """
     ranges = LIMITS.copy()
     for k in range(tables.rule[row, compiler.TESTS], tables.rule[row, compiler.TESTS_END]):
