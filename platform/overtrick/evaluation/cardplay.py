@@ -115,9 +115,9 @@ def check_scoring(choice: GameChoice) -> None:
 def random_games(
     game: MiniBridge, count: int, defenders: str, lost: bool, rng: Generator
 ) -> CardplayGames:
-    """Play games until there are `count` games of a random declarer (Hadjur 2018, Algorithm 1).
+    """Play games of a random declarer; return `count` games that it won (Hadjur 2018, Algorithm 1).
 
-    `defenders`: name of the scripted defenders. `lost`: also return games that the declarer lost.
+    `defenders`: name of the scripted defenders. `lost`: return `count` games whether won or lost.
     """
     parts, played = [], 0
     while played < count:

@@ -184,14 +184,18 @@ def _evaluate_opponent(rng: Generator, common: Any, name: str) -> Row:
 
 
 def _sigma(tree: Tree, policy: BehaviouralPolicy) -> Array:
-    """Return the strategy (N, A) of a policy in all seats."""
+    """Tabulate a policy's action probabilities (N, A) at the information sets of all seats."""
     return best_response.sigma_of(tree, [policy] * tree.seats)
 
 
 def bound_exploitability(
     choice: GameChoice, policies: Sequence[BehaviouralPolicy], section: HeldOutEvaluation
 ) -> list[BehaviouralPolicy]:
-    """Replace policies by policies within the exploitability bound, by `bound_method`."""
+    """Replace policies by similar policies whose exploitability is within the bound.
+
+    `section` holds the bound and the method, `bound_method`. The bound is in points beyond the
+    exploitability of an equilibrium.
+    """
     _, tree = playable_game(choice)
     bound = section.exploitability_bound
     assert tree is not None

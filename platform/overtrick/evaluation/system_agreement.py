@@ -81,9 +81,10 @@ def _check_name(name: str, recorded: Iterable[str], what: str, where: str) -> No
 
 
 def follow_system(rules: System, of: RecordedAuctions) -> ReplayedAuctions:
-    """Replay auctions by a bidding system.
+    """Replay recorded auctions with a bidding system.
 
-    Returns for each recorded call the system's own call and its meaning of the recorded one.
+    Returns, for each recorded call, the call that the system would make, and the meaning that the
+    system gives to the recorded call.
     """
     return replay_auctions(of.hands, of.dealer, of.vulnerable, of.calls, rules, rules)
 

@@ -1,7 +1,7 @@
-"""Registry of the kinds of stored models that are a policy by themselves.
+"""Registry of the kinds of stored models that can be loaded as a policy for a game.
 
-A kind is recognised by the names of a model's weights. A learner with another kind of model
-registers it in the learner's own module.
+A model of another kind must first search, or observe its opponent. A kind is recognised by the
+names of a model's weights. A learner with a kind of its own registers it in its own module.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def register(kind: ModelKind) -> None:
 
 
 def kind_of(weights: StoredWeights) -> ModelKind | None:
-    """Find the kind of a model; None if the model is not a policy by itself."""
+    """Find the kind of a model; None if the model cannot be loaded as a policy."""
     return next((kind for kind in KINDS if kind.matches(weights)), None)
 
 
@@ -63,7 +63,7 @@ def load_policy(weights: StoredWeights, game: Any) -> Any:
     """Build the policy of a stored model for a game.
 
     The result is a behavioural policy unless actions are real vectors. Raises UserError if the
-    model is not a policy by itself, is damaged, or does not fit the game.
+    model must first search or observe its opponent, is damaged, or does not fit the game.
     """
     kind = kind_of(weights)
     if kind is None:

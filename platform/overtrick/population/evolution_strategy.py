@@ -29,7 +29,7 @@ class EvolutionStrategy:
     """Evolution strategy: samples lambda genomes per generation; the better half sets the mean.
 
     `start` draws the initial mean (P,) of a search. When a search has converged or stagnates,
-    another one starts from a new mean. All random draws come from `rng`. A checkpoint holds the
+    another search starts from a new mean. All random draws come from `rng`. A checkpoint holds the
     scores of all generations, because they determine everything else: `load` repeats all
     generations with the stored scores instead of evaluations.
     """

@@ -149,10 +149,11 @@ def algorithm_config(setup: MultiAgentSetup) -> AlgorithmConfig:
 
 
 def _sampling(setup: MultiAgentSetup) -> dict[str, Any]:
-    """Return the settings of sampling: an entry of SAMPLING, with fewer environments for PPO.
+    """Return RLlib's settings of sampling: an entry of SAMPLING, with fewer environments for PPO.
 
-    A seat's last decision is lost where its game is cut at the end of an iteration. PPO therefore
-    gets so few environments that each plays at least two games per iteration.
+    The end of an iteration cuts the games in progress, and the last decision of each seat in them
+    is lost. PPO therefore gets so few environments that each plays at least two games per
+    iteration.
     """
     settings = SAMPLING[setup.algorithm]
     envs = settings["num_envs_per_env_runner"]
@@ -186,9 +187,11 @@ def _training(setup: MultiAgentSetup) -> dict[str, Any]:
 def _replay(setup: MultiAgentSetup) -> dict[str, Any]:
     """Return RLlib's settings of a replay buffer with `gradient_steps` steps per iteration.
 
-    RLlib trains after each round of sampling, and sets the number of gradient steps by the training
-    intensity. It assumes that a round has one step of each environment, and that this process
-    samples too, beside its workers. With complete episodes a round is one game of each worker.
+    RLlib alternates rounds of sampling and training. It derives the number of gradient steps after
+    a round from the training intensity: decisions trained on per decision sampled. For this it
+    assumes that a round samples one step of each environment of the workers and of this process.
+    The intensity returned here corrects for two differences. If there are workers, only they
+    sample. A round of complete episodes samples one game of each worker.
     """
     sampling, section = SAMPLING[setup.algorithm], setup.section
     envs = sampling["num_envs_per_env_runner"]

@@ -52,9 +52,9 @@ def action_space(game: Game) -> gym.Space:
 class GameEnv(MultiAgentEnv):
     """Multi-agent environment of one game: each seat is an agent, named by its number.
 
-    In a share of the games an opponent sits in all seats but one; the seat is drawn at random. An
-    agent's name then holds the seat and the opponent, so that a policy mapping can tell which
-    policy plays it.
+    In a share of the games the learner has one random seat, and an opponent has all other seats.
+    The name of an opponent's agent holds the seat and the opponent, so that a policy mapping finds
+    the policy that plays it.
 
     Entries of `config`:
 

@@ -25,7 +25,7 @@ from overtrick.solvers.extensive.tree import Tree
 
 @dataclass(frozen=True)
 class AivatRollouts:
-    """Sums over sampled games, for each information set."""
+    """Action counts, AIVAT advantages and returns, summed over sampled games."""
 
     taken: Array  # (N, A) how often each action was taken, by all seats
     credit: Array  # (N, A) sum of the advantages of the learning seat's decisions
@@ -36,13 +36,14 @@ class AivatRollouts:
 def sample_rollouts(
     tree: Tree, sigma: Array, estimate: Array, seat: int, games: int, rng: Generator
 ) -> AivatRollouts:
-    """Sample games by sigma (N, A) and sum the AIVAT advantages of one seat's decisions.
+    """Sample games played by sigma (N, A), and sum the AIVAT advantages of one seat's decisions.
 
     The advantage of a decision is the value of the next node, minus the value of the decision's
-    node, plus the changes of value at the opponents' later actions. `estimate` (N, A) defines these
-    values: its rows are sigma's for the seat itself, and the estimated strategies for the other
-    seats. The result is unbiased for every estimate. The closer the estimate is to the true
-    strategies, the smaller is the variance. All hidden cards of a finished game are used.
+    node, plus the changes of value at the opponents' later actions. These values are the expected
+    points of the seat under the strategy `estimate` (N, A). It must equal sigma at the seat's own
+    decisions, and holds estimates of the opponents' strategies elsewhere. The result is unbiased
+    for every estimate. Its variance is smaller, the closer the estimate is to the opponents' true
+    strategies. All hidden cards of a finished game are used.
     """
     gain = tree.gains[seat]
     value = _node_values(tree.parent, gain, edge_probability(tree, estimate))
@@ -57,7 +58,7 @@ def sample_rollouts(
 
 @njit(cache=True)
 def _node_values(parent, gain, edge_prob):  # type: ignore[no-untyped-def]
-    """Return (V,) a seat's expected points from the edge into each node onwards."""
+    """Return (V,) a seat's expected points from each node, with the gain on the edge into it."""
     value = gain.copy()
     for node in range(len(parent) - 1, 0, -1):
         value[parent[node]] += edge_prob[node] * value[node]

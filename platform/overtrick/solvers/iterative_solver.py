@@ -30,7 +30,7 @@ class IterativeSolver(ABC):
     def state(self) -> dict[str, Array]:
         """Return the arrays of a checkpoint.
 
-        After `load` the solver continues with equal numbers.
+        After `load`, the solver computes the same numbers as without the interruption.
         """
         arrays = {name: getattr(self, name) for name in self.saved}
         return {**arrays, "iteration": np.array(self.iteration)}

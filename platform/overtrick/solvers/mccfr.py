@@ -65,10 +65,10 @@ class MccfrSolver(IterativeSolver):
     """MCCFR on a game tree: cumulative sampled regrets and the average strategy.
 
     Every random draw is one `rng.random()` of the given generator. A seed therefore determines the
-    run, and a restored solver continues with equal numbers. The order of draws differs from
-    OpenSpiel's, so results agree with OpenSpiel in distribution only. Raises ValueError unless the
-    generator is a PCG64 (numpy's default). Raises UserError for external sampling of a one-seat
-    game, because no traversal would update the average strategy.
+    run, and a restored solver computes the same numbers as an uninterrupted one. The order of draws
+    differs from OpenSpiel's, so results agree with OpenSpiel in distribution only. Raises
+    ValueError unless the generator is a PCG64 (numpy's default). Raises UserError for external
+    sampling of a one-seat game, because no traversal would update the average strategy.
     """
 
     saved = ("regret", "total")

@@ -78,10 +78,11 @@ class LinearProgram(NamedTuple):
     The unknowns of one seat's program are, in this order:
 
     - the seat's realisation plan, one unknown for each sequence (1 + L);
-    - the value left to the seat at each information set (N; only those of the opponent are used);
-    - the value left at the opponent's empty sequence, which is the payoff that the plan guarantees.
+    - the seat's payoff from each of the opponent's information sets onwards, if the opponent plays
+      a best response there (N; entries at own information sets are unused);
+    - the same at the root: the payoff that the plan guarantees.
 
-    Each action of the opponent bounds the value of its information set from above.
+    Each action of the opponent bounds the payoff of its information set from above.
     """
 
     points: csr_array  # (1 + L, 1 + L) expected points by the opponent's sequence and the own one
@@ -105,7 +106,7 @@ def seat_program(tree: Tree, seat: int) -> LinearProgram:
     own = tree.observations.seat == seat
     own_action = own[tree.action_infoset]
     own_infosets, other_infosets = np.flatnonzero(own), np.flatnonzero(~own)
-    # row: sequence of the opponent; column: value left at an information set that it involves
+    # row: sequence of the opponent; column: payoff from an information set that it involves
     values_left = _sparse(
         (actions + 1, infosets + 1),
         (1.0, np.arange(actions + 1), np.append(infosets, tree.action_infoset)),

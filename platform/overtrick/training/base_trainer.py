@@ -77,7 +77,7 @@ class BaseTrainer(ABC, Generic[JobT]):
     def evaluate_model(
         job: Any, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute the results table of a model that a job of this trainer has stored.
+        """Evaluate the stored weights of a run and return its results table.
 
         Raises UserError if the weights do not fit the job.
         """
@@ -129,7 +129,7 @@ class BaseTrainer(ABC, Generic[JobT]):
     def sweep_figures(job: Any, groups: Mapping[str, Sequence[History]]) -> dict[str, Figure]:
         """Draw this trainer's additional figures of a sweep; return them by name.
 
-        `groups`: histories of the trials that differ only by their seed, by the group's label.
+        `groups`: histories of the trials, grouped by label; trials of a group differ only by seed.
         """
         return {}
 

@@ -45,11 +45,10 @@ class HeldOutTrainer(BaseTrainer[JobT]):
     @staticmethod
     @abstractmethod
     def knowledge(job: Any, weights: Mapping[str, Array]) -> Any:
-        """Return what a stored model starts from when it adapts to a held-out opponent.
+        """Restore a stored model for evaluation: the argument `model` of `adapt`.
 
         The type depends on the trainer: for example weights, or weights with a prior over the
-        opponent's actions. It is the argument `model` of `adapt`. Raises UserError if the weights
-        do not fit the job.
+        opponent's actions. Raises UserError if the weights do not fit the job.
         """
 
     def evaluate(self) -> Metrics:

@@ -1,4 +1,4 @@
-"""Trainer tournament: round robin of given players on duplicate boards.
+"""Trainer `tournament`: round robin of given players on duplicate boards.
 
 The results are mean points and shares of games won.
 """

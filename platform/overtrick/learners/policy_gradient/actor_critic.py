@@ -144,7 +144,11 @@ class ActorCritic:
 
 
 def _surrogate(sample: PolicyGradientSample, minibatches: tuple[Surrogate, ...] = ()) -> Surrogate:
-    """Return the surrogate objective for weights that collected all tasks of a sample."""
+    """Return the surrogate objective of one policy network on a sample, for TRPO or PPO.
+
+    The network itself played the games of all tasks of the sample. `minibatches`: surrogates on
+    parts of the sample.
+    """
 
     def policy(theta: Params) -> Tensor:
         tasks = len(sample.weight)

@@ -25,13 +25,15 @@ def generalised_advantages(batch: Trajectories, values: Array, gamma: float, lam
 def subtract_leave_one_out_mean(
     advantage: Array, infoset: Array, member: Array, games: float
 ) -> Array:
-    """Subtract a leave-one-out baseline from advantages (D,), by member and information set.
+    """Subtract a leave-one-out baseline from advantages (D,).
 
-    The baseline of a decision is the mean advantage of the same member's other games at the same
+    `member` (D,) is the policy that made each decision, and `infoset` (D,) its information set. The
+    baseline of a decision is the mean advantage of the same policy's other games at the same
     information set. The mean is shrunk towards 0 by `games` pseudo-observations of advantage 0. It
-    corrects for what an earlier baseline misses about this particular opponent. A game reaches an
-    information set at most once, so its own return is not in its baseline. The baseline therefore
-    adds no bias (Kool et al. 2019, "Buy 4 REINFORCE samples, get a baseline for free!").
+    corrects for the part of the return that an earlier baseline did not predict, such as the effect
+    of this particular opponent. A game reaches an information set at most once, so its own return
+    is not in its baseline. The baseline therefore adds no bias (Kool et al. 2019, "Buy 4 REINFORCE
+    samples, get a baseline for free!").
     """
     _, row = np.unique(member * (int(infoset.max(initial=0)) + 1) + infoset, return_inverse=True)
     total, count = np.bincount(row, advantage), np.bincount(row)

@@ -64,7 +64,7 @@ def policy_gradient_loss(params: Params, sample: PolicyGradientSample) -> Tensor
     The gain uses importance ratios. At the behaviour policy's weights its gradient is the plain
     policy gradient: the mean over games of the sum over decisions (Williams 1992). Its second
     derivative accounts for the changed distribution of games (Rothfuss et al. 2019, "ProMP", eq.
-    6). The second derivative of a loss of log-probabilities does not. Tasks have separate weights,
-    so each task receives its own gradient from the sum.
+    6). A loss of log-probabilities has the same gradient, but its second derivative ignores this
+    change. Tasks have separate weights, so each task receives its own gradient from the sum.
     """
     return -(sample.credit * sample.ratio(sample.output(params))).sum()

@@ -3,7 +3,7 @@
 | here | the usual implementation |
 |---|---|
 | M networks train in parallel, each on its own decisions | one network |
-| early stopping of each network, by held-out decisions of the same situations | by situations |
+| early stopping by held-out decisions at the same observations | by held-out observations |
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """Decisions to imitate, grouped by situation.
+    """Decisions to imitate: action counts for each of R distinct inputs.
 
     For M networks each array has a leading axis M.
     """
@@ -38,7 +38,7 @@ class CloningConfig:
     """Length of training and batch size of behaviour cloning."""
 
     epochs: int  # largest number of passes over the demonstrations
-    batch: int = 512  # situations per gradient step
+    batch: int = 512  # rows of the demonstrations per gradient step
     patience: int = 10  # epochs without lower held-out cross-entropy before training ends
 
 
@@ -55,8 +55,8 @@ def clone_behaviour(
     demonstrations; it keeps its moments between calls. The cross-entropy per decision is () or
     (M,).
 
-    `held_out` has the shape of `demonstrations.taken` and counts decisions in the same situations
-    that are not trained on. If it is given, each network keeps the weights of the epoch with the
+    `held_out` has the shape of `demonstrations.taken` and counts decisions on the same inputs that
+    are not trained on. If it is given, each network keeps the weights of the epoch with the
     lowest held-out cross-entropy, to prevent overfitting. The returned cross-entropy is then the
     held-out one.
     """

@@ -62,9 +62,9 @@ class Classifier:
         """Take one gradient step; return the mean cross-entropy before it, in nats.
 
         `features` are (R, F) float32 and `possible` is (R, A) bool. `label` has the classes (R,)
-        or, if all classes are possible, their probabilities (R, A). If these rows are one part of a
-        larger batch, `total_rows` is the size of that batch, by which the sum of the losses is
-        divided. The loss stays on the device, because reading it waits for the device.
+        or, if all classes are possible, their probabilities (R, A). `total_rows` is the size of the
+        whole batch, if these rows are only this learner's part of it; the sum of the losses is
+        divided by it. The returned loss stays on the device, so that the step does not wait for it.
         """
         assert label.ndim == 1 or possible.all()
         target = label.astype(np.int64 if label.ndim == 1 else np.float32)

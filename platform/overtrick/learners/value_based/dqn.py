@@ -56,7 +56,7 @@ Notes are extra arrays (R, ...) of the decisions, such as a profile of the oppon
 def mlp_values(
     params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, Tensor]
 ) -> Tensor:
-    """Return the action values (R, A) of a multilayer perceptron; it ignores the notes."""
+    """Return the action values (R, A) of a multilayer perceptron; `notes` are not used."""
     return forward(params, features)
 
 

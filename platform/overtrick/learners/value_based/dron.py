@@ -5,7 +5,7 @@ several experts values the actions; a gate computes their weights from the oppon
 
 | here | the paper |
 |---|---|
-| statistics: action frequencies in each public situation | features chosen by hand for each game |
+| statistics: action frequencies in each public state | features chosen by hand for each game |
 | experts share their hidden layers | experts share the state's embedding |
 """
 
@@ -38,9 +38,10 @@ PRIOR_DECISIONS = 5.0  # after this many observed decisions a frequency is shrun
 def opponent_profile(counts: Array) -> Array:
     """Return the profiles (M, P) float32 of M opponents from the counts of their actions.
 
-    `counts` is (M, situations, A). A profile holds the frequency of each action in each public
-    situation, multiplied by n / (n + PRIOR_DECISIONS) after n observed decisions there. It is 0 for
-    an opponent without observed decisions.
+    `counts` (M, public states, A): a public state is a coarse description of the information that
+    all seats share. A profile holds the frequency of each action in each public state, multiplied
+    by n / (n + PRIOR_DECISIONS) after n observed decisions there. It is 0 for an opponent without
+    observed decisions.
     """
     observed = counts.sum(axis=-1, keepdims=True)
     return (counts / (observed + PRIOR_DECISIONS)).reshape(len(counts), -1).astype(np.float32)

@@ -1,6 +1,6 @@
 """Tabular Q-learning and SARSA on a hash table.
 
-Rewards may also update similar actions, and tables can be merged by visit counts (Hadjur 2018).
+A reward may also update similar actions, and tables can be merged by visit counts (Hadjur 2018).
 State keys are uint64. They are (D, 1) with one key for each state, or (D, A) with one key for each
 state-action pair, 0 where the action is not available. Sources: Watkins and Dayan 1992; Rummery and
 Niranjan 1994.
@@ -303,15 +303,16 @@ def _read_values(choice, value, states, legal, values):  # type: ignore[no-untyp
 
 
 def _stored_tables(weights: model_kinds.StoredWeights) -> list[str]:
-    """List the player names for which a stored model has a table of values."""
+    """List the positions, such as `declarer`, for which a stored model has a Q-table."""
     suffix = ".choice"
     return [name.removesuffix(suffix) for name in weights.arrays if name.endswith(suffix)]
 
 
 def _load_stored(weights: model_kinds.StoredWeights, game: Any) -> BehaviouralPolicy:
-    """Build the policy of a stored model with one table of values for each player name of the game.
+    """Build the greedy policy of a stored model that has a Q-table for each trained position.
 
-    Each player is greedy by its table. Raises UserError for a damaged model.
+    A position is for example `declarer`; positions without a table act uniformly at random. Raises
+    UserError for a damaged model.
     """
     folder = weights.source
     try:

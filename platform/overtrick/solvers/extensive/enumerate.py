@@ -47,8 +47,9 @@ class _Branches:
 def enumerate_tree(game: Enumerable, fits: Callable[[float, int], bool]) -> TreeNodes:
     """Enumerate the nodes of a game's tree.
 
-    A node groups all deals that nobody can tell apart by the play so far. Chance acts where an
-    outcome is revealed, with one edge for each outcome, as in OpenSpiel.
+    A node is a history of actions and revealed chance outcomes. It groups all deals that agree with
+    this history. Where an outcome is revealed there is a chance node, with one edge for each
+    outcome, as in OpenSpiel.
 
     `fits(V, N)` returns whether V nodes and N information sets fit in memory. Raises UserError if
     they do not. Raises ValueError if a seat observes a chance outcome before it is revealed.
@@ -184,10 +185,11 @@ class _Expansion:
 
 
 def _acting_rows(game: Enumerable, rows: _Branches, ready: Array) -> tuple[Observations, Array]:
-    """Return one observation row for each game that can move, and the branch of each row.
+    """Return the next observation to act on in each branch, and (R,) the branch of each row.
 
-    The row is that of the first seat that has yet to choose. `ready`: the branches at which no
-    chance outcome has to be revealed first.
+    In a simultaneous move this is the observation of the first seat that has not chosen yet.
+    `ready`: mask of the branches at which no chance outcome has to be revealed first. Other
+    branches and finished games have no row.
     """
     observations = game.observe(rows.state)
     open_ = ready[observations.game] & (rows.pending[observations.game, observations.seat] < 0)

@@ -99,9 +99,9 @@ def next_infosets(
 
     `node` (n,) and `belief` (n,) are the current nodes and their probabilities. `probability` (V,)
     is the probability of each edge under chance and the other seats. Returns the expected points
-    gained on the way, including the points on the edges into `node`. Returns also the information
-    sets reached, each with its belief by Bayes' rule. Source: Samothrakis and Lucas 2011, eqs. 7 to
-    9.
+    gained on the way, including the gains of the transitions into `node`. Returns also the
+    information sets reached, each with its belief by Bayes' rule. Source: Samothrakis and Lucas
+    2011, eqs. 7 to 9.
     """
     points = 0.0
     nodes, beliefs = [], []
@@ -143,17 +143,17 @@ class _Search:
         self.total = np.zeros(len(self.visits))  # (L,) sum of returns from the action onwards
 
     def belief_value(self, node: Array, belief: Array, depth: int) -> float:
-        """Return the expected points from a belief onwards.
+        """Return the expected points of the seat from a belief over nodes to the game's end.
 
-        The points on the edges that lead into the belief's nodes are included.
+        Points gained on the transition into these nodes are included.
         """
         points, sets = next_infosets(self.tree, self.probability, self.seat, node, belief)
         return points + sum(s.probability * self.infoset_value(s, depth) for s in sets)
 
     def infoset_value(self, current: InfosetBelief, depth: int) -> float:
-        """Return the expected points from an information set onwards.
+        """Return the expected points of the seat from an information set to the game's end.
 
-        The points on the edges that lead into its nodes are not included.
+        Points gained on the transition into the information set are not included.
         """
         if depth == 0:
             return self.mcts_value(current.node, current.belief, np.array([current.row]))
@@ -177,9 +177,9 @@ class _Search:
         return float(points_before + sum(self.most_visited(r)[1] for r in rows)) / self.simulations
 
     def most_visited(self, row: int) -> tuple[int, float]:
-        """Return the most visited action of an information set, and a weighted mean return.
+        """Return the most visited action of an information set, and a sum of returns.
 
-        The second number is the action's mean return times the number of visits of all actions.
+        The sum is the action's mean return times the number of visits of the information set.
         """
         begin, end = self.tree.start[row : row + 2]
         visits = self.visits[begin:end]
@@ -193,7 +193,10 @@ class _Search:
         self.reply[row, np.flatnonzero(self.tree.legal[row])[k]] = 1
 
     def result(self, worth: float) -> SearchResult:
-        """Set the most visited action wherever simulations passed; return the search's result."""
+        """Choose the most visited action at each visited information set; return the result.
+
+        `worth`: the estimated value of the search.
+        """
         for row in np.unique(self.tree.action_infoset[self.visits > 0]):
             self.set_action(row, self.most_visited(row)[0])
         return SearchResult(float(worth), self.reply)
@@ -213,9 +216,10 @@ def _simulate(  # type: ignore[no-untyped-def]
     first, children, mover, infoset, start, max_decisions, probability, gain, seat, roots, belief,
     simulations, bonus, visits, total, rng,
 ):  # fmt: skip
-    """Run simulations and add them to `visits` and `total`.
+    """Run MCTS simulations, and add each to `visits` and `total` of the actions that it took.
 
-    Returns the sum of the points gained before the seat's first action.
+    A simulation starts at one of the nodes `roots`, drawn by `belief`. Returns the sum over
+    simulations of the points gained before the seat's first action.
     """
     place = np.empty(max_decisions, np.int64)  # actions of one simulation inside the search tree
     points_at = np.empty(len(place))  # points gained before each action

@@ -229,8 +229,8 @@ def exact_local_best_response(
     value in points, and sigma with the seat's rows replaced by the response. Among equally good
     actions the response takes the first. Its value is at most that of
     `best_response.best_response`. As one step of policy improvement, it is at least that of each
-    fallback. Raises UserError if sigma is not a strategy of this tree, alone or with a fallback's
-    rows in place of the seat's.
+    fallback. Raises UserError if sigma, or a fallback in the seat's rows, is not a strategy of this
+    tree.
     """
     best_response.check_strategy(tree, sigma)
     own = tree.observations.seat[tree.action_infoset] == seat

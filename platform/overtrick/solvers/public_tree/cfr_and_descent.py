@@ -243,9 +243,9 @@ def _add_action_values(layout, sigma, others, weight, who, gains):  # type: igno
 
 @njit(cache=True)
 def _terminal_value(layout, i, others, who, value):  # type: ignore[no-untyped-def]
-    """Set the values of a terminal node by own bucket.
+    """Set the counterfactual value of each own bucket at terminal node i, `value[i]` (K,).
 
-    The value is the payoff, summed over the other seat's buckets with their reach.
+    It is the payoff, summed over the other seat's buckets and weighted by their reach.
     """
     buckets, stake = layout.start.shape[1], layout.stake[i]
     fixed = 0.0

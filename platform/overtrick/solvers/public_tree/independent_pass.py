@@ -153,9 +153,10 @@ def _multiply_matrix(table, d, source, weight, scratch, width):  # type: ignore[
 
 @njit(cache=True, inline="always")
 def _terminal_value(belief, source, value, d, gain, stake, pay, seat, scratch, width):  # type: ignore[no-untyped-def]
-    """Set the values of a terminal node by own bucket.
+    """Set the counterfactual value of each own bucket at a terminal node, `value[d]` (K, M).
 
-    The value is the payoff, summed over the other seat's buckets with their reach.
+    It is the payoff, summed over the other seat's buckets and weighted by their reach
+    `belief[source]` (K, M).
     """
     for m in range(width):
         scratch[0, m] = 0

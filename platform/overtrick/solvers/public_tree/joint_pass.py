@@ -1,8 +1,10 @@
 """Values of strategies on a bucketed game in which chance moves both seats' buckets jointly.
 
-A seat's own buckets carry information about the other seat's buckets. Tables therefore have an
-entry for each own history: the latest bucket, and `past`, a number for the earlier buckets. Within
-a round the other seat's actions only scale the columns of the table at the start of the round.
+A seat's own buckets carry information about the other seat's buckets. The pass therefore keeps a
+value for each history of own buckets. A history is given by the latest bucket, and by `past`, an
+index of the sequence of earlier buckets. `table` holds the joint probability of own history and
+other seat's bucket at the start of each betting round. Within a round the other seat's actions
+multiply it by one number for each of its buckets, `reach`.
 """
 
 from __future__ import annotations
@@ -61,9 +63,9 @@ def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-unt
 
 @njit(cache=True)
 def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
-    """Compute the table of the next round from that of round `stage`.
+    """Compute the joint probabilities of the next round, `table[stage + 1]`.
 
-    `move` is the transition (own, other, own after, other after).
+    `move` (K, K, K, K) are the transition probabilities from (own, other) bucket to the next pair.
     """
     buckets = len(reach)
     size = buckets**stage
@@ -81,7 +83,10 @@ def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _terminal_value(table, payoff, value, size):  # type: ignore[no-untyped-def]
-    """Set the value of a terminal node with payoff (K, K), own bucket first."""
+    """Set `value` to the counterfactual value of each own history at a terminal node.
+
+    `payoff` (K, K) is indexed by own bucket, then the other seat's.
+    """
     for k in range(len(payoff)):
         value[k, :size] = 0
         for j in range(len(payoff)):

@@ -1,9 +1,9 @@
-"""Trainer dron: deep Q-learning with a network that reads statistics of the opponent.
+"""Trainer `dron`: deep Q-learning with a network that reads statistics of the opponent.
 
 | | He et al. 2016 | here |
 |---|---|---|
-| opponent features | designed for each domain | frequencies of actions in public situations |
-| opponents of training | scripted or recorded | random networks, new in each iteration |
+| opponent features | designed for each domain | frequencies of actions in public states |
+| training opponents | scripted or recorded | random networks, new in each iteration |
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class DronTrainer(HeldOutTrainer[DronJob]):
 
     @staticmethod
     def validate(job: DronJob) -> None:
-        """Raise UserError for a game whose opponents cannot be observed, or unknown opponents."""
+        """Raise UserError for a game without public states or two seats, or unknown opponents."""
         _observable_game(job.game)
         HeldOutTrainer.validate(job)
 
@@ -209,7 +209,10 @@ def _play_opponents(rng: Generator, common: Any, opponents: Weights) -> tuple[Tr
 
 
 def _observable_game(choice: GameChoice) -> Any:
-    """Return a two-seat game with public situations. Raises UserError for any other game."""
+    """Return the chosen game.
+
+    Raises UserError unless it has two seats, and public states in which to count actions.
+    """
     game, _ = two_seat_game(choice)
     if not isinstance(game, PublicSituations):
         raise UserError(

@@ -1,4 +1,4 @@
-"""Trainer eom: explicit opponent modelling, the baseline "EOM" in Wu et al. 2022, tables 2 and 3.
+"""Trainer `eom`: explicit opponent modelling, the baseline "EOM" in Wu et al. 2022, tables 2 and 3.
 
 Training produces a first policy and a prior: a network that predicts any opponent's actions. In
 evaluation an opponent model starts from the prior and is fitted to the observed decisions of a

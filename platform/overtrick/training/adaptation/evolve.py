@@ -1,4 +1,4 @@
-"""Trainer evolve: a population that evolves by a round robin among its members.
+"""Trainer `evolve`: a population that evolves by a round robin among its members.
 
 It is the baseline "EA" in Wu et al. 2022, tables 2 and 3, with the genetic operators of their
 algorithm 2. In the paper fitness is the payoff against the meta-model. Here there is no meta-model;
@@ -66,8 +66,9 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
 
     The game is zero-sum. The fitness of a member is its mean payoff against all other members, with
     the same number of games against each. The model is the best member of the last scored
-    generation. In evaluation the model takes one gradient step per adaptation step, from as many
-    games as a meta-model. The baseline of the gradient is 0, because no critic is trained.
+    generation. In evaluation the model takes one gradient step per adaptation step, from
+    `evaluate.games` games, as models of trainer `meta` do. The baseline of the gradient is 0,
+    because no critic is trained.
     """
 
     stateful = ("population",)

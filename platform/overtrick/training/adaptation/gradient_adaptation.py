@@ -73,10 +73,11 @@ def adapt_by_gradients(
 ) -> list[list[BehaviouralPolicy]]:
     """Adapt a model to an opponent by gradient steps; return the policies of all steps.
 
-    The result has a list of policies from before adaptation and from after each step. Each of the
-    `section.repeats` repetitions starts from the model's weights and adapts on its own sampled
-    games. If `model.policy` is "best_response", the returned policies are safe best responses to
-    the estimated opponent, whose prior is an equilibrium. The networks then only play the games.
+    The result has one list of policies from before adaptation, and one from after each step. A list
+    has a policy for each of the `section.repeats` repetitions. Each repetition starts from the
+    model's weights and adapts on its own sampled games. If `model.policy` is "best_response", the
+    policies after a step are instead safe best responses to the estimated opponent, whose prior is
+    an equilibrium. The adapted networks then only generate the games.
     """
     game, tree = two_seat_game(choice)
     params = repeat(model.theta, section.repeats)

@@ -156,9 +156,10 @@ def play_opponents_on_tree(
     - `params`: weights of the M networks, with leading axis M.
     - `opponents` (M, N, A): strategies of the opponents.
     - `games`: games of each network.
-    - `estimator`: "aivat" gives a sample row for each visited information set, with advantages by
-      the opponent model from before these games. "opponent_model" gives a row for every information
-      set, with exact advantages against the opponent model after these games.
+    - `estimator`: "aivat" gives a sample row for each visited information set, with AIVAT
+      advantages; they use the opponent model as it was before these games. "opponent_model" gives a
+      row for every information set, with exact advantages against the opponent model that includes
+      these games.
     - `prior` (N, A): pseudo-counts of the opponent's actions, from `prior_counts`.
     - `counts` (M, N, A): actions of the opponents in earlier games.
     """

@@ -1,10 +1,10 @@
-"""Trainer meta: meta-learning of a model that adapts to new opponents (Wu et al. 2022).
+"""Trainer `meta`: meta-learning of a model that adapts to new opponents (Wu et al. 2022).
 
 | | Wu et al. 2022 | here |
 |---|---|---|
 | outer policy optimiser | TRPO | TRPO, or PPO in minibatches of opponents |
 | meta-gradient | second order (eq. 7) | first order; eq. 7 with `second_order` |
-| opponents of training | an evolving population | also random networks or past meta-models |
+| training opponents | an evolving population | also random networks or past meta-models |
 | stored weights | the newest | their moving average with `weight_ema` |
 | outer objective | sampled games | also exact on the tree (`objective`) |
 """
@@ -127,7 +127,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 
     @staticmethod
     def validate(job: MetaJob) -> None:
-        """Raise UserError for an unsuitable game, unknown opponents, or values that need a tree."""
+        """Raise UserError for an unsuitable game, unknown opponents, or a missing tree."""
         meta_job.check_job(job)
 
     @staticmethod
@@ -140,7 +140,10 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         )  # fmt: skip
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the learning curve, the adaptation and, with a tree, opponents' actions by hand."""
+        """Draw the learning curve, the adaptation, and training opponents' action probabilities.
+
+        The action probabilities, by private hand, need a game tree.
+        """
         drawn = super().figures(history, rows)
         if self.tree is not None:
             styles, hands = self._styles(self.tree)
@@ -148,11 +151,11 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         return drawn
 
     def _styles(self, tree: Tree) -> tuple[Array, list[str]]:
-        """Return the action probabilities (4, hands, A) of four opponents by hand, and the hands.
+        """Return action probabilities of four opponents for each private hand, and the hands.
 
         The opponents are the first four members of the population, which include the elite. The
-        average over a hand's decisions is weighted by visit probability (Wu et al. 2022, Fig. 4,
-        which uses sampled games).
+        probabilities (4, hands, A) are means over the decisions with a hand, weighted by visit
+        probability (Wu et al. 2022, Fig. 4, which uses sampled games).
         """
         members = select_rows(self.population.members(), slice(4))
         (meta,) = samples.strategies(self.game, tree, repeat(unprefixed("policy", self.mean), 1))
@@ -172,10 +175,10 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 
         Returns:
 
-        - the samples before each step, and the sample after the last step;
+        - the samples played before each step, and the sample played after the last step;
         - the critic inputs (D, F) and the returns (D,) of all decisions;
-        - for each sample from games the payoffs (tasks,);
-        - the number of diverged games.
+        - the mean payoffs (tasks,) of each sample that comes from games;
+        - the number of games whose simulation diverged.
         """
         common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
         shards = self.pool.map(_adapt_to, common, weight_shards(opponents), rng)

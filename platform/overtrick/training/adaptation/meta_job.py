@@ -163,7 +163,7 @@ class MetaJob(Job):
 
 
 def check_job(job: MetaJob) -> None:
-    """Raise UserError for an unsuitable game, unknown opponents, or values that need a tree."""
+    """Raise UserError for an unsuitable game, unknown opponents, or a missing tree."""
     game, tree = two_seat_game(job.game)
     section = job.meta
     if section.objective == "exact":

@@ -1,4 +1,4 @@
-"""Trainer selfplay_bidding: improves both networks of a bidder by self-play on duplicate boards.
+"""Trainer `selfplay_bidding`: improves both networks of a bidder by self-play on duplicate boards.
 
 The opponents are past selves, bidding systems and other bidders. The policy network is trained by
 PPO with a penalty on the KL divergence from its pretrained policy. The value network is trained on
@@ -172,7 +172,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         return metrics
 
     def _draw_opponents(self, count: int, rng: Generator) -> list[Side]:
-        """Draw the opponents of `count` shards uniformly from past selves and other bidders."""
+        """Draw an opponent for each of `count` shards of boards: a past self or another bidder."""
         members, past = self.past.members(), self.job.play.past_selves
         return [
             self.others[k - past] if k >= past
@@ -216,9 +216,9 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         return pretrained.learning_curve(history, "boards")
 
     def model(self) -> dict[str, Array]:
-        """Return both networks.
+        """Return the weights of the policy network (prefix `calls`) and of the value network.
 
-        The value network is named `imps` only if it takes part in bidding.
+        The value network has the prefix `imps` if it takes part in bidding, else `baseline`.
         """
         values = prefixed(VALUE_OUTPUT[self.job.play.final_policy], self.values.values().weights)
         return {**prefixed("calls", self.calls.theta), **values}

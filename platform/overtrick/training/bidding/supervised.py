@@ -1,4 +1,4 @@
-"""Trainer bidding: supervised training of a bidding network on examples.
+"""Trainer `bidding`: supervised training of a bidding network on examples.
 
 A network predicts calls, or the IMPs of a call. Source: Zhang et al. 2022, sections 4.2 and 4.3.
 """
@@ -185,7 +185,7 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         return {"precision": bar_charts.grouped_shares(rows, "part", shown)}
 
     def model(self) -> dict[str, Array]:
-        """Return the network's weights, with the target as prefix of their names."""
+        """Return the network's weights, with its output (`calls` or `imps`) as prefix of names."""
         return prefixed(self.job.target, self.learner.weights())
 
     @staticmethod

@@ -47,7 +47,7 @@ class ValueLearner:
 
     Columns of the buffer:
 
-    - `after`, `situation`: the network's inputs after the call.
+    - `after`, `situation`: the network's inputs, which describe the auction after the call.
     - `imps`: result of the deal for the caller's side.
     - `last`: True for the last call of this side in the deal.
     """

@@ -1,4 +1,4 @@
-"""Trainer bidder: reinforcement learning of a bidder's value network in self-play.
+"""Trainer `bidder`: reinforcement learning of a bidder's value network in self-play.
 
 Source: Zhang et al. 2022, Figure 8.
 """

@@ -15,7 +15,10 @@ from overtrick.reports.metric_names import GAMES, MADE, RECOGNISED, History
 
 
 def cardplay_curves(groups: Mapping[str, Sequence[History]], deals: int) -> Figure:
-    """Draw shares by number of games: contracts made by defence, and decisions recognised.
+    """Draw learning curves of a declarer over the number of training games.
+
+    One chart for each defence shows the share of contracts made. Another chart shows the share of
+    decisions in states that the declarer knows from training.
 
     `groups`: for each group's label the histories of its seeds; a group becomes one line. `deals`:
     number of deals of an evaluation, from which the confidence band of a single seed is computed.

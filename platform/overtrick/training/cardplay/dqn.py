@@ -1,4 +1,4 @@
-"""Trainer dqn: a declarer's Q-network in Mini-Bridge (Hadjur 2018, section 5.2.2)."""
+"""Trainer `dqn`: a declarer's Q-network in Mini-Bridge (Hadjur 2018, section 5.2.2)."""
 
 from __future__ import annotations
 

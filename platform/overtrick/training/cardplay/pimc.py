@@ -1,4 +1,4 @@
-"""Trainer sampling: evaluates a declarer that searches by PIMC; nothing is learnt.
+"""Trainer `sampling`: evaluates a declarer that searches by PIMC; nothing is learnt.
 
 Each iteration plays further evaluation deals.
 """

@@ -1,4 +1,4 @@
-"""Trainer tabular: Q-tables from complete games of Mini-Bridge.
+"""Trainer `tabular`: Q-tables from complete games of Mini-Bridge.
 
 Source: Hadjur 2018, Algorithms 1 and 2.
 """
@@ -34,7 +34,7 @@ GAMES_PER_UNIT = 1000  # games that are generated and learnt from in one call
 
 
 class TabularQConfig(Section):
-    """Settings of Q-tables: their states, learning rule, learning positions and games."""
+    """Settings of Q-tables: their states, update rule, trained positions and games."""
 
     state_abstraction: Literal["full", "known_hands", "unknown_hands", "prospects"] = "prospects"
     """Abstraction of states, as described in games/bridge/cardplay/state_abstractions.py."""
@@ -60,7 +60,7 @@ class TabularQConfig(Section):
     """Games per iteration; lost games count only if they are learnt from."""
 
     learners: tuple[Position, ...] = Field(default=("declarer",), min_length=1)
-    """Positions that learn, one in each iteration, in turn."""
+    """Positions that are trained, such as declarer; one in each iteration, in turn."""
 
     opponents: cardplay.ScriptedDefenders = "rules"
     """Scripted policy at the positions that do not learn."""
@@ -112,7 +112,10 @@ class TabularJob(Job):
 
 @register("tabular", TabularJob, cardplay.share_made, scores.contracts_made)
 class TabularTrainer(BaseTrainer[TabularJob]):
-    """Trainer of tables of action values from complete games; one position learns per iteration."""
+    """Trainer of Q-tables from complete games.
+
+    A position, such as declarer, has its own table. Each iteration trains one position.
+    """
 
     stateful = ()  # a checkpoint holds the tables under the same names as the model
 
@@ -121,7 +124,7 @@ class TabularTrainer(BaseTrainer[TabularJob]):
         self.tables = {p: _q_table(job.tabular) for p in job.tabular.learners}
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Generate the games of one learning position, and update its table from them."""
+        """Generate games for training one position, and update its table from them."""
         section = self.job.tabular
         position = section.learners[(self.iteration - 1) % len(section.learners)]
         known = (
@@ -164,7 +167,7 @@ class TabularTrainer(BaseTrainer[TabularJob]):
         return {"recognition": cardplay_curves(groups, job.evaluate.deals)}
 
     def model(self) -> dict[str, Array]:
-        """Return the tables of all learning positions."""
+        """Return the tables of all trained positions."""
         return {
             name: column
             for position, table in self.tables.items()
@@ -213,7 +216,7 @@ class TabularTrainer(BaseTrainer[TabularJob]):
 def _table(job: TabularJob, weights: Mapping[str, Array], pool: WorkerPool, deals: int) -> Rows:
     """Evaluate the stored declarer against each of the job's defenders.
 
-    Without a stored declarer, the scripted one is evaluated.
+    If the declarer was not trained, the scripted declarer is evaluated.
     """
     best: dict[str, GreedyTable] = {
         p: _greedy(job.tabular, unprefixed(p, weights)) for p in job.tabular.learners
@@ -231,13 +234,13 @@ def _table(job: TabularJob, weights: Mapping[str, Array], pool: WorkerPool, deal
 
 
 def _defence(job: TabularJob, best: Mapping[str, BehaviouralPolicy]) -> BehaviouralPolicy:
-    """Return the policy of the defence: learnt at positions with a table, scripted elsewhere."""
+    """Return the policy of the defence: greedy at positions with a table, scripted elsewhere."""
     game = cardplay.card_game(job.game)
     return game.combined_policy(best, cached_opponent(job.game, job.tabular.opponents))
 
 
 def _recognises(policy: GreedyTable, observations: Observations) -> Array:
-    """Return (R,) bool: whether a table has a value of a legal card in each observation."""
+    """Return (R,) bool: whether the table has a value of any legal card of an observation."""
     return np.isfinite(policy.values(observations)).any(axis=1)
 
 

@@ -1,4 +1,4 @@
-"""Trainer coevolve: evolves strategies that lose little to their best responses.
+"""Trainer `coevolve`: evolves strategies that lose little to their best responses.
 
 It is min-max CSA-ES of Samothrakis and Lucas 2011. The score of a genome is minus NashConv, with
 exact or approximate best responses.

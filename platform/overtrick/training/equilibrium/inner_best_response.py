@@ -61,8 +61,8 @@ def estimate_best_response(
 ) -> tuple[float, Array]:
     """Return the payoff of a seat's exact or approximate best response to sigma, and its genome.
 
-    The payoff is in points per game. The response really wins it, so it never exceeds the payoff of
-    an exact best response.
+    The payoff is in points per game. It is the exact payoff of the strategy found, and therefore a
+    lower bound on that of a best response.
 
     - `sigma` (N, A): strategies of all seats.
     - `warm_start` (P,): genome of the best response so far, from which an inner evolution starts.

@@ -1,4 +1,4 @@
-"""Trainer nfsp: neural fictitious self-play in a two-seat game (Heinrich and Silver 2016).
+"""Trainer `nfsp`: neural fictitious self-play in a two-seat game (Heinrich and Silver 2016).
 
 | | Heinrich and Silver 2016 | here |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""Trainer solve: runs equilibrium solvers on one game and compares their convergence.
+"""Trainer `solve`: runs equilibrium solvers on one game and compares their convergence.
 
 The solvers are CFR variants, MCCFR, the linear program, and gradient descent on NashConv.
 """

@@ -164,7 +164,7 @@ class BucketedEvaluator:
 
 
 def equilibrium_distance(evaluator: StrategyEvaluator, sigma: Array) -> dict[str, Any]:
-    """Return a strategy's (N, A) exploitability, NashConv and expected payoffs of all seats."""
+    """Return exploitability, NashConv and expected payoffs of all seats for a strategy (N, A)."""
     gap = float(evaluator.nash_convs(sigma[None])[0])
     return {
         "exploitability": gap / evaluator.seats,

@@ -1,4 +1,4 @@
-"""Trainer rllib: runs an algorithm of RLlib with self-play, past selves and fixed opponents."""
+"""Trainer `rllib`: runs an algorithm of RLlib with self-play, past selves and fixed opponents."""
 
 from __future__ import annotations
 
