@@ -89,13 +89,12 @@ def test_par_equals_endplays_for_every_dealer_and_vulnerability():
         found = par(tables, np.full(1000, dealer), np.full(1000, vulnerable))
         wanted = [dds.par(table, vul, Player(dealer)).score for table in theirs]
         assert found.score.tolist() == wanted
-        side = found.declarer % 2
-        tricks = tables[games, found.declarer, found.strain]
-        won = scoring.duplicate_points(
-            found.level, found.strain, found.doubled, SIDE_VULNERABLE[vulnerable][side], tricks
-        )
-        assert np.array_equal(np.where(side == 0, won, -won), found.score)
-        assert np.array_equal(found.doubled, tricks < found.level + 6)
+        declarer, level, strain, doubled = found.contracts
+        tricks = tables[games, declarer, strain]
+        vulnerable_side = SIDE_VULNERABLE[vulnerable][declarer % 2]
+        won = scoring.duplicate_points(level, strain, doubled, vulnerable_side, tricks)
+        assert np.array_equal(np.where(declarer % 2 == 0, won, -won), found.score)
+        assert np.array_equal(doubled, tricks < level + 6)
 
 
 def endplay_table(table):
@@ -112,7 +111,8 @@ def test_par_belongs_to_the_first_bidder_if_both_sides_make_the_contract():
     scores = [int(par(table, np.array([dealer]), np.array([0])).score[0]) for dealer in range(4)]
     assert scores == [90, -90, 90, -90]
     nothing = par(np.full((1, 4, 5), 6), np.array([0]), np.array([3]))
-    assert [int(column[0]) for column in nothing] == [0, 0, -1, -1, 0]
+    assert nothing.score == 0
+    assert [int(column[0]) for column in nothing.contracts] == [-1, 0, -1, 0]
 
 
 def test_all_131_746_recorded_auctions_are_legal_and_reach_their_contracts():

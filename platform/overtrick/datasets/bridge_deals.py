@@ -131,7 +131,6 @@ def _bid_and_solve(
     tricks = tables[np.arange(count), contracts.declarer, contracts.strain].astype(np.int64)
     points = contract_results.north_south_points(contracts, vulnerable, tricks)
     best = par(tables, dealer, vulnerable)
-    at_par = auction_rules.Contracts(best.declarer, best.level, best.strain, best.doubled)
     declarers = contract_results.format_declarers(contracts)
     texts: dict[str, Sequence[Any]] = {
         "dealer": [SEATS[seat] for seat in dealer],
@@ -144,7 +143,7 @@ def _bid_and_solve(
         "declarer": declarers,
         "dd_table": [format_trick_table(table) for table in tables],
         "tricks": [n if who else None for who, n in zip(declarers, tricks.tolist(), strict=True)],
-        "par_contract": contract_results.describe_contracts(at_par),
+        "par_contract": contract_results.describe_contracts(best.contracts),
     }
     return {
         "board": first + 1 + np.arange(count),

@@ -9,10 +9,10 @@ from numba import njit
 
 from overtrick.core import Array
 from overtrick.games.bridge import scoring
+from overtrick.games.bridge.auction_rules import BIDS, NO_SEAT, Contracts
 from overtrick.games.bridge.cards import TRICKS
 
-BIDS, STRAINS = 35, 5
-PASSED_OUT = (0, 0, -1, -1, 0)  # row of Par for a board that all players pass
+PASSED_OUT = (0, NO_SEAT, 0, -1, 0)  # score and contract of a board that all players pass
 SIDE_VULNERABLE = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
 """Vulnerability (4, 2) of North-South and East-West, for None, NS, EW and All."""
 
@@ -21,10 +21,7 @@ class Par(NamedTuple):
     """Par scores of R boards, each with a contract that reaches the score."""
 
     score: Array  # (R,) points of North-South
-    level: Array  # (R,) 0 where all pass
-    strain: Array  # (R,) -1 where all pass
-    declarer: Array  # (R,) seat; -1 where all pass
-    doubled: Array  # (R,) 0 or 1
+    contracts: Contracts  # of R boards
 
 
 def _bid_points() -> Array:
@@ -33,7 +30,7 @@ def _bid_points() -> Array:
     A contract that fails is doubled.
     """
     vulnerable, bid, tricks = np.ix_(range(2), range(BIDS), range(TRICKS + 1))
-    level, strain = bid // STRAINS + 1, bid % STRAINS
+    level, strain = bid // 5 + 1, bid % 5
     doubled = (tricks < level + 6).astype(np.int64)
     return scoring.duplicate_points(level, strain, doubled, vulnerable, tricks)
 
@@ -55,7 +52,7 @@ def par(tables: Array, dealer: Array, vulnerable: Array) -> Par:
     found = np.tile(np.array(PASSED_OUT), (len(tables), 1))
     sides = SIDE_VULNERABLE[np.asarray(vulnerable)]
     _par(np.asarray(tables), np.asarray(dealer), sides, _BID_POINTS, found)
-    return Par(*found.T)
+    return Par(found[:, 0], Contracts(*found[:, 1:].T))
 
 
 @njit(cache=True)
@@ -66,7 +63,7 @@ def _par(tables, dealer, vulnerable, points, found):  # type: ignore[no-untyped-
     and minus the worth of the other side's best higher bid.
 
     tables: (R, 4, 5) double-dummy tricks. dealer: (R,). vulnerable: (R, 2) by side. points: the
-    result of `_bid_points`. found: (R, 5) output, the columns of Par.
+    result of `_bid_points`. found: (R, 5) output, the score and the columns of Contracts.
     """
     best = np.empty((2, BIDS + 1), np.int64)  # by side: highest points by this or a higher bid
     choice = np.empty((2, BIDS + 1), np.int64)  # the bid with these points
@@ -75,7 +72,7 @@ def _par(tables, dealer, vulnerable, points, found):  # type: ignore[no-untyped-
         choice[:, BIDS] = BIDS
         table = tables[row]
         for bid in range(BIDS - 1, -1, -1):
-            strain = bid % STRAINS
+            strain = bid % 5
             for side in range(2):
                 tricks = max(table[side, strain], table[side + 2, strain])
                 value = points[vulnerable[row, side], bid, tricks]
@@ -92,13 +89,13 @@ def _par(tables, dealer, vulnerable, points, found):  # type: ignore[no-untyped-
         north = best[side, 0] if side == 0 else -best[side, 0]
         bid = choice[side, 0]
         while True:
-            strain, at = bid % STRAINS, vulnerable[row, side]
+            strain, at = bid % 5, vulnerable[row, side]
             declarer = side if table[side, strain] >= table[side + 2, strain] else side + 2
             tricks = table[declarer, strain]
             if points[at, bid, tricks] == (north if side == 0 else -north):
                 break  # the other side gains nothing by bidding on
             side = 1 - side
             bid = choice[side, bid + 1]
-        found[row, 0], found[row, 1] = north, bid // STRAINS + 1
-        found[row, 2], found[row, 3] = strain, declarer
-        found[row, 4] = tricks < bid // STRAINS + 7
+        found[row, 0], found[row, 1] = north, declarer
+        found[row, 2], found[row, 3] = bid // 5 + 1, strain
+        found[row, 4] = tricks < bid // 5 + 7

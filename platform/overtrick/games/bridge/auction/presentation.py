@@ -9,7 +9,7 @@ from overtrick.games.bridge import auction_rules, contract_results, diagram
 from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction.game import DD_TABLE, DEAL_DEALER, DEAL_VULNERABLE
 from overtrick.games.bridge.cardplay.presentation import held_cards
-from overtrick.games.bridge.cards import CARDS, SEATS, STRAINS
+from overtrick.games.bridge.cards import CARDS, SEATS
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.par import par
 from overtrick.games.presentation import PlayedActions, Presentation, action_array
@@ -62,14 +62,11 @@ class AuctionPresentation(Presentation):
         tricks = table[contract.declarer, contract.strain]
         points = contract_results.north_south_points(contract, vulnerable, tricks)
         best = par(table[None], dealer, vulnerable)
-        best_contract = "all pass"
-        if best.level[0]:
-            doubled, strain = "X" * best.doubled[0], STRAINS[best.strain[0]]
-            best_contract = f"{best.level[0]}{strain}{doubled} by {SEATS[best.declarer[0]]}"
+        (reached,) = contract_results.describe_contracts(contract)
+        (at_par,) = contract_results.describe_contracts(best.contracts)
         made = f", {tricks[0]} tricks double dummy" if contract.level[0] else ""
         return (
             f"{diagram.hands_diagram(deal[:CARDS], signs=self.signs)}\n\n"
             f"{diagram.auction_table(calls.tolist(), int(dealer[0]), self.signs)}\n\n"
-            f"{contract_results.describe_contracts(contract)[0]}{made}: "
-            f"{points[0]:+d} to North-South; par {best_contract}: {int(best.score[0]):+d}"
+            f"{reached}{made}: {points[0]:+d} to North-South; par {at_par}: {best.score[0]:+d}"
         )
