@@ -124,8 +124,7 @@ def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
     for (ns, ew), child in zip(((a, b), (b, a)), rng.spawn(2), strict=True):
         pair = [side.policy(ns.system, ew.system) for side in (ns, ew)]
         points.append(play(game, pair, deals, child, recorded=()).payoff[:, 0])
-    won: Array = scoring.imps((points[0] - points[1]).astype(np.int64))
-    return won
+    return scoring.imps((points[0] - points[1]).astype(np.int64))
 
 
 def rank_calls(

@@ -52,8 +52,7 @@ class Predictor:
     def example(self) -> Array:
         """Return observations (R, K) of the first decisions in two sampled games."""
         deals = self.game.deal(2, np.random.default_rng(0))
-        observations: Array = self.game.observe(self.game.start(deals)).observation
-        return observations
+        return self.game.observe(self.game.start(deals)).observation
 
 
 def mlflow_description(folder: Path) -> dict[str, Any]:

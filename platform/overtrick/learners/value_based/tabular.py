@@ -331,8 +331,7 @@ def _load_stored(weights: model_kinds.StoredWeights, game: Any) -> BehaviouralPo
         if not fits or not all(_is_hash_table(columns[key]) for key in ("choice", "state")):
             raise UserError(f"the table of {player} in {folder} is damaged: its columns do not fit")
     greedy = {player: GreedyTable(states, columns) for player, columns in tables.items()}
-    policy: BehaviouralPolicy = game.combined_policy(greedy, UniformPolicy())
-    return policy
+    return game.combined_policy(greedy, UniformPolicy())
 
 
 def _is_hash_table(keys: Array) -> bool:

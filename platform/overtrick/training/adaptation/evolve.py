@@ -91,8 +91,7 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
         play_rng, breed_rng = rng.spawn(2)
         members, games = self.population.state(), self.job.evolve.games
         fitness = round_robin(self.job.game, members, games, self.pool, play_rng)
-        metrics: Metrics = self.population.call("next_generation", fitness, breed_rng)
-        return metrics
+        return self.population.call("next_generation", fitness, breed_rng)
 
     def model(self) -> dict[str, Array]:
         """Return the weights of the best member."""
