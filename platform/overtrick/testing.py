@@ -158,7 +158,7 @@ def _equal_states(a: Any, b: Any) -> bool:
 
 
 def _check_state_copies(game: Any, state: Any) -> None:
-    """Check that games of a state can be selected by index, and observe does not change it."""
+    """Check that games of a state can be selected by index, and `observe` does not change it."""
     before = copy.deepcopy(state)
     game.observe(state)
     _check(_equal_states(before, state), "observe", "must not change the state")
@@ -194,7 +194,7 @@ def _check_texts(game: Any, rows: Observations) -> None:
 
 
 def _equal_rows(one: Observations, two: Observations) -> bool:
-    """Return True if rows are equal in seats, observations, legal actions and information sets."""
+    """Return True if two Observations are equal, apart from the numbers of their games."""
     return all(np.array_equal(getattr(one, n), getattr(two, n)) for n in COLUMNS)
 
 
@@ -246,7 +246,7 @@ def _check_pickling(game: Any, deals: Deals, turns: Turns) -> None:
 
 
 def _check_validation(game: Any, turns: Turns, rng: Generator) -> None:
-    """Check that validated_observations restores rows, and rejects impossible observations."""
+    """Check that `validated_observations` accepts all observed rows and rejects impossible ones."""
     if not isinstance(game, core.ValidatesObservations):
         return
     refused = 0
@@ -255,7 +255,7 @@ def _check_validation(game: Any, turns: Turns, rng: Generator) -> None:
         try:
             found = observation_checks.validated_observations(game, some.observation)
         except UserError as error:
-            raise BrokenGameError(f"validated_observations: refuses a true row: {error}") from None
+            raise BrokenGameError(f"validated_observations: rejects a valid row: {error}") from None
         _check(_equal_rows(found, some), "validated_observations", "must rebuild the observed rows")
         foreign = some.observation[:1].astype(np.int64)
         foreign[0, rng.integers(foreign.shape[1])] = 10**15

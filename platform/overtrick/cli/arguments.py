@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-PLAYER = "A held-out opponent by name, a run, or a model folder"
+PLAYER = "A reference opponent by name, a run, or a model folder"
 
 Json = Annotated[bool, Option("--json", help="Print one JSON object as the last line.")]
 

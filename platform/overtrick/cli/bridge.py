@@ -106,8 +106,9 @@ def agreement(
 ) -> None:
     """Compute the share of recorded calls that a bidding system also makes.
 
-    A second table checks the meanings that the system gives to calls. It shows how often a hand
-    fits the meanings of its calls so far, and how wide a range of high-card points they leave open.
+    A second table tests how well the system interprets the recorded calls. It shows how often a
+    hand satisfies the meanings of its own calls, and the width of the range of high-card points
+    that these meanings allow.
     """
     from overtrick.datasets import board_files
     from overtrick.evaluation import system_agreement
@@ -180,9 +181,9 @@ def hands(
     declarer: Annotated[str, Argument(help=f"{arguments.PLAYER}.")],
     options: arguments.GameOptions = None,
     against: Annotated[str, Option(help="Defenders: a player, run or model.")] = "rules",
-    worlds: Annotated[int, Option(min=0, help="Deals of a PIMC search it guides; 0: none.")] = 0,
+    worlds: Annotated[int, Option(min=0, help="Deals per decision of PIMC; 0: no search.")] = 0,
     boards: Annotated[int, Option(min=0, help="Deals that are printed.")] = 1,
-    deals: Annotated[int, Option(min=1, help="Deals of the style table.")] = 200,
+    deals: Annotated[int, Option(min=1, help="Deals from which the style is measured.")] = 200,
     seed: arguments.Seed = 0,
     letters: arguments.Letters = False,
     as_json: arguments.Json = False,

@@ -14,9 +14,9 @@ from overtrick.reports import tables
 @app.command(rich_help_panel=PLAY)
 def solve(
     game: arguments.GameName,
-    plan: Annotated[str, Option(help="A plan (algorithm) of `overtrick list`.")] = "cfr+",
+    plan: Annotated[str, Option(help="Algorithm, see `overtrick list`.")] = "cfr+",
     iterations: Annotated[int, Option(min=1, help="Iterations, each of all seats.")] = 1000,
-    seed: Annotated[int, Option(min=0, help="Seed of the plans that sample.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of sampling algorithms.")] = 0,
     memory: Annotated[float | None, Option(help="GiB for the tree. Default: all free.")] = None,
     save: Annotated[Path | None, Option(help="Save the strategy as a model here.")] = None,
     as_json: arguments.Json = False,
@@ -40,9 +40,9 @@ def solve(
 def best_response(
     game: arguments.GameName,
     against: Annotated[str, Option(help=f"{arguments.PLAYER}.")],
-    games: Annotated[int | None, Option(min=4, help="Games of the lower bound: 2000.")] = None,
-    particles: Annotated[int | None, Option(min=1, help="Particles of the bound: 100.")] = None,
-    seed: Annotated[int | None, Option(min=0, help="Seed of the bound: 0.")] = None,
+    games: Annotated[int | None, Option(min=4, help="Games of the bound. Default: 2000.")] = None,
+    particles: Annotated[int | None, Option(min=1, help="Particles. Default: 100.")] = None,
+    seed: Annotated[int | None, Option(min=0, help="Seed of the bound. Default: 0.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Compute the best-response value against an opponent in each seat.

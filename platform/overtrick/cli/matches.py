@@ -17,7 +17,7 @@ PoolSize = Annotated[int, Option(min=0, help="Bidding: Ray workers.")]
 
 
 class _Request(NamedTuple):
-    """A match to play, as the user asked for it."""
+    """Arguments and options of a match command."""
 
     a: str
     b: str
@@ -27,7 +27,7 @@ class _Request(NamedTuple):
     seed: int
     video: Path | None
     save: Path | None
-    out: Path | None  # of bidding only, as are show and workers
+    out: Path | None  # for bidding only, like show and workers
     show: int
     workers: int
 

@@ -65,7 +65,7 @@ class Method(Section):
 
 
 class ModelOf(Section):
-    """An opponent in the table that is the trained model of another method of the table."""
+    """An opponent that is the model trained by one of the table's methods."""
 
     method: Name
     """Method whose model, trained with the first seed, is the opponent."""
@@ -119,7 +119,10 @@ class ComparisonJob(BaseJob):
         return self
 
     def _references(self) -> Iterable[tuple[str, Iterable[str], Iterable[str]]]:
-        """Yield each key that refers to rows or columns, its values, and the existing names."""
+        """Yield each job key whose values name methods or opponents.
+
+        With the key, yields the names that it uses and the names that it may use.
+        """
         learners = [name for name, method in self.methods.items() if method.job is not None]
         yield "ours", [self.ours] if self.ours else [], self.methods
         yield "variants", self.variants, self.methods

@@ -137,9 +137,9 @@ def _evaluate(
 
 
 def _load_player(table: ComparisonJob, entry: Entry, group: RunGroup) -> Any:
-    """Return a trial's weights, if its trainer evaluates them itself, or else its policy.
+    """Load the trained model of a trial: its weights if it can adapt, or else its policy.
 
-    A trainer evaluates weights itself if its evaluation has held-out opponents.
+    A model can adapt if its trainer evaluates it against held-out opponents.
     """
     folder = group.children[entry.trial].folder.model
     if entry.job is not None and isinstance(entry.job.evaluation, HeldOutEvaluation):
@@ -188,7 +188,7 @@ def _save_trial(child: ChildRun, rows: list[Row | None]) -> None:
 
 
 def _opponent_notes(table: ComparisonJob, plan: ComparisonSchedule) -> list[str]:
-    """Return a note on each opponent that is a model of the table, with its exploitability."""
+    """Return a note on each opponent that was trained in this comparison: its exploitability."""
     game, tree = two_seat_game(table.game)
     notes = []
     for (column, who), name in zip(table.opponents.items(), plan.opponents, strict=True):

@@ -129,10 +129,10 @@ def _job(
 
 
 def _used_values(section: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values without keys that have no effect in a job's evaluation section.
+    """Return the evaluation settings in `values` that have an effect in a class of section.
 
-    `section`: the class of that section. For example, a model that never adapts has no number of
-    steps.
+    `section`: the class of a trainer's section `evaluate`. For example, the number of adaptation
+    steps has no effect for a model that never adapts.
     """
     return {key: value for key, value in values.items() if key not in section.never_used_keys()}
 

@@ -157,7 +157,7 @@ def wide(found: Outcome) -> Rows:
 
 
 def _cell(row: Mapping[str, Any]) -> str:
-    """Return mean, standard error and share of a cell as text."""
+    """Return a cell as text: mean payoff, standard error, and share of the oracle's payoff."""
     if row["mean"] is None:
         return "failed"
     error, share = row["standard_error"], row["share"]

@@ -118,13 +118,13 @@ class Search(BaseModel):
     """asha: iterations before a trial may be stopped."""
 
     reduction_factor: int = Field(default=3, ge=2)
-    """asha: about one of this many trials continues after a rung."""
+    """asha: about 1 / reduction_factor of the trials continue after a rung."""
 
     perturbation_interval: Annotated[int, Field(ge=1)] | None = None
     """pbt: iterations in a round; after it the worst trials copy the best."""
 
     quantile_fraction: float = Field(default=0.25, gt=0, le=0.5)
-    """pbt: share of trials, the worst, that copy one of the same number of best trials."""
+    """pbt: fraction q of the trials. The worst q of the trials copy trials from the best q."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -187,5 +187,5 @@ class Search(BaseModel):
         return trials
 
     def perturb(self, values: TrialValues, rng: Generator) -> TrialValues:
-        """Return a trial's values with those of the randomly drawn keys perturbed."""
+        """Return a copy of a trial's values; all values that are not from a grid are perturbed."""
         return values | {key: self.spaces[key].perturb(values[key], rng) for key in self.drawn_keys}

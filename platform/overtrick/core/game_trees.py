@@ -49,8 +49,9 @@ class BucketedGame:
     """Zero-sum two-seat game with public actions; each seat privately holds one of K buckets.
 
     Chance draws both buckets at the start, and again in each later round, given the buckets of the
-    previous round. The buckets of the two seats move independently, or by one joint table. At a
-    terminal node seat 0 gains `gain` + `stake` x (2 `win` - 1), and seat 1 loses as much.
+    previous round. The buckets of the two seats change independently, or by one joint transition
+    table. At a terminal node seat 0 gains `gain` + `stake` x (2 `win` - 1), and seat 1 loses as
+    much.
     """
 
     name: str
@@ -67,5 +68,5 @@ class BucketedGame:
 
     @property
     def joint(self) -> bool:
-        """Return True if the buckets of both seats move jointly, False if independently."""
+        """Return True if the buckets of both seats change jointly, False if independently."""
         return self.moves.ndim == 5

@@ -121,7 +121,7 @@ class Resumable(Redealable, Protocol):
     """A game that can be resumed at any decision. Search on sampled deals (PIMC) needs this."""
 
     def resume(self, observations: Observations, deals: Deals) -> Any:
-        """Return the state of R games at the rows' decisions; deals (R, C) give hidden cards."""
+        """Return the state of R games, each at the decision of a row; hidden cards from `deals`."""
 
 
 @runtime_checkable

@@ -40,7 +40,7 @@ PIECES_AHEAD = 8  # pieces of solved deals that are bid in parallel
 
 
 class ExamplesConfig(DatasetConfig):
-    """Settings of generated examples: board files, and the bidding systems that interpret calls."""
+    """Settings of generated examples: files of boards, and the bidding system of each side."""
 
     subject = "examples"
 
@@ -91,7 +91,7 @@ class ExamplesConfig(DatasetConfig):
         return config
 
     def rules(self) -> list[str]:
-        """Return the fingerprints of all bidding systems that interpret calls. Raises UserError."""
+        """Return fingerprints of the bidding systems that define the meanings of recorded calls."""
         names = (self.system_ns, self.system_ew)
         if self.solved:
             return [loader.fingerprint(load_side(name).system) for name in names]
@@ -160,7 +160,7 @@ def check_system_rules(folder: str, made_with: Mapping[str, Any]) -> None:
 def _parts(
     config: ExamplesConfig, pool: WorkerPool, problems: list[str]
 ) -> Iterator[list[AnnotatedAuctions]]:
-    """Yield the auctions of all files in batches, each grouped by bidding systems.
+    """Yield the auctions of all files in batches. A batch has a record for each pair of systems.
 
     `problems`: receives a line for each invalid board, and for each file the number of its boards
     that cannot be used.
@@ -190,7 +190,7 @@ def _is_usable(config: ExamplesConfig, board: Board) -> bool:
 def _bid_deals(
     config: ExamplesConfig, number: int, pool: WorkerPool
 ) -> Iterator[list[AnnotatedAuctions]]:
-    """Yield the solved deals of a file in batches, randomly rotated and bid by the two sides.
+    """Rotate the solved deals of a file at random, let the two sides bid them; yield the auctions.
 
     `number`: index of the file.
     """
@@ -218,7 +218,10 @@ def _in_pieces(parts: Iterator[Deals]) -> Iterator[Deals]:
 
 
 def _bid(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> tuple[Array, ...]:
-    """Rotate solved deals (G, C) at random and bid them; return columns of AnnotatedAuctions."""
+    """Rotate solved deals (G, C) at random and bid them.
+
+    Returns the first columns of AnnotatedAuctions: hands, dealer, vulnerable, calls and tables.
+    """
     deal_rng, rng = rng.spawn(2)
     deals = rotate_deals(deals, deal_rng)
     holder, tables = deals[:, :CARDS], deals[:, DD_TABLE:].reshape(-1, 4, 5)
@@ -264,7 +267,7 @@ def _write(
 ) -> None:
     """Write the examples of some auctions, one file per split. Files that exist are kept.
 
-    `part`: the auctions. `number`: names the files. `made_with`: the parameters to store with them.
+    `part`: the auctions. `number`: the name of the files. `made_with`: the parameters to store.
     """
     for test, split in enumerate(SPLITS):
         file = folder / split / f"{number:05d}.parquet"

@@ -49,7 +49,7 @@ class AbstractionConfig(DatasetConfig):
     subject = "the abstraction"
 
     buckets: int = Field(default=PAPER.buckets, ge=2, le=32)
-    """Buckets per round; the joint tables have their 4th power of entries."""
+    """Buckets per round; a joint transition table has buckets^4 entries."""
 
     preflop: Count = PAPER.preflop
     """Roll-outs of each of the 169 hands before the flop."""
@@ -150,7 +150,7 @@ def _build(
     def parts(
         stage: int, made_with: dict[str, Any], work: Work, common: Any, join: Any
     ) -> Iterator[Columns]:
-        """Compute the shards of one stage; yield the results of each part as columns, in order.
+        """Compute the shards of one stage; yield columns of results, each joined from some shards.
 
         `made_with`: the parameters that the results depend on. `work`, `common`, `join`: see
         `chunked_build.run_shards`.
@@ -184,8 +184,8 @@ def _sum(counts: Sequence[Columns]) -> Columns:
 def _roll_out(_: Generator, parameters: AbstractionParameters, *shard: int) -> Columns:
     """Estimate the strengths of some holdings of a round by roll-outs.
 
-    `shard`: the round, the number of the part, that of the shard in it, the first holding, and the
-    one after the last. The first three seed the generator.
+    `shard`: round, number of the part, number of the shard in the part, first holding, and last
+    holding plus 1. The first three numbers seed the generator.
     """
     *key, first, end = shard
     rng = generator(parameters.seed, RngStream.INITIAL, *key)
@@ -193,7 +193,10 @@ def _roll_out(_: Generator, parameters: AbstractionParameters, *shard: int) -> C
 
 
 def _deal(_: Generator, common: Any, *shard: int) -> Columns:
-    """Count the bucket transitions in sampled deals. `shard`: as in `_roll_out`, with deals."""
+    """Count the bucket transitions in sampled deals.
+
+    `shard`: as in `_roll_out`, with deals in place of holdings; the stage stands for the round.
+    """
     parameters, buckets = common
     *key, first, end = shard
     rng = generator(parameters.seed, RngStream.INITIAL, *key)

@@ -44,8 +44,8 @@ class DatasetConfig(Section, ABC):
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
         """Generate the data set at `out`, or check that it exists already.
 
-        Parts in `parts_folder(out)` are left to `generate`, which deletes the folder. Returns the
-        number of `rows`, and further values for some data sets. Raises UserError if another data
+        Does not delete `parts_folder(out)`; `generate` does. Returns the number of `rows`, and
+        further values for some data sets. Raises UserError if another data
         set or foreign files are at `out`, or if `out` cannot be written.
         """
 

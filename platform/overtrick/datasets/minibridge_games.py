@@ -120,7 +120,7 @@ def load_cached(folder: str) -> CardplayGames:
 
 
 def _play_shard(_: Generator, config: MinibridgeConfig, shard: int, count: int) -> Columns:
-    """Play the games of one shard; return their columns and their numbers in the data set."""
+    """Play the games of one shard; return their columns, including the index in the data set."""
     rng = generator(config.seed, RngStream.INITIAL, shard)
     game = cardplay.card_game(config.game)
     games = cardplay.random_games(game, count, config.defenders, config.lost, rng)

@@ -22,7 +22,7 @@ POLL_INTERVAL = 1.0  # seconds between checks that the learners are alive
 
 
 class LearnerShare(NamedTuple):
-    """Part of one learner in data-parallel gradient steps of n learners.
+    """Share of the work of one of n data-parallel learners in their gradient steps.
 
     All learners start with the same weights and read the same batches in the same order. Each
     learner takes every n-th row of a batch. Its loss is the sum over these rows divided by the

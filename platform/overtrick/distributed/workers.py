@@ -339,7 +339,8 @@ def room_for(bundles: Sequence[Mapping[str, float]], most: int) -> int:
 def _machines() -> list[Mapping[str, float]]:
     """Return the resources of each node, including nodes that the autoscaler may add.
 
-    Ray does not know the latter, so they are read from the environment variable OVERTRICK_MACHINES.
+    Ray does not know the nodes of the autoscaler before they start. Therefore they are read from
+    the environment variable OVERTRICK_MACHINES.
     """
     there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     most = os.environ.get(placement.MACHINES, "") if os.environ.get("RAY_ADDRESS") else ""

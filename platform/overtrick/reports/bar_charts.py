@@ -14,8 +14,8 @@ from overtrick.reports.figures import COLOURS, panels
 def shares(counts_by_title: Mapping[str, Mapping[str, int]], columns: int = 2) -> Figure:
     """Draw one bar chart for each title: counts as percentages of their sum.
 
-    `counts_by_title`: counts by name, by title. A chart without counts is marked "none".
-    `columns`: number of charts side by side.
+    `counts_by_title`: maps the title of each chart to the counts of its bars by name. A chart
+    without counts is marked "none". `columns`: number of charts side by side.
     """
     figure, axes = panels(len(counts_by_title), 5.5 * columns, 3.2, columns)
     titled = zip(axes, cycle(COLOURS), counts_by_title.items(), strict=False)

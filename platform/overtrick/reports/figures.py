@@ -31,9 +31,10 @@ MAX_INFOSETS = 40  # information sets that fit in a figure
 def panels(
     count: int, width: float, height: float, columns: int | None = None, sharey: bool = False
 ) -> tuple[Figure, list[Any]]:
-    """Return a figure and the axes of its charts, `columns` of them side by side; default: all.
+    """Return an empty figure with `count` charts in a grid, and their axes.
 
-    `width`: of the figure, in inches. `height`: of a row of charts. `sharey`: share the y axis.
+    `width`: of the figure, in inches. `height`: of a row of charts, in inches. `columns`: number of
+    charts side by side; None: all. `sharey`: share the y axis.
     """
     across = min(count, columns or count)
     down = -(-count // across)
@@ -59,11 +60,11 @@ def learning_curve(history: History, unit: str) -> Figure:
 
 
 def convergence(history: History, unit: str) -> Figure:
-    """Draw the exploitability of each solver by iteration, with the slopes of known rates.
+    """Draw the exploitability of each solver by iteration, and lines of slope -1/2 and -1.
 
-    The rate 1/sqrt(T) bounds every CFR variant (Zinkevich et al. 2007, theorem 4; Lanctot et al.
-    2009; Tammelin et al. 2015; Brown and Sandholm 2019). CFR+ and discounted CFR often approach
-    1/T.
+    Both axes are logarithmic, so a line shows a rate of convergence. After T iterations 1/sqrt(T)
+    bounds every CFR variant (Zinkevich et al. 2007, theorem 4; Lanctot et al. 2009; Tammelin et al.
+    2015; Brown and Sandholm 2019). CFR+ and discounted CFR often approach 1/T.
     """
     figure, (axis,) = panels(1, 6.4, 4)
     start = gap_name("", unit)
@@ -254,7 +255,7 @@ def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
 
 
 def policies_by_hand(probabilities: Array, hands: Sequence[str], actions: Sequence[str]) -> Figure:
-    """Draw action probabilities (members, hands, A) by hand, a chart for each population member.
+    """Draw the action probabilities (members, hands, A) of a population, a chart for each member.
 
     As in Wu et al. 2022, Fig. 4.
     """

@@ -76,9 +76,9 @@ def payoff_by_iteration(groups: Mapping[str, Sequence[History]], unit: str) -> F
 def payoff_by_value(
     payoffs: Mapping[str, Mapping[float, Sequence[float]]], key: str, unit: str
 ) -> Figure:
-    """Draw the final payoff after adaptation by the value of a job key, a chart for each opponent.
+    """Plot final payoff after adaptation against the value of a job key, a chart for each opponent.
 
-    `payoffs`: for each opponent and value of the key, the payoff of each seed.
+    `key`: the job key. `payoffs`: for each opponent and value of the key, the payoff of each seed.
     """
     drawn: Curves = {}
     for opponent, by_value in payoffs.items():
@@ -99,7 +99,10 @@ def _payoff_label(unit: str) -> str:
 
 
 def draw_curves(drawn: Curves, xlabel: str, ylabel: str, marker: str | None = None) -> Figure:
-    """Draw curves with their confidence bands: a chart for each key, a line for each label."""
+    """Draw curves with their confidence bands.
+
+    `drawn`: maps the title of each chart to its curves by label.
+    """
     width = max(4.5, 3.2 * min(len(drawn), MAX_COLUMNS))
     figure, axes = panels(len(drawn), width, 3.4, MAX_COLUMNS)
     for axis, (title, lines) in zip(axes, drawn.items(), strict=True):

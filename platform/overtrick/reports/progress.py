@@ -105,7 +105,7 @@ def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _summary(metrics: Mapping[str, float]) -> str:
-    """Return metrics as one line: exploitabilities, or else the payoffs after the last step."""
+    """Return one line: the exploitabilities, or else the payoffs after the last adaptation step."""
     gaps = [(n.rpartition("/")[2], g) for n, g in metrics.items() if n.startswith("exploitability")]
     if gaps:
         return " ".join(f"{policy} {gap:.2g}" for policy, gap in gaps)

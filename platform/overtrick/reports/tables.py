@@ -17,7 +17,8 @@ Rows = Sequence[Mapping[str, Any]]
 def evaluation(rows: Rows, unit: str) -> Table:
     """Return the results table of an evaluation.
 
-    Payoffs after each adaptation step get a column per step. Other rows are shown unchanged.
+    If the model adapts, the table has a column for the payoff after each adaptation step. Otherwise
+    the table has the columns of the rows.
     """
     if rows and "steps" in rows[0]:
         return _adaptation(rows, unit)
@@ -80,7 +81,7 @@ def _adaptation(rows: Rows, unit: str) -> Table:
 
 
 def safety(rows: Rows, unit: str) -> Table:
-    """Return a table with payoff and exploitability of an adapting model at each bound.
+    """Return a table of payoff and exploitability of an adapting model by exploitability bound.
 
     The last column is the best payoff that any strategy of the same exploitability reaches.
     """

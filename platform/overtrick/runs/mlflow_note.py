@@ -34,13 +34,13 @@ def describe(run: RunFolder, end: str = "") -> str:
 
 
 def failed(error: BaseException) -> str:
-    """Return the sentence that a run failed, with the error."""
+    """Return a sentence that reports a run's failure, with the error."""
     expected = isinstance(error, (RunError, UserError))
     return f"It failed: {error if expected else f'{type(error).__name__}: {error}'}"
 
 
 def stopped(run: RunFolder, iteration: int) -> str:
-    """Return the sentence that a run was stopped, with its iteration and the resume command.
+    """Return a sentence that reports the iteration of a stopped run, and the resume command.
 
     `run`: the run to resume; for a child run its run group.
     """

@@ -44,7 +44,7 @@ class PlannedTrial:
     listener: Listener
     done: int = 0  # iterations that the listener has already received
     until: int | None = None  # the iteration to stop at; None: the job's last
-    start: Path | None = None  # another trial's checkpoint to start from, unless ours is later
+    start: Path | None = None  # another trial's checkpoint; used if it is later than our own
 
     @property
     def last(self) -> int:
@@ -99,7 +99,7 @@ class Trial(tune.Trainable):
         self.trainer.load(read_state(Path(checkpoint)))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Switch to another job in the same process, to save the start of a new process."""
+        """Switch to another job in the same process, which avoids the start of a new process."""
         self.trainer.close()
         self.setup(new_config)
         return True

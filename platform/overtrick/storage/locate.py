@@ -47,12 +47,12 @@ def find_run(run: str) -> RunFolder | None:
 
 
 def absolute_path(name: str) -> str:
-    """Return the absolute path of a run, given by name, or of any other path."""
+    """Return the absolute path of a run if `name` is a run's name; else of the path `name`."""
     return str(find_run(name) or Path(name).absolute())
 
 
 def absolute_if_path(name: str) -> str:
-    """Return the absolute path of a run or a path; return any other name unchanged."""
+    """Return the absolute path if `name` is a path or a run's name; else return it unchanged."""
     is_path = "/" in name or Path(name).is_file() or find_run(name) is not None
     return absolute_path(name) if is_path else name
 

@@ -16,7 +16,7 @@ full path; any other new key stays in its section."""
 
 
 def _dotted(*groups: Sections) -> dict[str, str]:
-    """Return the new dotted key of each old dotted key, from all groups of sections."""
+    """Merge the tables of old keys, and return the new dotted key of each old dotted key."""
     found: dict[str, str] = {}
     for sections in groups:
         for section, names in sections.items():

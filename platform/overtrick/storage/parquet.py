@@ -145,7 +145,7 @@ def _open(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]]:
 def common_parameters(
     files: Sequence[Path], parameters: Sequence[dict[str, Any]], kind: Kind
 ) -> dict[str, Any]:
-    """Return the parameters of files that were made together. Raises UserError if they differ."""
+    """Return the parameters that all files of a data set share. Raises UserError if they differ."""
     for file, each in zip(files, parameters, strict=True):
         if each != parameters[0]:
             raise UserError(f"{file} was made with other parameters than {files[0]}: {kind.remedy}")
@@ -158,7 +158,7 @@ def _damaged(path: Path, kind: Kind, error: Exception) -> UserError:
 
 
 def _reason(error: Exception) -> str:
-    """Return what is wrong with a file, in one line."""
+    """Return the message of an error in one line of at most 100 characters."""
     return getattr(error, "strerror", None) or " ".join(str(error).split())[:100]
 
 
@@ -194,7 +194,10 @@ def batch_count(path: Path) -> int:
 def _check_parameters(
     path: Path, kind: Kind, found: Mapping[str, Any], parameters: Mapping[str, Any] | None
 ) -> None:
-    """Raise UserError if parameters, if given, differ. The message names the first difference."""
+    """Raise UserError unless the parameters `found` in a file equal the required `parameters`.
+
+    None for `parameters` accepts any. The message names the first difference.
+    """
     wanted = found if parameters is None else json.loads(json.dumps(dict(parameters)))
     for name in [*wanted, *found]:
         if found.get(name) != wanted.get(name) or (name in found) != (name in wanted):
@@ -225,10 +228,7 @@ def _column(array: Array) -> pa.Array:
 
 
 def _array(column: pa.ChunkedArray, objects: bool) -> Array:
-    """Convert a Parquet column to a flat array of numbers, or to an array of R objects.
-
-    `objects`: return objects.
-    """
+    """Convert a Parquet column to a flat array of numbers, or to R objects if `objects` is set."""
     if objects:
         return np.array(column.to_pylist(), object)
     chunk = column.combine_chunks()

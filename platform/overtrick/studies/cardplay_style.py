@@ -22,7 +22,7 @@ class CardplayStudy(NamedTuple):
     """Deals with a declarer's card play as text, and how often it followed each rule of thumb."""
 
     hands: list[str]
-    style: list[dict[str, Any]]  # keys: rule, asked (decisions it fits), followed (share)
+    style: list[dict[str, Any]]  # rule, asked (decisions to which it applies), followed (share)
 
 
 def study_style(

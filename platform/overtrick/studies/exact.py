@@ -74,8 +74,9 @@ def solve_game(
 def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> dict[str, Any]:
     """Return best-response values by seat, as `overtrick best-response --json` prints them.
 
-    `against`: an opponent by name, a run, or a model folder. `asked`: settings of `lower_bound`,
-    which is used for a game that is too large for a tree. Raises UserError.
+    `against`: an opponent by name, a run, or a model folder. `asked`: settings of
+    `lower_bound`, which estimates the values in a game that is too large for a tree. Raises
+    UserError.
     """
     game = registry.make(name)
     if isinstance(game, core.Redealable) and not isinstance(game, core.Enumerable):

@@ -113,9 +113,9 @@ def _scores(group: RunGroup, measure: Measure, begin: int, end: int) -> list[flo
 
 
 def _next(job: Job, rounds: Sequence[Round], scores: Sequence[float]) -> Round:
-    """Plan the next round: the worst trials copy random trials among the best, with changes.
+    """Plan the next round: each of the worst trials copies a random one of the best trials.
 
-    A copy perturbs the randomly drawn values of its original.
+    A trial that copies another perturbs the copied values of all keys that are not a grid.
     """
     search, last = job.search, rounds[-1]
     populations: dict[str, list[int]] = {}

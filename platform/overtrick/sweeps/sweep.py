@@ -225,10 +225,11 @@ def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:
 
 
 def _curves(job: Job, scored: list[dict[str, Any]], group: RunGroup) -> dict[str, Figure]:
-    """Draw the learning curves of a sweep over seeds, one curve for each combination of other keys.
+    """Draw learning curves, averaged over seeds, for each combination of the other searched keys.
 
-    If there is one other key and its values are numbers, also draw the final payoff by that value.
-    A trainer may add figures of its own.
+    If only one other key is searched and its values are numbers, also plot the final payoff against
+    this value. A trainer may add figures of its own. If the search has no seeds, only these are
+    drawn.
     """
     others = [key for key in job.search.spaces if key != "seed"]
     unit = registry.payoff_unit(job.game.name, job.game.options)

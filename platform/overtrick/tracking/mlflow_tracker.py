@@ -178,7 +178,7 @@ class Tracker:
         return True
 
     def _wait(self, seconds: float) -> bool:
-        """Wait before the next try; return False if the run is closing and its patience is over."""
+        """Wait before the next try. Return False if `close` was called and its patience is over."""
         if not self._closing.wait(seconds):
             return True
         time.sleep(min(seconds, 1.0))

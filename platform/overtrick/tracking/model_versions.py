@@ -105,6 +105,6 @@ def register(client: Any, run_id: str, name: str, alias: str | None = None) -> i
 
 
 def _raise_unless(error: Exception, code: str) -> None:
-    """Raise an MLflow error unless it has the given error code."""
+    """Re-raise an MLflow error, unless it has the error code `code`."""
     if getattr(error, "error_code", "") != code:
         raise error

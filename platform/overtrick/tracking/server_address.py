@@ -84,7 +84,10 @@ def validated(uri: str, where: str) -> str:
 
 
 def artifact_folder(uri: str, experiment: str) -> str | None:
-    """Return the folder of an experiment's files beside a SQLite store; None for a server."""
+    """Return the URI of an experiment's artifact folder beside a SQLite store.
+
+    Returns None for the address of a server, which chooses the folder itself.
+    """
     database = sqlite_file(uri)
     return None if database is None else (database.parent / "mlartifacts" / experiment).as_uri()
 
@@ -122,7 +125,7 @@ def _check_server(uri: str, must_exist: bool, experiment: str) -> None:
 
 
 def _away(error: Exception, reason: object) -> bool:
-    """Return True if a server that does not answer now may answer later at the same address."""
+    """Return True if a connection error may be temporary, so that a later try may succeed."""
     if isinstance(error, urllib.error.HTTPError):  # of a proxy in front of the server
         return error.code in GATEWAY_ERRORS
     if isinstance(reason, socket.gaierror):
