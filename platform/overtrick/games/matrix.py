@@ -106,7 +106,7 @@ class Matrix:
         return np.zeros((len(observations), 0))
 
     def public_situation(self, observations: Observations) -> Array:
-        """Return (R,) zeros: the game has one public situation."""
+        """Return (R,) zeros, because neither seat has public information."""
         return np.zeros(len(observations), np.int64)
 
     def hand(self, observations: Observations) -> Array:

@@ -128,7 +128,10 @@ def check_has_video(game: Any) -> None:
 
 
 def payoff_unit(name: str, options: Mapping[str, Any]) -> str:
-    """Return the unit of payoffs when policies of a game are evaluated. Raises UserError."""
+    """Return the unit of payoffs when policies of a game are evaluated, such as "chip".
+
+    Raises UserError for an unknown game or option.
+    """
     return str(evaluation_game(make(name, **options)).unit)
 
 

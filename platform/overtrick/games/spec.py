@@ -13,7 +13,7 @@ from overtrick.games.presentation import Presentation
 
 
 class ModelAnswers(NamedTuple):
-    """Function that computes a stored model's answers to observations, with its output's names."""
+    """Function that computes a stored model's outputs from observations, and their names."""
 
     kind: str  # meaning of the output: action "probabilities", real-vector "moves", or "imps"
     names: tuple[str, ...]  # names of the output's columns

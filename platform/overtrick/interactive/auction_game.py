@@ -56,7 +56,10 @@ def make_auction_game(
 
 
 def _north_south_first(ours: Side, theirs: Side, seat: int) -> tuple[Side, Side]:
-    """Return the North-South side, then the East-West side, if `seat` belongs to our side."""
+    """Return our side and their side in the order North-South, East-West.
+
+    seat: a seat of our side, 0 to 3 for N, E, S, W.
+    """
     return (ours, theirs) if seat % 2 == 0 else (theirs, ours)
 
 
@@ -74,8 +77,8 @@ def _describe_observation(
 def _advise(ours: Side, theirs: Side, observations: Observations) -> list[ActionAdvice]:
     """Return advice on the calls at a decision (one row), with the meaning of each call.
 
-    The first calls are the candidates of our side's bidder, for a trained bidder in order of
-    expected IMPs. Then come the other legal calls that have a meaning in its system.
+    The list starts with the candidate calls of our side's bidder. A trained bidder sorts them by
+    expected IMPs. The other legal calls that have a meaning in our side's system follow.
     """
     assert observations.legal is not None
     seen = observations.observation[0]

@@ -109,14 +109,14 @@ class ScoreSheet:
     games: list[PlayedGame] = field(default_factory=list)
 
     def _mean(self, value: Callable[[int], float]) -> float:
-        """Return the mean over the games of a value of the person's seat."""
+        """Return the mean of `value(seat)` over the games, for the person's seat in each game."""
         return float(np.mean([value(each.seat) for each in self.games]))
 
     def summary(self) -> dict[str, Any]:
         """Return the result of `overtrick play --json`: the person's points, and means per game.
 
-        The keys `best` and `opponent` are the value of a best response, and of the opponent's own
-        policy, averaged over the person's seats.
+        The key `best` is the value of a best response in the person's seat, and the key `opponent`
+        the value of the opponent's policy there. These two are averaged over the games.
         """
         table, games = self.table, self.games
         values = table.seat_values if games else None

@@ -42,7 +42,10 @@ class EnumerablePoker(Poker):
         return self._equal_deals[rng.integers(len(self._equal_deals), size=games)]
 
     def revealed_columns(self, state: PokerState) -> Array:
-        """Return the number (G,) of deal columns observed: all hole cards, visible board cards."""
+        """Return the number (G,) of leading deal columns whose cards some seat has seen.
+
+        They are the hole cards of all seats and the visible board card.
+        """
         return self.seats + self.turned[state.node]
 
     def _infosets(self, seen: Array) -> Array:
@@ -96,9 +99,10 @@ class EnumerablePoker(Poker):
 
     @cached_property
     def _holding(self) -> Array:
-        """Return the index of each possible pair of hole card (row) and board card (column).
+        """Return a table that numbers the pairs of hole card (row) and board card (column) from 0.
 
-        Impossible pairs are -1. The last column is for a board that is not dealt yet.
+        Impossible pairs are -1. The last column numbers the hole cards alone, for decisions before
+        the board card is dealt.
         """
         if not sum(self.rules.board):
             return np.arange(self.kinds)[:, None]  # there is no board
@@ -110,7 +114,10 @@ class EnumerablePoker(Poker):
 
     @cached_property
     def _infoset_base(self) -> Array:
-        """Return the index (B + 1,) of each betting node's first information set; the last is N."""
+        """Return the index of each betting node's first information set, and then N, as (B + 1,).
+
+        N is the number of information sets of the game.
+        """
         boards = self.kinds if self.kinds < self.deck else self.kinds - 1  # for each hole card
         holdings = np.where(self.turned > 0, self.kinds * boards, self.kinds)
         size = holdings * (self.betting.seat >= 0)

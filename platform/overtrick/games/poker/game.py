@@ -102,7 +102,7 @@ class Poker:
         return rank if self.fold else rank + self.rules.suit_names[card % self.rules.suits]
 
     def card_names(self, cards: Array) -> str:
-        """Return the names of cards (n,), separated by spaces, without places for no card (-1)."""
+        """Return the names of cards (n,), separated by spaces; leave out -1 (no card)."""
         return " ".join(filter(None, map(self.card_name, cards.tolist())))
 
     def deal(self, games: int, rng: Generator) -> Deals:
@@ -126,7 +126,10 @@ class Poker:
         return self._dealt(cards, rng)
 
     def _dealt(self, cards: Array, rng: Generator) -> Deals:
-        """Replace each -1 in `cards` (G, C) by a random unused card; return deals as `deal`."""
+        """Replace each -1 in `cards` (G, C) by a random unused card, and return the deals (G, C).
+
+        With the option `fold`, the deals contain the ranks of the cards.
+        """
         deal_missing_cards(cards, self.deck, rng)
         return cards // self.rules.suits if self.fold else cards
 
@@ -169,13 +172,17 @@ class Poker:
         return Observations(game, seat.astype(np.int64), seen, legal, infosets)
 
     def _infosets(self, seen: Array) -> Array | None:
-        """Return the information sets (R,) of observations `seen` (R, K), or None: not numbered."""
+        """Return the information sets (R,) of observations (R, K); None, as there are no numbers.
+
+        EnumerablePoker, whose information sets are numbered, overrides this method.
+        """
         return None
 
     def step(self, state: PokerState, observations: Observations, action: Array) -> Array:
-        """Play one action for each row and return the points (G, S) gained as games end.
+        """Play the actions `action` (R,) and return the points (G, S) that each seat gains.
 
-        Raises ValueError for an illegal action, before the state is changed.
+        The points are 0 in games that have not ended. Raises ValueError for an illegal action,
+        before the state is changed.
         """
         known = (action >= 0) & (action < self.actions)
         after = self.betting.after[state.node[observations.game], action * known]
@@ -241,13 +248,14 @@ class Poker:
 
     @property
     def public_situations(self) -> int:
-        """Return the number of public situations; see `public_situation`."""
+        """Return the number of different values of `public_situation`."""
         return 2 * len(self.rules.caps) * (1 + max(self.rules.caps))
 
     def public_situation(self, observations: Observations) -> Array:
-        """Return the index (R,) of each row's public situation.
+        """Return the index (R,) of a coarse public state, by which opponent models count actions.
 
-        A situation is the round, the number of raises in it, and whether there is a bet to call.
+        The state is the round, the number of raises in the round, and whether there is a bet to
+        call.
         """
         stage, node = observations.observation[:, -2:].astype(np.int64).T
         raised = self.betting.raised[node, stage]

@@ -83,10 +83,14 @@ class Bluffer(ScriptedPlayer):
 class ThresholdPlayer(ScriptedPlayer):
     """Hold'em player that acts by the percentile of its hole cards on the current board.
 
-    Hands in the top fraction `raises` (0 to 1) raise, or call if no raise is allowed. Weaker hands
-    in the top fraction `plays` call or check. All other hands check or fold, but at each decision
-    they act like a top hand with probability `bluff`. Hands are ranked by their exact chance to win
-    against a uniformly random hand (see holdem/hand_percentile.py).
+    Hands are ranked by their exact equity against a uniformly random hand (see
+    holdem/hand_percentile.py).
+
+    raises: top fraction of hands, 0 to 1, with which the player raises, or calls if it may not
+        raise.
+    plays: top fraction of hands with which it at least calls or checks. It checks or folds weaker
+        hands.
+    bluff: probability at each decision to act with a weaker hand as with a top hand.
     """
 
     def __init__(self, game: Poker, plays: float, raises: float, bluff: float = 0.0) -> None:

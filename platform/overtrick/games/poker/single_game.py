@@ -17,7 +17,7 @@ ROW = np.zeros(1, np.int64)  # index of the only game
 
 
 class BettingNode(NamedTuple):
-    """A betting node with everything about it that does not depend on cards."""
+    """A node of the betting tree, with the features and observation fields that need no cards."""
 
     number: int  # index in the betting tree
     after: dict[int, BettingNode]  # next node by legal action
@@ -30,10 +30,11 @@ class BettingNode(NamedTuple):
 
 @cache
 def build_nodes(rules: PokerRules, fold: bool, view: str) -> tuple[BettingNode, Array]:
-    """Return the root of the linked betting nodes, and the index of an example node of each view.
+    """Build the linked betting nodes of a game; return the root and one node for each card view.
 
-    A view is a pair of seat and betting round, which decides the visible cards. The result is
-    cached for each game, because hold'em takes a moment.
+    A card view is a pair of seat and betting round, which decides the visible cards. The second
+    result has the index of one betting node of each card view. The results are cached for each
+    game, because hold'em takes a moment.
     """
     game, rng = Poker(rules, fold, None, view), np.random.default_rng(0)
     betting, acts = game.betting, np.flatnonzero(game.betting.seat >= 0)

@@ -16,7 +16,7 @@ from overtrick.games.spec import GameSpec
 
 
 def _fallbacks(game: Poker) -> list[BehaviouralPolicy]:
-    """Return two policies: always call, and always fold."""
+    """Return the policies with which a local best response continues: always call, always fold."""
     return [players.Caller(game), players.Folder(game)]
 
 

@@ -66,9 +66,9 @@ def in_world_axes(observation: Array) -> tuple[Array, Array]:
 
 
 def _quarter_turn() -> dict[str, tuple[str, int]]:
-    """Return, by name of field or motor, the name and sign of its source under one quarter turn.
+    """Return how a quarter turn permutes observation fields and motors, as (source, sign) by name.
 
-    After the turn, its value is the value of the source before the turn, times the sign.
+    The value of a field after the turn is the value of its source before the turn, times the sign.
     """
     axes = {"x": ("y", -1), "y": ("x", 1), "i": ("j", -1), "j": ("i", 1)}
     turn = {name: (name, 1) for name in (*FIELDS, *MOTORS)}
@@ -91,7 +91,11 @@ def _quarter_turn() -> dict[str, tuple[str, int]]:
 
 
 def _rotation_table(names: tuple[str, ...]) -> tuple[Array, Array]:
-    """Return source indices (4, N) and signs (4, N) of N names, by number of quarter turns."""
+    """Return the permutations of N fields or motors by 0 to 3 quarter turns.
+
+    names: the N fields or motors. The results are the index (4, N) of the source of each name, and
+    the sign (4, N) of its value.
+    """
     turn = _quarter_turn()
     once = np.array([names.index(turn[name][0]) for name in names])
     signs = np.array([turn[name][1] for name in names])

@@ -26,8 +26,9 @@ class AbstractHoldem:
     """Limit hold'em with buckets of hands, for solvers and evolution; it cannot be played.
 
     abstraction: path of a file made by `overtrick generate abstraction`.
-    index: the public information of a strategy. With `paper` it is the round, who has the button,
-        and both seats' raises in this round; with `public` it is the complete betting.
+    index: the public information on which a strategy depends. With `paper` it is the round, who
+        has the button, and both seats' raises in this round; with `public` it is the complete
+        betting.
     joint: if true, the buckets of both seats change jointly from round to round, as with real
         cards; otherwise independently.
     digest: the expected `file_digest` of the abstraction, if it must be the file of an earlier run.
@@ -80,10 +81,10 @@ class AbstractHoldem:
             )
 
     def bucketed_game(self, tables: Abstraction) -> tuple[BucketedGame, Array | None]:
-        """Return the bucketed game of an abstraction, and the information index (B,) of its nodes.
+        """Return the bucketed game of a card abstraction, and the index (B,) of its public nodes.
 
-        With index=paper, public nodes with the same index are indistinguishable to a strategy. With
-        index=public the index is None: every public node is distinguished.
+        A strategy cannot distinguish public nodes with the same index (option index=paper). The
+        index is None if it distinguishes all public nodes (option index=public).
         """
         moves = np.stack(tables.joint if self.joint else tables.moves)
         index = paper_index()[0] if self.index == "paper" else None

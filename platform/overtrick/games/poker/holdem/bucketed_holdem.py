@@ -69,12 +69,16 @@ def abstract_holdem(
 
 
 def paper_index(rules: PokerRules = LIMIT_HOLDEM_TEXTBOOK) -> tuple[Array, Array]:
-    """Number the betting situations that the paper's strategies distinguish.
+    """Number the betting situations that strategies of Samothrakis and Lucas 2011 distinguish.
 
-    These strategies forget the betting of earlier rounds. Return the situation (B,) int32 of each
-    public node, -1 at terminal nodes, and the table of situations (n, 4) int32 in lexicographic
-    order. Its columns are the round, 1 if the seat has the button, its own raises in this round,
-    and the other seat's raises in this round. The big blind is not a raise.
+    These strategies forget the betting of earlier rounds. Return two int32 arrays: the number (B,)
+    of the situation at each public node, -1 at terminal nodes; and the situations (n, 4) in
+    lexicographic order, with these columns:
+
+    - round
+    - 1 if the seat to act has the button, otherwise 0
+    - its own raises in this round; the big blind is not a raise
+    - the other seat's raises in this round
     """
     betting = build_betting_tree(rules)
     raised = np.zeros((len(betting.seat), 2), np.int32)
@@ -95,9 +99,11 @@ def paper_index(rules: PokerRules = LIMIT_HOLDEM_TEXTBOOK) -> tuple[Array, Array
 
 
 def _normalised(name: str, table: Array, sums: Array) -> Array:
-    """Return a table divided by its sums. Raises UserError unless the sums are 1 up to rounding.
+    """Divide probabilities by their sums, so that they sum to exactly 1.
 
-    name: name of the table for the message.
+    name: name of the table for the error message. table: probabilities. sums: their sums, of a
+    shape that broadcasts to `table`. Raises UserError for a negative probability, and for sums that
+    differ from 1 by more than rounding.
     """
     if not (np.abs(sums - 1) < ROUNDING).all() or (table < 0).any():
         worst = np.ravel(sums)[np.abs(np.ravel(sums) - 1).argmax()]

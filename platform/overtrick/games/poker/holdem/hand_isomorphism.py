@@ -117,7 +117,11 @@ def add_card(sums, card, digit):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def index_from_sums(known, sums):  # type: ignore[no-untyped-def]
-    """Return the index of a hand in its round; `sums` (4,) is the hand as in `add_card`."""
+    """Return the index of a hand among the hands of its round, up to renaming of suits.
+
+    known: the tables from `hand_indexer`. sums: (4,) the hand as a number in base 3 for each suit,
+    with digit 1 at the rank of a hole card and 2 at the rank of a board card (see `add_card`).
+    """
     code = known.code
     a, b, c, d = code[sums[0]], code[sums[1]], code[sums[2]], code[sums[3]]
     a, b = min(a, b), max(a, b)
@@ -147,10 +151,11 @@ def _multisets(n, k):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
-    """Write the cards of the hand with this shape and index into `cards`, hole cards first.
+    """Write the cards of a hand, given by its index, into `cards`; hole cards come first.
 
-    Suits are assigned in ascending order of their pairs. Return the number of different hands that
-    are equal to this hand up to renaming of suits.
+    known: the tables from `hand_indexer`. shape: the shape of the hand, as from `shape_of`. Suits
+    are assigned in ascending order of their pairs of rank sets. Return the number of different
+    hands that are equal to this hand up to renaming of suits.
     """
     left = index - known.start[shape]
     holes, boards, namings, twins, last = 0, HOLE, 1, 1, np.int64(-1)
@@ -183,6 +188,9 @@ def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def shape_of(known, round, index):  # type: ignore[no-untyped-def]
-    """Return the index of the shape of the hand with this index in a round."""
+    """Return the shape of a hand, as a row of `known.kind`; see the module for shapes.
+
+    known: the tables from `hand_indexer`. index: index of the hand in the round `round`, from 0.
+    """
     begin, end = known.rounds[round], known.rounds[round + 1]
     return begin + np.searchsorted(known.start[begin:end], index, side="right") - 1
