@@ -1,4 +1,4 @@
-"""Counterfactual regret minimisation (CFR) on tree arrays; variants are discounts of regrets.
+"""Counterfactual regret minimisation (CFR) on tree arrays; variants differ in their discounts.
 
 Source: Zinkevich et al. 2007, "Regret minimization in games with incomplete information".
 

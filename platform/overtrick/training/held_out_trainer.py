@@ -61,7 +61,10 @@ class HeldOutTrainer(BaseTrainer[JobT]):
 
     @staticmethod
     def validate(job: Any) -> None:
-        """Raise UserError for an unplayable game, unknown opponents or a bound without a tree."""
+        """Raise UserError for an unsuitable game or unknown opponents.
+
+        The game must be playable, and have a tree if `evaluate.exploitability_bound` is set.
+        """
         evaluation.check_evaluation(job.game, job.evaluate)
 
     @classmethod

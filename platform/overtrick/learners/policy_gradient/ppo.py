@@ -72,7 +72,7 @@ class Ppo:
     def _descend(self, adam: Adam, surrogate: Surrogate, logp: Tensor) -> None:
         """Take one step on the clipped objective.
 
-        `logp`: the policy's output on the rows of the surrogate's sample.
+        `logp`: log-probabilities of the current policy on the rows of the surrogate's sample.
         """
         sample = surrogate.sample
         ratio = sample.ratio(logp)

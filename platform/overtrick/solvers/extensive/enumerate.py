@@ -235,10 +235,11 @@ def _expand_actions(
 def _merge_nodes(
     a: _Expansion, b: _Expansion, deal_weight: Array
 ) -> tuple[_Branches, Array, Array, Array, Array, Array]:
-    """Merge expanded branches with equal parent and edge into the nodes of the next level.
+    """Merge branches of one parent and edge into nodes of the next level.
 
-    Returns the branches, the number of revealed deal columns (X,), and for each node its parent,
-    edge, chance probability and gain (nodes, S).
+    `a` are branches by chance, `b` branches by actions. `deal_weight` are the unnormalised
+    probabilities of all deals. Returns the X branches; (X,) the number of chance outcomes that each
+    has revealed; and for each node its parent, edge, chance probability and gain (nodes, S).
     """
     both = concat_columns([a, b])
     source, deal, gain = both.source, both.deal, both.gain
@@ -279,7 +280,7 @@ def _first_branch(node: Array, nodes: int) -> Array:
 
 
 def _check_observed(game: Enumerable, observations: Observations, infoset: Array) -> None:
-    """Raise ValueError unless all deals of a node observe the same information set."""
+    """Raise ValueError unless each row's information set is that of its node, `infoset` (R,)."""
     assert observations.infoset is not None
     if not np.array_equal(observations.infoset, infoset):
         raise ValueError(f"{game.name}: a seat observes a chance outcome before it is revealed")

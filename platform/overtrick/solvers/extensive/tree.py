@@ -58,7 +58,7 @@ class Tree(TreeNodes):
 
     @cached_property
     def gains(self) -> Array:
-        """(S, V) float64 gains, with contiguous rows for the compiled functions."""
+        """(S, V) float64 points that each seat gains on the edge into a node; contiguous rows."""
         return np.ascontiguousarray(self.gain.T)
 
     @cached_property
@@ -167,10 +167,10 @@ def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
 
 @njit(cache=True)
 def _sequences(seats, parent, seat, infoset, first, start):  # type: ignore[no-untyped-def]
-    """Return sequence (V, S), parent_sequence (N,) and stage (N,), and whether recall is perfect.
+    """Return `sequence`, `parent_sequence` and `stage` of a Tree, and whether recall is perfect.
 
-    Recall is perfect if the acting seat's own sequence is the same at all nodes of an information
-    set.
+    Recall is perfect if the acting seat has the same sequence of own actions at all nodes of an
+    information set.
     """
     sequence = np.zeros((len(parent), seats), np.int32)
     parent_sequence = np.full(len(start) - 1, -1, np.int32)

@@ -76,14 +76,16 @@ def mcts(
     """Search for a best response to sigma by Monte Carlo tree search from the root.
 
     A simulation samples the actions of chance and of the other seats. It chooses the seat's actions
-    by UCB1 from the statistics of each information set, adds the first information set without
-    statistics, and continues uniformly at random. The resulting strategy takes the most visited
-    action of each information set; among equally visited actions, the action with the higher mean
-    return. Its value is the mean return of the chosen first actions. This mean is too low while
-    later decisions are still being explored. `exploration` is a multiple of the range of the seat's
-    payoffs in the tree; 0 is greedy. Raises ValueError if `simulations` is below 1. Sources: Kocsis
-    and Szepesvari 2006 (UCT); Silver and Veness 2010 (POMCP), for information sets in a fixed
-    environment.
+    by UCB1 from the statistics of each information set. It adds the first information set without
+    statistics to the search tree, and continues uniformly at random.
+
+    The resulting strategy takes the most visited action of each information set; among equally
+    visited actions, the action with the higher mean return. Its value is the mean return of the
+    chosen first actions. This mean is too low while later decisions are still being explored.
+
+    `exploration` is a multiple of the range of the seat's payoffs in the tree; 0 is greedy. Raises
+    ValueError if `simulations` is below 1. Sources: Kocsis and Szepesvari 2006 (UCT); Silver and
+    Veness 2010 (POMCP), for information sets in a fixed environment.
     """
     if simulations < 1:
         raise ValueError(f"{simulations} simulations find nothing: give 1 or more")

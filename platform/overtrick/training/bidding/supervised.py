@@ -225,7 +225,7 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
 
 
 def _check_version(job: BiddingJob, examples: BiddingExamples) -> None:
-    """Raise UserError if the examples were made with other rules of the job's bidding system."""
+    """Raise UserError if the job's bidding system has changed since the examples were made."""
     if job.system_version[loader.load(job.system).name] not in examples.parameters["rules"]:
         raise UserError(
             f"the examples in {job.examples} were made by other rules than those of "

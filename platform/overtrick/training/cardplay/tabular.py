@@ -63,11 +63,11 @@ class TabularQConfig(Section):
     """Positions that are trained, such as declarer; one in each iteration, in turn."""
 
     opponents: cardplay.ScriptedDefenders = "rules"
-    """Scripted policy at the positions that do not learn."""
+    """Scripted policy at the positions that are not trained."""
 
     epsilon: Fraction = 1.0
-    """Probability of a random card of the learning position. Below 1, the other learners follow
-    their greedy policies.
+    """Probability of a random card at the position in training. Below 1, the other trained
+    positions follow their greedy policies.
     """
 
     data: FolderPath | None = None
