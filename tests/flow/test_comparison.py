@@ -1,4 +1,4 @@
-"""Tables of methods: every method against every held-out opponent, killed, resumed, and computed
+"""Comparison tables: every method against every held-out opponent, killed, resumed, and computed
 again."""
 
 from __future__ import annotations
@@ -362,12 +362,12 @@ def test_a_wrong_table_names_the_key_and_the_remedy(
     [
         (
             ("train", "table.yaml"),
-            "table.yaml is a table of methods: `overtrick evaluate table.yaml`",
+            "table.yaml is a comparison table: `overtrick evaluate table.yaml`",
         ),
         (("evaluate", "tiny.yaml"), "unknown trainer 'meta' in tiny.yaml"),
         (
             ("evaluate",),
-            "evaluate needs a run, a model, a table's job file, or --resume TABLE",
+            "evaluate needs a run, a model, a comparison's job file, or --resume TABLE",
         ),
         (("evaluate", "absent", "seeds=[0]"), "a stored model is evaluated by its own job"),
         (("evaluate", "table.yaml", "seeds=[-1]"), "'seeds.0' in table.yaml: input should be"),

@@ -89,10 +89,10 @@ def sweep(
 
 @app.command(rich_help_panel=TRAIN)
 def resume(
-    what: Annotated[str, Argument(metavar="RUN", help="A run, sweep, or table of methods.")],
+    what: Annotated[str, Argument(metavar="RUN", help="A run, sweep, or comparison table.")],
     as_json: arguments.Json = False,
 ) -> None:
-    """Continue an interrupted run, sweep or table of methods from its last checkpoints."""
+    """Continue an interrupted run, sweep or comparison table from its last checkpoints."""
     from overtrick.runs import lifecycle
 
     kind, folder = lifecycle.kind_of(lifecycle.find(what))
@@ -107,22 +107,22 @@ def resume(
 @app.command(rich_help_panel=TRAIN)
 def evaluate(
     what: Annotated[
-        str | None, Argument(metavar="WHAT", help="A run, a model folder, or a table's job file.")
+        str | None, Argument(metavar="WHAT", help="A run, a model folder, or a comparison's job.")
     ] = None,
     overrides: arguments.Overrides = None,
     workers: Annotated[int | None, Option(min=0, help="Ray workers; 0: this process.")] = None,
-    resume: Annotated[str | None, Option(help="Continue this table of methods instead.")] = None,
+    resume: Annotated[str | None, Option(help="Continue this comparison table instead.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Evaluate a stored model against held-out opponents, or compare methods.
 
-    With the job file of a table of methods, such as jobs/table2.yaml, train and evaluate every
+    With the job file of a comparison table, such as jobs/table2.yaml, train and evaluate every
     method.
     """
     from overtrick.runs import lifecycle
 
     if (what is None) == (resume is None):
-        raise UserError("evaluate needs a run, a model, a table's job file, or --resume TABLE")
+        raise UserError("evaluate needs a run, a model, a comparison's job file, or --resume TABLE")
     if resume is not None:
         _compare(lifecycle.find(resume), None, [], as_json)
     elif what is not None and what.endswith((".yaml", ".yml")):
@@ -140,7 +140,7 @@ def evaluate(
 def _compare(
     folder: RunFolder | None, job: Path | None, overrides: list[str], as_json: bool
 ) -> None:
-    """Train and evaluate the methods of a new table, or continue the table in a folder.
+    """Train and evaluate the methods of a new comparison table, or continue one in a folder.
 
     `folder`: the table to continue, or None. `job`: the job file of a new table, or None.
     """
@@ -165,7 +165,7 @@ def _compare(
 
 
 def _end_group(done: FinishedGroup, as_json: bool, **values: Any) -> None:
-    """Print the result of a sweep or table of methods; exit with 1 if one of its runs failed."""
+    """Print the result of a sweep or comparison table; exit with 1 if one of its runs failed."""
     if done.undelivered:
         say(f"MLflow has not received {done.undelivered} events; they are stored in {done.folder}")
     for line in done.failed:
@@ -250,7 +250,7 @@ def _job_or_run(
     if job is not None:
         asked = load(job, overrides or [], {**JOBS, **TABLES})
         if not isinstance(asked, Job):
-            raise UserError(f"{job} is a table of methods: `overtrick evaluate {job}`")
+            raise UserError(f"{job} is a comparison table: `overtrick evaluate {job}`")
         return asked, None
     assert resume is not None
     folder = lifecycle.find(resume)

@@ -25,7 +25,7 @@ EXACT = "exact"  # the oracle that computes the best response instead of learnin
 
 
 class Method(Section):
-    """A row of the table: a trained method, a fixed policy, or an oracle (best response).
+    """A row of a comparison table: a trained method, a fixed policy, or an oracle (best response).
 
     Exactly one of `job`, `policy` and `oracle` is set.
     """
@@ -65,7 +65,7 @@ class Method(Section):
 
 
 class ModelOf(Section):
-    """An opponent that is the model trained by one of the table's methods."""
+    """An opponent that is the model trained by one of the methods of the comparison table."""
 
     method: Name
     """Method whose model, trained with the first seed, is the opponent."""
@@ -80,7 +80,7 @@ class ComparisonEvaluation(EvaluationBudget):
 
 
 class ComparisonJob(BaseJob):
-    """Job of a comparison table: every method against every opponent."""
+    """Job file of a comparison table: every method against every opponent."""
 
     trainer: Literal["table"]
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2), min_length=1)
@@ -119,9 +119,9 @@ class ComparisonJob(BaseJob):
         return self
 
     def _references(self) -> Iterable[tuple[str, Iterable[str], Iterable[str]]]:
-        """Yield each job key whose values name methods or opponents.
+        """Yield each job key whose values name methods or opponents, with these names.
 
-        With the key, yields the names that it uses and the names that it may use.
+        The third value of each triple has the names that are allowed.
         """
         learners = [name for name, method in self.methods.items() if method.job is not None]
         yield "ours", [self.ours] if self.ours else [], self.methods
@@ -139,7 +139,7 @@ TABLES: dict[str, type[ComparisonJob]] = {"table": ComparisonJob}
 
 
 def load(path: str | Path, overrides: Sequence[str]) -> ComparisonJob:
-    """Load a table's job file and the job files of its methods. Raises UserError."""
+    """Load the job file of a comparison table, with the jobs of its methods. Raises UserError."""
     table = job_file.load(path, overrides, TABLES)
     methods = {
         name: _with_job(method, Path(path).parent, f"methods.{name} of {path}", table)

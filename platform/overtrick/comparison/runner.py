@@ -78,7 +78,7 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedComparison:
 def _train(
     table: ComparisonJob, plan: ComparisonSchedule, group: RunGroup, progress: OnProgress
 ) -> None:
-    """Train all trials. Trials against the model of another trial start after that trial."""
+    """Train all trials. A trial whose opponent is trained by another trial starts after it."""
     jobs = [in_training(table, job) for job in plan.jobs]
     start_ray([{"CPU": max(table.workers, *(float(job.resources.cpus) for job in jobs))}])
     group.train(jobs[: plan.early], progress, _save_model)
@@ -99,7 +99,9 @@ def _save_model(child: ChildRun) -> None:
 def _evaluate(
     table: ComparisonJob, plan: ComparisonSchedule, group: RunGroup, progress: OnProgress
 ) -> dict[tuple[str, int, int], Row]:
-    """Evaluate the missing cells, and return the rows of all cells by method, seed and column.
+    """Evaluate the missing cells of the comparison table, and return the rows of all cells.
+
+    The result maps (method, seed, column) to the row of the cell.
 
     Each row is stored as soon as it is computed. Cells of a method whose training failed are left
     out.
@@ -148,7 +150,7 @@ def _load_player(table: ComparisonJob, entry: Entry, group: RunGroup) -> Any:
 
 
 def _row(_: Generator, common: Any, entry: Entry, player: Any, who: str, column: int) -> Row:
-    """Evaluate one cell of the table: a method with one seed against one opponent.
+    """Evaluate one cell of the comparison table: a method with one seed against one opponent.
 
     The random numbers are the same as in an evaluation against all opponents.
 
@@ -188,7 +190,7 @@ def _save_trial(child: ChildRun, rows: list[Row | None]) -> None:
 
 
 def _opponent_notes(table: ComparisonJob, plan: ComparisonSchedule) -> list[str]:
-    """Return a note on each opponent that was trained in this comparison: its exploitability."""
+    """Return a note on each opponent that the comparison trained, with its exploitability."""
     game, tree = two_seat_game(table.game)
     notes = []
     for (column, who), name in zip(table.opponents.items(), plan.opponents, strict=True):
@@ -217,7 +219,7 @@ def _save_figures(plan: ComparisonSchedule, group: RunGroup, unit: str) -> None:
 
 
 def _report(group: RunGroup, found: statistics.Outcome) -> None:
-    """Send the means and the files of the table to MLflow."""
+    """Send the means and the files of a comparison table to MLflow."""
     unit = found.unit.replace(" ", "_")
     means = {
         f"{row['method'].replace('+', '_plus_')}/{row['stranger'].replace('+', '_plus_')}_{unit}":

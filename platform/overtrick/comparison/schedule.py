@@ -42,7 +42,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class ComparisonSchedule:
-    """The opponents and all entries of a comparison table."""
+    """The opponents of a comparison table, and its entries: the methods with each seed."""
 
     opponents: list[str]  # by column: a name, or the folder of a model
     entries: list[Entry]
@@ -102,7 +102,7 @@ def plan_comparison(table: ComparisonJob, folder: RunFolder) -> ComparisonSchedu
 
 
 def _trained_columns(table: ComparisonJob) -> list[int]:
-    """Return the columns whose opponents are models of the table's methods."""
+    """Return the columns whose opponents are trained by methods of the same comparison table."""
     return [k for k, who in enumerate(table.opponents.values()) if isinstance(who, ModelOf)]
 
 
@@ -138,7 +138,7 @@ def _used_values(section: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_training(table: ComparisonJob, job: Job) -> Job:
-    """Return the job with the evaluation settings to use during training.
+    """Return a method's job with the evaluation settings to use during training.
 
     The held-out opponents are those that exist before any model of the table is trained. If the
     table asks for no learning curves (`evaluate.every` is None), training evaluates as little as
@@ -154,7 +154,7 @@ def in_training(table: ComparisonJob, job: Job) -> Job:
 
 
 def check(table: ComparisonJob) -> int:
-    """Validate a table and return its amount of work: training iterations plus cells.
+    """Validate a comparison table; return its amount of work, the training iterations plus cells.
 
     Raises UserError for a table that would otherwise fail later.
     """

@@ -39,7 +39,7 @@ class Outcome:
 def summarise(
     table: ComparisonJob, cells: Mapping[tuple[str, int, int], Row], more_notes: Sequence[str]
 ) -> Outcome:
-    """Compute the results of a table from its evaluated cells.
+    """Compute the results of a comparison table from its evaluated cells.
 
     `cells`: the rows by method, seed and column. Payoffs are points per game after the last
     adaptation step. A method whose training failed has no mean. `more_notes`: notes that follow the
@@ -141,7 +141,7 @@ def _welch(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
 
 
 def wide(found: Outcome) -> Rows:
-    """Return the table as text with a row for each method and a column for each opponent.
+    """Return a comparison table as text: a row for each method, a column for each opponent.
 
     Published payoffs have columns of their own.
     """
@@ -166,7 +166,7 @@ def _cell(row: Mapping[str, Any]) -> str:
 
 
 def markdown(found: Outcome) -> str:
-    """Return the table, the comparison with the baselines, and the notes as Markdown."""
+    """Return a comparison table, the comparison with the baselines, and the notes as Markdown."""
     methods = wide(found)
     texts = [tables.markdown(list(methods[0]), [list(row.values()) for row in methods])]
     if compared := found.against_baselines:
@@ -184,7 +184,7 @@ def _comparison_cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def save(found: Outcome, folder: Path) -> None:
-    """Write the table as Markdown, CSV and JSON files into a folder."""
+    """Write a comparison table as Markdown, CSV and JSON files into a folder."""
     names = ["method", "stranger", "mean", "standard_error", "share", "paper"]
     rows = [
         [*(row[name] for name in names), *(row["payoffs"].get(seed) for seed in found.seeds)]

@@ -215,7 +215,7 @@ class Videos(Section):
 
 
 class BaseJob(Section):
-    """Settings in every job file, both of a trainer and of a table of methods."""
+    """Settings in every job file, both of a trainer and of a comparison table."""
 
     trainer: str
     """Name of a trainer, or `table` for a comparison table."""

@@ -30,7 +30,7 @@ class FinishedGroup:
 
 @dataclass(frozen=True)
 class ChildRun:
-    """One child run of a sweep or of a table of methods."""
+    """One child run of a sweep or of a comparison table."""
 
     number: int  # from 0; also the number of its Tune trial
     job: Job
@@ -40,7 +40,7 @@ class ChildRun:
 
 
 class RunGroup:
-    """A sweep or a table of methods with its child runs, while this process trains them."""
+    """A sweep or a comparison table with its child runs, while this process trains them."""
 
     def __init__(self, folder: RunFolder, work: BaseJob, jobs: Sequence[Job]) -> None:
         self.folder = folder

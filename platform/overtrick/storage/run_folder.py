@@ -32,7 +32,7 @@ class _PathInRun:
 class RunFolder:
     """The folder of a run, a sweep or a comparison table.
 
-    The child runs of a sweep or a table have their own folders in `children`.
+    The child runs of a sweep or comparison table have their own folders in `children`.
     """
 
     path: Path
@@ -54,7 +54,7 @@ class RunFolder:
     lock = _PathInRun("lock")
     """The file that a process locks while it works on the run."""
     children = _PathInRun("trials")
-    """The folder of the child runs. Only a sweep or a table has one."""
+    """The folder of the child runs. Only a sweep or comparison table has one."""
     rejected_events = _PathInRun(mlflow_tracker.REJECTED_EVENTS)
     """The file of events that MLflow has rejected."""
 
