@@ -144,14 +144,14 @@ class Search(BaseModel):
         ]  # fmt: skip
         if unused:
             raise ValueError(f"method {self.method} does not use {', '.join(unused)}")
-        if self.method == "grid" and self.drawn_keys:
-            raise ValueError(f"'{self.drawn_keys[0]}' is drawn: set search.method to random, asha "
-                             "or pbt")  # fmt: skip
-        if self.drawn_keys and self.trials is None:
-            raise ValueError(f"'{self.drawn_keys[0]}' is drawn: set search.trials to a number")
-        if self.trials is not None and not self.drawn_keys:
+        drawn = self.drawn_keys
+        if drawn and self.method == "grid":
+            raise ValueError(f"'{drawn[0]}' is drawn: set search.method to random, asha or pbt")
+        if drawn and self.trials is None:
+            raise ValueError(f"'{drawn[0]}' is drawn: set search.trials to a number")
+        if self.trials is not None and not drawn:
             raise ValueError("every key is a grid, so search.trials has no effect")
-        if self.method == "pbt" and self.spaces and not self.drawn_keys:
+        if self.method == "pbt" and self.spaces and not drawn:
             raise ValueError("pbt changes randomly drawn values, but every key is a grid")
         if self.method == "pbt" and self.trials == 1:
             raise ValueError("pbt needs trials to copy from: set search.trials to 2 or more")

@@ -116,7 +116,10 @@ class ExamplesConfig(DatasetConfig):
             parts = sum(board_files.count_parts(Path(name)) for name in self.files)
             progress("boards", 0, parts)
             for number, part in enumerate(_parts(self, pool, problems), 1):
-                _write(self, part, number, folder, made_with)
+                for test, split in enumerate(SPLITS):
+                    file = folder / split / f"{number:05d}.parquet"
+                    if not file.exists() and (examples := _examples(self, part, number, test)):
+                        parquet.save(file, KIND, made_with, examples)
                 progress("boards", number, max(parts, number))
             if not any(folder.glob(f"{SPLITS[0]}/*.parquet")):
                 files = ", ".join(self.files)
@@ -258,28 +261,20 @@ def _system(configured: str, recorded: str) -> str:
     return "precision" if recorded in STRONG_CLUB else "natural"
 
 
-def _write(
-    config: ExamplesConfig,
-    part: Sequence[AnnotatedAuctions],
-    number: int,
-    folder: Path,
-    made_with: Mapping[str, Any],
-) -> None:
-    """Write the examples of some auctions, one file per split. Files that exist are kept.
+def _examples(
+    config: ExamplesConfig, part: Sequence[AnnotatedAuctions], number: int, test: int
+) -> dict[str, Array]:
+    """Build the examples of one split from some auctions, in random order; no columns if none.
 
-    `part`: the auctions. `number`: the name of the files. `made_with`: the parameters to store.
+    `number`: of the part; seeds the order. `test`: index of the split in SPLITS.
     """
-    for test, split in enumerate(SPLITS):
-        file = folder / split / f"{number:05d}.parquet"
-        if file.exists():
-            continue
-        chosen = [group.select(in_test_split(group.hands) == test) for group in part]
-        columns = [_columns(config, group) for group in chosen if len(group.hands)]
-        if columns:
-            examples = concat_columns(columns)
-            rng = generator(config.seed, RngStream.TRAIN, number, test)
-            order = rng.permutation(len(examples["call"]))
-            parquet.save(file, KIND, made_with, select_rows(examples, order))
+    chosen = [group.select(in_test_split(group.hands) == test) for group in part]
+    columns = [_columns(config, group) for group in chosen if len(group.hands)]
+    if not columns:
+        return {}
+    examples = concat_columns(columns)
+    rng = generator(config.seed, RngStream.TRAIN, number, test)
+    return select_rows(examples, rng.permutation(len(examples["call"])))
 
 
 def _columns(config: ExamplesConfig, auctions: AnnotatedAuctions) -> dict[str, Array]:

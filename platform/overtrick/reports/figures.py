@@ -171,10 +171,8 @@ def bucket_graph(start: Array, moves: Sequence[Array]) -> Figure:
         for a, b in np.argwhere(table > 0.005):
             axis.plot([round_, round_ + 1], [a, b], color="black", lw=5 * table[a, b], alpha=0.5)
         held = held @ table
-    axis.set(
-        xticks=range(len(moves) + 1), xlabel="round", ylabel="bucket, weakest to strongest",
-        yticks=range(len(start)),
-    )  # fmt: skip
+    axis.set(xlabel="round", xticks=range(len(moves) + 1))
+    axis.set(ylabel="bucket, weakest to strongest", yticks=range(len(start)))
     return figure
 
 

@@ -73,11 +73,8 @@ class Games:
 
     def first(self, count: int) -> Games:
         """Return the first `count` games."""
-        some = slice(count)
-        return replace(
-            self, deals=self.deals[some], moves=self.moves[some], who=self.who[some],
-            payoff=self.payoff[some],
-        )  # fmt: skip
+        by_game = ("deals", "moves", "who", "payoff")
+        return replace(self, **{name: getattr(self, name)[:count] for name in by_game})
 
 
 def save(path: Path, games: Games) -> None:
@@ -89,10 +86,8 @@ def save(path: Path, games: Games) -> None:
             seat[row, column], action[row, column] = move
     about = {"game": games.game, "options": dict(games.options), "players": list(games.players)}
     about |= {"systems": list(games.systems)}
-    columns = {
-        "deal": games.deals.astype(np.int16), "seat": seat, "action": action, "who": games.who,
-        "payoff": games.payoff,
-    }  # fmt: skip
+    columns = {"deal": games.deals.astype(np.int16), "seat": seat, "action": action}
+    columns |= {"who": games.who, "payoff": games.payoff}
     parquet.save(path, KIND, about, columns)
 
 

@@ -164,16 +164,9 @@ def recorded_games(match: DuplicateMatch) -> Games:
             moves.append([Move((int(dealer) + k) % 4, call) for k, call in enumerate(made)])
         who += [[side, 1 - side] * 2] * len(table.calls)
         payoff += [[points, -points] * 2 for points in table.score.tolist()]
-    return Games(
-        Auction.name,
-        {"scoring": "points"},
-        (match.a.name, match.b.name),
-        np.tile(deals, (2, 1)),
-        moves,
-        np.array(who),
-        np.array(payoff, np.float64),
-        (match.a.system.name, match.b.system.name),
-    )
+    names, systems = (match.a.name, match.b.name), (match.a.system.name, match.b.system.name)
+    recorded = (np.tile(deals, (2, 1)), moves, np.array(who), np.array(payoff, np.float64))
+    return Games(Auction.name, {"scoring": "points"}, names, *recorded, systems)
 
 
 def board_row(match: DuplicateMatch, board: int) -> dict[str, Any]:
