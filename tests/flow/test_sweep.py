@@ -191,7 +191,7 @@ def test_an_empty_grid_is_refused() -> None:
 
 def child_run(**metrics: Any) -> Any:
     """Return a child run with its record after one iteration."""
-    return SimpleNamespace(tracker=SimpleNamespace(history=lambda: [(1, metrics)]))
+    return SimpleNamespace(folder=SimpleNamespace(history=lambda: [(1, metrics)]))
 
 
 @pytest.mark.parametrize("broken", [math.nan, math.inf])
