@@ -190,7 +190,7 @@ def test_boards_come_back_from_rows_unchanged(with_tricks, tmp_path):
     [
         ("None", "none", "vulnerability is None, NS, EW, All, not 'none'"),
         ("\tN\t", "\tX\t", "the opener is N, E, S or W, not 'X'"),
-        ("Q94.KJ97", "Q9.KJ97", "in 'N:.*' they have N 12, E 13, S 13, W 13"),
+        ("Q94.KJ97", "Q9.KJ97", "hands in 'N:.*' have N 12, E 13, S 13, W 13"),
         ("Q94.KJ97", "Q94KJ97", "North's cards 'Q94KJ97.52.9763' are not a hand"),
         ("K6.T53", "Q6.T53", "SQ is dealt twice"),
         ("3S P 4S", "3S P 2S", "call 10 of the auction, 2S, is not above 3S"),

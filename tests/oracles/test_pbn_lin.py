@@ -177,7 +177,7 @@ def test_a_board_of_several_lines_and_one_without_a_deal(tmp_path):
     path.write_text(f"{lines}{LIN}\npn|Ann,Bob,Cy,Di|sv|o|mb|P|\n")
     found = pbn_lin.load(path)
     assert [len(board.play) for board in found.boards] == [4, 0]
-    assert found.problems == [f"{path}: board 3, line 5: no deal (md) in it"]
+    assert found.problems == [f"{path}: board 3, line 5: the deal (md) is missing"]
 
 
 def test_a_play_that_stops_in_the_last_trick_has_no_result(rng):

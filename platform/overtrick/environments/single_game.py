@@ -165,7 +165,7 @@ class TreeSingleGame:
         return select_rows(self._rows, slice(row, row + 1))
 
     def _move_to(self, node: int) -> list[float]:
-        """Move to a node, and on through chance nodes by sampling, to the next decision or the end.
+        """Move to a node, then sample chance outcomes until a seat has to act or the game is over.
 
         Return the points (S,) gained on the way.
         """

@@ -117,7 +117,7 @@ def matched_information_state_strings(
         if not np.array_equal(getattr(theirs, name), getattr(ours, name)):
             raise ValueError(f"the trees differ in {name}")
     if not np.allclose(theirs.chance, ours.chance, rtol=0, atol=1e-12):
-        raise ValueError("the trees differ in chance")
+        raise ValueError("the trees differ in chance probabilities")
     ends = theirs.seat == END
     expected, found = (cumulative_gain(nodes)[ends] for nodes in (theirs, ours))
     if not np.allclose(expected, found, rtol=0, atol=1e-9):

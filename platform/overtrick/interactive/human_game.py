@@ -60,7 +60,7 @@ class HumanGame:
     systems: tuple[str, ...] = ()  # auction: bidding systems of the person's side and the opponents
 
     def own_side(self, seat: int) -> Array:
-        """Return the mask (S,) of the person's seat and, in the auction, the partner's seat."""
+        """Return a mask (S,): true for the person's seat and, in the auction, partner's seat."""
         sides = 2 if self.systems else self.game.seats
         return (np.arange(self.game.seats) - seat) % sides == 0
 

@@ -70,7 +70,7 @@ def parse_deal(text: str) -> Array:
     counts = [int((holder == seat).sum()) for seat in range(4)]
     if counts != [TRICKS] * 4:
         said = ", ".join(f"{seat} {count}" for seat, count in zip(SEATS, counts, strict=True))
-        raise UserError(f"a hand has 13 cards, but in '{text}' they have {said}")
+        raise UserError(f"a hand has 13 cards, but the hands in '{text}' have {said}")
     return holder
 
 

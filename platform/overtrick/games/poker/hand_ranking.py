@@ -52,10 +52,11 @@ def _counts(digits: int) -> tuple[Array, Array]:
 
 
 def _strength_keys(counts: Array) -> Array:
-    """Return numbers (R, 2) that order five-card hands by strength, category first.
+    """Return numbers (R, 2) that are larger for stronger five-card hands, by their rank counts.
 
-    counts: (R, 13) number of cards of each rank. Column 0 of the result is for hands of several
-    suits, column 1 for hands of one suit. Column 1 is negative if a rank occurs twice.
+    counts: (R, 13) number of cards of each rank. Column 0 of the result is for cards of several
+    suits. Column 1 is for cards of one suit; it is negative if a rank occurs twice, which is then
+    impossible.
     """
     order = np.argsort(-(counts * RANKS + np.arange(RANKS)), axis=1)[:, :5]  # by count, then rank
     shape = np.take_along_axis(counts, order, axis=1)

@@ -280,7 +280,7 @@ def _absolute_folder(folder: Any) -> str | None:
 
 
 def _reward_weights(reward: str | Mapping[str, float]) -> RewardWeights:
-    """Return the reward of this name, or the reward `shaped` with the given weights replaced.
+    """Return the weights of a reward, given by name or as changes of the weights of `shaped`.
 
     Raises UserError for an unknown name or term, or for a weight that is not a finite number.
     """

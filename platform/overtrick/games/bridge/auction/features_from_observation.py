@@ -68,7 +68,10 @@ def _count_calls(observation, counts):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _replay(observation, call, ns, ew, knowledge):  # type: ignore[no-untyped-def]
-    """Write the auction of one observation (K,) to `knowledge`, then `call` unless it is -1."""
+    """Replay the auction of one observation (K,) into `knowledge`.
+
+    call: one more call, by the seat to call; -1 for none.
+    """
     calls = np.empty(LONGEST_AUCTION, np.int64)
     open_auction(knowledge, observation[obs.DEALER], observation[obs.VULNERABLE])
     count = obs.write_calls(observation, calls)

@@ -262,8 +262,9 @@ def _place_seen(observation, deal, hidden, room):  # type: ignore[no-untyped-def
 def _place_forced(voids, deal, hidden, room):  # type: ignore[no-untyped-def]
     """Write the holders of the hidden cards that only one hand can hold into `deal`.
 
-    Move the other hidden cards to the front of `hidden` and return their number. Reduce `room` (4,)
-    by the cards placed.
+    hidden: (52,) the hidden cards. The cards that several hands can hold are moved to its front;
+    return their number. room: (4,) number of hidden cards of each position, from which the placed
+    cards are subtracted.
     """
     free = 0
     for card in hidden:

@@ -60,9 +60,10 @@ def decide_contracts(holder: Array, trumps: bool) -> MiniBridgeContract:
 
 
 def _best_fit(holder: Array, pair: Array) -> tuple[Array, Array]:
-    """Return the number of cards (G,) of each pair in its best suit, and the suit (G,).
+    """Return the length (G,) of a pair's best suit in each deal, and the suit (G,).
 
-    pair: (G,) 0 for seats 0 and 2, 1 for seats 1 and 3.
+    The best suit is the longest; of equally long suits, the suit with more honour points, then the
+    higher suit. pair: (G,) 0 for seats 0 and 2, 1 for seats 1 and 3.
     """
     games, suits = np.arange(len(holder)), len(SUITS)
     counts = cards.suit_lengths(holder)

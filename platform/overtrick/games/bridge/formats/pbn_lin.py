@@ -170,7 +170,9 @@ def _replay_play(board: Board) -> Board:
     won, wrong = replay_tricks(hands, np.array([board.strain]), np.array([leader]), play)
     if wrong[0] != NO_CARD:
         card = CARD_NAMES[board.play[wrong[0]]]
-        raise UserError(f"card {wrong[0] + 1} of its play, {card}, is not held or does not follow")
+        raise UserError(
+            f"card {wrong[0] + 1} of its play, {card}, is not held or does not follow suit"
+        )
     left = -(-(CARDS - len(board.play)) // 4)  # unfinished tricks
     if board.tricks is None:
         return board if left else replace(board, tricks=int(won[0]))
@@ -236,7 +238,7 @@ def _board(chunk: str, suffix: str) -> Board:
         tricks = int(claim[1]) if claim else None
         play = [Card(each) for each in re.findall(r"\|pc\|(\w\w)(?=\|)", chunk)]
         if "md|" not in chunk:
-            raise UserError("no deal (md) in it")
+            raise UserError("the deal (md) is missing")
         theirs = lin.loads("pn|,,,|" + re.sub(r"(pn\|[^|]*\||pc\|\w\w\||mc\|\d+\|)", "", chunk))[0]
     calls = tuple(_call(bid) for bid in theirs.auction)
     if calls == ("P",) * 3 and re.search(r"^AP\b", chunk, re.MULTILINE):

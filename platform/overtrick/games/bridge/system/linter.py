@@ -149,10 +149,10 @@ def _is_implied(test: RangeTest, by: Sequence[RangeTest]) -> bool:
 
 @njit(cache=True)
 def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-untyped-def]
-    """Return a hand (B,) that has no call in each of B blocks, or 0 if none was found.
+    """Search for a hand without a call in each of B blocks of rules; return hands (B,), 0 for none.
 
-    In each block, the auction is the lowest legal auction that matches the pattern, after the
-    smallest number of passes that the block's conditions allow.
+    A block is tried after the lowest legal auction that matches its pattern. The auction begins
+    with the smallest number of passes that the block's conditions allow.
 
     blocks: (B,) rows of SystemTables.block. masks: (B, L) bit masks of the allowed calls, from the
     opening bid onwards, padded with 0. hands: (P,) card bit masks to try.

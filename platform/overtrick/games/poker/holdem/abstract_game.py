@@ -83,8 +83,8 @@ class AbstractHoldem:
     def bucketed_game(self, tables: Abstraction) -> tuple[BucketedGame, Array | None]:
         """Return the bucketed game of a card abstraction, and the index (B,) of its public nodes.
 
-        A strategy cannot distinguish public nodes with the same index (option index=paper). The
-        index is None if it distinguishes all public nodes (option index=public).
+        With the option index=paper, a strategy cannot distinguish public nodes with the same index.
+        With index=public, it distinguishes all public nodes, and None is returned instead.
         """
         moves = np.stack(tables.joint if self.joint else tables.moves)
         index = paper_index()[0] if self.index == "paper" else None

@@ -64,7 +64,8 @@ class Buckets:
 class Abstraction:
     """Markov chain of both seats' buckets over the rounds, weakest bucket first.
 
-    `moves` treats the seats' buckets as independent, `joint` does not. The seats are exchangeable.
+    `moves` has the transition probabilities of one seat's bucket, `joint` of both seats' buckets
+    together. Exchanging the seats changes no probability.
     """
 
     start: Array  # (K, K) float64 joint probability of both seats' buckets before the flop

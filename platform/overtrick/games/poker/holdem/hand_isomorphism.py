@@ -188,7 +188,7 @@ def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def shape_of(known, round, index):  # type: ignore[no-untyped-def]
-    """Return the shape of a hand, as a row of `known.kind`; see the module for shapes.
+    """Return the index of a hand's shape (see the module's docstring), a row of `known.kind`.
 
     known: the tables from `hand_indexer`. index: index of the hand in the round `round`, from 0.
     """

@@ -127,7 +127,7 @@ def _built() -> Array:
 
 @njit(cache=True)
 def _ranks(sums, orders):  # type: ignore[no-untyped-def]
-    """Count, for each equity sum, the lower sums in its row twice and the equal sums once.
+    """Rank each equity sum in its row: 2 x the number of lower sums plus the number of equal sums.
 
     sums: (n, HOLDINGS). orders: (n, HOLDINGS) indices that sort each row of `sums`. Sums of 0 do
     not count: they belong to hole cards that share a card with the board. Return (n, HOLDINGS)
