@@ -93,7 +93,7 @@ class EnumerablePoker(Poker):
 
     @property
     def min_tree_size(self) -> int:
-        """Return a lower bound on the number of tree nodes, or of deals if there are more deals."""
+        """Return the number of deals, or a lower bound on the number of tree nodes if larger."""
         nodes = sum(math.perm(self.kinds, self.seats + int(turned)) for turned in self.turned)
         return max(nodes, math.perm(self.deck, self.rules.cards))
 

@@ -14,7 +14,11 @@ CLOSER_LEFT = -1  # the seat after the last seat that acted in the previous roun
 
 @dataclass(frozen=True)
 class PokerRules:
-    """Rules of one limit poker game. Chips are integers; tuples have one entry for each round."""
+    """Rules of one limit poker game.
+
+    Chips are integers. `posts` has one entry for each seat; `board`, `raises`, `caps` and `openers`
+    have one for each round.
+    """
 
     name: str
     ranks: int  # ranks in the deck

@@ -34,10 +34,10 @@ class Bodies(NamedTuple):
 class Physics:
     """Simulate matches; the fields are the settings of the simulation.
 
-    integrator: `rk4` as in RoboSumo, or `euler`. forces: the Runge-Kutta stage of a step from which
-    contact forces are observed: `last`, as in the training of AgentZoo's policies, or `first`,
-    which MuJoCo computes without extra work. threads: number of MuJoCo's threads; results do not
-    depend on it.
+    integrator: `rk4` as in RoboSumo, or `euler`.
+    forces: the Runge-Kutta stage of a step whose contact forces are observed. AgentZoo's policies
+        were trained with `last`; MuJoCo computes `first` without extra work.
+    threads: number of MuJoCo's threads; results do not depend on it.
     """
 
     integrator: Literal["rk4", "euler"] = "rk4"

@@ -24,9 +24,9 @@ MAX_CALLS = 64  # maximum number of calls in auctions of `bid_auctions`
 class ReplayedAuctions(NamedTuple):
     """Result of replaying G recorded auctions by bidding systems, call by call.
 
-    For each call: the call that the system makes instead, its rule, and the rule that interprets
-    the recorded call. L is the length of the longest auction. After the end of an auction, `calls`
-    is -1, `rule` and `read` are NO_RULE, and the other arrays are 0.
+    For each call: the call that the caller's system would make, its rule, and the rule that
+    interprets the recorded call. L is the length of the longest auction. After the end of an
+    auction, `calls` is -1, `rule` and `read` are NO_RULE, and the other arrays are 0.
     """
 
     calls: Array  # (G, L) int8 call that the caller's system makes with the caller's hand

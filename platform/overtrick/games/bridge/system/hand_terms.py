@@ -29,9 +29,9 @@ NO_REF = -1
 
 @dataclass(frozen=True, order=True)
 class RangeTest:
-    """Range test of one field of a hand or of the auction view.
+    """Range test of one field of a hand, or of the auction view (public_knowledge.VIEW).
 
-    It passes if lo <= field[index] + view[ref] <= hi. If `ref` is NO_REF, nothing is added.
+    The test passes if lo <= field[index] + view[ref] <= hi. If `ref` is NO_REF, nothing is added.
     """
 
     index: int  # index in hand_evaluation.FIELDS, or in public_knowledge.VIEW for a condition
