@@ -15,6 +15,7 @@ import pyspiel
 
 from overtrick.core import CHANCE, END, Array, BehaviouralPolicy, ExplicitTreeGame, Game, UserError
 from overtrick.games import registry
+from overtrick.games.observation_checks import list_fields
 from overtrick.games.openspiel_tree import cumulative_gain, tabular_policy
 from overtrick.solvers.extensive.tree import Tree, build
 
@@ -27,11 +28,7 @@ class TreeData:
         self.tree = tree
         rows = zip(tree.observations.seat, tree.observations.observation, strict=True)
         self.infoset_strings = tuple(
-            f"seat {seat}, set {number}: "
-            + ", ".join(
-                f"{field} {value}"
-                for field, value in zip(game.observation_fields, observation, strict=True)
-            )
+            f"seat {seat}, set {number}: {list_fields(game.observation_fields, observation)}"
             for number, (seat, observation) in enumerate(rows)
         )
         self.features = game.features(tree.observations)

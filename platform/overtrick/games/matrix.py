@@ -83,9 +83,8 @@ class Matrix:
         return self._rows(np.arange(len(observation)), observation[:, 0].astype(np.int64))
 
     def _rows(self, game: Array, seat: Array) -> Observations:
-        return Observations(
-            game, seat, seat[:, None], np.ones((len(game), self.actions), bool), seat
-        )
+        legal = np.ones((len(game), self.actions), bool)
+        return Observations(game, seat, seat[:, None], legal, seat)
 
     def step(self, state: MatrixState, observations: Observations, action: Array) -> Array:
         if ((action < 0) | (action >= self.actions)).any():

@@ -54,6 +54,11 @@ def check_rows(fields: Sequence[str], observation: Array, valid: Array, why: str
     """
     if not valid.all():
         row = int(np.argmin(valid))
-        values = zip(fields, observation[row].tolist(), strict=True)
-        listed = ", ".join(f"{name} {value}" for name, value in values)
-        raise UserError(f"row {row}: the observation fields {why}: {listed[:300]}")
+        listed = list_fields(fields, observation[row])[:300]
+        raise UserError(f"row {row}: the observation fields {why}: {listed}")
+
+
+def list_fields(fields: Sequence[str], observation: Array) -> str:
+    """Return one observation (K,) as text: the names and values of its fields."""
+    values = zip(fields, observation.tolist(), strict=True)
+    return ", ".join(f"{name} {value}" for name, value in values)

@@ -83,6 +83,7 @@ def _advise(ours: Side, theirs: Side, observations: Observations) -> list[Action
     assert observations.legal is not None
     seen = observations.observation[0]
     ns, ew = _north_south_first(ours, theirs, int(seen[0]))
+    auction = int(seen[1]), int(seen[2]), ns.system, ew.system  # dealer, vulnerability, systems
     policy: Any = ours.policy(ns.system, ew.system)
     ranked: dict[int, tuple[float, float | None]]
     if ours.calls is None:
@@ -94,9 +95,7 @@ def _advise(ours: Side, theirs: Side, observations: Observations) -> list[Action
     others = [int(c) for c in np.flatnonzero(observations.legal[0]) if c not in ranked]
     advice, before = [], observation.calls_from_observation(seen)
     for call in [*ranked, *others]:
-        meaning = auction_simulation.call_meanings(
-            [*before, call], int(seen[1]), int(seen[2]), ns.system, ew.system
-        )[-1]
+        meaning = auction_simulation.call_meanings([*before, call], *auction)[-1]
         if call in ranked or meaning.rule is not None:
             probability, value = ranked.get(call, (0.0, None))
             advice.append(ActionAdvice(call, probability, value, describe_meaning(meaning)))

@@ -22,9 +22,8 @@ RANGE_WIDTHS = np.repeat(
 """Widths of the ranges of one player's features, in the order listed in `features`."""
 
 _FIRST = np.cumsum([0, *RANGE_WIDTHS])
-_RANGES = np.concatenate(
-    [np.stack([_FIRST[:-1], _FIRST[1:]], 1) + FIRST_PLAYER + k * PLAYER_WIDTH for k in range(4)]
-)
+_PLAYERS = FIRST_PLAYER + PLAYER_WIDTH * np.arange(4)
+_RANGES = np.concatenate([first + np.stack([_FIRST[:-1], _FIRST[1:]], 1) for first in _PLAYERS])
 _SHARES = np.array([0, *(np.float32(1 / n) for n in range(1, max(RANGE_WIDTHS) + 1))], np.float32)
 
 

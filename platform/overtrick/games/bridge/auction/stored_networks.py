@@ -29,9 +29,7 @@ def load_networks(
     the model's folder, for error messages. Raises UserError for a damaged network, and for a
     network with wrong numbers of inputs or outputs.
     """
-    names = network_bidder.OUTPUT_WIDTHS
-    calls, imps = (load_network(weights, name, job, folder) for name in names)
-    return calls, imps
+    return load_network(weights, "calls", job, folder), load_network(weights, "imps", job, folder)
 
 
 def load_network(

@@ -170,9 +170,8 @@ class MiniBridge:
         consistent &= np.bitwise_count(played).sum(axis=1) == count
         consistent &= (np.bitwise_or.reduce(played, axis=1) & (own | shown)) == 0
         check_rows(self.observation_fields, observation, consistent, "contradict each other")
-        return self._rows(
-            np.arange(len(observation)), observation, kernels.legal_cards(observation)
-        )
+        legal = kernels.legal_cards(observation)
+        return self._rows(np.arange(len(observation)), observation, legal)
 
     def step(self, state: MiniBridgeState, observations: Observations, action: Array) -> Array:
         """Play one card for each row and return the points (G, S), gained with the last card.

@@ -28,11 +28,9 @@ def decision_trajectories(
     _write_decisions(*kernels.initial_tables(deals), cards, chosen, observation, legal, action)
     game = np.repeat(np.arange(games), each)
     last = np.arange(len(game)) % each == each - 1
-    seat = np.full(len(game), positions[0])
-    logp = np.zeros(len(game))
-    return Trajectories(
-        games, game, seat, observation, legal, None, action, logp, np.repeat(reward, each), last
-    )
+    seat, logp = np.full(len(game), positions[0]), np.zeros(len(game))
+    reward = np.repeat(reward, each)
+    return Trajectories(games, game, seat, observation, legal, None, action, logp, reward, last)
 
 
 def cards_in_play_order(batch: Trajectories) -> Array:

@@ -88,9 +88,8 @@ def save(path: Path, boards: Sequence[Board], tables: Array | None = None) -> No
             raise UserError(f"{path}: board {number + 1}: {error}") from None
         hands = format_deal(board.holder).removeprefix("N:").split()
         cells = [board.vulnerable, board.dealer, *hands, " ".join(board.auction)]
-        lines.append(
-            "\t".join(cells + ([] if tables is None else [format_trick_table(tables[number])]))
-        )
+        cells += [] if tables is None else [format_trick_table(tables[number])]
+        lines.append("\t".join(cells))
     write_text(path, "\n".join(lines) + "\n")
 
 

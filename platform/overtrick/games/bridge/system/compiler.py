@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -178,10 +179,9 @@ def _expand_place(place: Place, at: dict[int, int]) -> Iterator[RuleBlock]:
                 if conditions is None:
                     continue
                 shape = hand_terms.parse_pattern(substitute_suits(text, suits))
-                expanded = dict.fromkeys(
-                    each for rule in place.rules for each in _expand_rule(rule, suits, at[id(rule)])
-                )
-                yield RuleBlock(place, shape, conditions, list(expanded))
+                rules = (_expand_rule(rule, suits, at[id(rule)]) for rule in place.rules)
+                distinct = list(dict.fromkeys(chain.from_iterable(rules)))
+                yield RuleBlock(place, shape, conditions, distinct)
     except UserError as error:
         said = str(error)
         where = f"{place.source}, line {place.line}: "

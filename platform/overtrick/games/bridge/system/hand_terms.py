@@ -53,9 +53,7 @@ Suits = Mapping[str, str]  # suit letter by suit variable
 
 def suit_assignments(letters: set[str]) -> Iterator[dict[str, str]]:
     """Yield every assignment of different suits to the suit variables `letters`."""
-    plain = sorted(
-        {OTHER[one][0] if one in OTHER else one for one in letters}, key=list(LETTERS).index
-    )
+    plain = sorted({OTHER.get(one, (one,))[0] for one in letters}, key=list(LETTERS).index)
     for chosen in permutations("SHDC", len(plain)):
         suits = dict(zip(plain, chosen, strict=True))
         if all(suit in LETTERS[letter] for letter, suit in suits.items()):

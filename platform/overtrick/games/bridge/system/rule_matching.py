@@ -138,9 +138,8 @@ def place_applies(tables, number, knowledge):  # type: ignore[no-untyped-def]
             return False
         if not (tables.pattern[k, compiler.CALL_MASK] >> knowledge.calls[count - back]) & 1:
             return False
-    return _conditions_hold(
-        tables, block[compiler.HOLDS], block[compiler.HOLDS_END], knowledge.seat_view
-    )
+    first, end = block[compiler.HOLDS], block[compiler.HOLDS_END]
+    return _conditions_hold(tables, first, end, knowledge.seat_view)
 
 
 @njit(cache=True)

@@ -65,12 +65,9 @@ class AbstractHoldem:
     def portable_options(self) -> dict[str, Any]:
         """Return options that make the same game in any folder: absolute path and file digest."""
         file = Path(self.abstraction).absolute()
-        digest = self.digest
-        if digest is None and file.is_file():
-            digest = file_digest(file)
-        return {
-            "abstraction": str(file), "index": self.index, "joint": self.joint, "digest": digest,
-        }  # fmt: skip
+        digest = self.digest or (file_digest(file) if file.is_file() else None)
+        options = {"abstraction": str(file), "index": self.index, "joint": self.joint}
+        return options | {"digest": digest}
 
     def check_file(self, file: Path) -> None:
         """Raise UserError if the file's digest differs from the option `digest`."""
