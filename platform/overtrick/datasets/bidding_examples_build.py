@@ -91,7 +91,7 @@ class ExamplesConfig(DatasetConfig):
         return config
 
     def rules(self) -> list[str]:
-        """Return fingerprints of the bidding systems that define the meanings of recorded calls."""
+        """Return fingerprints of the systems that give calls their meaning. Raises UserError."""
         names = (self.system_ns, self.system_ew)
         if self.solved:
             return [loader.fingerprint(load_side(name).system) for name in names]

@@ -150,7 +150,7 @@ def _build(
     def parts(
         stage: int, made_with: dict[str, Any], work: Work, common: Any, join: Any
     ) -> Iterator[Columns]:
-        """Compute the shards of one stage; yield columns of results, each joined from some shards.
+        """Compute the shards of one stage; yield the columns of each part (a group of shards).
 
         `made_with`: the parameters that the results depend on. `work`, `common`, `join`: see
         `chunked_build.run_shards`.

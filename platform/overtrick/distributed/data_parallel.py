@@ -22,7 +22,7 @@ POLL_INTERVAL = 1.0  # seconds between checks that the learners are alive
 
 
 class LearnerShare(NamedTuple):
-    """Share of the work of one of n data-parallel learners in their gradient steps.
+    """One learner's share of the gradient steps that n data-parallel learners compute together.
 
     All learners start with the same weights and read the same batches in the same order. Each
     learner takes every n-th row of a batch. Its loss is the sum over these rows divided by the
@@ -109,7 +109,7 @@ class DataParallelTrainer:
 
 
 class _Team:
-    """Running learners of one trainer: a single run of Ray Train for all iterations.
+    """The running learners of one data-parallel trainer, as a single run of Ray Train.
 
     Starting a run takes seconds, so it is not repeated for each iteration. The learners are at most
     two iterations ahead of the reports that have been read.
