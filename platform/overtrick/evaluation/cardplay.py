@@ -39,7 +39,7 @@ DOUBLE_DUMMY = parquet.Kind("double-dummy tricks", 1, "remove it, and it is comp
 
 
 class CardplayEvaluation(Section):
-    """Settings of the evaluation of a declarer, on deals that serve no other purpose."""
+    """Settings of the evaluation of a declarer, on deals that training never uses."""
 
     defenders: tuple[Literal["rules", "random", "learned"], ...] = Field(
         default=("rules",), min_length=1

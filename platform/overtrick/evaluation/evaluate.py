@@ -151,7 +151,7 @@ def evaluate(
 
 
 def _evaluate_opponent(rng: Generator, common: Any, name: str) -> Row:
-    """Adapt a model to one opponent and measure the policies of each step; return the row."""
+    """Adapt a model to one opponent; return its payoffs and exploitability after each step."""
     choice, adapt, model, section = common
     game, tree = playable_game(choice)
     opponent, eval_game = cached_opponent(choice, name), registry.evaluation_game(game)

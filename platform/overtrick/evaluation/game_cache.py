@@ -17,7 +17,7 @@ _cache: dict[str, Any] = {}
 
 
 def _cached(key: str, make: Callable[[], Any]) -> Any:
-    """Return the object of a key; call `make` if this process has not made it yet."""
+    """Return the cached object of a key; `make` creates it on the first call in this process."""
     if key not in _cache:
         _cache[key] = make()
     return _cache[key]

@@ -61,7 +61,7 @@ class GameEnv(MultiAgentEnv):
     - `game` and `options`: name of the game and its options.
     - `seed`: seed of the first deals, combined with RLlib's index of the worker.
     - `opponents`: list of the opponents' names.
-    - `opponent_share`: share of games with an opponent, drawn uniformly from `opponents`.
+    - `opponent_share`: share of games with an opponent; it is drawn uniformly from `opponents`.
     - `raw`: give raw observations to agents played by opponents; without opponents, to all agents.
     - `canonical`: give features, masks and actions in the canonical form of a SuitSymmetric game.
     """

@@ -26,7 +26,7 @@ from overtrick.training.base_trainer import BaseTrainer, Metrics, Rows, register
 
 
 class PairResult(NamedTuple):
-    """Result of the first of two players, as sums over duplicate boards that can be added up."""
+    """Results of the first of two players, summed over duplicate boards."""
 
     boards: float  # number of boards, each played from both seats
     points: float  # sum over boards of the player's mean points in both seats

@@ -42,7 +42,7 @@ def sigma_of(tree: Tree, policies: Sequence[BehaviouralPolicy]) -> Array:
 
 
 def check_policy(tree: Tree, policy: BehaviouralPolicy, name: str) -> None:
-    """Raise UserError unless a policy is a strategy of this tree in every seat.
+    """Raise UserError unless a policy has valid probabilities at all information sets of a tree.
 
     `name`: the policy's name in the message.
     """

@@ -173,7 +173,7 @@ def _levels(
 
 @dataclass
 class _Expansion:
-    """Branches one edge deeper, each with the node that it came from and the edge that it took."""
+    """Game states one edge below a level, each with its parent node (`source`) and this edge."""
 
     state: Any
     deal: Array

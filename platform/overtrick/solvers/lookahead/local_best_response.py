@@ -154,9 +154,9 @@ class Responder:
     def _belief(self, state: Any, seat: Array, history: ActionHistory) -> Array:
         """Return (n,) the probability of each sampled deal, given the other seat's actions.
 
-        The probabilities of the particles of one row sum to 1. They are equal where no particle
-        explains the actions. The game states in `state` are advanced through `history`, whose
-        arrays are (n, S).
+        The probabilities of the particles of one row sum to 1. They are equal if no particle of the
+        row is consistent with the actions. The game states in `state` are advanced through
+        `history`, whose arrays are (n, S).
         """
         log_likelihood = np.zeros(len(seat))
         for joint_action in history:

@@ -1,4 +1,4 @@
-"""Perfect information Monte Carlo (PIMC): sample the hidden cards and play each action out.
+"""Perfect information Monte Carlo (PIMC): sample hidden cards, and simulate each action.
 
 Source: Levy 1989, "The million pound bridge program"; Ginsberg 2001, "GIB: imperfect information in
 a computationally challenging game".

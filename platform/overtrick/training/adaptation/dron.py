@@ -133,7 +133,7 @@ class DronTrainer(HeldOutTrainer[DronJob]):
 
     @staticmethod
     def validate(job: DronJob) -> None:
-        """Raise UserError for a game without public states or two seats, or unknown opponents."""
+        """Raise UserError for an unsuitable game (see `_observable_game`) or unknown opponents."""
         _observable_game(job.game)
         HeldOutTrainer.validate(job)
 
@@ -211,7 +211,8 @@ def _play_opponents(rng: Generator, common: Any, opponents: Weights) -> tuple[Tr
 def _observable_game(choice: GameChoice) -> Any:
     """Return the chosen game.
 
-    Raises UserError unless it has two seats, and public states in which to count actions.
+    Raises UserError unless it has two seats and enumerates public states (`PublicSituations`).
+    Opponents' actions are counted in each public state.
     """
     game, _ = two_seat_game(choice)
     if not isinstance(game, PublicSituations):

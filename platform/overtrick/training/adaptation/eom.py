@@ -71,8 +71,8 @@ class EomTrainer(HeldOutTrainer[EomJob]):
     """Trainer of the first policy and the prior of explicit opponent modelling.
 
     Each iteration plays against new random opponents. PPO trains the first policy to win against
-    them. The prior clones their behaviour. The first policy plays the first games against a
-    held-out opponent.
+    them. The prior clones their behaviour. In evaluation the first policy plays the first games
+    against a held-out opponent, until an opponent model can be fitted.
     """
 
     stateful = ("learner", "prior")

@@ -51,7 +51,7 @@ def check_estimator(
 ) -> None:
     """Raise UserError for a gradient estimator that the game does not support.
 
-    `key`: the dotted key of the job that holds the estimator, for the message. `tree`: the game's
+    `key`: name of the setting in the message, such as `meta.gradient_estimator`. `tree`: the game's
     tree, None if the game is too large for one.
     """
     if estimator == "privileged_critic" and not isinstance(game, PrivilegedFeatures):

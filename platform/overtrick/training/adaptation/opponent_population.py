@@ -175,9 +175,9 @@ POPULATIONS: dict[str, type[OpponentPopulation]] = {
 
 
 def check_action_std_scale(key: str, scale: float, game: Game) -> None:
-    """Raise UserError if `action_std_scale` is changed in a game of discrete actions.
+    """Raise UserError if `action_std_scale` is not 1 in a game of discrete actions.
 
-    `key`: the dotted key of the job, for the message.
+    `key`: name of the setting in the message, such as `population.action_std_scale`.
     """
     if game.actions is not None and scale != 1:
         raise UserError(

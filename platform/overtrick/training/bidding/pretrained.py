@@ -68,7 +68,7 @@ class BidderTrainingJob(BiddingSystemJob):
 
 
 def check_bidding_job(job: BidderTrainingJob, max_deals: int) -> None:
-    """Raise UserError if the game is not the auction, or if models, deals or opponents are bad."""
+    """Raise UserError for another game than the auction, or invalid models, deals or opponents."""
     if job.game.name != Auction.name:
         raise UserError(f"the {job.trainer} trainer is for the auction, not for {job.game.name}")
     load_networks(job)

@@ -199,9 +199,10 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         )  # fmt: skip
 
     def evaluate(self) -> Metrics:
-        """Compute the mean IMPs of the most likely calls against each opponent, and `true_calls`.
+        """Compute the mean IMPs against each opponent, and metric `true_calls`.
 
-        `true_calls` is the share of calls whose meaning fits the hand, from `truthful_share`.
+        The bidder makes the most likely call of its policy network. `true_calls` is the share of
+        calls whose meaning fits the hand, from `truthful_share`.
         """
         deals = pretrained.evaluation_boards(self.job, self.test_deals, self.job.evaluate.boards)
         side = self._side("calls")
@@ -225,7 +226,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
 
     @staticmethod
     def validate(job: SelfplayJob) -> None:
-        """Raise UserError for bad models, deals or opponents, or too many warm-up iterations."""
+        """Raise UserError for invalid models, deals or opponents, or too long a warm-up."""
         if job.play.value_warmup_iterations >= job.stop.iterations:
             raise UserError(
                 f"play.value_warmup_iterations is {job.play.value_warmup_iterations} and "

@@ -97,7 +97,7 @@ class BidderTrainer(BaseTrainer[BidderJob]):
 
     @staticmethod
     def validate(job: BidderJob) -> None:
-        """Raise UserError for another game than the auction, or bad models, deals or opponents."""
+        """Raise UserError for an unsuitable game, or invalid models, deals or opponents."""
         pretrained.check_bidding_job(job, job.bidder.max_deals)
 
     @staticmethod
@@ -123,7 +123,7 @@ def _side(job: BidderJob, calls: BiddingNetwork, imps: BiddingNetwork) -> Side:
 
 
 def _pretrained(job: BidderJob) -> Side:
-    """Return the bidder with its networks from before reinforcement learning."""
+    """Return the bidder with its pretrained networks, before reinforcement learning."""
     return _side(job, *pretrained.load_networks(job))._replace(name=PRETRAINED)
 
 

@@ -102,7 +102,7 @@ class PimcTrainer(BaseTrainer[PimcJob]):
     def evaluate_model(
         job: PimcJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute the share of contracts made, together with the share that perfect play makes."""
+        """Compute the declarer's share of contracts made, and the share made by perfect play."""
         section, deals = job.sampling, int(weights["deals"])
         perfect = None
         if section.double_dummy:

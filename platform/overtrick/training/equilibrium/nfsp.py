@@ -109,7 +109,10 @@ class NfspTrainer(UnadaptedTrainer[NfspJob]):
 
     @staticmethod
     def validate(job: NfspJob) -> None:
-        """Raise UserError for a game without two seats or discrete actions, or bad opponents."""
+        """Raise UserError for an unsuitable game or unknown opponents.
+
+        The game must have two seats and discrete actions.
+        """
         check_discrete_actions(two_seat_game(job.game)[0])
         HeldOutTrainer.validate(job)
 
