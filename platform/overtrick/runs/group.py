@@ -20,7 +20,7 @@ from overtrick.tracking.mlflow_tracker import Tracker
 
 @dataclass(frozen=True)
 class FinishedGroup:
-    """A run group whose child runs have all ended."""
+    """A sweep or comparison table whose child runs have all ended."""
 
     folder: RunFolder
     failed: list[str]  # one line for each child run that failed
@@ -86,8 +86,8 @@ class RunGroup:
           iterations.
         - `save`: called for each child whose training has reached its last iteration.
         - `early_stopping`: a rule that may end some children earlier.
-        - `until`: the iteration at which all children stop; None: the last of each.
-        - `starts`: for some children, the checkpoint of another child to start from.
+        - `until`: the iteration at which all children stop; None: the last iteration of each job.
+        - `starts`: maps the number of a child to the checkpoint of another child to start from.
         """
         done = self.done
 

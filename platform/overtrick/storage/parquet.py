@@ -153,7 +153,7 @@ def common_parameters(
 
 
 def _damaged(path: Path, kind: Kind, error: Exception) -> UserError:
-    """Return the error for a file that cannot be read."""
+    """Return a UserError that a file cannot be read, with the reason and the remedy."""
     return UserError(f"{path} is damaged ({_reason(error)}): {kind.remedy}")
 
 
