@@ -63,7 +63,7 @@ def test_statistics_count_openers_and_lengths_of_auctions(file: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"deal": DEAL.replace("KT8.A96", "KT.A96")}, "a hand has 13 cards, but in"),
+        ({"deal": DEAL.replace("KT8.A96", "KT.A96")}, "a hand has 13 cards, but the hands in"),
         ({"deal": "N:KT8.A96.A95.7542 QJ96.K42.T73.T96"}, "not a deal in PBN"),
         ({"deal": None}, "its deal is None, not text"),
         ({"dealer": "X"}, "its dealer is 'X', not one of N, E, S, W"),
