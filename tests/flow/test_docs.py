@@ -58,7 +58,7 @@ META = (
 )
 SMALL_NETWORK = "stop.iterations=1 network.hidden=[8]"
 SMALL_BIDDER = (
-    "stop.iterations=1 workers=0 network.batch_size=8 evaluate.boards=2 evaluate.final_deals=2"
+    "stop.iterations=1 workers=0 network.batch_size=8 evaluate.boards=2 evaluate.final_boards=2"
 )
 SMALL_TABLE = (
     "stop.iterations=1 tabular.games=20 evaluate.deals=4 evaluate.final_deals=4 "
