@@ -245,7 +245,7 @@ def test_a_faulty_file_is_refused_with_its_line(fault, tmp_path):
     assert fault in str(refused.value)
 
 
-def test_a_listen_only_rule_interprets_calls_and_makes_none(tmp_path, rng):
+def test_a_heard_rule_interprets_calls_and_makes_none(tmp_path, rng):
     """It takes no hand from later rules, and widens the meaning of its call."""
     path = tmp_path / "mine.bidding"
     path.write_text(
@@ -275,7 +275,7 @@ def test_a_listen_only_rule_interprets_calls_and_makes_none(tmp_path, rng):
         ("  1N | S 8+, balanced | Wrong | heard\n  P | anything | Pass", "fits no hand"),
     ],
 )
-def test_a_listen_only_rule_fills_no_gap_and_needs_conditions(rules, fault, tmp_path):
+def test_a_heard_rule_fills_no_gap_and_must_fit_some_hand(rules, fault, tmp_path):
     path = tmp_path / "mine.bidding"
     path.write_text(f"system mine\nat opening\n{rules}\n")
     with pytest.raises(UserError, match=fault):
@@ -312,7 +312,7 @@ def test_calls_reveal_only_their_meaning(rng):
 
 
 def test_partners_use_the_promised_range_and_opponents_the_shown_range(tmp_path):
-    """A listen-only rule widens the shown range of a call and not its promised one; a rare rule
+    """A rule of kind heard widens the shown range of a call and not its promised one; a rare rule
     does the opposite."""
     path = tmp_path / "mine.bidding"
     path.write_text(

@@ -56,7 +56,7 @@ def test_visits_and_returns_agree_with_exact_values(game_and_tree, rng, some_str
     assert not rollouts.credit[others].any()
 
 
-def test_estimates_have_less_than_half_of_the_noise_of_returns(game_and_tree, rng):
+def test_the_squared_error_of_estimates_is_below_0_6_of_that_of_returns(game_and_tree, rng):
     """200 games of Leduc against a caller, whose model is uniform play."""
     game, tree = game_and_tree("leduc")
     call = game.action_names.index("call")
@@ -65,13 +65,13 @@ def test_estimates_have_less_than_half_of_the_noise_of_returns(game_and_tree, rn
     own = (tree.observations.seat == 0)[:, None]
     sigma, guess = np.where(own, tree.uniform(), caller), tree.uniform()
     right = slope(tree, sigma, 0)
-    with_luck, without = [], []
+    return_errors, estimate_errors = [], []
     for rng_of_batch in rng.spawn(60):
         rollouts = aivat.sample_rollouts(tree, sigma, guess, 0, 200, rng_of_batch)
-        without.append(((centred(rollouts.credit / 200, sigma) - right) ** 2).sum())
+        estimate_errors.append(((centred(rollouts.credit / 200, sigma) - right) ** 2).sum())
         plain = _returns_estimate(tree, sigma, 200, rng_of_batch)
-        with_luck.append(((centred(plain, sigma) - right) ** 2).sum())
-    assert np.mean(without) < 0.6 * np.mean(with_luck)
+        return_errors.append(((centred(plain, sigma) - right) ** 2).sum())
+    assert np.mean(estimate_errors) < 0.6 * np.mean(return_errors)
 
 
 def _returns_estimate(tree, sigma, games, rng):
