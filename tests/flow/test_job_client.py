@@ -473,5 +473,5 @@ def test_too_large_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "deals.parquet").write_bytes(b"x" * 2**20)
     monkeypatch.setattr(job_package, "MAX_SIZE", 2**19)
     job = {"deals": str(tmp_path / "deals.parquet")}
-    with pytest.raises(UserError, match=r"are 1 MiB, .*deals.parquet the largest.*--files-there"):
+    with pytest.raises(UserError, match=r"names 1 MiB of files.*deals\.parquet.*--files-there"):
         job_package.pack(submission_of(job), tmp_path)
