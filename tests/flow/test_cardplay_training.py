@@ -1,4 +1,4 @@
-"""Training of card play, from generated games to the final table."""
+"""Training of card play, from generated games to the results table."""
 
 from __future__ import annotations
 

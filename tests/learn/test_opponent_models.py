@@ -120,7 +120,7 @@ def job(game, **changes):
 
 
 def rows_of(content):
-    """Train EOM for a few iterations and return its final table."""
+    """Train EOM for a few iterations and return its results table."""
     trainer = EomTrainer(content, LocalPool())
     for _ in range(5):
         trainer.step()
