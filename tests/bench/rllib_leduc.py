@@ -14,8 +14,8 @@ from tests.bench.measure import Result
 
 from overtrick import make
 from overtrick.config import job_file
+from overtrick.core.checkpoints import unprefixed
 from overtrick.distributed.workers import LocalPool, start_ray
-from overtrick.learners.checkpoint_keys import unprefixed
 from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic

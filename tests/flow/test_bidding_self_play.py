@@ -14,6 +14,7 @@ from tests.rounding import assert_float32_close
 
 from overtrick.config import job_file
 from overtrick.core import UserError, select_rows
+from overtrick.core.checkpoints import prefixed
 from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool
 from overtrick.evaluation import bidders
@@ -22,7 +23,6 @@ from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.cards import format_deal
 from overtrick.games.bridge.formats.zhang_tsv import format_trick_table
 from overtrick.games.bridge.system import loader
-from overtrick.learners.checkpoint_keys import prefixed
 from overtrick.learners.initialisation import initial_weights
 from overtrick.policies.rollout import play
 from overtrick.storage import model_files

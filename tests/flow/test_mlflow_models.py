@@ -20,10 +20,10 @@ import overtrick
 from overtrick import cli
 from overtrick.config import job_file
 from overtrick.core import UserError, select_rows
+from overtrick.core.checkpoints import prefixed
 from overtrick.evaluation import bidders, reference_opponents
 from overtrick.games.bridge.auction import network_bidder, stored_networks
 from overtrick.games.bridge.system import loader
-from overtrick.learners.checkpoint_keys import prefixed
 from overtrick.learners.initialisation import initial_policy_weights, initial_weights
 from overtrick.learners.value_based import dqn
 from overtrick.learners.value_based.tabular import QTable, TabularConfig

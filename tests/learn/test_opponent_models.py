@@ -8,9 +8,9 @@ import torch
 
 from overtrick.config import job_file
 from overtrick.core import UserError
+from overtrick.core.checkpoints import unprefixed
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
-from overtrick.learners.checkpoint_keys import unprefixed
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.supervised.behaviour_cloning import (

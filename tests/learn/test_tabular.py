@@ -11,7 +11,6 @@ from overtrick.learners.value_based.tabular import (
     INITIAL_CAPACITY,
     QTable,
     TabularConfig,
-    merge_tables,
 )
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformPolicy
@@ -101,8 +100,8 @@ def test_merged_values_are_weighted_by_visits():
     one, other = QTable(by_infoset, plan), QTable(by_infoset, plan)
     one.learn(path([5, 5, 5, 6], [0] * 4, [1.0, 1.0, 1.0, 2.0], [0, 1, 2, 3]))
     other.learn(path([5, 9], [0, 1], [5.0, 4.0], [0, 1]))
-    both = merge_tables([one, other])
-    assert values_of(both, [5, 6, 9]) == [[2.0, -np.inf], [2.0, -np.inf], [-np.inf, 4.0]]
+    one.merge(other.columns)
+    assert values_of(one, [5, 6, 9]) == [[2.0, -np.inf], [2.0, -np.inf], [-np.inf, 4.0]]
 
 
 def test_merged_tables_of_means_equal_one_table_of_all_games():
@@ -121,8 +120,11 @@ def test_merged_tables_of_means_equal_one_table_of_all_games():
     for table, part in zip(apart, parts, strict=True):
         table.learn(part)
         whole.learn(part)
+    merged, *others = apart
+    for other in others:
+        merged.merge(other.columns)
     states = list(range(1, 3000))
-    assert np.allclose(values_of(merge_tables(apart), states), values_of(whole, states), atol=1e-5)
+    assert np.allclose(values_of(merged, states), values_of(whole, states), atol=1e-5)
 
 
 def test_a_growing_table_keeps_its_entries():

@@ -169,10 +169,8 @@ def solved_deals(path: str) -> Iterator[Deals]:
             try:
                 if not isinstance(deal, str) or not isinstance(table, str):
                     raise UserError("its deal and dd_table must be text")
-                rows[k, :CARDS], rows[k, DD_TABLE:] = (
-                    parse_deal(deal),
-                    parse_trick_table(table).ravel(),
-                )
+                rows[k, :CARDS] = parse_deal(deal)
+                rows[k, DD_TABLE:] = parse_trick_table(table).ravel()
             except UserError as error:
                 raise UserError(f"{path}: row {number}: {error}") from None
             solved[k] = True

@@ -12,7 +12,7 @@ from pydantic import Field
 from scipy.stats import binomtest
 
 from overtrick.config.job_file import Count, FolderPath, GameChoice, Section
-from overtrick.core import Array, BehaviouralPolicy, Deals, Observations, UserError
+from overtrick.core import Array, BehaviouralPolicy, Deals, Observations, UserError, concat_columns
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, chunks, generator
 from overtrick.games import registry
 from overtrick.games.bridge import double_dummy, scoring
@@ -76,11 +76,6 @@ class CardplayGames(NamedTuple):
         return scoring.trick_difference_reward(self.above.astype(float)) * (1 if declaring else -1)
 
 
-def concatenate_games(parts: list[CardplayGames]) -> CardplayGames:
-    """Concatenate batches of games, in order."""
-    return CardplayGames(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-
-
 def card_game(choice: GameChoice) -> MiniBridge:
     """Make Mini-Bridge with two seats, declarer and defence.
 
@@ -127,7 +122,7 @@ def random_games(
         chosen = np.flatnonzero((above >= 0) | lost)[: count - played]
         parts.append(CardplayGames(deals[chosen], cards[chosen], above[chosen].astype(np.int8)))
         played += len(chosen)
-    return concatenate_games(parts)
+    return concat_columns(parts)
 
 
 def games_between(
@@ -140,9 +135,8 @@ def games_between(
     """Deal and play `count` games between a declarer and defenders."""
     deal_rng, play_rng = rng.spawn(2)
     deals = game.deal(count, deal_rng)
-    cards = play_records.cards_in_play_order(
-        play(game, (declarer, defenders), deals, play_rng).batch
-    )
+    played = play(game, (declarer, defenders), deals, play_rng)
+    cards = play_records.cards_in_play_order(played.batch)
     won, _ = replay_tricks(
         hand_bits(deals[:, :CARDS]), deals[:, CARDS].astype(np.int64), np.ones(count, np.int64),
         cards.astype(np.int64),
@@ -168,7 +162,7 @@ def evaluate_declarer(
       share is computed too.
     - `deals`: number of deals.
     """
-    sizes = _sizes(deals, EVALUATION_SHARD)
+    sizes = _shards(deals)
     perfect = None
     if section.double_dummy and deals == section.final_deals:
         perfect = double_dummy_share(choice, section.solutions, deals, seed, pool)
@@ -222,9 +216,7 @@ def double_dummy_share(
 
     `count`: number of deals. `folder`: stores the solutions, so that they are computed only once.
     """
-    deals = np.concatenate(
-        [evaluation_deals(choice, seed, *each) for each in _sizes(count, EVALUATION_SHARD)]
-    )
+    deals = np.concatenate([evaluation_deals(choice, seed, *each) for each in _shards(count)])
     strain = choice.options.get("strain", "notrump")  # no other option changes a deal
     made_with = {"strain": strain, "seed": seed, "deals": count}
     path = Path(folder) / f"{choice.name}-{strain}-{seed}-{count}.parquet"
@@ -237,9 +229,9 @@ def double_dummy_share(
     return float((tricks >= deals[:, CARDS + 1]).mean())
 
 
-def _sizes(deals: int, shard: int) -> list[tuple[int, int]]:
-    """Divide deals into shards; return (number of the shard, its number of deals) for each."""
-    return [(k, count) for k, (count,) in enumerate(chunks(deals, shard))]
+def _shards(deals: int) -> list[tuple[int, int]]:
+    """Divide evaluation deals into shards; return (number of the shard, its number of deals)."""
+    return [(k, count) for k, (count,) in enumerate(chunks(deals, EVALUATION_SHARD))]
 
 
 def evaluation_deals(choice: GameChoice, seed: int, shard: int, deals: int) -> Deals:

@@ -201,19 +201,16 @@ def bound_exploitability(
     assert tree is not None
     assert bound is not None
     equilibrium = cached_equilibrium(choice)
-    bounded: dict[bytes, BehaviouralPolicy] = {}  # repetitions may share a policy
-    keys = []
-    for policy in policies:
-        sigma = _sigma(tree, policy)
-        keys.append(sigma.tobytes())
-        if keys[-1] in bounded:
-            continue
+    strategies = [_sigma(tree, policy) for policy in policies]
+    distinct = {sigma.tobytes(): sigma for sigma in strategies}  # repetitions may share a policy
+    bounded: dict[bytes, BehaviouralPolicy] = {}
+    for key, sigma in distinct.items():
         if section.bound_method == "nearest":
             safe = safe_exploitation.nearest_safe_strategy(tree, equilibrium, sigma, bound)
         else:
             safe = safe_exploitation.largest_safe_mixture(tree, equilibrium, sigma, bound)[0]
-        bounded[keys[-1]] = TabularPolicy(safe)
-    return [bounded[key] for key in keys]
+        bounded[key] = TabularPolicy(safe)
+    return [bounded[sigma.tobytes()] for sigma in strategies]
 
 
 def without_adaptation(

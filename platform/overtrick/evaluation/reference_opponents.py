@@ -34,12 +34,11 @@ def check_opponent(name: str, game: Game, tree: Tree | None) -> None:
             best_response.check_policy(tree, policy, f"the model in {name}")
     elif name not in opponent_names(game):
         here = resolve_opponent(name, game)
-        near = (
-            here if _is_model(here) else nearest(name, [*opponent_names(game), *locate.run_names()])
-        )
+        known = [*opponent_names(game), *locate.run_names()]
+        near = here if _is_model(here) else nearest(name, known)
         raise UserError(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
-    elif game.actions is None and name in (known := registry.scripted_players(game)):
-        known[name](game)  # raises UserError if files are missing
+    elif game.actions is None and name in (scripted := registry.scripted_players(game)):
+        scripted[name](game)  # raises UserError if files are missing
 
 
 def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
@@ -54,11 +53,9 @@ def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
     if _is_model(name):
         return model_files.policy(locate.model_folder(name), game)
     if name == "random":
-        return (
-            UniformPolicy()
-            if game.actions is not None
-            else UniformVectorPolicy(len(game.action_names))
-        )
+        if game.actions is None:
+            return UniformVectorPolicy(len(game.action_names))
+        return UniformPolicy()
     if name == "cfr":
         assert tree is not None
         return TabularPolicy(cfr.solve(tree, CFR_ITERATIONS))

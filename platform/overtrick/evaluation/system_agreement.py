@@ -130,23 +130,18 @@ def meaning_table(
     """
     counted = of.counted & (of.calls != PASS)
     kind = rule_types(rules)[by.read]  # the last entry is the type of NO_RULE
-    rows = []
-    for name, part in [
-        *((TYPES[k], counted & (kind == k)) for k in range(len(TYPES))),
-        ("all", counted),
-    ]:
-        bids = part & (of.calls < BIDS)
-        if part.any():
-            rows.append(
-                {
-                    "type": name,
-                    "calls": int(part.sum()),
-                    "known": float((by.read[part] != NO_RULE).mean()),
-                    "true": float(by.true[part].mean()),
-                    "width": _mean(by.width[bids]),
-                }
-            )
-    return rows
+    parts = {name: counted & (kind == k) for k, name in enumerate(TYPES)} | {"all": counted}
+    return [
+        {
+            "type": name,
+            "calls": int(part.sum()),
+            "known": float((by.read[part] != NO_RULE).mean()),
+            "true": float(by.true[part].mean()),
+            "width": _mean(by.width[part & (of.calls < BIDS)]),
+        }
+        for name, part in parts.items()
+        if part.any()
+    ]
 
 
 def _mean(numbers: Array) -> float | None:

@@ -58,9 +58,8 @@ class Optimizer:
                     if key.endswith(f".{name}")
                 }
                 if moments:
-                    fused = self._optimizer.defaults.get(
-                        "fused"
-                    )  # a fused optimiser counts steps on the device
+                    # a fused optimiser counts steps on the device
+                    fused = self._optimizer.defaults.get("fused")
                     self._optimizer.state[param] = {
                         key: value if key == "step" and not fused else value.to(param.device)
                         for key, value in moments.items()

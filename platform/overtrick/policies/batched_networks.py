@@ -8,16 +8,9 @@ import torch
 from numpy.random import Generator
 
 from overtrick.core import Actions, Array, Observations, PolicySession
+from overtrick.policies import forward_pass
 from overtrick.policies.action_sampling import sample_actions, sample_gaussian_actions
-from overtrick.policies.forward_pass import (
-    LOG_STD,
-    Weights,
-    forward,
-    masked_log_softmax,
-    pad,
-    pad_slots,
-    tensors,
-)
+from overtrick.policies.forward_pass import LOG_STD, Weights
 
 
 class BatchedNetworks:
@@ -43,7 +36,7 @@ class BatchedNetworks:
 class _BatchedNetworksSession:
     def __init__(self, policy: BatchedNetworks, games_each: int, rng: Generator) -> None:
         self.features = policy.features
-        self.weights = tensors(policy.weights)
+        self.weights = forward_pass.tensors(policy.weights)
         self.members = len(policy.weights["w0"])
         self.games_each = games_each
         self.rng = rng
@@ -51,13 +44,13 @@ class _BatchedNetworksSession:
     def act(self, observations: Observations) -> Actions:
         """Sample actions for all rows with one batched forward pass."""
         member = observations.game // self.games_each
-        slot = pad_slots(member, self.members)
-        features = pad(self.features(observations), member, slot, self.members)
+        slot = forward_pass.pad_slots(member, self.members)
+        features = forward_pass.pad(self.features(observations), member, slot, self.members)
         with torch.inference_mode():
-            out = forward(self.weights, torch.from_numpy(features))[member, slot]
+            out = forward_pass.forward(self.weights, torch.from_numpy(features))[member, slot]
             if observations.legal is None:
                 return sample_gaussian_actions(
                     out.numpy(), self.weights[LOG_STD][member].numpy(), self.rng
                 )
-            logp = masked_log_softmax(out, torch.from_numpy(observations.legal))
+            logp = forward_pass.masked_log_softmax(out, torch.from_numpy(observations.legal))
         return sample_actions(logp.double().exp().numpy(), self.rng)

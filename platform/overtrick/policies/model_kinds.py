@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from overtrick.core import Array, Game, UserError
+from overtrick.core.checkpoints import unprefixed
 from overtrick.policies.by_seat import PolicyBySeat
 from overtrick.policies.forward_pass import LOG_STD
 from overtrick.policies.network import network_policy
@@ -30,8 +31,7 @@ class StoredWeights(NamedTuple):
 
     def under(self, prefix: str) -> dict[str, Array]:
         """Return the arrays whose names begin with `PREFIX.`, with the prefix removed."""
-        start = f"{prefix}."
-        return {n.removeprefix(start): v for n, v in self.arrays.items() if n.startswith(start)}
+        return unprefixed(prefix, self.arrays)
 
     def seat(self, seat: int) -> StoredWeights:
         """Return the weights of one seat; empty unless each seat has its own network."""

@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.core import (
-    Array,
-    Deals,
-    Game,
-    Observations,
-    PrivilegedFeatures,
-    UserError,
-)
+from overtrick.core import Array, Deals, Game, Observations, PrivilegedFeatures, UserError
 
 
 def input_size(game: Game) -> int:

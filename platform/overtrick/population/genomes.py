@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.random import Generator
@@ -17,22 +17,36 @@ become subnormal numbers, which are very slow.
 """
 
 
-class GenomeEncoding(Protocol):
+class GenomeEncoding(ABC):
     """Encoding of strategies (M, N, A) as genomes (M, P)."""
 
+    legal: Array  # (N, A) bool
     genes: int  # P, the length of a genome
+
+    @abstractmethod
+    def weights(self, genomes: Array) -> Array:
+        """Return weights (M, N, A) of actions, 0 where illegal, of genomes (M, P)."""
 
     def strategies(self, genomes: Array) -> Array:
         """Return the strategies (M, N, A) of genomes (M, P); 0 at illegal actions.
 
-        Raises UserError if the genomes have a wrong length.
+        Information sets without weight get the uniform strategy. Source: Samothrakis and Lucas
+        2011, eq. 5. Raises UserError if the genomes have a wrong length.
         """
+        if genomes.ndim != 2 or genomes.shape[1] != self.genes:
+            raise UserError(f"a genome must have {self.genes} numbers, not {genomes.shape[-1]}")
+        weights = self.weights(genomes)
+        total = weights.sum(axis=-1, keepdims=True)
+        positive = total > np.finfo(float).tiny
+        uniform = self.legal / self.legal.sum(axis=-1, keepdims=True)
+        return np.where(positive, weights / np.where(positive, total, 1), uniform)
 
     def start(self, rng: Generator) -> Array:
         """Draw an initial genome (P,)."""
+        return rng.normal(size=self.genes)
 
 
-class DirectEncoding:
+class DirectEncoding(GenomeEncoding):
     """Encoding with one gene for each legal action; squared genes are normalised to probabilities.
 
     Squares avoid negative weights. `legal` is the mask (N, A) of legal actions. Source: Samothrakis
@@ -43,22 +57,14 @@ class DirectEncoding:
         self.legal = legal
         self.genes = int(legal.sum())
 
-    def strategies(self, genomes: Array) -> Array:
-        """Return the strategies (M, N, A) of genomes (M, P); 0 at illegal actions.
-
-        Raises UserError if the genomes have a wrong length.
-        """
-        check_genomes(genomes, self.genes)
+    def weights(self, genomes: Array) -> Array:
+        """Return squared genes at legal actions, (M, N, A)."""
         weights = np.zeros((len(genomes), *self.legal.shape))
         weights[:, self.legal] = genomes**2
-        return normalise_weights(weights, self.legal)
-
-    def start(self, rng: Generator) -> Array:
-        """Draw an initial genome (P,)."""
-        return rng.normal(size=self.genes)
+        return weights
 
 
-class PerceptronEncoding:
+class PerceptronEncoding(GenomeEncoding):
     """Encoding as weights of a network with one tanh layer and a sigmoid output for each action.
 
     The network is evaluated at every information set, and its outputs are normalised over the legal
@@ -78,12 +84,8 @@ class PerceptronEncoding:
         )
         self.genes = sum(rows * columns for rows, columns in self.shapes)
 
-    def strategies(self, genomes: Array) -> Array:
-        """Return the strategies (M, N, A) of genomes (M, P); 0 at illegal actions.
-
-        Raises UserError if the genomes have a wrong length.
-        """
-        check_genomes(genomes, self.genes)
+    def weights(self, genomes: Array) -> Array:
+        """Return the sigmoid outputs of the networks at legal actions, (M, N, A)."""
         ends = np.cumsum([rows * columns for rows, columns in self.shapes])
         parts = np.split(genomes, ends[:-1], axis=1)
         w0, b0, w1, b1 = (
@@ -91,26 +93,4 @@ class PerceptronEncoding:
             for part, shape in zip(parts, self.shapes, strict=True)
         )
         outputs = np.clip(np.tanh(self.inputs @ w0 + b0) @ w1 + b1, -MAX_LOGIT, MAX_LOGIT)
-        return normalise_weights(self.legal / (1 + np.exp(-outputs)), self.legal)
-
-    def start(self, rng: Generator) -> Array:
-        """Draw an initial genome (P,)."""
-        return rng.normal(size=self.genes)
-
-
-def normalise_weights(weights: Array, legal: Array) -> Array:
-    """Normalise weights (M, N, A) to strategies.
-
-    Information sets without weight get the uniform strategy. Source: Samothrakis and Lucas 2011,
-    eq. 5.
-    """
-    total = weights.sum(axis=-1, keepdims=True)
-    positive = total > np.finfo(float).tiny
-    uniform = legal / legal.sum(axis=-1, keepdims=True)
-    return np.where(positive, weights / np.where(positive, total, 1), uniform)
-
-
-def check_genomes(genomes: Array, genes: int) -> None:
-    """Raise UserError unless `genomes` has shape (M, `genes`)."""
-    if genomes.ndim != 2 or genomes.shape[1] != genes:
-        raise UserError(f"a genome must have {genes} numbers, not {genomes.shape[-1]}")
+        return self.legal / (1 + np.exp(-outputs))

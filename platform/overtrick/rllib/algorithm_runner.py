@@ -14,7 +14,7 @@ import torch
 from ray.rllib.utils.schedules.scheduler import Scheduler
 
 from overtrick.core import Array
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.policies.forward_pass import Weights
 from overtrick.rllib import algorithm_config as config
 from overtrick.rllib import rl_modules
@@ -33,15 +33,18 @@ not have this number, which numpy treats as 0.
 
 def policy_networks(state: Mapping[str, Array], algorithm: str) -> dict[str, Weights]:
     """Extract the policy network of each learning module from the state of a runner."""
-    modules = unprefixed("module", state)
-    names = sorted({name.partition(".")[0] for name in modules})
+    network = rl_modules.POLICY_NETWORKS[algorithm]
     return {
-        name: rl_modules.extract_weights(
-            unprefixed(name, modules), rl_modules.POLICY_NETWORKS[algorithm]
-        )
-        for name in names
+        name: rl_modules.extract_weights(weights, network)
+        for name, weights in _modules(state).items()
         if not name.startswith((config.PAST_SELF, config.OPPONENT))
     }
+
+
+def _modules(state: Mapping[str, Array]) -> dict[str, Weights]:
+    """Return the weights of each module in the state of a runner."""
+    arrays = unprefixed("module", state)
+    return {n: unprefixed(n, arrays) for n in sorted({n.partition(".")[0] for n in arrays})}
 
 
 class AlgorithmRunner:
@@ -105,14 +108,12 @@ class AlgorithmRunner:
         learner = self._learner_state()
         out = {"done": self._total}
         for module, weights in learner["rl_module"].items():
-            out |= {f"module.{module}.{name}": value for name, value in weights.items()}
+            out |= prefixed(f"module.{module}", weights)
         for name, optimizer in learner["optimizer"].items():
             for place, values in optimizer["state"]["state"].items():
-                out |= {
-                    f"optimizer.{name}.{place}.{key}": np.asarray(v) for key, v in values.items()
-                }
-        for module, alpha in self._temperatures(None).items():
-            out[f"temperature.{module}"] = alpha
+                moments = {key: np.asarray(value) for key, value in values.items()}
+                out |= prefixed(f"optimizer.{name}.{place}", moments)
+        out |= prefixed("temperature", self._temperatures(None))
         if self.setup.has_replay_buffer:
             out["target_age"] = np.array(self._counted[1] - self._target_update_step())
             out |= prefixed("memory", self.algorithm.local_replay_buffer.state())
@@ -121,24 +122,15 @@ class AlgorithmRunner:
     def load(self, state: Mapping[str, Array]) -> None:
         """Restore what `state` returned, in this process or another one."""
         learner = self._learner_state()
-        modules: dict[str, dict[str, Array]] = {}
-        temperatures: dict[str, Array] = {}
         for optimizer in learner["optimizer"].values():
             optimizer["state"]["state"] = {}
-        for name, value in state.items():
-            kind, _, rest = name.partition(".")
-            part, _, key = rest.partition(".")
-            if kind == "module":
-                modules.setdefault(part, {})[key] = value
-            elif kind == "optimizer":
-                place, _, name_there = key.partition(".")
-                stored = learner["optimizer"][part]["state"]["state"]
-                stored.setdefault(int(place), {})[name_there] = value
-            elif kind == "temperature":
-                temperatures[part] = value
+        for name, value in unprefixed("optimizer", state).items():
+            owner, place, key = name.split(".", 2)
+            moments = learner["optimizer"][owner]["state"]["state"]
+            moments.setdefault(int(place), {})[key] = value
         self._total = state["done"]
-        self._set_learner({"rl_module": modules, "optimizer": learner["optimizer"]})
-        self._temperatures(temperatures)
+        self._set_learner({"rl_module": _modules(state), "optimizer": learner["optimizer"]})
+        self._temperatures(unprefixed("temperature", state))
         if self.setup.has_replay_buffer:
             self._load_replay_buffer(unprefixed("memory", state), int(state["target_age"]))
 

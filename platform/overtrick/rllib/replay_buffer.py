@@ -12,7 +12,7 @@ from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from ray.rllib.utils.replay_buffers import MultiAgentEpisodeReplayBuffer
 
 from overtrick.core import Array, RunError, concat_columns
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.rllib.algorithm_config import MultiAgentSetup
 from overtrick.rllib.multi_agent_env import agent_name
 
@@ -85,10 +85,8 @@ class LearnerReplayBuffer(MultiAgentEpisodeReplayBuffer):
             game = MultiAgentEpisode(len_lookback_buffer=0)
             game.env_t, game.is_terminated = int(turns), bool(over)
             for _ in range(int(seats)):
-                agent, steps = (
-                    agent_name(int(state["seat"][episode]), ""),
-                    int(state["decisions"][episode]),
-                )
+                agent = agent_name(int(state["seat"][episode]), "")
+                steps = int(state["decisions"][episode])
                 game._agent_to_module_mapping[agent] = self._setup.module_of(agent)
                 game.env_t_to_agent_t[agent] = InfiniteLookbackBuffer(list(range(steps + 1)))
                 game.agent_episodes[agent] = SingleAgentEpisode(

@@ -93,13 +93,9 @@ class NoCatalog:
 
 def _sizes(module: Any) -> tuple[int, tuple[int, ...], int]:
     """Return a module's number of features, its hidden units by layer, and its actions."""
-    space = module.action_space
+    space, (features,) = module.action_space, module.observation_space[FEATURES].shape
     out = space.n if isinstance(space, Discrete) else space.shape[0]
-    return (
-        module.observation_space[FEATURES].shape[0],
-        tuple(module.model_config["hidden"]),
-        int(out),
-    )
+    return features, tuple(module.model_config["hidden"]), int(out)
 
 
 class MaskedActorCritic(TorchRLModule, ValueFunctionAPI, TargetNetworkAPI):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from overtrick.config.job_file import Job
 from overtrick.core import Array, RunError, UserError
+from overtrick.core.checkpoints import unprefixed
 from overtrick.distributed.workers import LocalPool, RngStream, generator
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
 from overtrick.games import registry
-from overtrick.learners.checkpoint_keys import unprefixed
 from overtrick.policies.network import network_policy
 from overtrick.policies.rollout import play
 from overtrick.runs.listener import Listener

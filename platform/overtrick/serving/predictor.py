@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from overtrick.core import Array, Game, Observations, UserError
+from overtrick.core.checkpoints import unprefixed
 from overtrick.games import observation_checks, registry
 from overtrick.games.spec import ModelAnswers
-from overtrick.learners.checkpoint_keys import unprefixed
 from overtrick.policies.forward_pass import LOG_STD, forward, tensors
 from overtrick.storage import locate, model_files
 

@@ -65,7 +65,7 @@ class CfrSolver(IterativeSolver):
     iterations.
     """
 
-    saved = ("regret", "total", "sigma")
+    saved = ("iteration", "regret", "total", "sigma")
 
     def __init__(self, tree: Tree, variant: CfrVariant = CFR_PLUS) -> None:
         self.tree = tree

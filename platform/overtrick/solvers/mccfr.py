@@ -71,7 +71,7 @@ class MccfrSolver(IterativeSolver):
     sampling of a one-seat game, because no traversal would update the average strategy.
     """
 
-    saved = ("regret", "total")
+    saved = ("iteration", "regret", "total")
 
     def __init__(self, tree: Tree, variant: MccfrVariant, rng: Generator) -> None:
         if not isinstance(rng.bit_generator, PCG64):

@@ -29,7 +29,7 @@ class SequenceFormSolver(IterativeSolver):
     the game has two seats and is zero-sum.
     """
 
-    saved = ("sigma",)
+    saved = ("iteration", "sigma")
 
     def __init__(self, tree: Tree) -> None:
         check_two_player_zero_sum(tree)

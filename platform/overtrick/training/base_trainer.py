@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-import numpy as np
 from matplotlib.figure import Figure
 from numpy.random import Generator
 
 from overtrick.config.job_file import Job
 from overtrick.core import Array
+from overtrick.core.checkpoints import Checkpointed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 
 Metrics = dict[str, float]
 Row = dict[str, Any]
@@ -45,14 +44,15 @@ class Report:
     figures: dict[str, Figure]
 
 
-class BaseTrainer(ABC, Generic[JobT]):
+class BaseTrainer(Checkpointed, ABC, Generic[JobT]):
     """Base class of trainers; an instance is the training run of one job.
 
-    `iteration` counts finished iterations. `stateful` names the attributes that a checkpoint
-    contains. Each of them has `state()` and `load()`; its name is the prefix of its arrays in the
-    checkpoint.
+    `iteration` counts finished iterations. A checkpoint holds all that the next iteration depends
+    on. `saved` names arrays and numbers. `stateful` names attributes with `state()` and `load()`;
+    each name is the prefix of its arrays in the checkpoint.
     """
 
+    saved: ClassVar[tuple[str, ...]] = ("iteration",)
     stateful: ClassVar[tuple[str, ...]] = ("learner",)
 
     def __init__(self, job: JobT, pool: WorkerPool) -> None:
@@ -133,18 +133,9 @@ class BaseTrainer(ABC, Generic[JobT]):
         """
         return {}
 
-    def state(self) -> dict[str, Array]:
-        """Return the arrays of a checkpoint, by name: all that the next iteration depends on."""
-        state = {"iteration": np.array(self.iteration)}
-        for name in self.stateful:
-            state |= prefixed(name, getattr(self, name).state())
-        return state
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        """Restore what `state` returned, so that the next iteration gives the same numbers."""
-        self.iteration = int(state["iteration"])
-        for name in self.stateful:
-            getattr(self, name).load(unprefixed(name, state))
+    def parts(self) -> Mapping[str, Any]:
+        """Return the attributes named in `stateful`."""
+        return {name: getattr(self, name) for name in self.stateful}
 
     def close(self) -> None:
         """Stop the worker pool."""
@@ -168,10 +159,7 @@ REGISTERED: dict[str, TrainerSpec] = {}
 
 
 def register(
-    name: str,
-    job: type[Job],
-    table_score: TableScore,
-    progress_score: ProgressScore | None = None,
+    name: str, job: type[Job], table_score: TableScore, progress_score: ProgressScore | None = None
 ) -> Callable[[TrainerT], TrainerT]:
     """Return a class decorator that registers a trainer.
 

@@ -17,7 +17,7 @@ from overtrick.config.job_file import Job
 from overtrick.core import Array
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import evaluate as evaluation
-from overtrick.evaluation.evaluate import without_adaptation
+from overtrick.evaluation.evaluate import HeldOutEvaluation, without_adaptation
 from overtrick.evaluation.game_cache import playable_game
 from overtrick.games import registry
 from overtrick.reports import figures, metric_names
@@ -31,7 +31,7 @@ class HeldOutTrainer(BaseTrainer[JobT]):
     """Base class of trainers whose model adapts to held-out opponents in evaluation.
 
     `game` and `tree` belong to the job; the tree is None if the game is too large for one. `unit`
-    is the unit of payoffs in evaluation. The job's section `evaluate` names the held-out opponents.
+    is the unit of payoffs in evaluation.
     """
 
     adapt: ClassVar[staticmethod[..., Any]]
@@ -67,13 +67,18 @@ class HeldOutTrainer(BaseTrainer[JobT]):
         """
         evaluation.check_evaluation(job.game, job.evaluate)
 
+    @staticmethod
+    def evaluation_section(job: Any) -> HeldOutEvaluation:
+        """Return the held-out opponents and the games of evaluations."""
+        return job.evaluate
+
     @classmethod
     def evaluate_model(
         cls, job: Any, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
         """Evaluate a stored model against each held-out opponent, before and after adaptation."""
-        known = cls.knowledge(job, weights)
-        return evaluation.evaluate(job.game, cls.adapt, known, job.evaluate, pool, rng)
+        known, section = cls.knowledge(job, weights), cls.evaluation_section(job)
+        return evaluation.evaluate(job.game, cls.adapt, known, section, pool, rng)
 
 
 class UnadaptedTrainer(HeldOutTrainer[JobT]):

@@ -84,6 +84,7 @@ def play_duplicate_boards(
 class TournamentTrainer(BaseTrainer[TournamentJob]):
     """Trainer that plays a round robin; in an iteration every pair plays some boards."""
 
+    saved = ("iteration", "results")
     stateful = ()
 
     def __init__(self, job: TournamentJob, pool: WorkerPool) -> None:
@@ -105,15 +106,6 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
     def model(self) -> dict[str, Array]:
         """Return the results (pairs, 5) of all pairs, in the order of `itertools.combinations`."""
         return {"results": self.results}
-
-    def state(self) -> dict[str, Array]:
-        """Return the results of all pairs and the number of iterations, for a checkpoint."""
-        return {**super().state(), "results": self.results}
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the results of all pairs and the number of iterations."""
-        super().load(state)
-        self.results = state["results"]
 
     @staticmethod
     def validate(job: TournamentJob) -> None:

@@ -18,15 +18,11 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array, Observations, Trajectories
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
+from overtrick.core.checkpoints import Checkpointed, prefixed, unprefixed
 from overtrick.learners.critic import Critic, predict
+from overtrick.learners.policy_gradient import sample as samples
 from overtrick.learners.policy_gradient.advantages import discounted_returns, generalised_advantages
 from overtrick.learners.policy_gradient.ppo import Ppo
-from overtrick.learners.policy_gradient.sample import (
-    PolicyGradientSample,
-    rollout_sample,
-    sample_tensors,
-)
 from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.policy_gradient.trpo import Trpo
 from overtrick.learners.weights import Params, repeat, to_arrays
@@ -63,7 +59,7 @@ The step is TRPO's KL bound in nats or PPO's learning rate. The coefficient is i
 
 
 @dataclass(eq=False)
-class ActorCritic:
+class ActorCritic(Checkpointed):
     """Actor-critic learner with generalised advantage estimation (GAE).
 
     - `features`: function from observations to network inputs.
@@ -100,15 +96,12 @@ class ActorCritic:
             batch, predict(self.critic.weights, critic_inputs), self.gamma, self.lam
         )
         minibatches = min(self.minibatches, batch.games)
-        sample = sample_tensors(rollout_sample(
+        sample = samples.sample_tensors(samples.rollout_sample(
             repeat(self.theta, minibatches), batch, features, advantage, batch.games / minibatches,
             batch.game % minibatches,
         ))  # fmt: skip
-        minibatch_surrogates = (
-            tuple(_surrogate(sample.every(minibatches, k)) for k in range(minibatches))
-            if minibatches > 1
-            else ()
-        )
+        groups = range(minibatches) if minibatches > 1 else ()
+        minibatch_surrogates = tuple(_surrogate(sample.every(minibatches, k)) for k in groups)
         returns = discounted_returns(batch, self.gamma)
         return self.improve(_surrogate(sample, minibatch_surrogates), critic_inputs, returns, rng)
 
@@ -128,22 +121,23 @@ class ActorCritic:
         """Return the weights of a model file: policy and critic."""
         return {**prefixed("policy", self.theta), **prefixed("critic", self.critic.weights)}
 
+    def parts(self) -> Mapping[str, Any]:
+        """Return the critic's optimiser, which has its weights, and the policy optimiser."""
+        return {"critic": self.critic.adam, "solver": self.optimizer}
+
     def state(self) -> dict[str, Array]:
         """Return the arrays of a checkpoint: policy, critic and the states of both optimisers."""
-        return {
-            **prefixed("policy", self.theta),
-            **prefixed("critic", self.critic.adam.state()),
-            **prefixed("solver", self.optimizer.state()),
-        }
+        return {**super().state(), **prefixed("policy", self.theta)}
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Restore the arrays that `state` returned."""
+        super().load(state)
         self.theta = unprefixed("policy", state)
-        self.critic.adam.load(unprefixed("critic", state))
-        self.optimizer.load(unprefixed("solver", state))
 
 
-def _surrogate(sample: PolicyGradientSample, minibatches: tuple[Surrogate, ...] = ()) -> Surrogate:
+def _surrogate(
+    sample: samples.PolicyGradientSample, minibatches: tuple[Surrogate, ...] = ()
+) -> Surrogate:
     """Return the surrogate objective of one policy network on a sample, for TRPO or PPO.
 
     The network itself played the games of all tasks of the sample. `minibatches`: surrogates on

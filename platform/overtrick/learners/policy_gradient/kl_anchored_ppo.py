@@ -17,7 +17,7 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.policy_gradient.sample import DiscreteTensors, padded_sample, sample_tensors
 from overtrick.learners.policy_gradient.surrogate import Surrogate

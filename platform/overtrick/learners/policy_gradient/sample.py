@@ -68,6 +68,9 @@ class ContinuousSample(_ContinuousRows[Array]):
     """
 
 
+Sample = DiscreteSample | ContinuousSample
+
+
 def padded_sample(
     features: Array,
     legal: Array,
@@ -131,7 +134,7 @@ def rollout_sample(
     games: float,
     member: Array,
     merge: bool = False,
-) -> DiscreteSample | ContinuousSample:
+) -> Sample:
     """Build the policy-gradient sample of M policies that played `games` games each.
 
     `params` are the policies' weights, with leading axis M. `features` (D, F), `advantage` (D,) and
@@ -262,7 +265,7 @@ class ContinuousTensors(_ContinuousRows[Tensor], PolicyGradientSample):
         return -(off.square() / 2 + log_std).sum(dim=-1)
 
 
-def sample_tensors(sample: DiscreteSample | ContinuousSample) -> PolicyGradientSample:
+def sample_tensors(sample: Sample) -> PolicyGradientSample:
     """Convert a sample to torch tensors, which share its memory."""
     kind: Any = DiscreteTensors if isinstance(sample, DiscreteSample) else ContinuousTensors
     return kind(*(torch.from_numpy(getattr(sample, column.name)) for column in fields(sample)))

@@ -53,9 +53,8 @@ class Surrogate:
 
     def _mean(self, rows: Tensor) -> Tensor:
         weight = self.sample.weight
-        return (weight * rows).sum() / weight.sum().clamp(
-            min=1e-12
-        )  # a sample may have no decisions
+        # a sample may have no decisions
+        return (weight * rows).sum() / weight.sum().clamp(min=1e-12)
 
 
 def policy_gradient_loss(params: Params, sample: PolicyGradientSample) -> Tensor:

@@ -60,10 +60,8 @@ def clone_behaviour(
     lowest held-out cross-entropy, to prevent overfitting. The returned cross-entropy is then the
     held-out one.
     """
-    features, legal = (
-        torch.from_numpy(demonstrations.features),
-        torch.from_numpy(demonstrations.legal),
-    )
+    features = torch.from_numpy(demonstrations.features)
+    legal = torch.from_numpy(demonstrations.legal)
     taken = torch.from_numpy(demonstrations.taken.astype(np.float32))
     validation = None if held_out is None else torch.from_numpy(held_out.astype(np.float32))
 
@@ -80,14 +78,8 @@ def clone_behaviour(
         _epoch(adam, features, legal, taken, config.batch, rng)
         loss = loss_on(validation)
         improved = (loss < best).numpy()
-        best_weights = {
-            n: np.where(
-                improved.reshape(improved.shape + (1,) * (v.ndim - improved.ndim)),
-                v,
-                best_weights[n],
-            )
-            for n, v in to_arrays(adam.params).items()
-        }
+        for name, value in to_arrays(adam.params).items():
+            best_weights[name][improved] = value[improved]
         best = torch.minimum(best, loss)
         waited = 0 if improved.any() else waited + 1
         if waited == config.patience:

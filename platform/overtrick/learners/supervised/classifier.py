@@ -83,11 +83,8 @@ class Classifier:
     def _drop(self, hidden: Tensor) -> Tensor:
         """Apply inverted dropout (Srivastava et al. 2014) to hidden units."""
         keep_probability = 1 - self.config.dropout
-        return (
-            hidden
-            * torch.empty_like(hidden).bernoulli_(keep_probability, generator=self.noise)
-            / keep_probability
-        )
+        kept = torch.empty_like(hidden).bernoulli_(keep_probability, generator=self.noise)
+        return hidden * kept / keep_probability
 
     def _logits(
         self, features: Array, possible: Array, transform: HiddenTransform = None

@@ -1,32 +1,24 @@
-"""Opponent models: fit networks to opponents' decisions, and train a response to a model."""
+"""Opponent models: fit networks to opponents' decisions, and correct them by counts of actions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Policy, Trajectories
+from overtrick.core import Array
 from overtrick.learners.optimisers import Adam
-from overtrick.learners.policy_gradient.actor_critic import ActorCritic
-from overtrick.learners.supervised.behaviour_cloning import (
-    CloningConfig,
-    Demonstrations,
-    clone_behaviour,
-)
+from overtrick.learners.supervised import behaviour_cloning as cloning
 from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import Weights
-
-Simulate = Callable[[Policy, Generator], Trajectories]
-"""Function that plays a policy against a fitted opponent model and returns its trajectories."""
 
 
 def fit_opponent_models(
     prior: Weights,
-    decisions: Demonstrations,
+    decisions: cloning.Demonstrations,
     learning_rate: float,
-    config: CloningConfig,
+    config: cloning.CloningConfig,
     held_out_share: float,
     rng: Generator,
 ) -> Weights:
@@ -38,9 +30,9 @@ def fit_opponent_models(
     """
     split_rng, learn_rng = rng.spawn(2)
     held_out = split_rng.binomial(decisions.taken.astype(np.int64), held_out_share)
-    training = Demonstrations(decisions.features, decisions.legal, decisions.taken - held_out)
+    training = replace(decisions, taken=decisions.taken - held_out)
     adam = Adam(repeat(prior, len(decisions.taken)), learning_rate)
-    return clone_behaviour(adam, training, config, learn_rng, held_out)[0]
+    return cloning.clone_behaviour(adam, training, config, learn_rng, held_out)[0]
 
 
 def correct_by_counts(prediction: Array, taken: Array, prior_decisions: float) -> Array:
@@ -52,17 +44,3 @@ def correct_by_counts(prediction: Array, taken: Array, prior_decisions: float) -
     """
     counts = taken + prior_decisions * prediction
     return counts / counts.sum(axis=-1, keepdims=True)
-
-
-def learn_response(
-    learner: ActorCritic, simulate: Simulate, iterations: int, rng: Generator
-) -> dict[str, float]:
-    """Train an actor-critic learner on games simulated against an opponent model.
-
-    Returns the metrics of the last iteration.
-    """
-    metrics: dict[str, float] = {}
-    for step_rng in rng.spawn(iterations):
-        play_rng, learn_rng = step_rng.spawn(2)
-        metrics = learner.learn(simulate(learner.policy(), play_rng), learn_rng)
-    return metrics

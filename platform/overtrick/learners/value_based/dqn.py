@@ -20,23 +20,11 @@ from numpy.random import Generator
 from torch import Tensor
 from torch.nn.functional import huber_loss, mse_loss
 
-from overtrick.core import (
-    Array,
-    BehaviouralPolicy,
-    Game,
-    Observations,
-    SuitSymmetric,
-    Trajectories,
-)
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
+from overtrick.core import Array, BehaviouralPolicy, Game, Observations, SuitSymmetric, Trajectories
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.advantages import discounted_returns
-from overtrick.learners.value_based.replay_buffer import (
-    Columns,
-    RingBuffer,
-    observation_columns,
-    observations_of,
-)
+from overtrick.learners.value_based import replay_buffer
 from overtrick.learners.weights import Params, to_arrays
 from overtrick.policies import model_kinds
 from overtrick.policies.forward_pass import Weights, forward, tensors
@@ -100,7 +88,7 @@ class Dqn:
         self.notes = notes
         self.adam = Adam(weights, config.learning_rate)
         self.target: Params = tensors(weights)
-        self.buffer = RingBuffer(config.replay_capacity)
+        self.buffer = replay_buffer.RingBuffer(config.replay_capacity)
         self.gradient_steps = 0  # taken so far
 
     def policy(self, explore: bool = True, epsilon: float = 0.1) -> GreedyPolicy:
@@ -120,7 +108,7 @@ class Dqn:
             reward, last = discounted_returns(batch, self.config.gamma), np.ones_like(last)
         self.buffer.add(
             {
-                **observation_columns(batch),
+                **replay_buffer.observation_columns(batch),
                 **{name: batch.extras[name] for name in self.notes},
                 "action": batch.action.astype(np.int64),
                 "reward": reward.astype(np.float32),
@@ -147,9 +135,8 @@ class Dqn:
                 {n: v[rows] for n, v in each.items()} for each in (current, following)
             )
             target_value = self._target_values(current_rows, next_rows)
-            predicted = self._values(self.adam.params, current_rows).gather(
-                1, current_rows["action"][:, None]
-            )[:, 0]
+            values = self._values(self.adam.params, current_rows)
+            predicted = values.gather(1, current_rows["action"][:, None])[:, 0]
             error = LOSSES[config.loss](predicted, target_value)
             self.adam.minimise(error)
             loss += float(error.detach())
@@ -163,26 +150,22 @@ class Dqn:
         if self.config.monte_carlo:
             return current_rows["reward"]
         with torch.no_grad():
-            next_values = self._values(self.target, next_rows)
-            selection_values = (
-                self._values(self.adam.params, next_rows) if self.config.double else next_values
-            )
-            best_action = selection_values.masked_fill(~next_rows["legal"], -torch.inf).argmax(
-                dim=1, keepdim=True
-            )
-            following = next_values.gather(1, best_action)[:, 0]
-            return current_rows["reward"] + self.config.gamma * torch.where(
-                current_rows["last"], 0.0, following
-            )
+            following = selecting = self._values(self.target, next_rows)
+            if self.config.double:
+                selecting = self._values(self.adam.params, next_rows)
+            illegal = ~next_rows["legal"]
+            best = selecting.masked_fill(illegal, -torch.inf).argmax(dim=1, keepdim=True)
+            value = following.gather(1, best)[:, 0].masked_fill(current_rows["last"], 0.0)
+            return current_rows["reward"] + self.config.gamma * value
 
-    def _values(self, params: Mapping[str, Tensor], columns: Mapping[str, Tensor]) -> Tensor:
-        return self.values(params, columns["features"], columns)
+    def _values(self, params: Mapping[str, Tensor], rows: Mapping[str, Tensor]) -> Tensor:
+        return self.values(params, rows["features"], rows)
 
-    def _inputs(self, rows: Columns) -> dict[str, Tensor]:
+    def _inputs(self, rows: replay_buffer.Columns) -> dict[str, Tensor]:
         """Convert rows of the replay buffer to tensors, with features instead of observations."""
-        wanted = ("legal", "action", "reward", "last", *self.notes)
-        columns = {name: torch.from_numpy(rows[name]) for name in wanted}
-        return {**columns, "features": torch.from_numpy(self.features(observations_of(rows)))}
+        wanted = ("features", "legal", "action", "reward", "last", *self.notes)
+        columns = {**rows, "features": self.features(replay_buffer.observations_of(rows))}
+        return {name: torch.from_numpy(columns[name]) for name in wanted}
 
     def weights(self) -> Weights:
         """Return the current weights."""

@@ -20,9 +20,9 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array, Observations, PolicySession
-from overtrick.learners.checkpoint_keys import prefixed
+from overtrick.core.checkpoints import prefixed
 from overtrick.learners.initialisation import initial_weights
-from overtrick.learners.value_based.dqn import Dqn, DqnConfig, GreedyPolicy, epsilon_greedy
+from overtrick.learners.value_based.dqn import epsilon_greedy
 from overtrick.policies.forward_pass import Weights, forward, tensors
 from overtrick.policies.memoryless import MemorylessPolicy, MemorylessSession
 
@@ -78,20 +78,6 @@ def mixture_of_experts(
     weight = forward(gate_weights, notes[OPPONENT]).softmax(dim=-1)
     values = forward(value_weights, features).reshape(len(weight), weight.shape[-1], -1)
     return (weight.unsqueeze(-1) * values).sum(dim=-2)
-
-
-def dron_learner(
-    features: Callable[[Observations], Array], weights: Weights, config: DqnConfig
-) -> Dqn:
-    """Make the Q-learner of a DRON; its trajectories must have the extra array OPPONENT."""
-    return Dqn(features, weights, config, mixture_of_experts, (OPPONENT,))
-
-
-def policy_against(
-    features: Callable[[Observations], Array], weights: Weights, profiles: Array
-) -> GreedyPolicy:
-    """Return the greedy policy against one opponent with a known profile (P,)."""
-    return GreedyPolicy(features, weights, 0.0, mixture_of_experts, {OPPONENT: profiles})
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,19 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from numpy.random import Generator
 
-from overtrick.core import Array, Observations, Trajectories
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
+from overtrick.core import Array, Observations, Trajectories, select_rows
+from overtrick.core.checkpoints import Checkpointed
 from overtrick.learners.optimisers import Adam
+from overtrick.learners.value_based import replay_buffer
 from overtrick.learners.value_based.dqn import Dqn
-from overtrick.learners.value_based.replay_buffer import (
-    ReservoirBuffer,
-    observation_columns,
-    observations_of,
-)
 from overtrick.learners.weights import to_arrays
 from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
 from overtrick.policies.network import NetworkPolicy
@@ -44,7 +41,7 @@ class NfspConfig:
     reservoir_capacity: int  # capacity of the reservoir, in decisions of the best response
 
 
-class Nfsp:
+class Nfsp(Checkpointed):
     """NFSP learner: deep Q-learning of a best response, and supervised learning of its average.
 
     In a two-player zero-sum game the average policy approaches an equilibrium, as far as the
@@ -64,7 +61,7 @@ class Nfsp:
         self.best = best
         self.config = config
         self.adam = Adam(average, config.learning_rate)
-        self.reservoir = ReservoirBuffer(config.reservoir_capacity)
+        self.reservoir = replay_buffer.ReservoirBuffer(config.reservoir_capacity)
 
     def policy(self, explore: bool = True) -> NetworkPolicy:
         """Return the average policy. It samples its actions whether or not `explore` is set."""
@@ -80,11 +77,9 @@ class Nfsp:
         by_best_response = batch.extras[BEST_RESPONSE_NOTE]
         # the greedy action, also where exploration took another action
         reply = self.best.policy(explore=False).probs(batch.observations()).argmax(axis=1)
-        columns = {**observation_columns(batch), "action": reply}
+        rows = {**replay_buffer.observation_columns(batch), "action": reply}
         metrics = self.best.learn(batch, best_rng)
-        self.reservoir.add(
-            {name: column[by_best_response] for name, column in columns.items()}, average_rng
-        )
+        self.reservoir.add(select_rows(rows, by_best_response), average_rng)
         return metrics | self._fit_average(average_rng)
 
     def _fit_average(self, rng: Generator) -> dict[str, float]:
@@ -92,9 +87,9 @@ class Nfsp:
         if not len(self.reservoir):
             return {}
         config, loss = self.config, 0.0
-        columns = self.reservoir.at(self.reservoir.draw(config.steps * config.batch_size, rng))
-        features = torch.from_numpy(self.features(observations_of(columns)))
-        legal, action = (torch.from_numpy(columns[name]) for name in ("legal", "action"))
+        rows = self.reservoir.at(self.reservoir.draw(config.steps * config.batch_size, rng))
+        features = torch.from_numpy(self.features(replay_buffer.observations_of(rows)))
+        legal, action = (torch.from_numpy(rows[name]) for name in ("legal", "action"))
         for k in range(0, len(action), config.batch_size):
             batch = slice(k, k + config.batch_size)
             logp = masked_log_softmax(forward(self.adam.params, features[batch]), legal[batch])
@@ -103,16 +98,6 @@ class Nfsp:
             loss += float(error.detach())
         return {"average_loss": loss / config.steps}
 
-    def state(self) -> dict[str, Array]:
-        """Return the arrays of a checkpoint: best response, average policy, reservoir."""
-        return {
-            **prefixed("best", self.best.state()),
-            **prefixed("average", self.adam.state()),
-            **prefixed("reservoir", self.reservoir.state()),
-        }
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the arrays that `state` returned."""
-        self.best.load(unprefixed("best", state))
-        self.adam.load(unprefixed("average", state))
-        self.reservoir.load(unprefixed("reservoir", state))
+    def parts(self) -> Mapping[str, Any]:
+        """Return best response, average policy and reservoir."""
+        return {"best": self.best, "average": self.adam, "reservoir": self.reservoir}

@@ -8,7 +8,7 @@ Niranjan 1994.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,9 +41,7 @@ StateKeys = Callable[[Observations], Array]
 class TabularConfig:
     """Hyperparameters of tabular Q-learning and SARSA."""
 
-    rule: Literal[
-        "q", "sarsa"
-    ]  # value of the next decision: its best visited action, or the one taken
+    rule: Literal["q", "sarsa"]  # the next decision's value: its best visited action, or the taken
     alpha: float | None  # learning rate; None: 1 / visits, the mean of all targets
     gamma: float  # discount per decision
     spread: float = 0.0  # factor of the reward for similar actions, per unit of distance
@@ -90,11 +88,11 @@ class QTable:
         states = self.states(batch.observations())
         action_keys = states.shape[1] > 1
         self._make_room(len(batch) * (1 + self.similar.shape[1]), 0 if action_keys else len(batch))
-        config, columns = self.config, self.columns
+        config = self.config
         alpha = 0.0 if config.alpha is None else config.alpha
         self.choices, self.states_known = _update(
-            *columns.values(), self.choices, self.states_known, states, batch.legal, batch.action,
-            batch.reward.astype(np.float32), batch.last, self.similar, self.share,
+            *self.columns.values(), self.choices, self.states_known, states, batch.legal,
+            batch.action, batch.reward.astype(np.float32), batch.last, self.similar, self.share,
             alpha, config.gamma, config.rule == "q",
         )  # fmt: skip
         return {"choices": float(self.choices)}
@@ -102,10 +100,10 @@ class QTable:
     def merge(self, other: Mapping[str, Array]) -> None:
         """Merge another table's columns into this table: values are averaged by visit counts."""
         self._make_room(int((other["choice"] > 0).sum()), int((other["state"] > 0).sum()))
-        columns = self.columns
+        theirs = (other[name] for name in COLUMNS)
         self.choices, self.states_known = _merge_columns(
-            *columns.values(), self.choices, self.states_known, *(other[name] for name in COLUMNS)
-        )  # fmt: skip
+            *self.columns.values(), self.choices, self.states_known, *theirs
+        )
 
     def _make_room(self, choices: int, states_known: int) -> None:
         """Grow the table until the given numbers of further entries and states fit."""
@@ -153,10 +151,8 @@ class GreedyTable(MemorylessPolicy):
         """Return (R, A) float32 values of visited legal actions, -inf elsewhere."""
         assert observations.legal is not None
         values = np.full(observations.legal.shape, -np.inf, np.float32)
-        states = self.states(observations)
-        _read_values(
-            self.columns["choice"], self.columns["value"], states, observations.legal, values
-        )
+        keys, stored = self.columns["choice"], self.columns["value"]
+        _read_values(keys, stored, self.states(observations), observations.legal, values)
         return values
 
     def probs(self, observations: Observations) -> Array:
@@ -168,16 +164,6 @@ class GreedyTable(MemorylessPolicy):
         probs[states_known] *= self.epsilon
         probs[states_known, values[states_known].argmax(axis=1)] += 1 - self.epsilon
         return probs
-
-
-def merge_tables(tables: Sequence[QTable]) -> QTable:
-    """Merge all tables into the first one, pairwise, and return it."""
-    tables_left = list(tables)
-    while len(tables_left) > 1:
-        for one, other in zip(tables_left[::2], tables_left[1::2], strict=False):
-            one.merge(other.columns)
-        tables_left = tables_left[::2]
-    return tables_left[0]
 
 
 @njit(cache=True)
@@ -212,9 +198,8 @@ def _key(states, row, action):  # type: ignore[no-untyped-def]
     """Return the key of a state-action pair; 0 if the action is not available."""
     if states.shape[1] > 1:
         return states[row, action]
-    key = states[row, 0] * np.uint64(
-        0xFF51AFD7ED558CCD
-    )  # hash, because state keys may be consecutive
+    # hash, because state keys may be consecutive
+    key = states[row, 0] * np.uint64(0xFF51AFD7ED558CCD)
     key = (key ^ key >> np.uint64(32)) + np.uint64(action)
     key *= np.uint64(0xC4CEB9FE1A85EC53)
     return key ^ key >> np.uint64(32)
@@ -228,9 +213,8 @@ def _best_value(choice, value, state, actions, states, legal, row):  # type: ign
         states_known = actions[_slot(state, states[row, 0])]
     best, found = np.float32(0), False
     for action in range(legal.shape[1]):
-        if not (
-            legal[row, action] if action_keys else states_known >> np.uint64(action) & np.uint64(1)
-        ):
+        visited = states_known >> np.uint64(action) & np.uint64(1)
+        if not (legal[row, action] if action_keys else visited):
             continue
         slot = _slot(choice, _key(states, row, action))
         if choice[slot] and (not found or value[slot] > best):

@@ -15,6 +15,7 @@ from numba import njit
 from overtrick.core import CHANCE, Array, BehaviouralPolicy, UserError
 from overtrick.solvers.extensive.traversal_order import fill_plan, others_reach, realisation_plan
 from overtrick.solvers.extensive.tree import Tree
+from overtrick.solvers.strategy_check import check_rows
 
 
 @runtime_checkable
@@ -57,14 +58,8 @@ def check_strategy(tree: Tree, sigma: Array) -> None:
 
     Each row must be probabilities of legal actions with sum 1.
     """
-    sums = np.bincount(tree.action_infoset, tree.flat(sigma), minlength=tree.infosets)
-    wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma != 0) & ~tree.legal)).any(axis=1)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise UserError(
-            f"row {row} of a strategy must be probabilities of legal actions with sum 1, "
-            f"not {sigma[row].tolist()}"
-        )
+    tree.check_shape(sigma)
+    check_rows(sigma, tree.legal)
 
 
 def expected(tree: Tree, sigma: Array) -> Array:
@@ -94,32 +89,13 @@ def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
     if not 0 <= seat < tree.seats:
         raise UserError(f"there is no seat {seat}: it must be 0 to {tree.seats - 1}")
     check_strategy(tree, sigma)
-    flat = tree.flat(sigma)
-    best_value, best = _respond_to(tree, flat, realisation_plan(tree, flat), seat)
-    reply = flat.copy()
+    reply = tree.flat(sigma)
+    best = np.arange(len(reply))
+    order, gain, plan = tree.response_orders[seat], tree.gains[seat], realisation_plan(tree, reply)
+    value = _best_response(order, tree.chance, gain, reply, plan, tree.start, seat, best)
     reply[tree.observations.seat[tree.action_infoset] == seat] = 0
-    reply[best[tree.observations.seat == seat]] = 1
-    return best_value, tree.table(reply)
-
-
-def _respond_to(tree: Tree, flat: Array, realised: Array, seat: int) -> tuple[float, Array]:
-    """Return one seat's best-response value, and (N,) the best action of each information set.
-
-    `flat` (L,) holds the strategy's legal entries and `realised` (1 + L,) its realisation plan.
-    Actions are given by their index among the L legal actions.
-    """
-    best = np.arange(len(flat))
-    best_value = _best_response(
-        tree.response_orders[seat],
-        tree.chance,
-        tree.gains[seat],
-        flat,
-        realised,
-        tree.start,
-        seat,
-        best,
-    )
-    return float(best_value), best[tree.start[:-1]]
+    reply[best[tree.start[:-1]][tree.observations.seat == seat]] = 1
+    return float(value), tree.table(reply)
 
 
 def counterfactual_values(tree: Tree, sigma: Array, others: Array, seat: int) -> Array:
@@ -171,11 +147,7 @@ def nash_conv(tree: Tree, sigma: Array) -> float:
     It is 0 at an equilibrium. Raises UserError if sigma is not a strategy of this tree.
     """
     check_strategy(tree, sigma)
-    flat = tree.flat(sigma)
-    realised = realisation_plan(tree, flat)
-    values = _expected(tree.walk, tree.chance, tree.gain, flat)
-    best = [_respond_to(tree, flat, realised, seat)[0] for seat in range(tree.seats)]
-    return sum(b - float(v) for b, v in zip(best, values, strict=True))
+    return float(nash_conv_batch(tree, sigma[None])[0])
 
 
 def expected_batch(tree: Tree, sigmas: Array) -> Array:

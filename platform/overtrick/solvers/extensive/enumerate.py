@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -95,14 +95,7 @@ def _one_row_per_infoset(
         raise ValueError(
             f"{game.name} declares {game.infosets} information sets but has {len(numbers)}"
         )
-    observations = select_rows(joined, first)
-    return Observations(
-        np.arange(len(observations)),
-        observations.seat,
-        observations.observation,
-        observations.legal,
-        observations.infoset,
-    )
+    return replace(select_rows(joined, first), game=np.arange(len(first)))
 
 
 def _size_error(game: Enumerable, nodes: int) -> UserError:
@@ -254,16 +247,10 @@ def _merge_nodes(
     share = weight / from_parent[key[:, 0]]
     rows = _Branches(both.state, deal, node, both.pending)
     # the gain of a node is the probability-weighted mean over its deals
-    mean = (
-        np.stack(
-            [
-                np.bincount(node, gain[:, s] * deal_weight[deal], minlength=len(key))
-                for s in range(gain.shape[1])
-            ],
-            axis=1,
-        )
-        / np.maximum(weight, np.finfo(float).tiny)[:, None]
-    )
+    totals = [
+        np.bincount(node, points * deal_weight[deal], minlength=len(key)) for points in gain.T
+    ]
+    mean = np.stack(totals, axis=1) / np.maximum(weight, np.finfo(float).tiny)[:, None]
     rank = key[:, 1].copy()
     if by_chance.any():
         start = np.searchsorted(key[:, 0], key[:, 0])

@@ -10,13 +10,8 @@ import psutil
 from numba import njit
 
 from overtrick.core import Array, Enumerable, ExplicitTreeGame, Game, TreeNodes, UserError
+from overtrick.solvers.extensive import traversal_order
 from overtrick.solvers.extensive.enumerate import enumerate_tree
-from overtrick.solvers.extensive.traversal_order import (
-    PostOrder,
-    ResponseOrder,
-    post_order,
-    response_order,
-)
 
 
 @dataclass(frozen=True)
@@ -62,14 +57,14 @@ class Tree(TreeNodes):
         return np.ascontiguousarray(self.gain.T)
 
     @cached_property
-    def walk(self) -> PostOrder:
+    def walk(self) -> traversal_order.PostOrder:
         """Inner nodes in post-order, deepest level first."""
-        return post_order(self, np.zeros(self.nodes, np.int32))
+        return traversal_order.post_order(self, np.zeros(self.nodes, np.int32))
 
     @cached_property
-    def response_orders(self) -> tuple[ResponseOrder, ...]:
+    def response_orders(self) -> tuple[traversal_order.ResponseOrder, ...]:
         """For each seat the order in which its best-response computation visits inner nodes."""
-        return tuple(response_order(self, seat) for seat in range(self.seats))
+        return tuple(traversal_order.response_order(self, seat) for seat in range(self.seats))
 
     def max_decisions(self, seat: int) -> int:
         """Return the largest number of decisions that a seat makes in one game."""

@@ -162,9 +162,8 @@ class Responder:
         for joint_action in history:
             observations = self.game.observe(state)
             action = joint_action[observations.game, observations.seat]
-            others = np.flatnonzero(
-                observations.seat != seat[observations.game]
-            )  # at most one per game
+            # at most one row per game
+            others = np.flatnonzero(observations.seat != seat[observations.game])
             if len(others):
                 theirs = select_rows(observations, others)
                 chance = self.policy.probs(theirs)[np.arange(len(others)), action[others]]

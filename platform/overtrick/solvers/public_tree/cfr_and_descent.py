@@ -33,7 +33,7 @@ class BucketedCfrPlus(IterativeSolver):
     for joint buckets.
     """
 
-    saved = ("sigma", "regret", "total")
+    saved = ("iteration", "sigma", "regret", "total")
 
     def __init__(self, game: IndexedGame) -> None:
         _check_independent(game)
@@ -91,7 +91,7 @@ class NashConvDescent(IterativeSolver):
     not a strategy of the indexed game, or for joint buckets.
     """
 
-    saved = ("weight", "square", "best")
+    saved = ("iteration", "weight", "square", "best")
 
     def __init__(self, game: IndexedGame, rate: float = 0.05, start: Array | None = None) -> None:
         _check_independent(game)

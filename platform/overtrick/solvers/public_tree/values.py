@@ -22,6 +22,7 @@ import numpy as np
 from overtrick.core import Array, BucketedGame, UserError
 from overtrick.solvers.public_tree.independent_pass import Layout, evaluate_independent, make_layout
 from overtrick.solvers.public_tree.joint_pass import evaluate_joint
+from overtrick.solvers.strategy_check import check_rows
 
 STRATEGIES_PER_PASS = 32
 """Largest number of strategies evaluated in one pass, so that its arrays stay in the cache."""
@@ -108,14 +109,7 @@ def check_strategy(game: IndexedGame, sigma: Array) -> None:
             f"a strategy for another game or index: it is {sigma.shape}, this one has "
             f"{game.legal.shape[0]} rows and {game.legal.shape[1]} actions"
         )
-    sums = np.where(game.legal, sigma, 0).sum(axis=-1)
-    wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma > 0) & ~game.legal)).any(axis=-1)
-    if wrong.any():
-        place = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise UserError(
-            f"row {place[-1]} of a strategy must be probabilities of legal actions with sum 1, "
-            f"not {sigma[place].tolist()}"
-        )
+    check_rows(sigma, game.legal)
 
 
 def expected(game: IndexedGame, sigma: Array) -> Array:

@@ -26,11 +26,13 @@ from overtrick.core import (
     UserError,
     concatenate_trajectories,
 )
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import HeldOutEvaluation
 from overtrick.evaluation.game_cache import two_seat_game
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.value_based import dron as learner
+from overtrick.learners.value_based.dqn import Dqn, GreedyPolicy
+from overtrick.learners.value_based.dron import OPPONENT
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network_sizes import input_size
@@ -90,10 +92,12 @@ def adapt_by_statistics(
     steps = play_adaptation_steps(
         game, weights, 0.0, opponent, section.repeats, section.games, section.steps, rng
     )
-    profiles = [profile for profile, _, _ in steps]
     return [
-        [learner.policy_against(game.features, weights, profile) for profile in each]
-        for each in profiles
+        [
+            GreedyPolicy(game.features, weights, 0.0, learner.mixture_of_experts, {OPPONENT: known})
+            for known in profiles
+        ]
+        for profiles, _, _ in steps
     ]
 
 
@@ -107,8 +111,9 @@ class DronTrainer(HeldOutTrainer[DronJob]):
         super().__init__(job, pool)
         rng = generator(job.seed, RngStream.INITIAL)
         self.sizes = (input_size(self.game), *job.dron.opponent_hidden, self.game.actions)
-        self.learner = learner.dron_learner(
-            self.game.features, _initial_weights(job, rng), job.values.config()
+        weights, config = _initial_weights(job, rng), job.values.config()
+        self.learner = Dqn(
+            self.game.features, weights, config, learner.mixture_of_experts, (OPPONENT,)
         )
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
@@ -188,7 +193,7 @@ def play_adaptation_steps(
             batch.action[~own],
         )
         decisions = select_policy_decisions(batch, seating, 0)
-        extras = {learner.OPPONENT: profiles[decisions.game // games]}
+        extras = {OPPONENT: profiles[decisions.game // games]}
         payoff = learner_payoffs(played.payoff, seating, members)
         yield profiles, replace(decisions, extras=extras), payoff.mean(axis=1)
         np.add.at(counts, observed, 1)

@@ -14,10 +14,10 @@ from numpy.random import Generator
 
 from overtrick.config.job_file import Count, Job, Positive
 from overtrick.core import Array, Trajectories, concatenate_trajectories
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import HeldOutEvaluation
 from overtrick.evaluation.game_cache import check_discrete_actions, check_tree, two_seat_game
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
@@ -29,12 +29,7 @@ from overtrick.policies.network import NetworkPolicy
 from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play, random_seating, select_policy_decisions
 from overtrick.training import scores, shared_sections
-from overtrick.training.adaptation.opponent_modelling import (
-    EomKnowledge,
-    OpponentModelling,
-    adapt_by_modelling,
-    demonstrations,
-)
+from overtrick.training.adaptation import opponent_modelling as modelling
 from overtrick.training.adaptation.opponent_population import weight_shards
 from overtrick.training.base_trainer import Metrics, register
 from overtrick.training.held_out_trainer import HeldOutTrainer
@@ -62,7 +57,7 @@ class EomJob(Job):
 
     trainer: Literal["eom"]
     eom: Eom = Eom()
-    model: OpponentModelling = OpponentModelling()
+    model: modelling.OpponentModelling = modelling.OpponentModelling()
     evaluate: HeldOutEvaluation = HeldOutEvaluation()
 
 
@@ -76,7 +71,7 @@ class EomTrainer(HeldOutTrainer[EomJob]):
     """
 
     stateful = ("learner", "prior")
-    adapt = staticmethod(adapt_by_modelling)
+    adapt = staticmethod(modelling.adapt_by_modelling)
 
     def __init__(self, job: EomJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
@@ -102,7 +97,7 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         common = (self.job.game, self.learner.theta, section.games)
         ours, theirs = zip(*self.pool.map(_play, common, shards, play_rng), strict=True)
         metrics = self.learner.learn(concatenate_trajectories(ours), learn_rng)
-        rows = demonstrations(self.game, concatenate_trajectories(theirs))
+        rows = modelling.demonstrations(self.game, concatenate_trajectories(theirs))
         _, loss = clone_behaviour(self.prior, rows, CloningConfig(epochs=1), clone_rng)
         metrics["imitation_loss"] = float(loss)
         return metrics
@@ -126,12 +121,12 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         HeldOutTrainer.validate(job)
 
     @staticmethod
-    def knowledge(job: EomJob, weights: Mapping[str, Array]) -> EomKnowledge:
+    def knowledge(job: EomJob, weights: Mapping[str, Array]) -> modelling.EomKnowledge:
         """Return the first policy, its critic and the prior."""
         policy, critic, prior = (
             unprefixed(role, weights) for role in ("policy", "critic", "prior")
         )
-        return EomKnowledge(policy, critic, prior, job.model)
+        return modelling.EomKnowledge(policy, critic, prior, job.model)
 
 
 def _play(rng: Generator, common: Any, opponents: Weights) -> tuple[Trajectories, Trajectories]:

@@ -16,11 +16,11 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, GameChoice, Job
 from overtrick.core import Array, UserError, select_rows
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation.evaluate import AdaptationEvaluation
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.initialisation import INITIAL_ACTION_STD
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights

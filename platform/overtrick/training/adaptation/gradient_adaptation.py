@@ -22,12 +22,8 @@ from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.safe_exploitation import safe_best_response
 from overtrick.training.adaptation import gradient_samples as samples
+from overtrick.training.adaptation import opponent_modelling as modelling
 from overtrick.training.adaptation.gradient_samples import ON_TREE, GradientEstimator
-from overtrick.training.adaptation.opponent_modelling import (
-    OpponentModelling,
-    clone_opponents,
-    observe_opponent,
-)
 
 SIMULATED_GAMES = 5000
 """Simulated games against an opponent model for each gradient, in games without a tree."""
@@ -96,17 +92,15 @@ def adapt_by_gradients(
             assert tree is not None
             sigma = best_response.sigma_of(tree, [opponent] * 2)
             opponents = np.broadcast_to(sigma, (section.repeats, *sigma.shape))
-            prior = samples.prior_counts(choice, model.gradient_estimator)
             rollouts = samples.play_opponents_on_tree(
-                game, tree, params, opponents, section.games, model.gradient_estimator, prior,
-                step_rng, counts,
-            )  # fmt: skip
+                choice, params, opponents, section.games, model.gradient_estimator, step_rng, counts
+            )
             counts = rollouts.opponent_counts
         params = samples.adapt(params, rollouts.sample, section.learning_rate)
         for _ in range(model.gradient_steps - 1):
             assert tree is not None
             assert counts is not None
-            estimate = samples.action_frequencies(counts + prior)
+            estimate = samples.estimate_opponents(choice, model.gradient_estimator, counts)
             again = samples.exact_sample(game, tree, params, estimate)
             params = samples.adapt(params, again, section.learning_rate)
         if model.policy == "best_response":
@@ -114,10 +108,8 @@ def adapt_by_gradients(
             assert counts is not None
             bound = section.exploitability_bound
             assert bound is not None
-            prior_weight = samples.PRIOR_WEIGHT["opponent_model"]
-            estimate = samples.action_frequencies(
-                counts + prior_weight * cached_equilibrium(choice)
-            )
+            prior = samples.PRIOR_WEIGHT["opponent_model"] * cached_equilibrium(choice)
+            estimate = samples.action_frequencies(counts + prior)
             policies.append([TabularPolicy(safe_best_response(tree, s, bound)) for s in estimate])
         else:
             policies.append(samples.network_policies(game, params))
@@ -147,8 +139,12 @@ def _adapt_by_simulation(
     policies = [samples.network_policies(game, params)]
     for step_rng in step_rngs:
         play_rng, fit_rng, simulation_rng = step_rng.spawn(3)
-        observed = observe_opponent(game, policies[-1], opponent, section.games, play_rng, observed)
-        clones = clone_opponents(game, observed, prior, OpponentModelling(), fit_rng)
+        observed = modelling.observe_opponent(
+            game, policies[-1], opponent, section.games, play_rng, observed
+        )
+        clones = modelling.clone_opponents(
+            game, observed, prior, modelling.OpponentModelling(), fit_rng
+        )
         for gradient_rng in simulation_rng.spawn(model.gradient_steps):
             rollouts = samples.play_opponents(
                 game, params, model.critic, BatchedNetworks(game.features, clones), SIMULATED_GAMES,

@@ -51,7 +51,7 @@ PRIOR_WEIGHT = {"critic": 3.0, "aivat": 3.0, "opponent_model": 0.25}
 class OpponentRollouts:
     """Rollouts of M networks against opponents: sample, critic inputs, returns and payoffs."""
 
-    sample: samples.DiscreteSample | samples.ContinuousSample  # M tasks
+    sample: samples.Sample  # M tasks
     features: Array  # (D, F) inputs of the critic
     returns: Array  # (D,) discounted points won from each decision onwards
     payoff: Array  # (M,) mean points per game
@@ -141,13 +141,11 @@ def diverged_games_metric(game: Game, count: int) -> dict[str, float]:
 
 
 def play_opponents_on_tree(
-    game: Enumerable,
-    tree: Tree,
+    choice: GameChoice,
     params: Weights,
     opponents: Array,
     games: int,
     estimator: GradientEstimator,
-    prior: Array,
     rng: Generator,
     counts: Array | None = None,
 ) -> OpponentRollouts:
@@ -160,12 +158,12 @@ def play_opponents_on_tree(
       advantages; they use the opponent model as it was before these games. "opponent_model" gives a
       row for every information set, with exact advantages against the opponent model that includes
       these games.
-    - `prior` (N, A): pseudo-counts of the opponent's actions, from `prior_counts`.
     - `counts` (M, N, A): actions of the opponents in earlier games.
     """
+    game, tree = game_with_tree(choice)
     sigma = strategies(game, tree, params)
     counts = np.zeros(sigma.shape) if counts is None else counts
-    guesses = action_frequencies(counts + prior)
+    guesses = estimate_opponents(choice, estimator, counts)
     weight, credit = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
     returns, payoff, counts = np.zeros(weight.shape), np.zeros(len(sigma)), counts.copy()
     for m, member_rng in enumerate(rng.spawn(len(sigma))):
@@ -182,7 +180,7 @@ def play_opponents_on_tree(
     member, row = np.nonzero(weight)
     features, visited = game.features(tree.observations)[row], weight[member, row]
     if estimator == "opponent_model":
-        sample = exact_sample(game, tree, params, action_frequencies(counts + prior))
+        sample = exact_sample(game, tree, params, estimate_opponents(choice, estimator, counts))
     else:
         sample = samples.padded_sample(
             features, tree.legal[row], _log_probs(tree, sigma)[member, row], credit[member, row],
@@ -191,18 +189,17 @@ def play_opponents_on_tree(
     return OpponentRollouts(sample, features, returns[member, row] / visited, payoff, counts)
 
 
-def prior_counts(choice: GameChoice, estimator: GradientEstimator) -> Array:
-    """Return the pseudo-counts (N, A) of the opponent's actions before the first observed game.
+def estimate_opponents(choice: GameChoice, estimator: GradientEstimator, counts: Array) -> Array:
+    """Return the estimated strategies (M, N, A) of opponents from counts of their actions.
 
     For estimator "opponent_model" they are half uniform play, half equilibrium; unvisited
     information sets keep this prior. For "aivat" they are uniform play, which affects only the
     variance. Raises UserError for a game without a tree.
     """
-    _, tree = game_with_tree(choice)
-    guess = tree.uniform()
+    prior = game_with_tree(choice)[1].uniform()
     if estimator == "opponent_model":
-        guess = (guess + cached_equilibrium(choice)) / 2
-    return PRIOR_WEIGHT[estimator] * guess
+        prior = (prior + cached_equilibrium(choice)) / 2
+    return action_frequencies(counts + PRIOR_WEIGHT[estimator] * prior)
 
 
 def action_frequencies(counts: Array) -> Array:
@@ -210,9 +207,7 @@ def action_frequencies(counts: Array) -> Array:
     return counts / counts.sum(axis=-1, keepdims=True)
 
 
-def adapt(
-    params: Weights, sample: samples.DiscreteSample | samples.ContinuousSample, step: float
-) -> Weights:
+def adapt(params: Weights, sample: samples.Sample, step: float) -> Weights:
     """Take one inner gradient step of size `step` with each of M networks on its task's sample."""
     leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
     return to_arrays(maml.adapt(leaves, samples.sample_tensors(sample), step))

@@ -19,18 +19,13 @@ from matplotlib.figure import Figure
 from numpy.random import Generator
 
 from overtrick.core import Array, select_rows
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.game_cache import two_seat_game
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.learners.policy_gradient.actor_critic import POLICY_OPTIMIZERS, ActorCritic
 from overtrick.learners.policy_gradient.maml import meta_surrogate
-from overtrick.learners.policy_gradient.sample import (
-    ContinuousSample,
-    DiscreteSample,
-    join_samples,
-    sample_tensors,
-)
+from overtrick.learners.policy_gradient.sample import Sample, join_samples, sample_tensors
 from overtrick.learners.weights import repeat
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
@@ -47,6 +42,15 @@ from overtrick.training.adaptation.opponent_population import POPULATIONS, weigh
 from overtrick.training.base_trainer import History, Metrics, Rows, register
 from overtrick.training.held_out_trainer import HeldOutTrainer
 
+Adaptations = tuple[list[Sample], Array, Array, list[Array], int]
+"""Rollouts of the meta-model against M opponents while it adapts to each.
+
+- the samples played before each step, and the sample played after the last step;
+- the critic inputs (D, F) and the returns (D,) of all decisions;
+- the mean payoffs (M,) of each sample that comes from games;
+- the number of games whose simulation diverged.
+"""
+
 
 @register("meta", MetaJob, scores.table_payoff, scores.payoff)
 class MetaTrainer(HeldOutTrainer[MetaJob]):
@@ -54,6 +58,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 
     stateful = ("learner", "population")
     adapt = staticmethod(adapt_by_gradients)
+    validate = staticmethod(meta_job.check_job)
 
     def __init__(self, job: MetaJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
@@ -126,11 +131,6 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         return self.mean
 
     @staticmethod
-    def validate(job: MetaJob) -> None:
-        """Raise UserError for an unsuitable game, unknown opponents, or a missing tree."""
-        meta_job.check_job(job)
-
-    @staticmethod
     def knowledge(job: MetaJob, weights: Mapping[str, Array]) -> AdaptingModel:
         """Return the meta-model with the job's settings of adaptation."""
         return AdaptingModel(
@@ -168,18 +168,8 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
             styles.append(weights @ sigma / weights.sum(axis=1, keepdims=True))
         return np.stack(styles), hands
 
-    def _adapt_to_all(
-        self, opponents: Weights, rng: Generator
-    ) -> tuple[list[DiscreteSample | ContinuousSample], Array, Array, list[Array], int]:
-        """Adapt the meta-model to every opponent of an iteration.
-
-        Returns:
-
-        - the samples played before each step, and the sample played after the last step;
-        - the critic inputs (D, F) and the returns (D,) of all decisions;
-        - the mean payoffs (tasks,) of each sample that comes from games;
-        - the number of games whose simulation diverged.
-        """
+    def _adapt_to_all(self, opponents: Weights, rng: Generator) -> Adaptations:
+        """Adapt the meta-model to every opponent of an iteration."""
         common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
         shards = self.pool.map(_adapt_to, common, weight_shards(opponents), rng)
         by_step, features, returns, payoffs, diverged = zip(*shards, strict=True)
@@ -188,20 +178,15 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         return joined, np.concatenate(features), np.concatenate(returns), payoff, sum(diverged)
 
 
-def _adapt_to(
-    rng: Generator, common: Any, opponents: Weights
-) -> tuple[list[DiscreteSample | ContinuousSample], Array, Array, list[Array], int]:
-    """Adapt the meta-model to some of the opponents, and play the adapted models against them.
-
-    Returns the same values as `MetaTrainer._adapt_to_all`, for these opponents.
-    """
+def _adapt_to(rng: Generator, common: Any, opponents: Weights) -> Adaptations:
+    """Adapt the meta-model to some of the opponents, and play the adapted models against them."""
     choice, section, theta, critic = common
     game, tree = two_seat_game(choice)
     params = repeat(theta, len(opponents["w0"]))
     crowd = BatchedNetworks(game.features, opponents)
     sigmas = None if tree is None else samples.strategies(game, tree, opponents)
     features, returns, payoffs, diverged, counts = [], [], [], 0, None
-    by_step: list[DiscreteSample | ContinuousSample] = []
+    by_step: list[Sample] = []
     for k, step_rng in enumerate(rng.spawn(section.inner_steps + 1)):
         outer = k == section.inner_steps
         if outer and section.objective == "exact":
@@ -217,13 +202,10 @@ def _adapt_to(
                 merge=not outer, privileged=section.gradient_estimator == "privileged_critic",
             )  # fmt: skip
         else:
-            assert tree is not None
             assert sigmas is not None
-            prior = samples.prior_counts(choice, section.gradient_estimator)
             rollouts = samples.play_opponents_on_tree(
-                game, tree, params, sigmas, games, section.gradient_estimator, prior, step_rng,
-                counts,
-            )  # fmt: skip
+                choice, params, sigmas, games, section.gradient_estimator, step_rng, counts
+            )
             if section.gradient_estimator == "opponent_model":
                 counts = rollouts.opponent_counts
         by_step.append(rollouts.sample)

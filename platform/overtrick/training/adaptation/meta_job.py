@@ -110,10 +110,7 @@ class MetaJob(Job):
 
     unused_keys = (
         UnusedKeys(
-            {
-                "meta.gradient_estimator": ON_TREE,
-                "adaptation.gradient_estimator": (None, *ON_TREE),
-            },
+            {"meta.gradient_estimator": ON_TREE, "adaptation.gradient_estimator": (None, *ON_TREE)},
             ("meta.discount",),
         ),
     )

@@ -107,9 +107,8 @@ def adapt_by_modelling(
     games, as AIVAT does.
     """
     game, tree = two_seat_game(choice)
-    policies: list[BehaviouralPolicy] = [
-        NetworkPolicy(game.features, known.policy)
-    ] * section.repeats
+    first = NetworkPolicy(game.features, known.policy)
+    policies: list[BehaviouralPolicy] = [first] * section.repeats
     weights = [known.policy] * section.repeats  # responses trained by PPO
     observed: Sequence[Trajectories | None] = [None] * section.repeats
     by_step = [policies]
@@ -247,10 +246,11 @@ def _learn_response(
     ppo = Ppo(section.ppo_learning_rate, section.ppo_entropy_coef)
     learner = ActorCritic(game.features, start, critic, ppo, 1.0, 0.95)
 
-    def simulate(policy: Policy, simulation_rng: Generator) -> Trajectories:
+    for step_rng in response_rng.spawn(section.ppo_iterations):
+        simulation_rng, learn_rng = step_rng.spawn(2)
         seat_rng, play_rng = simulation_rng.spawn(2)
         seating = random_seating(section.ppo_games, seat_rng)
-        return play(game, (policy, model), section.ppo_games, play_rng, seating, recorded=[0]).batch
-
-    opponent_model.learn_response(learner, simulate, section.ppo_iterations, response_rng)
+        both = (learner.policy(), model)
+        played = play(game, both, section.ppo_games, play_rng, seating, recorded=[0])
+        learner.learn(played.batch, learn_rng)
     return learner.theta

@@ -149,11 +149,6 @@ def imps_metrics(row: dict[str, Any], name: str = IMPS_METRIC) -> dict[str, floa
     return {name: row["mean"], f"{name}_se": row["standard_error"]}
 
 
-def first_match_score(rows: list[dict[str, Any]]) -> float:
-    """Return the mean IMPs per board in the first row, the match against the pretrained bidder."""
-    return float(rows[0]["mean"])
-
-
 def truthful_share(side: Side, deals: Deals, pool: WorkerPool) -> float:
     """Compute the share of a side's calls (without passes) whose meaning fits the hand.
 

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, Opponent, Positive, Section
 from overtrick.core import Array, Deals, UserError, concat_columns
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation.bidders import Side, load_side, rotate_deals
 from overtrick.games.bridge.auction import features_from_observation, network_bidder
@@ -27,7 +28,6 @@ from overtrick.games.bridge.auction.network_bidder import BiddingNetwork, Sampli
 from overtrick.games.bridge.auction.packed_features import pack
 from overtrick.games.bridge.scoring import imps
 from overtrick.games.bridge.system import loader
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.policy_gradient.advantages import generalised_advantages
 from overtrick.learners.policy_gradient.kl_anchored_ppo import KlAnchoredPolicy
 from overtrick.learners.policy_gradient.ppo import Ppo
@@ -112,7 +112,7 @@ class SelfplayJob(BidderTrainingJob):
     values: ValueReplayConfig = ValueReplayConfig()
 
 
-@register("selfplay_bidding", SelfplayJob, pretrained.first_match_score, scores.board_imps)
+@register("selfplay_bidding", SelfplayJob, scores.table_mean, scores.board_imps)
 class SelfplayTrainer(BaseTrainer[SelfplayJob]):
     """Trainer of both networks of a bidder by self-play against past selves and other bidders."""
 
@@ -167,7 +167,11 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
             "unforeseen_imps": float(np.sqrt(np.square(calls["advantage"]).mean())),
         }
         if self.iteration > section.value_warmup_iterations:
-            metrics |= self._improve(calls, learn_rng)
+            situation = calls["situation"] if self.call_network.sees_auction else None
+            metrics |= self.calls.learn(
+                network_bidder.unpack_inputs(calls["before"], situation), calls["legal"],
+                calls["call"], calls["advantage"], calls["game"], 2 * section.boards, learn_rng,
+            )  # fmt: skip
             check_loss(metrics["gain"], where)
         return metrics
 
@@ -189,14 +193,6 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         """
         network = self.call_network._replace(weights=self.calls.theta if calls is None else calls)
         return Side(name, loader.load(self.job.system), network, values)
-
-    def _improve(self, calls: Mapping[str, Array], rng: Generator) -> dict[str, float]:
-        """Train the policy network on the calls of an iteration; return PPO's metrics."""
-        situation = calls["situation"] if self.call_network.sees_auction else None
-        return self.calls.learn(
-            network_bidder.unpack_inputs(calls["before"], situation), calls["legal"], calls["call"],
-            calls["advantage"], calls["game"], 2 * self.job.play.boards, rng,
-        )  # fmt: skip
 
     def evaluate(self) -> Metrics:
         """Compute the mean IMPs against each opponent, and metric `true_calls`.
@@ -245,9 +241,9 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         The rows are of three bidders: the stored policy network alone, the stored policy and value
         networks together, and the pretrained policy network. `truthful_share` explains the share.
         """
-        network, system = job.network, loader.load(job.system)
+        system = loader.load(job.system)
         calls, values = (
-            BiddingNetwork(unprefixed(name, weights), network.activation, network.bfloat16)
+            job.network.network(unprefixed(name, weights))
             for name in ("calls", VALUE_OUTPUT[job.play.final_policy])
         )
         _, test_deals = pretrained.split_deals(job, job.play.max_deals)
@@ -265,10 +261,9 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
 
 def _concat_calls(parts: Sequence[dict[str, Array]]) -> dict[str, Array]:
     """Concatenate the calls of all shards, with games numbered consecutively across shards."""
-    numbered = [
-        {**calls, "game": calls["game"] + 2 * SHARD * shard} for shard, calls in enumerate(parts)
-    ]
-    return concat_columns(numbered)
+    return concat_columns(
+        [{**calls, "game": calls["game"] + 2 * SHARD * k} for k, calls in enumerate(parts)]
+    )
 
 
 def _opponents(job: SelfplayJob) -> list[Side]:

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, FolderPath, Positive, Section
 from overtrick.core import Array, UserError, concat_columns, select_rows
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.datasets.bidding_examples import SPLITS, BiddingExamples
 from overtrick.datasets.bidding_examples_build import RECORDED, check_system_rules
 from overtrick.distributed.data_parallel import SINGLE_LEARNER, LearnerShare
@@ -23,9 +24,9 @@ from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import bidding_accuracy
 from overtrick.evaluation.bidders import BiddingSystemJob
 from overtrick.games.bridge.auction import network_bidder
+from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.auction_rules import legal_in_situations
 from overtrick.games.bridge.system import loader
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.supervised import classifier
 from overtrick.learners.supervised.classifier import Classifier
@@ -72,6 +73,10 @@ class NetworkTraining(Section):
         return classifier.ClassifierConfig(
             self.activation, self.optimizer, self.learning_rate, self.bfloat16, device, self.dropout
         )
+
+    def network(self, weights: dict[str, Array]) -> BiddingNetwork:
+        """Return the network with some weights, for bidding."""
+        return BiddingNetwork(weights, self.activation, self.bfloat16)
 
     def learning_rate_at(self, done: int, steps: int) -> float:
         """Return the learning rate after `done` of `steps` gradient steps."""
@@ -197,11 +202,7 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
             examples = BiddingExamples(job.examples, split)
         check_system_rules(job.examples, examples.parameters)
         systems = [examples.parameters[name] for name in ("system_ns", "system_ew")]
-        if (
-            not examples.parameters["solved"]
-            and RECORDED not in systems
-            and job.system not in systems
-        ):
+        if not examples.parameters["solved"] and not {RECORDED, job.system}.intersection(systems):
             raise UserError(
                 f"the calls of the examples in {job.examples} are those of "
                 f"{' and '.join(systems)}, not of {job.system}: set system"

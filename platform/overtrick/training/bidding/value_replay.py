@@ -6,7 +6,7 @@ Source: Zhang et al. 2022, Figure 8.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,11 +14,11 @@ from numpy.random import Generator
 
 from overtrick.config.job_file import Count, Section
 from overtrick.core import Array, Trajectories
+from overtrick.core.checkpoints import Checkpointed
 from overtrick.games.bridge.auction import features_from_observation, network_bidder
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.auction.packed_features import pack
 from overtrick.games.bridge.system.loader import System
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.supervised.classifier import Classifier, check_loss
 from overtrick.learners.value_based.replay_buffer import RingBuffer
 from overtrick.training.bidding.supervised import NetworkTraining
@@ -42,7 +42,7 @@ class ValueReplayConfig(Section):
     """Gradient steps between updates of the target network."""
 
 
-class ValueLearner:
+class ValueLearner(Checkpointed):
     """Value network with its target network and replay buffer.
 
     Columns of the buffer:
@@ -51,6 +51,8 @@ class ValueLearner:
     - `imps`: result of the deal for the caller's side.
     - `last`: True for the last call of this side in the deal.
     """
+
+    saved = ("learnt",)
 
     def __init__(
         self,
@@ -70,9 +72,7 @@ class ValueLearner:
 
     def values(self) -> BiddingNetwork:
         """Return the current value network."""
-        return BiddingNetwork(
-            self.learner.weights(), self.network.activation, self.network.bfloat16
-        )
+        return self.network.network(self.learner.weights())
 
     def learn(self, rng: Generator, where: str) -> float:
         """Take the gradient steps of an iteration; return the mean loss in nats.
@@ -119,19 +119,9 @@ class ValueLearner:
             rows["after"], rows["situation"] if self.auction else None
         )
 
-    def state(self) -> dict[str, Array]:
-        return {
-            **prefixed("learner", self.learner.state()),
-            **prefixed("goals", self.target_network.weights()),
-            **prefixed("memory", self.memory.state()),
-            "learnt": np.array(self.learnt),
-        }
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        self.learner.load(unprefixed("learner", state))
-        self.target_network.load(unprefixed("goals", state))
-        self.memory.load(unprefixed("memory", state))
-        self.learnt = int(state["learnt"])
+    def parts(self) -> Mapping[str, Any]:
+        """Return value network, target network and replay buffer."""
+        return {"learner": self.learner, "goals": self.target_network, "memory": self.memory}
 
 
 def replay_rows(batch: Trajectories, imps: Array, ns: System, ew: System) -> dict[str, Array]:

@@ -14,12 +14,12 @@ from numpy.random import Generator
 
 from overtrick.config.job_file import Count, Fraction
 from overtrick.core import Array, Deals
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import WorkerPool, array_chunks
 from overtrick.evaluation.bidders import Side, rotate_deals
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.system import loader
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.policies.rollout import play
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
@@ -48,7 +48,7 @@ class BidderJob(BidderTrainingJob):
     bidder: ValueRlConfig = ValueRlConfig()
 
 
-@register("bidder", BidderJob, pretrained.first_match_score, scores.board_imps)
+@register("bidder", BidderJob, scores.table_mean, scores.board_imps)
 class BidderTrainer(BaseTrainer[BidderJob]):
     """Trainer of a bidder's value network by reinforcement learning from auctions with itself."""
 
@@ -108,10 +108,8 @@ class BidderTrainer(BaseTrainer[BidderJob]):
 
         The first opponent is the pretrained bidder.
         """
-        section = job.network
         calls = pretrained.load_networks(job)[0]._replace(weights=unprefixed("calls", weights))
-        values = BiddingNetwork(unprefixed("imps", weights), section.activation, section.bfloat16)
-        side = _side(job, calls, values)
+        side = _side(job, calls, job.network.network(unprefixed("imps", weights)))
         _, test_deals = pretrained.split_deals(job, job.bidder.max_deals)
         deals = pretrained.evaluation_boards(job, test_deals, job.evaluate.final_boards)
         others = pretrained.evaluation_opponents(job, _pretrained(job))

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import model_validator
 
 from overtrick.config.job_file import Count, Job, Section
-from overtrick.core import Array, BehaviouralPolicy, Trajectories, concatenate_trajectories
+from overtrick.core import Array, Trajectories, concatenate_trajectories
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.evaluation import cardplay
 from overtrick.evaluation.cardplay import CardplayEvaluation, ScriptedDefenders
 from overtrick.evaluation.game_cache import cached_opponent
 from overtrick.games.bridge.cardplay.suit_canonical import canonical_trajectories
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.value_based import dqn
 from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play
 from overtrick.reports import metric_names
 from overtrick.training import scores
-from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
-from overtrick.training.cardplay.curves import cardplay_curves
+from overtrick.training.base_trainer import Metrics, register
+from overtrick.training.cardplay.declarer_trainer import DeclarerTrainer, Players
 from overtrick.training.shared_sections import HiddenLayers, QLearning
 
 SHARD = 250  # games per shard
@@ -58,7 +57,7 @@ class DqnJob(Job):
 
 
 @register("dqn", DqnJob, cardplay.share_made, scores.contracts_made)
-class DqnTrainer(BaseTrainer[DqnJob]):
+class DqnTrainer(DeclarerTrainer[DqnJob]):
     """Trainer of a declarer's Q-network by DQN on games against scripted defenders."""
 
     def __init__(self, job: DqnJob, pool: WorkerPool) -> None:
@@ -79,18 +78,6 @@ class DqnTrainer(BaseTrainer[DqnJob]):
         metrics[metric_names.GAMES] = float(self.iteration * section.games)
         return metrics
 
-    def evaluate(self) -> Metrics:
-        deals = self.job.evaluate.deals
-        return cardplay.flat_metrics(_table(self.job, self.model(), self.pool, deals))
-
-    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        curve = cardplay_curves({"": [history]}, self.job.evaluate.deals)
-        return {"learning_curve": curve}
-
-    @staticmethod
-    def sweep_figures(job: DqnJob, groups: Mapping[str, Sequence[History]]) -> dict[str, Figure]:
-        return {"recognition": cardplay_curves(groups, job.evaluate.deals)}
-
     def model(self) -> dict[str, Array]:
         """Return the weights of the Q-network."""
         return prefixed(dqn.GREEDY, self.learner.weights())
@@ -101,23 +88,10 @@ class DqnTrainer(BaseTrainer[DqnJob]):
         cardplay.card_game(job.game)
 
     @staticmethod
-    def evaluate_model(
-        job: DqnJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
-    ) -> Rows:
-        """Compute the share of contracts that a stored declarer makes on unseen deals."""
-        return _table(job, weights, pool, job.evaluate.final_deals)
-
-
-def _table(job: DqnJob, weights: Mapping[str, Array], pool: WorkerPool, deals: int) -> Rows:
-    """Evaluate a stored declarer against each of the job's defenders."""
-    game, section = cardplay.card_game(job.game), job.evaluate
-    declarer = dqn.greedy_policy(unprefixed(dqn.GREEDY, weights), game)
-    defence: dict[str, BehaviouralPolicy] = {
-        name: cached_opponent(job.game, name) for name in section.defenders
-    }
-    return cardplay.evaluate_declarer(
-        job.game, declarer, defence, None, section, deals, job.seed, pool
-    )
+    def players(job: DqnJob, weights: Mapping[str, Array]) -> Players:
+        """Return the greedy declarer; a network recognises no states."""
+        game = cardplay.card_game(job.game)
+        return dqn.greedy_policy(unprefixed(dqn.GREEDY, weights), game), None, None
 
 
 def _play(rng: Generator, common: Any, games: int) -> Trajectories:

@@ -62,6 +62,7 @@ class PimcJob(Job):
 class PimcTrainer(BaseTrainer[PimcJob]):
     """Trainer without learning: its declarer plays the evaluation deals in order by PIMC search."""
 
+    saved = ("iteration", "made")
     stateful = ()
 
     def __init__(self, job: PimcJob, pool: WorkerPool) -> None:
@@ -71,9 +72,8 @@ class PimcTrainer(BaseTrainer[PimcJob]):
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Play the next 500 deals."""
         shard = self.iteration - 1
-        rng = generator(
-            self.job.seed, RngStream.TRAIN, shard
-        )  # numbers from 0, unlike the generator of BaseTrainer
+        # numbered from 0, unlike the generator of BaseTrainer
+        rng = generator(self.job.seed, RngStream.TRAIN, shard)
         deals = cardplay.evaluation_deals(self.job.game, self.job.seed, shard, EVALUATION_SHARD)
         made = sum(self.pool.map(_play, self.job, array_chunks(SHARD, deals), rng))
         self.made += made
@@ -83,13 +83,6 @@ class PimcTrainer(BaseTrainer[PimcJob]):
     def model(self) -> dict[str, Array]:
         """Return the numbers of contracts made and of deals played."""
         return {"made": np.array(self.made), "deals": np.array(self.iteration * EVALUATION_SHARD)}
-
-    def state(self) -> dict[str, Array]:
-        return {**super().state(), "made": np.array(self.made)}
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        super().load(state)
-        self.made = int(state["made"])
 
     @staticmethod
     def validate(job: PimcJob) -> None:
@@ -116,9 +109,8 @@ def _play(rng: Generator, job: PimcJob, deals: Array) -> int:
     """Play deals with the searching declarer; return the number of contracts made."""
     choice, section = job.game, job.sampling
     game = cardplay.card_game(cardplay.with_trick_scoring(choice))
-    guide, defenders = (
-        cached_opponent(choice, who) for who in (section.rollout_policy, section.assumed_defenders)
-    )
+    guide = cached_opponent(choice, section.rollout_policy)
+    defenders = cached_opponent(choice, section.assumed_defenders)
     declarer = PimcPolicy(game, defenders, guide, section.worlds)
     pair = (declarer, cached_opponent(choice, section.defenders))
     payoff = play(game, pair, deals, rng, recorded=()).payoff

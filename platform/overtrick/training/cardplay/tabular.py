@@ -5,17 +5,17 @@ Source: Hadjur 2018, Algorithms 1 and 2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from overtrick.config.job_file import Count, FolderPath, Fraction, Job, Section
-from overtrick.core import Array, BehaviouralPolicy, Observations, UserError
+from overtrick.core import Array, BehaviouralPolicy, Observations, UserError, select_rows
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.datasets import minibridge_games
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.evaluation import cardplay
@@ -23,12 +23,11 @@ from overtrick.evaluation.cardplay import CardplayEvaluation, CardplayGames, Pos
 from overtrick.evaluation.game_cache import cached_opponent
 from overtrick.games.bridge.cardplay.play_records import decision_trajectories
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, similar_cards
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
-from overtrick.learners.value_based.tabular import GreedyTable, QTable, TabularConfig, merge_tables
+from overtrick.learners.value_based.tabular import GreedyTable, QTable, TabularConfig
 from overtrick.reports import metric_names
 from overtrick.training import scores
-from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
-from overtrick.training.cardplay.curves import cardplay_curves
+from overtrick.training.base_trainer import Metrics, register
+from overtrick.training.cardplay.declarer_trainer import DeclarerTrainer, Players
 
 GAMES_PER_UNIT = 1000  # games that are generated and learnt from in one call
 
@@ -90,18 +89,16 @@ class TabularJob(Job):
 
     @model_validator(mode="after")
     def _learners_fit(self) -> TabularJob:
-        learners = self.tabular.learners
+        section, learners = self.tabular, self.tabular.learners
         if len(set(learners)) < len(learners):
             raise ValueError("tabular.learners: a position is named twice")
-        if self.tabular.epsilon == 1 and learners != ("declarer",):
+        if section.epsilon == 1 and learners != ("declarer",):
             raise ValueError("tabular.epsilon 1 needs the declarer as only learner: set it below 1")
-        if self.tabular.epsilon < 1 and not self.tabular.learn_lost_games:
+        if section.epsilon < 1 and not section.learn_lost_games:
             raise ValueError(
                 "tabular.epsilon below 1 uses every game: set tabular.learn_lost_games"
             )
-        if self.tabular.data is not None and (
-            self.tabular.epsilon < 1 or self.tabular.learn_lost_games
-        ):
+        if section.data is not None and (section.epsilon < 1 or section.learn_lost_games):
             raise ValueError(
                 "tabular.data determines the games: leave epsilon and learn_lost_games out"
             )
@@ -111,25 +108,21 @@ class TabularJob(Job):
 
 
 @register("tabular", TabularJob, cardplay.share_made, scores.contracts_made)
-class TabularTrainer(BaseTrainer[TabularJob]):
+class TabularTrainer(DeclarerTrainer[TabularJob]):
     """Trainer of Q-tables from complete games.
 
     A position, such as declarer, has its own table. Each iteration trains one position.
     """
 
-    stateful = ()  # a checkpoint holds the tables under the same names as the model
-
     def __init__(self, job: TabularJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.tables = {p: _q_table(job.tabular) for p in job.tabular.learners}
+        self.tables: dict[str, QTable] = {p: _q_table(job.tabular) for p in job.tabular.learners}
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Generate games for training one position, and update its table from them."""
         section = self.job.tabular
         position = section.learners[(self.iteration - 1) % len(section.learners)]
-        known = (
-            {} if section.epsilon == 1 else {p: table.columns for p, table in self.tables.items()}
-        )
+        known = {p: t.columns for p, t in self.tables.items()} if section.epsilon < 1 else {}
         common = (self.job, self.iteration, position, known)
         units = [(k, count) for k, (count,) in enumerate(chunks(section.games, GAMES_PER_UNIT))]
         if section.merged_tables == 1:
@@ -152,35 +145,16 @@ class TabularTrainer(BaseTrainer[TabularJob]):
             tables = self.pool.map(_merge, self.job.tabular, pairs, rng)
         self.tables[position].merge(tables[0])
 
-    def evaluate(self) -> Metrics:
-        deals = self.job.evaluate.deals
-        return cardplay.flat_metrics(_table(self.job, self.model(), self.pool, deals))
-
-    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        curve = cardplay_curves({"": [history]}, self.job.evaluate.deals)
-        return {"learning_curve": curve}
-
-    @staticmethod
-    def sweep_figures(
-        job: TabularJob, groups: Mapping[str, Sequence[History]]
-    ) -> dict[str, Figure]:
-        return {"recognition": cardplay_curves(groups, job.evaluate.deals)}
-
     def model(self) -> dict[str, Array]:
         """Return the tables of all trained positions."""
-        return {
-            name: column
-            for position, table in self.tables.items()
-            for name, column in prefixed(position, table.state()).items()
-        }
-
-    def state(self) -> dict[str, Array]:
-        return {**super().state(), **self.model()}
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        super().load(state)
+        columns: dict[str, Array] = {}
         for position, table in self.tables.items():
-            table.load(unprefixed(position, state))
+            columns |= prefixed(position, table.state())
+        return columns
+
+    def parts(self) -> Mapping[str, QTable]:
+        """Return the tables of all learners by position."""
+        return self.tables
 
     @staticmethod
     def validate(job: TabularJob) -> None:
@@ -206,31 +180,14 @@ class TabularTrainer(BaseTrainer[TabularJob]):
                 )
 
     @staticmethod
-    def evaluate_model(
-        job: TabularJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
-    ) -> Rows:
-        """Compute the share of contracts that a stored declarer makes on unseen deals."""
-        return _table(job, weights, pool, job.evaluate.final_deals)
-
-
-def _table(job: TabularJob, weights: Mapping[str, Array], pool: WorkerPool, deals: int) -> Rows:
-    """Evaluate the stored declarer against each of the job's defenders.
-
-    If the declarer was not trained, the scripted declarer is evaluated.
-    """
-    best: dict[str, GreedyTable] = {
-        p: _greedy(job.tabular, unprefixed(p, weights)) for p in job.tabular.learners
-    }
-    declarer = best.get("declarer") or cached_opponent(job.game, job.tabular.opponents)
-    table = _defence(job, best)
-    defence: dict[str, BehaviouralPolicy] = {
-        name: table if name == "learned" else cached_opponent(job.game, name)
-        for name in job.evaluate.defenders
-    }
-    known = partial(_recognises, best["declarer"]) if "declarer" in best else None
-    return cardplay.evaluate_declarer(
-        job.game, declarer, defence, known, job.evaluate, deals, job.seed, pool
-    )
+    def players(job: TabularJob, weights: Mapping[str, Array]) -> Players:
+        """Return the stored declarer, or else the scripted one, and the stored defenders."""
+        best: dict[str, GreedyTable] = {
+            p: _greedy(job.tabular, unprefixed(p, weights)) for p in job.tabular.learners
+        }
+        declarer = best.get("declarer") or cached_opponent(job.game, job.tabular.opponents)
+        known = partial(_recognises, best["declarer"]) if "declarer" in best else None
+        return declarer, _defence(job, best), known
 
 
 def _defence(job: TabularJob, best: Mapping[str, BehaviouralPolicy]) -> BehaviouralPolicy:
@@ -259,10 +216,8 @@ def _q_table(section: TabularQConfig) -> QTable:
 
 def _learn(table: QTable, position: Position, games: CardplayGames) -> None:
     """Update a table from the decisions of one position in some games."""
-    rewards = games.rewards(position == "declarer")
-    table.learn(
-        decision_trajectories(games.deals, games.cards, cardplay.POSITIONS[position], rewards)
-    )
+    rewards, hands = games.rewards(position == "declarer"), cardplay.POSITIONS[position]
+    table.learn(decision_trajectories(games.deals, games.cards, hands, rewards))
 
 
 def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
@@ -275,12 +230,8 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
     game = cardplay.card_game(job.game)
     if section.data is not None:
         first = (iteration - 1) * section.games + unit * GAMES_PER_UNIT
-        return CardplayGames(
-            *(
-                column[first : first + count]
-                for column in minibridge_games.load_cached(section.data)
-            )
-        )
+        stored = minibridge_games.load_cached(section.data)
+        return select_rows(stored, slice(first, first + count))
     rng = generator(job.seed, RngStream.TRAIN, iteration, unit)
     if not known:
         return cardplay.random_games(game, count, section.opponents, section.learn_lost_games, rng)
@@ -305,8 +256,8 @@ def _merge(
     rng: Generator, section: TabularQConfig, *tables: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Merge one or two tables, given by their columns; return the columns of the result."""
-    loaded = []
-    for columns in tables:
-        loaded.append(_q_table(section))
-        loaded[-1].load(columns)
-    return merge_tables(loaded).state()
+    merged = _q_table(section)
+    merged.load(tables[0])
+    for other in tables[1:]:
+        merged.merge(other)
+    return merged.state()

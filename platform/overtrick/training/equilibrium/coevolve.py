@@ -91,6 +91,7 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
     use it.
     """
 
+    saved = ("iteration", "best", "best_score")
     stateful = ("strategy",)
 
     def __init__(self, job: CoevolveJob, pool: WorkerPool) -> None:
@@ -147,15 +148,11 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
 
     def state(self) -> dict[str, Array]:
         """Return the evolution strategy, best genome and best responses, for a checkpoint."""
-        return {
-            **super().state(), "best": self.best, "best_score": np.array(self.best_score),
-            "warm": self.warm_starts,
-        }  # fmt: skip
+        return {**super().state(), "warm": self.warm_starts}
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Restore the evolution strategy, best genome and best responses."""
         super().load(state)
-        self.best, self.best_score = state["best"], float(state["best_score"])
         self.warm_starts = state["warm"]
 
     def model(self) -> dict[str, Array]:

@@ -72,33 +72,11 @@ def estimate_best_response(
     if section.kind == "exact":
         return evaluator.best_response_payoff(sigma, seat), warm_start
     if section.kind == "searched":
-        return _searched_payoff(section, evaluator, sigma, seat, rng), warm_start
-    generations = section.generations + int(section.generations_growth * generation)
-    return _evolve_response(section, evaluator, encoding, sigma, seat, warm_start, generations, rng)
-
-
-def _searched_payoff(
-    section: Inner, evaluator: StrategyEvaluator, sigma: Array, seat: int, rng: Generator
-) -> float:
-    """Return the exact payoff of the strategy that a look-ahead finds for a seat."""
-    assert isinstance(evaluator, TreeEvaluator)  # checked when the job is validated
-    tree = evaluator.tree
-    depth = tree.max_decisions(seat) if section.depth is None else section.depth
-    found = expectimax_mcts.expectimax(tree, sigma, seat, depth, section.simulations, rng)
-    return float(best_response.expected(tree, found.sigma)[seat])
-
-
-def _evolve_response(
-    section: Inner,
-    evaluator: StrategyEvaluator,
-    encoding: GenomeEncoding,
-    sigma: Array,
-    seat: int,
-    warm_start: Array,
-    generations: int,
-    rng: Generator,
-) -> tuple[float, Array]:
-    """Search for a best response by an inner evolution; return its payoff and its genome (P,)."""
+        assert isinstance(evaluator, TreeEvaluator)  # checked when the job is validated
+        tree = evaluator.tree
+        depth = tree.max_decisions(seat) if section.depth is None else section.depth
+        found = expectimax_mcts.expectimax(tree, sigma, seat, depth, section.simulations, rng)
+        return float(best_response.expected(tree, found.sigma)[seat]), warm_start
     own = (evaluator.seat == seat)[:, None]
 
     def payoffs(genomes: Array) -> Array:
@@ -109,7 +87,7 @@ def _evolve_response(
     strategy = EvolutionStrategy(
         lambda _: warm_start, section.step_size, section.population, "csa", rng
     )
-    for _ in range(generations):
+    for _ in range(section.generations + int(section.generations_growth * generation)):
         genomes = strategy.ask()
         score = payoffs(genomes)
         strategy.tell(genomes, score)

@@ -17,10 +17,10 @@ from numpy.random import Generator
 
 from overtrick.config.job_file import Count, Fraction, Job, Positive, Section
 from overtrick.core import Array, Trajectories, concatenate_trajectories
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.evaluation.evaluate import FixedPolicyEvaluation
 from overtrick.evaluation.game_cache import check_discrete_actions, two_seat_game
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.value_based import dqn
 from overtrick.learners.value_based import nfsp as learner
@@ -53,6 +53,12 @@ class NfspSection(Section):
     reservoir_capacity: Count = 2_000_000
     """Capacity of the reservoir, in decisions."""
 
+    def config(self) -> learner.NfspConfig:
+        """Return the configuration of the average policy's learner."""
+        return learner.NfspConfig(
+            self.learning_rate, self.gradient_steps, self.batch_size, self.reservoir_capacity
+        )
+
 
 class NfspJob(Job):
     """Job file of the trainer `nfsp`: neural fictitious self-play."""
@@ -75,17 +81,9 @@ class NfspTrainer(UnadaptedTrainer[NfspJob]):
         section = job.nfsp
         sizes = (input_size(self.game), *section.hidden, self.game.actions)
         values = initial_weights(sizes, rng, 0.1)
-        self.learner = learner.Nfsp(
-            self.game.features,
-            dqn.Dqn(self.game.features, values, job.values.config()),
-            initial_weights(sizes, rng, 0.1),
-            learner.NfspConfig(
-                section.learning_rate,
-                section.gradient_steps,
-                section.batch_size,
-                section.reservoir_capacity,
-            ),
-        )
+        best = dqn.Dqn(self.game.features, values, job.values.config())
+        average = initial_weights(sizes, rng, 0.1)
+        self.learner = learner.Nfsp(self.game.features, best, average, section.config())
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Play the games of an iteration, and train both networks.

@@ -18,7 +18,6 @@ from pydantic import Field, field_validator
 from overtrick.config.job_file import Checkpoints, Count, Job, Section, Stop
 from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.reports import figures, metric_names
 from overtrick.solvers import cfr, mccfr, sequence_form
 from overtrick.solvers.iterative_solver import IterativeSolver
@@ -29,7 +28,6 @@ from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Row, 
 from overtrick.training.equilibrium.strategy_evaluator import (
     BucketedEvaluator,
     StrategyEvaluator,
-    TreeEvaluator,
     equilibrium_distance,
     evaluator_of,
 )
@@ -136,7 +134,7 @@ class SolveTrainer(BaseTrainer[SolveJob]):
     def __init__(self, job: SolveJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
         self.evaluator = _evaluator(job)
-        self.solvers = {
+        self.solvers: dict[str, IterativeSolver] = {
             name: make_solver(name, self.evaluator, job.seed) for name in job.solve.variants
         }
 
@@ -150,18 +148,9 @@ class SolveTrainer(BaseTrainer[SolveJob]):
             metrics[metric_names.gap_name(name, self.evaluator.game.unit)] = gap
         return metrics
 
-    def state(self) -> dict[str, Array]:
-        """Return the states of all solvers and the number of iterations, for a checkpoint."""
-        state = {"iteration": np.array(self.iteration)}
-        for name, solver in self.solvers.items():
-            state |= prefixed(name, solver.state())
-        return state
-
-    def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the states of all solvers and the number of iterations."""
-        self.iteration = int(state["iteration"])
-        for name, solver in self.solvers.items():
-            solver.load(unprefixed(name, state))
+    def parts(self) -> Mapping[str, IterativeSolver]:
+        """Return all solvers by name."""
+        return self.solvers
 
     def model(self) -> dict[str, Array]:
         """Return the average strategies (N, A) and the numbers of iterations of all solvers.
@@ -214,12 +203,12 @@ def make_solver(plan: str, evaluator: StrategyEvaluator, seed: int) -> Iterative
     `plan`: the name, one of `SOLVERS`. MCCFR's random numbers depend on the seed and this name.
     Raises UserError if the solver does not support the evaluator's game.
     """
-    able = TREE_SOLVERS if isinstance(evaluator, TreeEvaluator) else tuple(BUCKETED_SOLVERS)
+    bucketed = isinstance(evaluator, BucketedEvaluator)
+    able = tuple(BUCKETED_SOLVERS) if bucketed else TREE_SOLVERS
     if plan not in able:
         raise UserError(f"plan {plan}: {evaluator.game.name} can be solved by {', '.join(able)}")
     if isinstance(evaluator, BucketedEvaluator):
         return BUCKETED_SOLVERS[plan](evaluator.view)
-    assert isinstance(evaluator, TreeEvaluator)
     if plan in cfr.VARIANTS:
         return cfr.CfrSolver(evaluator.tree, cfr.VARIANTS[plan])
     try:

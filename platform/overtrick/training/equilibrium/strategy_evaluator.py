@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -19,43 +19,6 @@ from overtrick.solvers import sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.public_tree import values
-
-
-class StrategyEvaluator(Protocol):
-    """Exact evaluation in one game of a strategy sigma (N, A), or of M strategies (M, N, A)."""
-
-    game: Any
-    legal: Array  # (N, A) bool
-    seat: Array  # (N,) the seat that acts at each information set
-
-    @property
-    def seats(self) -> int:
-        """The number of seats, S."""
-
-    @property
-    def inputs(self) -> Array:
-        """Float64 inputs (N, F) for a small network. Raises UserError if the game has none."""
-
-    def check_strategy(self, sigma: Array) -> None:
-        """Raise UserError unless sigma (N, A) is a strategy of this game."""
-
-    def expected_payoffs(self, sigmas: Array) -> Array:
-        """Return the expected points per game (M, S) of each seat under strategies (M, N, A)."""
-
-    def nash_convs(self, sigmas: Array) -> Array:
-        """Return the NashConv (M,) of strategies (M, N, A), in points per game."""
-
-    def best_response_payoff(self, sigma: Array, seat: int) -> float:
-        """Return the expected points per game of a seat's best response to sigma (N, A)."""
-
-    def equilibrium_payoff(self, seat: int) -> float:
-        """Return the expected points per game of a seat in an equilibrium of a two-seat game.
-
-        Raises UserError for a game that has no tree or is not zero-sum.
-        """
-
-    def figures(self, sigma: Array) -> dict[str, Figure]:
-        """Draw a strategy (N, A); return figures by name, none if it is too large to draw."""
 
 
 class TreeEvaluator:
@@ -161,6 +124,13 @@ class BucketedEvaluator:
             ]
             drawn["intensity"] = figures.action_heatmaps(np.stack(by_round), self.game.action_names)
         return drawn
+
+
+StrategyEvaluator = TreeEvaluator | BucketedEvaluator
+"""Exact evaluation in one game of a strategy sigma (N, A), or of M strategies (M, N, A).
+
+`legal` (N, A) is the mask of legal actions, `seat` (N,) the seat that acts at each information set.
+"""
 
 
 def equilibrium_distance(evaluator: StrategyEvaluator, sigma: Array) -> dict[str, Any]:

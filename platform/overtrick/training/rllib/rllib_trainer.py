@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from numpy.random import Generator
 
 from overtrick.core import Array, SuitSymmetric
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import LocalPool, RngStream, WorkerPool, generator
 from overtrick.evaluation.game_cache import cached_opponent, playable_game
 from overtrick.evaluation.reference_opponents import make_opponent
-from overtrick.learners.checkpoint_keys import prefixed, unprefixed
 from overtrick.learners.value_based.dqn import GREEDY
 from overtrick.policies.model_kinds import StoredWeights, load_policy
 from overtrick.policies.rollout import play
@@ -39,6 +39,7 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
 
     stateful = ()
     policy_name = "policy"
+    validate = staticmethod(rllib_job.check_rllib_job)
 
     def __init__(self, job: RllibJob, pool: WorkerPool) -> None:
         pool.close()
@@ -92,10 +93,6 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
         if self._runner is not None:
             self._runner.close()
             self._runner = None
-
-    @staticmethod
-    def validate(job: RllibJob) -> None:
-        rllib_job.check_rllib_job(job)
 
     @staticmethod
     def knowledge(job: RllibJob, weights: Mapping[str, Array]) -> Any:

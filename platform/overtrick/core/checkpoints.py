@@ -1,0 +1,48 @@
+"""Checkpoints as named arrays: prefixes of the names, one for each part of an object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from overtrick.core.batches import Array
+
+
+class Checkpointed:
+    """Base class of objects whose state is saved in a checkpoint as named arrays.
+
+    `saved` names attributes that are arrays or numbers.
+    """
+
+    saved: ClassVar[tuple[str, ...]] = ()
+
+    def parts(self) -> Mapping[str, Any]:
+        """Return the objects that have a state of their own, by the prefix of its names."""
+        return {}
+
+    def state(self) -> dict[str, Array]:
+        """Return the arrays of a checkpoint, from which `load` continues with equal numbers."""
+        state = {name: np.array(getattr(self, name)) for name in self.saved}
+        for name, part in self.parts().items():
+            state |= prefixed(name, part.state())
+        return state
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the arrays that `state` returned."""
+        for name in self.saved:
+            setattr(self, name, state[name].copy() if state[name].ndim else state[name].item())
+        for name, part in self.parts().items():
+            part.load(unprefixed(name, state))
+
+
+def prefixed(prefix: str, values: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays with `PREFIX.` in front of their names."""
+    return {f"{prefix}.{name}": value for name, value in values.items()}
+
+
+def unprefixed(prefix: str, state: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays whose names begin with `PREFIX.`, with the prefix removed."""
+    start = f"{prefix}."
+    return {n.removeprefix(start): v for n, v in state.items() if n.startswith(start)}

@@ -1,0 +1,22 @@
+"""Check that an array holds strategies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from overtrick.core import Array, UserError
+
+
+def check_rows(sigma: Array, legal: Array) -> None:
+    """Raise UserError unless each row of sigma (..., N, A) has probabilities of legal actions.
+
+    legal (N, A) is the mask of legal actions; the probabilities of a row have sum 1.
+    """
+    sums = np.where(legal, sigma, 0).sum(axis=-1)
+    wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma != 0) & ~legal)).any(axis=-1)
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0])
+        raise UserError(
+            f"row {place[-1]} of a strategy must be probabilities of legal actions with sum 1, "
+            f"not {sigma[place].tolist()}"
+        )

@@ -1,0 +1,97 @@
+"""Base class of trainers of a declarer, with its learning curves (Hadjur 2018, Figs 5.1, 5.2)."""
+
+from __future__ import annotations
+
+import itertools
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.random import Generator
+from scipy.stats import norm
+
+from overtrick.config.job_file import Job
+from overtrick.core import Array, BehaviouralPolicy
+from overtrick.distributed.workers import WorkerPool
+from overtrick.evaluation import cardplay
+from overtrick.evaluation.cardplay import RecognisesStates
+from overtrick.evaluation.game_cache import cached_opponent
+from overtrick.reports import learning_curves
+from overtrick.reports.learning_curves import CONFIDENCE, Curves
+from overtrick.reports.metric_names import GAMES, MADE, RECOGNISED
+from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows
+
+JobT = TypeVar("JobT", bound=Job)
+Players = tuple[BehaviouralPolicy, BehaviouralPolicy | None, RecognisesStates | None]
+"""Declarer, learned defenders if any, and the function that tells which states it recognises."""
+
+
+class DeclarerTrainer(BaseTrainer[JobT]):
+    """Base of trainers whose model is a declarer, evaluated on deals that training never uses.
+
+    The section `evaluate` of the job is a `CardplayEvaluation`.
+    """
+
+    @staticmethod
+    @abstractmethod
+    def players(job: Any, weights: Mapping[str, Array]) -> Players:
+        """Return the players of a stored model."""
+
+    @classmethod
+    def _table(cls, job: Any, weights: Mapping[str, Array], pool: WorkerPool, deals: int) -> Rows:
+        declarer, learned, known = cls.players(job, weights)
+        defence: dict[str, Any] = {
+            name: learned if name == "learned" else cached_opponent(job.game, name)
+            for name in job.evaluate.defenders
+        }
+        return cardplay.evaluate_declarer(
+            job.game, declarer, defence, known, job.evaluate, deals, job.seed, pool
+        )
+
+    def evaluate(self) -> Metrics:
+        """Return the share of contracts made against each of the job's defenders."""
+        job: Any = self.job
+        return cardplay.flat_metrics(self._table(job, self.model(), self.pool, job.evaluate.deals))
+
+    @classmethod
+    def evaluate_model(
+        cls, job: Any, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Compute the share of contracts that a stored declarer makes on unseen deals."""
+        return cls._table(job, weights, pool, job.evaluate.final_deals)
+
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        """Draw the learning curve."""
+        job: Any = self.job
+        return {"learning_curve": cardplay_curves({"": [history]}, job.evaluate.deals)}
+
+    @staticmethod
+    def sweep_figures(job: Any, groups: Mapping[str, Sequence[History]]) -> dict[str, Figure]:
+        """Draw the learning curve of each group of trials."""
+        return {"recognition": cardplay_curves(groups, job.evaluate.deals)}
+
+
+def cardplay_curves(groups: Mapping[str, Sequence[History]], deals: int) -> Figure:
+    """Draw learning curves of a declarer over the number of training games.
+
+    One chart for each defence shows the share of contracts made. Another chart shows the share of
+    decisions in states that the declarer knows from training.
+
+    `groups`: for each group's label the histories of its seeds; a group becomes one line. `deals`:
+    number of deals of an evaluation, from which the confidence band of a single seed is computed.
+    """
+    every = [entry for histories in groups.values() for each in histories for entry in each]
+    names = sorted({n for _, m in every for n in m if n.startswith(MADE) or n == RECOGNISED})
+    drawn: Curves = {name: {} for name in names}
+    for name, (label, histories) in itertools.product(names, groups.items()):
+        seeds = [{m[GAMES]: m[name] for _, m in each if name in m} for each in histories]
+        curve = learning_curves.seed_curve(seeds)
+        if curve is None:
+            continue
+        games, mean, half = curve
+        if len(seeds) == 1:
+            half = norm.ppf((1 + CONFIDENCE) / 2) * np.sqrt(mean * (1 - mean) / deals)
+        drawn[name][label] = games, mean, half
+    return learning_curves.draw_curves(drawn, "games played", "share", marker="o")
