@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.bench.measure import Result
-from tests.flow import head, outside
+from tests.flow import command_process, ray_head
 
 JOB = "jobs/coevolve_kuhn.yaml"
 ROUNDS = 3  # after a first submission, which starts the cluster's processes
@@ -23,7 +23,7 @@ def run() -> Result:
     """Submit the same job repeatedly on an idle cluster; stop each when its first iteration has
     been written to the run's folder."""
     token = secrets.token_hex(16)
-    started = head.started(cpus=2, token=token, outside=outside.environment())
+    started = ray_head.started(cpus=2, token=token, environment=command_process.environment())
     with started as address, tempfile.TemporaryDirectory() as runs:
         seconds = [_first_metric(address, token, Path(runs)) for _ in range(ROUNDS + 1)][1:]
     return Result(
@@ -41,7 +41,7 @@ def run() -> Result:
 
 def _first_metric(address: str, token: str, runs: Path) -> float:
     """Return the seconds from the command to the timestamp of the job's first iteration."""
-    environment = {**outside.environment(), "RAY_AUTH_MODE": "token", head.TOKEN: token}
+    environment = {**command_process.environment(), "RAY_AUTH_MODE": "token", ray_head.TOKEN: token}
     known = set(runs.glob("*/track.jsonl"))
 
     def cluster(command: str, *arguments: str) -> str:

@@ -25,11 +25,11 @@ import psutil
 import pytest
 import ray
 import yaml
+from command_process import COMMAND, PATIENCE
 from mlflow import MlflowClient
-from outside import COMMAND, PATIENCE
 from ray import cloudpickle
 from ray.cluster_utils import Cluster
-from tiny import TINY, local_run
+from small_meta_job import TINY, local_run
 
 from overtrick.distributed.workers import LocalPool, RayPool, generator
 from overtrick.storage import model_files

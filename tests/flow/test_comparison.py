@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from command_process import COMMAND, environment, kill_once
 from mlflow import MlflowClient
-from outside import COMMAND, environment, kill_once
 from scipy.stats import ttest_ind
-from tiny import TINY
+from small_meta_job import TINY
 
 from overtrick import cli
 from overtrick.comparison import comparison_job, runner, schedule, statistics

@@ -20,9 +20,9 @@ import psutil
 import pytest
 import yaml
 from browser import needs_browser, screenshot, text_of
-from head import free_ports
-from outside import COMMAND, environment
-from tiny import TINY
+from command_process import COMMAND, environment
+from ray_head import free_ports
+from small_meta_job import TINY
 
 from overtrick import cli
 from overtrick.config import job_file

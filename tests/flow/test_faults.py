@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import logged_metrics
 import numpy as np
-import points
 import pytest
 from mlflow import MlflowClient
-from tiny import TINY, local_run
+from small_meta_job import TINY, local_run
 
 from overtrick.config import job_file
 from overtrick.core import RunError, files
@@ -117,7 +117,9 @@ def test_a_spool_on_a_full_disk_holds_whole_lines_from_which_the_run_continues(
     second.metrics(2, {"payoff": 2.0})
     assert RunFolder(folder).history() == [(1, {"payoff": 1.0}), (2, {"payoff": 2.0})]
     assert second.close("FINISHED") == 0
-    assert points.in_mlflow(MlflowClient(store), second.run_id) == {"payoff": [(1, 1.0), (2, 2.0)]}
+    assert logged_metrics.in_mlflow(MlflowClient(store), second.run_id) == {
+        "payoff": [(1, 1.0), (2, 2.0)]
+    }
 
 
 def full_disk_for(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
@@ -140,7 +142,7 @@ def test_spooled_events_are_delivered_on_a_full_disk(
     tracker.metrics(1, {"payoff": 1.0})
     with pytest.raises(OSError, match=r"track\.jsonl: No space left"):
         tracker.close("FINISHED")
-    assert points.in_mlflow(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}
+    assert logged_metrics.in_mlflow(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}
 
 
 def test_the_error_that_stops_a_run_is_raised_on_a_full_disk(
@@ -213,7 +215,7 @@ def test_delivery_continues_when_its_count_cannot_be_written(
         tracker.metrics(step, {"payoff": float(step)})
     assert tracker.close("FINISHED") == 0
     assert len(failures) == 2
-    assert points.in_mlflow(MlflowClient(store), tracker.run_id) == {
+    assert logged_metrics.in_mlflow(MlflowClient(store), tracker.run_id) == {
         "payoff": [(s, float(s)) for s in (1, 2, 3)]
     }
 

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from browser import needs_browser, screenshot
-from tiny import TINY
+from small_meta_job import TINY
 
 from overtrick import cli
 from overtrick.config import job_file

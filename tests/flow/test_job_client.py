@@ -18,9 +18,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import head
-import outside
+import command_process
 import pytest
+import ray_head
 import yaml
 from mlflow import MlflowClient
 
@@ -44,7 +44,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with head.started(4, os.environ[head.TOKEN], outside.environment()) as found:
+    with ray_head.started(4, os.environ[ray_head.TOKEN], command_process.environment()) as found:
         yield found
 
 
@@ -110,7 +110,7 @@ def test_a_job_on_the_cluster_gives_the_result_of_this_machine(
     cluster = job_client.Cluster(address)
     everything = shown + "".join(map(str, cluster._client.list_jobs())) + cluster.log(reply["id"])
     assert SECRET not in everything
-    assert os.environ[head.TOKEN] not in everything
+    assert os.environ[ray_head.TOKEN] not in everything
     with pytest.raises(
         UserError, match=f"no job 'raysubmit_no' at {address}: `overtrick cluster jobs`"
     ):
@@ -308,14 +308,14 @@ def test_a_silently_lost_network_is_detected(
 
 @pytest.mark.parametrize(
     ("token", "output"),
-    [({head.TOKEN: "wrong-token"}, "rejects this token"), ({}, "asks for a token")],
+    [({ray_head.TOKEN: "wrong-token"}, "rejects this token"), ({}, "asks for a token")],
 )
 def test_a_missing_token_and_a_wrong_one_have_different_messages(
     address: str, token: dict[str, str], output: str
 ) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "overtrick", "cluster", "jobs", "--address", address],
-        env=outside.environment() | token, capture_output=True, text=True, check=False,
+        env=command_process.environment() | token, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
@@ -352,7 +352,7 @@ def test_another_version_of_ray_on_the_head_is_refused(
 def test_an_invalid_submission_is_refused_before_anything_is_sent(
     overtrick: Any, arguments: tuple[str, ...], output: str
 ) -> None:
-    port = head.free_ports(1)[0]
+    port = ray_head.free_ports(1)[0]
     at = () if "--address" in arguments else ("--address", f"http://127.0.0.1:{port}")
     code, reply, shown = overtrick("cluster", "submit", "job.yaml", *arguments, *at, "--json")
     assert code == 2
@@ -361,7 +361,7 @@ def test_an_invalid_submission_is_refused_before_anything_is_sent(
 
 
 def test_an_unreachable_cluster_is_reported(overtrick: Any) -> None:
-    nowhere = f"http://127.0.0.1:{head.free_ports(1)[0]}"
+    nowhere = f"http://127.0.0.1:{ray_head.free_ports(1)[0]}"
     code, _, output = overtrick("cluster", "submit", "job.yaml", "--address", nowhere)
     assert code == 2
     assert f"no Ray cluster answers at {nowhere} (ConnectionError): start one" in output
@@ -382,7 +382,7 @@ def test_commands_in_the_files_of_clusters_can_be_submitted(
 ) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.delenv("OVERTRICK_RUNS")
-    nowhere = f"http://127.0.0.1:{head.free_ports(1)[0]}"
+    nowhere = f"http://127.0.0.1:{ray_head.free_ports(1)[0]}"
     command = re.sub(r"http://127.0.0.1:8265\b", nowhere, printed)
     assert command != printed
     code, _, output = overtrick(*shlex.split(command)[1:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import points
+import logged_metrics
 import pytest
 from mlflow import MlflowClient
 
@@ -31,7 +31,7 @@ def test_a_run_is_recorded_completely(store: str, tmp_path: Path) -> None:
     assert run.data.params["meta.inner_lr"] == "0.1"
     assert len(run.data.params["long"]) == mlflow_tracker.PARAM_LENGTH
     assert run.data.tags["overtrick.game"] == "kuhn"
-    assert points.in_mlflow(MlflowClient(store), tracker.run_id) == {
+    assert logged_metrics.in_mlflow(MlflowClient(store), tracker.run_id) == {
         "payoff": [(s, s / 2) for s in range(1, 451)]
     }
     assert [f.path for f in client.list_artifacts(tracker.run_id, "tables")] == [
@@ -60,7 +60,7 @@ def test_events_wait_for_an_unreachable_server_and_arrive_once_and_in_order(
     while len(calls) < 4:
         tracker._thread.join(0.01)
     assert tracker.close("FINISHED") == 0
-    assert points.in_mlflow(MlflowClient(store), tracker.run_id) == {
+    assert logged_metrics.in_mlflow(MlflowClient(store), tracker.run_id) == {
         "payoff": [(s, float(s)) for s in range(1, 31)]
     }
 
@@ -81,7 +81,7 @@ def test_a_run_is_created_once_though_the_answer_is_lost(
     assert tracker.close("FINISHED") == 0
     (made,) = calls
     assert tracker.run_id == made.info.run_id
-    assert points.in_mlflow(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}
+    assert logged_metrics.in_mlflow(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}
 
 
 def test_undelivered_events_are_delivered_when_a_run_is_opened_again(
@@ -108,7 +108,7 @@ def test_undelivered_events_are_delivered_when_a_run_is_opened_again(
     ]
     assert second.close("FINISHED") == 0
     assert second.run_id == run_id
-    assert points.in_mlflow(MlflowClient(store), run_id) == {
+    assert logged_metrics.in_mlflow(MlflowClient(store), run_id) == {
         "payoff": [(1, 1.0), (2, 2.0), (3, 3.0)]
     }
     assert MlflowClient(store).get_run(run_id).info.status == "FINISHED"
@@ -125,7 +125,9 @@ def test_a_partial_line_after_a_kill_is_dropped(store: str, tmp_path: Path) -> N
     assert second.reported == 1
     second.metrics(2, {"payoff": 2.5})
     assert second.close("FINISHED") == 0
-    assert points.in_mlflow(MlflowClient(store), second.run_id) == {"payoff": [(1, 1.0), (2, 2.5)]}
+    assert logged_metrics.in_mlflow(MlflowClient(store), second.run_id) == {
+        "payoff": [(1, 1.0), (2, 2.5)]
+    }
 
 
 def test_an_event_that_mlflow_refuses_is_stored_and_the_others_arrive(
@@ -137,7 +139,9 @@ def test_an_event_that_mlflow_refuses_is_stored_and_the_others_arrive(
     tracker.metrics(2, {"no (such) name!": 2.0})
     tracker.metrics(3, {"payoff": 3.0})
     assert tracker.close("FINISHED") == 0
-    assert points.in_mlflow(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0), (3, 3.0)]}
+    assert logged_metrics.in_mlflow(MlflowClient(store), tracker.run_id) == {
+        "payoff": [(1, 1.0), (3, 3.0)]
+    }
     assert tracker.rejected == 1
     (rejected,) = (folder / "track.rejected").read_text().splitlines()
     assert json.loads(rejected)["metrics"] == {"no (such) name!": 2.0}
@@ -159,4 +163,4 @@ def test_a_closing_run_retries_after_errors_of_the_server(
     tracker = open_tracker(store, tmp_path / "stumbling")
     tracker.metrics(1, {"payoff": 1.0})
     assert tracker.close("FINISHED") == 0
-    assert points.in_mlflow(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}
+    assert logged_metrics.in_mlflow(MlflowClient(store), tracker.run_id) == {"payoff": [(1, 1.0)]}

@@ -17,7 +17,7 @@ import ray
 from ray import cloudpickle
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 from safetensors.numpy import save_file
-from tiny import TINY
+from small_meta_job import TINY
 
 from overtrick.config import job_file
 from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool, generator

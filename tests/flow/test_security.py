@@ -21,10 +21,10 @@ import psutil
 import pytest
 import ray
 import yaml
-from head import free_ports
+from command_process import COMMAND, PATIENCE, environment, kill, mlflow_server
 from mlflow import MlflowClient
-from outside import COMMAND, PATIENCE, environment, kill, mlflow_server
-from tiny import TINY
+from ray_head import free_ports
+from small_meta_job import TINY
 
 from overtrick.config import job_file
 from overtrick.core import UserError

@@ -18,8 +18,8 @@ import numpy as np
 import psutil
 import pytest
 import yaml
-from outside import COMMAND, environment
-from tiny import TINY
+from command_process import COMMAND, environment
+from small_meta_job import TINY
 
 MINUTES = float(os.environ.get("OVERTRICK_SOAK", "30"))
 MOST = 1.0  # MB per minute that memory may grow, except for one step

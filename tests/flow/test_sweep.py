@@ -10,11 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import points
+import logged_metrics
 import pytest
 import yaml
+from command_process import COMMAND, PATIENCE, environment, kill_once
 from mlflow import MlflowClient
-from outside import COMMAND, PATIENCE, environment, kill_once
 
 from overtrick.config import job_file
 from overtrick.core import UserError
@@ -119,7 +119,9 @@ def test_a_killed_and_resumed_sweep_gives_the_same_table_with_each_trial_once(
         history = folder.child(number).history()
         assert history == single.folder.child(number).history()
         (part,) = [each for each in runs if each.info.run_name == name]
-        assert points.in_mlflow(client, part.info.run_id) == points.of_history(history)
+        assert logged_metrics.in_mlflow(client, part.info.run_id) == logged_metrics.of_history(
+            history
+        )
 
 
 def test_a_repeatedly_failing_trial_is_not_confused_with_another(

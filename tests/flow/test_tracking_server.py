@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import logged_metrics
 import numpy as np
-import points
 import pytest
-from head import free_ports
+from command_process import PATIENCE, kill, mlflow_server
 from mlflow import MlflowClient
-from outside import PATIENCE, kill, mlflow_server
-from tiny import TINY, local_run
+from ray_head import free_ports
+from small_meta_job import TINY, local_run
 
 from overtrick.config import job_file
 from overtrick.runs import lifecycle
@@ -95,8 +95,8 @@ def check(
     (recorded,) = client.search_runs([place])
     assert recorded.info.status == "FINISHED"
     assert recorded.data.params["meta.inner_lr"] == "0.1"
-    expected_points = points.of_history(enumerate(metrics, start=1))
-    assert points.in_mlflow(client, recorded.info.run_id) == expected_points
+    expected_points = logged_metrics.of_history(enumerate(metrics, start=1))
+    assert logged_metrics.in_mlflow(client, recorded.info.run_id) == expected_points
     assert recorded.data.metrics == {name: each[-1][1] for name, each in expected_points.items()}
     assert {"job.json", "table.json", "figures"} <= {
         file.path for file in client.list_artifacts(recorded.info.run_id)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
+from command_process import COMMAND, environment, kill_once
 from mlflow import MlflowClient
-from outside import COMMAND, environment, kill_once
-from tiny import TINY, local_run
+from small_meta_job import TINY, local_run
 
 from overtrick import cli
 from overtrick.storage import model_files

@@ -31,15 +31,15 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def started(cpus: int, token: str, outside: Mapping[str, str]) -> Iterator[str]:
+def started(cpus: int, token: str, environment: Mapping[str, str]) -> Iterator[str]:
     """Start a head in an environment without Ray settings and yield the address of its dashboard.
     The head is stopped at the end."""
     folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # paths of sockets must be short
     port, dashboard, agent, client = free_ports(4)
     python = Path(sys.executable)
     environment = {
-        **outside,
-        "PATH": f"{python.parent}:{outside['PATH']}",  # the head finds python here
+        **environment,
+        "PATH": f"{python.parent}:{environment['PATH']}",  # the head finds python here
         "RAY_AUTH_MODE": "token",
         TOKEN: token,
         "RAY_USAGE_STATS_ENABLED": "0",
