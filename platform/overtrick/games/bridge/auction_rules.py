@@ -1,8 +1,8 @@
 """Rules of the bridge auction: calls as integers, legal calls, and the final contract.
 
 Calls 0 to 34 are the bids 1C, 1D, 1H, 1S, 1N, 2C ... 7N; calls 35 to 37 are pass, double and
-redouble. The state of one auction is an int64 vector (STATE_WIDTH,), which the compiled kernels
-read and write. The state of G auctions is an array (G, STATE_WIDTH).
+redouble. The state of one auction is an int64 vector (STATE_WIDTH,) with columns LAST_BID to
+FIRST_NAMED. The state of G auctions is an array (G, STATE_WIDTH).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PASSED_OUT = "Pass"  # text of a passed-out contract
 
 
 class Contracts(NamedTuple):
-    """Contracts of G auctions, with their declarers."""
+    """Contracts of G auctions: declarer, level, strain and doubling."""
 
     declarer: Array  # (G,) seat; NO_SEAT where all passed
     level: Array  # (G,) 1 to 7; 0 where all passed
@@ -111,9 +111,9 @@ def make_call(state, made):  # type: ignore[no-untyped-def]
 
 
 def current_contracts(state: Array) -> Contracts:
-    """Return the contracts of G auctions if all seats pass from now on.
+    """Return the contracts that G auctions reach if all seats pass from now on.
 
-    state: (G, STATE_WIDTH).
+    state: (G, STATE_WIDTH) states of the auctions.
     """
     bid, side = state[:, LAST_BID], state[:, LAST_BIDDER] % 2
     some = bid >= 0
@@ -130,8 +130,8 @@ def current_contracts(state: Array) -> Contracts:
 def final_contracts(calls: Array, dealer: Array) -> Contracts:
     """Return the final contracts of G auctions.
 
-    calls: (G, L) the calls of each auction, padded with -1; they are assumed to be legal. dealer:
-    (G,) seat.
+    calls: (G, L) the calls of each auction, padded with -1. They must be legal; this is not
+    checked. dealer: (G,) seat.
     """
     return current_contracts(states_after(calls, dealer))
 
@@ -157,15 +157,15 @@ def _make_all(calls, dealer, state):  # type: ignore[no-untyped-def]
 
 
 def bidding_situations(calls: Array) -> Array:
-    """Return the situation (R, 3) int8 before each of the R calls of G auctions.
+    """Return the last bid, its relative seat and its doubling (R, 3) int8 before each call.
 
-    The situation decides which calls are legal. calls: (G, L) the calls of each auction, padded
-    with -1. Columns of the result:
+    These three numbers determine the legal calls. calls: (G, L) the calls of G auctions, R in all,
+    padded with -1. Columns of the result:
 
     0: the last bid, or -1 before any bid.
     1: the seat of the last bid relative to the caller, from 0 (the caller) to 3 (the right-hand
        opponent); -1 before any bid.
-    2: 0; 1 if the last bid is doubled, 2 if redoubled.
+    2: 2 if the last bid is redoubled, 1 if it is doubled, otherwise 0.
     """
     found = np.empty((int((calls >= 0).sum()), 3), np.int8)
     _situations(np.asarray(calls), found)
@@ -173,7 +173,7 @@ def bidding_situations(calls: Array) -> Array:
 
 
 def legal_in_situations(situations: Array) -> Array:
-    """Return the legal calls (R, 38) bool in situations (R, 3) from `bidding_situations`."""
+    """Return the legal calls (R, 38) bool, given the result (R, 3) of `bidding_situations`."""
     last, by, doubled = situations.T[:, :, None]
     bids = np.arange(PASS + 1) > last
     theirs, ours = (by % 2 == 1) & (doubled == 0), (by % 2 == 0) & (doubled == 1)
@@ -220,7 +220,7 @@ def _parse_call(word: str) -> int:
 def check_auction(calls: Sequence[int], done: bool = True) -> None:
     """Raise UserError for the first illegal call of an auction.
 
-    done: also raise UserError if the auction has not ended.
+    done: if true, also raise UserError if the auction has not ended.
     """
     state = np.empty(STATE_WIDTH, np.int64)
     wrong = _first_illegal(np.array(calls, np.int64), state)
@@ -235,7 +235,10 @@ def check_auction(calls: Sequence[int], done: bool = True) -> None:
 
 @njit(cache=True)
 def _first_illegal(calls, state):  # type: ignore[no-untyped-def]
-    """Make calls until the first illegal call; return its index, or the number of calls."""
+    """Make calls until the first illegal call; return its index, or len(calls) if all are legal.
+
+    state: (STATE_WIDTH,) output, the state of the auction before the illegal call.
+    """
     start_auction(state, 0)
     for place in range(len(calls)):
         if not is_legal_call(state, calls[place]):
@@ -245,7 +248,10 @@ def _first_illegal(calls, state):  # type: ignore[no-untyped-def]
 
 
 def _reason(state: Array, made: int) -> str:
-    """Return why the call `made` is illegal, as the end of an error message."""
+    """Return the reason why the call `made` is illegal, as the end of an error message.
+
+    state: (STATE_WIDTH,) state of the auction before the call.
+    """
     if auction_over(state):
         return "comes after its end"
     if not 0 <= made < len(CALLS):

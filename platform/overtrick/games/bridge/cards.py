@@ -25,7 +25,7 @@ CARD_POINTS = np.array([HONOUR_POINTS.get(name[1], 0) for name in CARD_NAMES])
 
 
 def random_deals(games: int, rng: Generator) -> Array:
-    """Sample uniformly random deals (G, 52) int8: the seat that holds each card."""
+    """Sample G uniformly random deals (G, 52) int8: the seat that holds each card."""
     holder = np.tile(np.repeat(np.arange(4, dtype=np.int8), TRICKS), (games, 1))
     _shuffle(holder, rng)
     return holder
@@ -106,7 +106,7 @@ def format_hand(cards: int) -> str:
 
 @njit(cache=True)
 def count_cards(cards):  # type: ignore[no-untyped-def]
-    """Return the number of cards in a bit mask."""
+    """Return the number of cards in a bit mask of cards."""
     counted = 0
     while cards:
         cards &= cards - 1
@@ -127,7 +127,7 @@ def draw_card(cards, rng):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _shuffle(holder, rng):  # type: ignore[no-untyped-def]
-    """Shuffle every row in place, independently (Fisher and Yates)."""
+    """Shuffle each row of `holder` (G, 52) in place, independently (Fisher and Yates)."""
     for game in range(len(holder)):
         for last in range(holder.shape[1] - 1, 0, -1):
             other = int(rng.random() * (last + 1))

@@ -1,4 +1,4 @@
-"""Scores of contracts for North-South, and contracts in the notation of bridge players."""
+"""Compute North-South's scores of contracts, and format contracts in bridge notation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VULNERABILITIES = ("None", "NS", "EW", "All")
 
 
 def north_south_points(contracts: Contracts, vulnerable: Array, tricks: Array) -> Array:
-    """Return the duplicate points (G,) of North-South for contracts and their tricks.
+    """Return North-South's duplicate points (G,) for contracts and the tricks won in them.
 
     vulnerable: (G,) index into VULNERABILITIES. tricks: (G,) tricks of the declaring side, ignored
     where all four players passed.
@@ -49,7 +49,8 @@ def describe_contracts(contracts: Contracts) -> list[str]:
 def describe_contract(calls: Sequence[int], dealer: str) -> tuple[str, str | None]:
     """Return the contract of one legal auction, such as "4S", "3NX" or "2HXX", and its declarer.
 
-    Return ("Pass", None) if all passed. dealer: N, E, S or W.
+    The declarer is N, E, S or W. Return ("Pass", None) if all passed. calls: the complete auction.
+    dealer: N, E, S or W.
     """
     dealers = np.array([SEATS.index(dealer)])
     contracts = auction_rules.final_contracts(np.array([[*calls, -1]]), dealers)

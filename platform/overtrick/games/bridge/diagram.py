@@ -1,7 +1,7 @@
 """Text diagrams of bridge deals, auctions and card play.
 
-In Mini-Bridge, seats are positions relative to the declarer, who sits South. In all functions,
-`signs` means to write suits as symbols instead of letters.
+Mini-Bridge deals are drawn with the declarer as South. In all functions, `signs` chooses how suits
+are written: as symbols if true, as letters if false.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ COLUMNS, WEST = ("West", "North", "East", "South"), 3  # columns of an auction; 
 
 
 def deal_diagram(deal: Array, signs: bool = True) -> str:
-    """Return a diagram of the four hands and the contract of a Mini-Bridge deal (54,)."""
+    """Draw the four hands of a Mini-Bridge deal (54,) as a compass, with the contract below."""
     level, strain = int(deal[CARDS + 1]) - 6, STRAINS[deal[CARDS]]
     said = _with_symbol(strain, signs) if strain in SUITS else strain
     return f"{hands_diagram(deal[:CARDS], POSITIONS.index('N'), signs)}\n{level}{said} by South"
 
 
 def hands_diagram(holder: Array, north: int = 0, signs: bool = True) -> str:
-    """Return a compass diagram of four hands, with North on top.
+    """Draw four hands as a compass diagram, with North on top.
 
-    holder: (52,) the number of the hand that holds each card. north: the number of North's hand;
-    the numbers of the other hands follow clockwise.
+    holder: (52,) the seat, 0 to 3, that holds each card. north: the seat that is drawn as North;
+    the other seats follow clockwise.
     """
     top, right, below, left = (_hand_lines(holder, (north + k) % 4, signs) for k in range(4))
     indent = " " * HAND_WIDTH
@@ -42,7 +42,10 @@ def hands_diagram(holder: Array, north: int = 0, signs: bool = True) -> str:
 
 
 def auction_table(calls: Sequence[int], dealer: int, signs: bool = True) -> str:
-    """Format an auction as a table of four columns, West first; dealer 0 is North."""
+    """Format an auction as a table of four columns: West, North, East, South.
+
+    dealer: seat of the dealer; 0 is North.
+    """
     said = [""] * ((dealer - WEST) % 4) + [format_call(each, signs) for each in calls]
     rows = [COLUMNS, *(said[first : first + 4] for first in range(0, len(said), 4))]
     return "\n".join("".join(f"{word:<{CALL_WIDTH}}" for word in row).rstrip() for row in rows)
@@ -51,7 +54,10 @@ def auction_table(calls: Sequence[int], dealer: int, signs: bool = True) -> str:
 def call_meanings(
     calls: Sequence[int], dealer: int, meanings: Sequence[str], signs: bool = True
 ) -> list[str]:
-    """Return one line for each call: the caller, the call and its meaning."""
+    """Format an auction as one line for each call: the caller, the call and its meaning.
+
+    dealer: seat of the dealer; 0 is North. meanings: meaning of each call in words.
+    """
     return [
         f"  {SEATS[(dealer + k) % 4]} {format_call(made, signs):<5} {meaning}"
         for k, (made, meaning) in enumerate(zip(calls, meanings, strict=True))
@@ -80,12 +86,12 @@ def format_play(deal: Array, cards: Array, signs: bool = True) -> str:
 def format_tricks(
     deal: Array, cards: Array, signs: bool = True, seats: str = POSITIONS
 ) -> tuple[list[str], int]:
-    """Return a line of text for each trick, and the number of tricks of the declarer's side.
+    """Return one line of text for each trick, and the number of tricks won by the declarer's side.
 
     A star marks the winning card. The last trick may be unfinished.
 
-    deal: (54,) Mini-Bridge deal. cards: the cards in the order played. seats: letters of the
-    declarer, left-hand opponent, dummy and right-hand opponent.
+    deal: (54,) Mini-Bridge deal. cards: the cards in the order played. seats: letters to print for
+    the declarer, left-hand opponent, dummy and right-hand opponent.
     """
     leader, won, lines = 1, 0, []
     for first in range(0, len(cards), 4):
@@ -106,12 +112,18 @@ def format_tricks(
 
 
 def format_hand(holder: Array, seat: int, signs: bool = True) -> str:
-    """Format the cards of one seat in one line."""
+    """Format the cards of one seat in one line, spades first.
+
+    holder: (52,) the seat that holds each card.
+    """
     return "  ".join(_hand_lines(holder, seat, signs))
 
 
 def _hand_lines(holder: Array, seat: int, signs: bool) -> list[str]:
-    """Return one line for each suit of a hand, spades first; empty lines if no card is known."""
+    """Return one line for each suit of a seat's hand, spades first; empty lines if it has no cards.
+
+    holder: (52,) the seat that holds each card.
+    """
     held = [CARD_NAMES[card] for card in np.flatnonzero(holder == seat)]
     if not held:
         return [""] * len(SUITS)

@@ -1,4 +1,4 @@
-"""Double-dummy tricks by Bo Haglund's solver DDS, called through the package endplay."""
+"""Compute double-dummy tricks with Bo Haglund's solver DDS, called through the package endplay."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def declarer_tricks(deals: Deals, threads: int = 0) -> Array:
 
 
 def contract_tricks(holder: Array, declarer: Array, strain: Array) -> Array:
-    """Return the double-dummy tricks (G,) of the declaring side in given contracts.
+    """Return the double-dummy tricks (G,) of the declaring side, for one contract of each deal.
 
-    holder: (G, 52) the seat that holds each card. declarer: (G,) seat. strain: (G,). DDS runs on
-    one thread.
+    holder: (G, 52) the seat that holds each card. declarer: (G,) seat. strain: (G,), 0 to 4 for C,
+    D, H, S, NT. DDS runs on one thread.
     """
     turned = (holder - declarer[:, None]) % 4
     unused = np.zeros(len(holder), np.int64)  # column 53: the tricks that the contract needs
@@ -49,11 +49,13 @@ def _board(deal: Array) -> Deal:
 
 
 def trick_tables(holder: Array, threads: int = 1) -> Array:
-    """Return the double-dummy tricks (R, 4, 5) int8 of each declarer in each strain.
+    """Return the double-dummy tricks (R, 4, 5) int8 of R deals for each declarer and strain.
 
-    holder: (R, 52) the seat that holds each card. threads: number of CPU threads; the default suits
-    a worker with one core. Declarers are in the order N, E, S, W, strains in the order C, D, H, S,
-    NT. The hands go to DDS as bit masks, because endplay's deal objects are slow.
+    Declarers are in the order N, E, S, W, strains in the order C, D, H, S, NT. The hands are passed
+    to DDS as bit masks, because endplay's deal objects are slow.
+
+    holder: (R, 52) the seat that holds each card. threads: number of CPU threads of DDS; the
+    default suits a worker process with one core.
     """
     _dds.SetMaxThreads(threads)
     # in each hand, DDS wants spades first, and rank two as bit 2

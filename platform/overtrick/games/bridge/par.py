@@ -1,4 +1,4 @@
-"""Par scores: the result of perfect bidding and play with all four hands visible."""
+"""Compute par scores: the results of perfect bidding and play with all four hands visible."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ SIDE_VULNERABLE = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
 
 
 class Par(NamedTuple):
-    """Par scores of R boards, each with a contract that reaches the score."""
+    """Par scores of R boards, and for each board a contract that scores par."""
 
     score: Array  # (R,) points of North-South
     contracts: Contracts  # of R boards
 
 
 def _bid_points() -> Array:
-    """Return the points (2, 35, 14) of contracts by vulnerability, bid and tricks.
+    """Return the declaring side's points (2, 35, 14) by vulnerability, bid and tricks won.
 
-    A contract that fails is doubled.
+    Contracts that fail count as doubled, other contracts as undoubled.
     """
     vulnerable, bid, tricks = np.ix_(range(2), range(BIDS), range(TRICKS + 1))
     level, strain = bid // 5 + 1, bid % 5
@@ -39,14 +39,14 @@ _BID_POINTS = _bid_points()
 
 
 def par(tables: Array, dealer: Array, vulnerable: Array) -> Par:
-    """Compute par scores from double-dummy tricks.
+    """Compute the par scores and par contracts of R boards from double-dummy tricks.
 
-    In a par contract neither side gains by bidding on; a contract that fails is doubled. Of
+    After a par contract, neither side gains by a higher bid. A contract that fails is doubled. Of
     contracts with equal scores, return the highest. Of two partners with equal tricks, North or
     East declares.
 
     tables: (R, 4, 5) double-dummy tricks by declarer and strain.
-    dealer: (R,) seat; it matters where both sides can make the same contract.
+    dealer: (R,) seat; it matters only if both sides can make the same contract.
     vulnerable: (R,) 0 None, 1 NS, 2 EW, 3 All.
     """
     found = np.tile(np.array(PASSED_OUT), (len(tables), 1))
@@ -59,8 +59,8 @@ def par(tables: Array, dealer: Array, vulnerable: Array) -> Par:
 def _par(tables, dealer, vulnerable, points, found):  # type: ignore[no-untyped-def]
     """Compute par by backward induction over bids, from 7NT down; the two sides bid in turn.
 
-    A bid is worth the smaller of two values: the points of its contract, if the other side passes;
-    and minus the worth of the other side's best higher bid.
+    The value of a bid for its side is the smaller of two numbers: the points of the contract, if
+    the opponents pass; minus the value of the opponents' best higher bid, if they bid on.
 
     tables: (R, 4, 5) double-dummy tricks. dealer: (R,). vulnerable: (R, 2) by side. points: the
     result of `_bid_points`. found: (R, 5) output, the score and the columns of Contracts.

@@ -29,14 +29,15 @@ IMP_FLOORS = np.array([
 
 
 def trick_score(level: Array, strain: Array) -> Array:
-    """Return the trick score (G,) of undoubled contracts of levels 1 to 7, without overtricks."""
+    """Return the points (G,) for the bid tricks of undoubled contracts of level 1 to 7."""
     return level * TRICK_POINTS[strain] + 10 * (strain == NOTRUMP)
 
 
 def trick_difference_reward(above: Array) -> Array:
-    """Return the reward (G,) of Hadjur 2018, Algorithm 1: `above`, plus 1 if `above` is 0 or more.
+    """Return the reward (G,) of Hadjur 2018, Algorithm 1, for tricks won relative to the contract.
 
-    above: (G,) tricks won minus tricks needed for the contract.
+    The reward is `above`, plus 1 if the contract is made. above: (G,) tricks won minus tricks
+    needed for the contract.
     """
     return above + (above >= 0)
 

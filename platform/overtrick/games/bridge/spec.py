@@ -1,4 +1,4 @@
-"""Registrations of the bridge games: Mini-Bridge and the auction."""
+"""Registrations (GameSpec) of the bridge games: Mini-Bridge and the auction."""
 
 from __future__ import annotations
 

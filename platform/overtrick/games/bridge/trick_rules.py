@@ -13,7 +13,7 @@ NO_CARD = -1
 
 @njit(cache=True)
 def playable_cards(hand, led):  # type: ignore[no-untyped-def]
-    """Return the playable cards of a hand, as a bit mask: it must follow suit if it can.
+    """Return the legal cards of a hand as a bit mask: the suit led if the hand has it, else all.
 
     hand: bit mask. led: the card led to the trick, or NO_CARD for the leader.
     """
@@ -25,7 +25,10 @@ def playable_cards(hand, led):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def beats(card, best, strain):  # type: ignore[no-untyped-def]
-    """Return whether a card beats the best card of the trick so far."""
+    """Return whether `card` beats `best`, the card that is winning the trick so far.
+
+    strain: trump suit, 0 to 3, or notrump.
+    """
     if card // TRICKS == best // TRICKS:
         return card > best
     return card // TRICKS == strain
@@ -34,11 +37,11 @@ def beats(card, best, strain):  # type: ignore[no-untyped-def]
 def replay_tricks(hands: Array, strain: Array, leader: Array, cards: Array) -> tuple[Array, Array]:
     """Replay recorded card play, count the declaring side's tricks and find illegal cards.
 
+    Return the number (G,) of finished tricks that the declaring side won, and the index (G,) of the
+    first card that was not held or did not follow suit, NO_CARD if every card was legal.
+
     hands: (G, 4) card bit masks. strain: (G,). leader: (G,) seat of the opening lead. cards: (G,
     52) the cards in the order played, padded with NO_CARD.
-
-    Return the number (G,) of finished tricks won by the leader's opponents, and the index (G,) of
-    the first card that was not held or did not follow suit, NO_CARD if every card was legal.
     """
     won = np.zeros(len(hands), np.int64)
     wrong = np.full(len(hands), NO_CARD)

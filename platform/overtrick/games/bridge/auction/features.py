@@ -9,20 +9,20 @@ Table 1). There are 1,284 features before each call:
     64 - 1283  305 numbers for each player: the caller, left-hand opponent, partner, right-hand
                opponent
 
-The 305 numbers describe what the player's calls have shown, in the order of the paper's table
-(suits S H D C):
+The 305 numbers describe the player's hand as the player's calls have shown it, in the order of the
+paper's table (suits S H D C):
 
     0   cue suit: the suit of the last call, NT S H D C          5
     5   honour points 0 to 40                                    41
-    46  total points: with length                                41
-    87  adjusted points: with shortness                          41
+    46  total points: honour points plus points for length       41
+    87  adjusted points: honour points plus points for shortness 41
     128 length of each suit 0 to 13                              4 x 14
     184 strength of each suit: ace 4, king 2, queen 1            4 x 8
     216 control of each suit: unknown, first, second, third round   4 x 4
     232 king of each suit: unknown, yes, no                      4 x 3
-    244 status of the bidding, by public_knowledge.STATUSES      10
-    254 type of the last call, by public_knowledge.TYPES         15
-    269 slam, by public_knowledge.SLAMS                          4
+    244 status of the last call (public_knowledge.STATUSES)      10
+    254 type of the last call (public_knowledge.TYPES)           15
+    269 slam meaning of the last call (public_knowledge.SLAMS)   4
     273 agreed suit: unknown S H D C                             5
     278 aces: unknown, 0 to 4                                    6
     284 kings: unknown, 0 to 4                                   6
@@ -31,7 +31,8 @@ The 305 numbers describe what the player's calls have shown, in the order of the
     299 queen of trumps: unknown, yes, no                        3
     302 extra power: unknown, yes, no                            3
 
-A range of n possible values is coded as 1 / n at each of them. An unknown range covers all values.
+Each line is a group of numbers, one number for each value. If n values are possible, the number of
+each of them is 1 / n and the other numbers are 0. If nothing is known, all values are possible.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def auction_features(
     vulnerable: (G,) 0 None, 1 NS, 2 EW, 3 All.
     calls: (G, L) calls of each auction, padded with -1.
     ns, ew: the bidding systems by which the calls of each side are interpreted.
-    out: an array to write the features to, of R rows or more.
+    out: array with at least R rows to write the features to; None allocates a new array.
     after: if true, return the features after each call, as seen by the seat that made it.
 
     Raises ValueError if `out` has too few rows or a wrong width.
@@ -106,10 +107,10 @@ def _write_auctions(hands, dealer, vulnerable, ns, ew, knowledge, calls, after, 
 
 @njit(cache=True)
 def write_features(knowledge, cards, seat, dealer, out):  # type: ignore[no-untyped-def]
-    """Write the features of one seat into `out` (1284,).
+    """Write the network features of one seat in one auction into `out` (1284,).
 
-    knowledge: the auction so far and what its calls have shown (see `public_knowledge`). cards: the
-    seat's hand as a bit mask.
+    knowledge: PublicKnowledge, the calls so far and the ranges of hands that they show. cards: the
+    seat's hand as a bit mask. dealer: seat of the dealer.
     """
     out[:] = 0
     for suit in range(4):
@@ -130,7 +131,7 @@ def write_features(knowledge, cards, seat, dealer, out):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _write_player(knowledge, seat, out):  # type: ignore[no-untyped-def]
-    """Write what one seat's calls have shown into `out` (305,), which must be all 0."""
+    """Write the features of what one seat's calls have shown into `out` (305,), all 0 before."""
     lo, hi = knowledge.lo[known.SHOWN, seat], knowledge.hi[known.SHOWN, seat]
     meaning = knowledge.meaning[seat]
     if meaning[known.SUIT] >= 0:
@@ -171,16 +172,17 @@ def _write_player(knowledge, seat, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _write_range(lo, hi, out):  # type: ignore[no-untyped-def]
-    """Write 1 / n at each of the n indices of `out` from `lo` to `hi`."""
+    """Write 1 / n at each of the n indices of `out` from `lo` to `hi` inclusive."""
     lo, hi = max(lo, 0), min(hi, len(out) - 1)
     out[lo : hi + 1] = np.float32(1 / (hi - lo + 1))
 
 
 @njit(cache=True)
 def _write_count(lo, hi, out):  # type: ignore[no-untyped-def]
-    """Write the known range `lo` to `hi` of a number of cards, 0 to 4, into `out` (6,).
+    """Write a number of cards from 0 to 4, known to be from `lo` to `hi`, into `out` (6,).
 
-    Index 0 means unknown; index k + 1 stands for k cards.
+    If all five numbers are possible, index 0 is 1. Otherwise index k + 1 is 1 / n for each of the n
+    possible numbers k.
     """
     if lo <= 0 and hi >= 4:
         out[0] = 1
@@ -190,8 +192,9 @@ def _write_count(lo, hi, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _write_yes_no(lo, hi, out):  # type: ignore[no-untyped-def]
-    """Write a yes-or-no value into `out` (3,), one-hot: unknown, yes, no.
+    """Write a yes-or-no property into `out` (3,) as one-hot: unknown, yes, no.
 
-    lo, hi: lowest and highest possible value, 0 or 1; the value is unknown if they differ.
+    lo, hi: lowest and highest possible value, 0 (no) or 1 (yes). If they differ, the property is
+    unknown.
     """
     out[0 if lo != hi else (1 if lo == 1 else 2)] = 1

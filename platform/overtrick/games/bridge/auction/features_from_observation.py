@@ -1,7 +1,7 @@
-"""Features for networks, and the calls of bidding systems, from observations of the auction game.
+"""Compute network features and the calls of bidding systems from observations of the auction game.
 
 An observation contains all calls so far. The auction is replayed, and every call is interpreted by
-the bidding system of its side.
+the bidding system of the caller's side.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from overtrick.games.bridge.system.rule_matching import NO_CALL, hear_call, matc
 
 
 def features_before_call(observation: Array, ns: System, ew: System) -> Array:
-    """Return the features (R, 1284) float32 of the seats to call, from observations (R, K).
+    """Return the network features (R, 1284) float32 of the seats to call at observations (R, K).
 
     ns, ew: the bidding systems by which the calls of each side are interpreted.
     """
@@ -32,11 +32,12 @@ def features_before_call(observation: Array, ns: System, ew: System) -> Array:
 def features_after_call(
     observation: Array, row: Array, call: Array, ns: System, ew: System
 ) -> Array:
-    """Return the features (D, 1284) float32 of seats after they have made a call.
+    """Return the network features (D, 1284) float32 of seats after each has made one call.
 
-    observation: (R, K) observations before the calls. row: (D,) index of the observation before
-    each call. call: (D,) the calls, or -1 for the features before a call. ns, ew: the bidding
-    systems by which the calls of each side are interpreted.
+    observation: (R, K) observations before the calls.
+    row: (D,) index of the observation to which each call is added.
+    call: (D,) the calls; -1 adds no call and returns the features at the observation.
+    ns, ew: the bidding systems by which the calls of each side are interpreted.
     """
     features = np.empty((len(row), WIDTH), np.float32)
     chosen = np.ascontiguousarray(observation[row]), np.ascontiguousarray(call, np.int64)
@@ -45,7 +46,7 @@ def features_after_call(
 
 
 def system_calls(observation: Array, ns: System, ew: System) -> Array:
-    """Return the calls (R,) that the sides' bidding systems make at observations (R, K)."""
+    """Return the calls (R,) that `ns` and `ew` make by their rules at observations (R, K)."""
     calls = np.empty(len(observation), np.int64)
     rows = np.ascontiguousarray(observation)
     _choose_calls(rows, ns.tables, ew.tables, knowledge_for(ns, ew), calls)
@@ -53,7 +54,7 @@ def system_calls(observation: Array, ns: System, ew: System) -> Array:
 
 
 def calls_made(observation: Array) -> Array:
-    """Return the number (R,) of calls made before each observation (R, K)."""
+    """Return the number (R,) of calls in the auction before each observation (R, K)."""
     counts = np.empty(len(observation), np.int64)
     _count_calls(np.ascontiguousarray(observation), counts)
     return counts
@@ -68,9 +69,10 @@ def _count_calls(observation, counts):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _replay(observation, call, ns, ew, knowledge):  # type: ignore[no-untyped-def]
-    """Replay the auction of one observation (K,) into `knowledge`.
+    """Replay the auction of one observation (K,), interpret each call, and write to `knowledge`.
 
-    call: one more call, by the seat to call; -1 for none.
+    call: one more call to replay, made by the seat to call; -1 for none. ns, ew: SystemTables of
+    each side. knowledge: PublicKnowledge to overwrite.
     """
     calls = np.empty(LONGEST_AUCTION, np.int64)
     open_auction(knowledge, observation[obs.DEALER], observation[obs.VULNERABLE])

@@ -35,7 +35,7 @@ FEATURE_WIDTH = CARDS + 4 + 2 + 4 + 3 * BIDS * 4
 
 @dataclass(slots=True)
 class AuctionState:
-    """G auctions in progress."""
+    """State of G auctions in progress."""
 
     deal: Array  # (G, 74) with the columns in the docstring of Auction
     hand: Array  # (G, 4) hand of each seat, as card bit masks
@@ -44,29 +44,33 @@ class AuctionState:
 
 
 class Auction:
-    """The bridge auction as a game for four seats, or for two seats that bid both hands of a side.
+    """The bridge auction as a game for four seats, or for two seats.
 
-    With two seats, a seat observes only the hand that is to call. North-South win what East-West
-    lose.
+    With two seats, a seat bids both hands of its side, and observes only the hand that is to call.
+    The payoffs of North-South and East-West sum to 0.
 
     scoring: the payoff. `imps`: the difference of the score to par, in IMPs. `points`: the score of
         duplicate bridge. `nothing`: 0, for rollouts that need only the calls.
     seats: 4, or 2 for the two sides.
 
-    A deal has 74 columns: the seat that holds each card; dealer; vulnerability (None, NS, EW, All);
-    double-dummy tricks, for N, E, S, W as declarer in C, D, H, S, NT. Tricks of -1 are computed at
-    the end of the game if its payoff depends on them.
+    A deal has 74 columns:
 
-    Observation fields, which together determine every call of the auction:
+        0 - 51   the seat that holds each card
+        52       dealer
+        53       vulnerability: 0 None, 1 NS, 2 EW, 3 All
+        54 - 73  double-dummy tricks of N, E, S, W as declarer, each in C, D, H, S, NT; -1 if they
+                 have not been computed. They are computed at the end of a game that needs them.
+
+    Columns of an observation, which together determine every call of the auction:
 
         0         seat to call
         1         dealer
         2         vulnerability
-        3         number of passes since the last other call
+        3         number of consecutive passes at the end of the auction so far
         4         own cards, as a bit mask
         5 - 39    for each bid from 1C to 7N, the seat that made it, or -1
-        40 - 74   the seat that doubled it, or -1
-        75 - 109  the seat that redoubled it, or -1
+        40 - 74   for each bid, the seat that doubled it, or -1
+        75 - 109  for each bid, the seat that redoubled it, or -1
     """
 
     name = "auction"
@@ -94,7 +98,10 @@ class Auction:
         return deals
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
-        """Sample deals (R, 74): the 39 hidden cards of each observation are dealt uniformly."""
+        """Sample deals (R, 74) consistent with observations: hidden cards are dealt uniformly.
+
+        Calls are ignored: all distributions of the 39 cards of the other seats are equally likely.
+        """
         observation = observations.observation
         deals = np.full((len(observation), DEAL_WIDTH), UNSOLVED, np.int8)
         deals[:, [DEAL_DEALER, DEAL_VULNERABLE]] = observation[:, [obs.DEALER, obs.VULNERABLE]]
@@ -108,9 +115,10 @@ class Auction:
         return deals
 
     def with_double_dummy(self, deals: Deals) -> Deals:
-        """Return a copy of the deals (G, 74) in which all double-dummy tricks are computed.
+        """Return a copy of the deals (G, 74) with missing double-dummy tricks filled in.
 
-        Call this before a deal is bid more than once, so that it is solved only once.
+        Call this before a deal is bid more than once, so that the double-dummy solver solves the
+        deal only once.
         """
         from overtrick.games.bridge import double_dummy  # here: importing endplay is slow
 
@@ -137,7 +145,7 @@ class Auction:
     def validated_observations(self, observation: Array) -> Observations:
         """Validate raw observations (R, K) and derive their seats and legal calls.
 
-        Raises UserError for the first row that no seat can observe.
+        Raises UserError for the first row that cannot occur in a legal auction.
         """
         seats = dict.fromkeys(("seat", "dealer", "vulnerable", "passes"), (0, 3))
         callers = dict.fromkeys(self.observation_fields[obs.CALLERS :], (-1, 3))
@@ -155,7 +163,7 @@ class Auction:
     def observation_after(
         self, dealer: int, vulnerable: int, own: int, calls: Sequence[int]
     ) -> Observations:
-        """Return the observation of the seat to call after the given calls, as one row.
+        """Return Observations with one row: the seat to call after the given calls.
 
         dealer: a seat. vulnerable: 0 None, 1 NS, 2 EW, 3 All. own: the 13 cards of the seat to
         call, as a bit mask. Raises UserError if a call is illegal or the auction is over.
@@ -177,10 +185,10 @@ class Auction:
         return observations
 
     def step(self, state: AuctionState, observations: Observations, action: Array) -> Array:
-        """Make the calls `action` (R,) and return the points (G, S) that each seat gains by them.
+        """Make the calls `action` (R,) and return the payoffs (G, S) of auctions that end by them.
 
-        The points are 0 until the last call of an auction. Raises ValueError for an illegal call,
-        before the state is changed.
+        The payoffs of the other auctions are 0. Raises ValueError for an illegal call, before the
+        state is changed.
         """
         wrong = _advance(observations.game, action, state.now, state.callers)
         if wrong >= 0:
@@ -195,14 +203,17 @@ class Auction:
 
     @property
     def lowest_payoff(self) -> float:
-        """Return the lowest payoff of a seat.
+        """Return the lowest possible payoff of a seat, in the unit of `scoring`.
 
         In points, it is the score of a vulnerable redoubled grand slam that loses every trick.
         """
         return {"imps": -24.0, "points": -7600.0, "nothing": 0.0}[self.scoring]
 
     def payoffs(self, deals: Deals, contracts: auction_rules.Contracts) -> Array:
-        """Return the payoffs (G,) of North-South for contracts of deals (G, 74)."""
+        """Return North-South's payoffs (G,), in the unit of `scoring`, from final contracts.
+
+        deals: (G, 74). contracts: the final contract of each deal.
+        """
         if self.scoring == "nothing":
             return np.zeros(len(deals))
         if self.scoring == "points":  # passed-out deals score 0 and need not be solved
@@ -222,7 +233,7 @@ class Auction:
             0 - 51     own cards
             52 - 55    dealer
             56, 57     whether the own side, the other side is vulnerable
-            58 - 61    number of passes since the last other call, one-hot
+            58 - 61    number of consecutive passes at the end of the auction so far, one-hot
             62 - 201   the seat that made each bid from 1C to 7N
             202 - 341  the seat that doubled each bid
             342 - 481  the seat that redoubled each bid
@@ -246,7 +257,7 @@ class Auction:
 
 
 def _points(deals: Deals, contracts: auction_rules.Contracts) -> Array:
-    """Return the duplicate points (G,) of North-South for the contract of each deal.
+    """Return the duplicate points (G,) of North-South for the contract and tricks of each deal.
 
     deals: (G, 74) with double-dummy tricks.
     """
@@ -255,7 +266,10 @@ def _points(deals: Deals, contracts: auction_rules.Contracts) -> Array:
 
 
 def _over(now: Array) -> Array:
-    """Return whether each auction is over (G,); now: (G, STATE_WIDTH) states of auctions."""
+    """Return whether each auction is over, (G,) bool.
+
+    now: (G, STATE_WIDTH) states of auctions.
+    """
     return now[:, PASSES] >= np.where(now[:, LAST_BID] < 0, 4, 3)
 
 
@@ -263,7 +277,8 @@ def _over(now: Array) -> Array:
 def _observe(games, deals, hand, now, callers):  # type: ignore[no-untyped-def]
     """Return the observations (R, K) and legal calls (R, 38) of the seats to call.
 
-    games: (R,) games that are not over. The other arguments are the fields of AuctionState.
+    games: (R,) indices of the games that are not over. The other arguments are the arrays of
+    AuctionState.
     """
     observation = np.empty((len(games), obs.CALLERS + 3 * BIDS), np.int64)
     legal = np.empty((len(games), PASS + 3), np.bool_)
@@ -280,9 +295,10 @@ def _observe(games, deals, hand, now, callers):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _advance(games, calls, now, callers):  # type: ignore[no-untyped-def]
-    """Make one call in each of the games (R,), in place, and return -1.
+    """Make one call in each of the given games, in place, and return -1.
 
-    If a call is illegal, change nothing and return the row of the first illegal call.
+    If a call is illegal, change nothing and return the row of the first illegal call. games: (R,)
+    indices of the games. calls: (R,). now, callers: arrays of AuctionState.
     """
     for row in range(len(games)):
         if not auction_rules.is_legal_call(now[games[row]], calls[row]):
@@ -301,7 +317,7 @@ def _advance(games, calls, now, callers):  # type: ignore[no-untyped-def]
 def _features(observation, vulnerable):  # type: ignore[no-untyped-def]
     """Return the network inputs (R, FEATURE_WIDTH) float32 listed in `Auction.features`.
 
-    vulnerable: the table SIDE_VULNERABLE.
+    vulnerable: (4, 2) whether NS and EW are vulnerable, by vulnerability (None, NS, EW, All).
     """
     features = np.zeros((len(observation), FEATURE_WIDTH), np.float32)
     for row in range(len(observation)):

@@ -1,7 +1,8 @@
 """Policies of the auction game that bid by networks, or by the rules of bidding systems.
 
-The call network predicts the probability of each call. The value network predicts the distribution
-of the difference to par, in IMPs, after a call (Zhang et al. 2022, Figure 1).
+The call network predicts the probability of each call. The value network predicts, for the auction
+after a call, the distribution of the final score's difference to par in IMPs (Zhang et al. 2022,
+Figure 1).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ CANDIDATE_THRESHOLD = 0.01
 
 
 class BiddingNetwork(NamedTuple):
-    """Weights of a call network or a value network, and its settings for inference."""
+    """A call network or a value network: its weights, activation function and precision."""
 
     weights: Weights
     activation: str
@@ -42,17 +43,17 @@ class BiddingNetwork(NamedTuple):
 
     @property
     def sees_auction(self) -> bool:
-        """Return whether the inputs end with the columns that describe the last bid.
+        """Return whether the inputs describe the last bid after the auction features.
 
-        `auction_situations` returns these columns, which follow the features.
+        This description is `auction_situations` as one-hot columns.
         """
         return len(self.weights["w0"]) == input_width(with_auction=True)
 
     def log_probs(self, features: Array, possible: Array) -> Array:
-        """Return log probabilities (R, A) float64 of the outputs, -inf where not possible.
+        """Return log probabilities (R, A) float64 of the network's outputs, -inf where masked.
 
-        features: (R, F) network inputs. possible: (R, A) bool, the legal calls of a call network,
-        or all outputs (differences in IMPs) of a value network.
+        features: (R, F) network inputs. possible: (R, A) bool mask of the outputs that can occur:
+        the legal calls for a call network, every difference in IMPs for a value network.
         """
         with torch.inference_mode():
             weights = {name: torch.from_numpy(value) for name, value in self.weights.items()}
@@ -62,7 +63,7 @@ class BiddingNetwork(NamedTuple):
 
 
 class CandidateCall(NamedTuple):
-    """A call that a bidder considers."""
+    """A call that a NetworkBidder considers, with its probability and expected IMPs."""
 
     call: int
     probability: float
@@ -70,10 +71,10 @@ class CandidateCall(NamedTuple):
 
 
 def input_width(with_auction: bool) -> int:
-    """Return the number F of inputs of a network.
+    """Return the number of inputs of a call network or value network.
 
-    The inputs are the auction features. If `with_auction` is true, the situation from
-    `auction_situations` follows as one-hot columns.
+    The inputs are the auction features. If `with_auction` is true, one-hot columns follow that
+    encode the result of `auction_situations`.
     """
     return WIDTH + (sum(SITUATION_SIZES) if with_auction else 0)
 
@@ -81,8 +82,8 @@ def input_width(with_auction: bool) -> int:
 def unpack_inputs(bits: Array, situation: Array | None = None) -> Array:
     """Return the network inputs (R, F) float32 from packed features (R, 161).
 
-    situation: (R, 3) from `auction_situations`, appended to the features as one-hot columns; None
-    appends nothing.
+    situation: (R, 3) last bid, its relative seat, and its doubling, from `auction_situations`. It
+    is appended to the features as one-hot columns; None appends nothing.
     """
     inputs = np.zeros((len(bits), input_width(situation is not None)), np.float32)
     unpack(bits, inputs)
@@ -92,14 +93,20 @@ def unpack_inputs(bits: Array, situation: Array | None = None) -> Array:
 
 
 def append_situation(features: Array, situation: Array) -> Array:
-    """Append situations (R, 3) to features (R, 1284) as one-hot columns; return inputs (R, F)."""
+    """Append the one-hot last bid, its relative seat and its doubling to features (R, 1284).
+
+    Return the network inputs (R, F). situation: (R, 3) from `auction_situations`.
+    """
     inputs = np.pad(features, ((0, 0), (0, sum(SITUATION_SIZES))))
     _write_situation(situation, inputs)
     return inputs
 
 
 def _write_situation(situation: Array, inputs: Array) -> None:
-    """Write situations (R, 3) as one-hot columns after the features in `inputs` (R, F)."""
+    """Write the one-hot last bid, its relative seat and its doubling to `inputs` (R, F).
+
+    They are written after the first 1284 columns. situation: (R, 3) from `auction_situations`.
+    """
     row, first = np.arange(len(situation)), WIDTH
     for value, width in zip(situation.T.astype(np.int64), SITUATION_SIZES, strict=True):
         inputs[row, first + value % width] = 1  # -1 is the last column
@@ -107,14 +114,14 @@ def _write_situation(situation: Array, inputs: Array) -> None:
 
 
 def auction_situations(observation: Array) -> Array:
-    """Return the situations (R, 3) of the auctions in observations (R, K).
+    """Return the last bid, its relative seat and its doubling (R, 3) at observations (R, K).
 
-    The situation decides which calls are legal. Its columns (see
-    `auction_rules.bidding_situations`) are:
+    These three numbers determine the legal calls. `auction_rules.bidding_situations` returns the
+    same columns from recorded calls:
 
     0: the last bid, or -1 before any bid
-    1: the seat of the last bid relative to the seat to call, or -1
-    2: 0 if the last bid is undoubled, 1 if doubled, 2 if redoubled
+    1: the seat of the last bid relative to the seat to call, or -1 before any bid
+    2: 2 if the last bid is redoubled, 1 if it is doubled, otherwise 0
     """
     callers = observation[:, obs.CALLERS :].reshape(len(observation), 3, BIDS)
     bid = callers[:, 0] >= 0
@@ -126,10 +133,10 @@ def auction_situations(observation: Array) -> Array:
 
 
 def situations_after(situation: Array, call: Array) -> Array:
-    """Return the situations (R, 3) after one more call in each auction.
+    """Return the last bid, its relative seat and its doubling (R, 3) after one more call.
 
-    situation: (R, 3) from `auction_situations`, before the call. call: (R,). Seats in the result
-    are relative to the seat that made the call.
+    Seats in the result are relative to the seat that made the call. situation: (R, 3) from
+    `auction_situations`, before the call. call: (R,) one more call in each auction.
     """
     bids = (call < BIDS)[:, None]
     after = np.where(bids, np.stack([call, 0 * call, 0 * call], axis=1), situation)
@@ -140,10 +147,10 @@ def situations_after(situation: Array, call: Array) -> Array:
 def expected_imps(
     network: BiddingNetwork, observation: Array, chosen: Array, ns: System, ew: System
 ) -> Array:
-    """Return a value network's expected IMPs (R, 38) of the chosen calls, NaN for other calls.
+    """Return the difference to par (R, 38), in IMPs, that a value network expects after calls.
 
-    observation: (R, K). chosen: (R, 38) bool. ns, ew: the bidding systems by which the calls of
-    each side are interpreted.
+    observation: (R, K). chosen: (R, 38) mask of the calls to evaluate; the result is NaN for other
+    calls. ns, ew: the bidding systems by which the calls of each side are interpreted.
     """
     row, call = np.nonzero(chosen)
     features = features_from_observation.features_after_call(observation, row, call, ns, ew)
@@ -171,12 +178,13 @@ class SystemBidder(MemorylessPolicy):
 class NetworkBidder(MemorylessPolicy):
     """Policy of the auction game that makes the candidate call with the highest expected IMPs.
 
-    Candidates are the calls whose probability is at least CANDIDATE_THRESHOLD.
+    Candidates are the calls to which the call network gives at least CANDIDATE_THRESHOLD. If there
+    are none, the most probable call is the only candidate.
 
     ns, ew: the bidding systems by which the calls of each side are interpreted.
     calls: the call network.
     imps: the value network. Without it, the policy makes the most probable call.
-    epsilon: probability of a uniformly random candidate instead of the best.
+    epsilon: probability with which the policy makes a uniformly random candidate call.
     """
 
     def __init__(
@@ -188,7 +196,7 @@ class NetworkBidder(MemorylessPolicy):
         self.epsilon = epsilon
 
     def probs(self, observations: Observations) -> Array:
-        """Return the policy's action probabilities (R, 38)."""
+        """Return action probabilities (R, 38): 1 for the best candidate, mixed by `epsilon`."""
         likely = self.call_probabilities(observations)
         candidates = _candidates(likely)
         value = likely if self.imps is None else self.candidate_imps(observations, candidates)
@@ -207,7 +215,7 @@ class NetworkBidder(MemorylessPolicy):
         return np.exp(self.calls.log_probs(features, observations.legal))
 
     def candidate_imps(self, observations: Observations, candidates: Array) -> Array:
-        """Return the expected IMPs (R, 38) of candidate calls, -inf for other calls.
+        """Return the value network's expected IMPs (R, 38) of candidates, -inf for other calls.
 
         candidates: (R, 38) bool. In a row with a single candidate, the candidate gets 0 without a
         forward pass.
@@ -222,7 +230,10 @@ class NetworkBidder(MemorylessPolicy):
         return np.where(chosen, values, -np.inf)
 
     def candidates(self, observations: Observations) -> list[list[CandidateCall]]:
-        """Return the candidate calls of each row, best call first."""
+        """Return the candidate calls of each row, sorted by expected IMPs, best first.
+
+        Without a value network, they are sorted by probability.
+        """
         likely = self.call_probabilities(observations)
         chosen = _candidates(likely)
         imps = None if self.imps is None else self._expected_imps(observations, chosen)
@@ -240,10 +251,10 @@ class NetworkBidder(MemorylessPolicy):
 
 
 def _candidates(likely: Array) -> Array:
-    """Return the mask of candidate calls (R, 38) from call probabilities `likely` (R, 38).
+    """Return the mask (R, 38) of candidate calls, given call probabilities `likely` (R, 38).
 
-    Candidates are the calls with a probability of at least CANDIDATE_THRESHOLD, or the most
-    probable call if there are none.
+    Candidates are the calls with a probability of at least CANDIDATE_THRESHOLD. If there are none,
+    the most probable call is the candidate.
     """
     return likely >= np.minimum(CANDIDATE_THRESHOLD, likely.max(axis=1, keepdims=True))
 
@@ -255,13 +266,13 @@ class SamplingBidder(NetworkBidder):
     """
 
     def probs(self, observations: Observations) -> Array:
-        """Return the call network's probabilities (R, 38) of the calls."""
+        """Return the call network's probabilities (R, 38) as action probabilities."""
         return self.call_probabilities(observations)
 
     def value(self, observations: Observations) -> Array:
-        """Return the expected IMPs (R,) before the call.
+        """Return the state values (R,): the expected difference to par, in IMPs, before the call.
 
-        It is the mean of the candidates' expected IMPs, weighted by their probabilities.
+        A value is the mean of the candidates' expected IMPs, weighted by their probabilities.
         """
         assert self.imps is not None
         likely = self.call_probabilities(observations)

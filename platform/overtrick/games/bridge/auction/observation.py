@@ -1,4 +1,4 @@
-"""Columns of an observation of the auction game, and the calls that an observation contains."""
+"""Columns of an observation of the auction game, and functions that rebuild the calls from it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ are shorter."""
 def write_calls(observation, calls):  # type: ignore[no-untyped-def]
     """Write the calls made before one observation (K,) into `calls`, and return their number.
 
-    calls: an integer array with room for MAX_CALLS calls. An observation stores the seats of bids,
-    doubles and redoubles; the passes between these calls follow from the order of the seats.
+    An observation stores the seats of bids, doubles and redoubles. The passes between these calls
+    follow from the order of the seats. calls: integer array of at least MAX_CALLS elements.
     """
     count = 0
     for bid in range(BIDS):

@@ -1,7 +1,7 @@
-"""Lossless packing of the 1,284 auction features of a row into 161 bytes, one bit per feature.
+"""Pack the 1,284 auction features of a row into 161 bytes without loss, one bit per feature.
 
-The non-zero features in each range of values (see `features`) are equal and sum to 1, so one bit
-per feature determines them.
+Within each group of features that describes one quantity (see `features`), the non-zero features
+are equal and sum to 1. One bit per feature therefore determines them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PACKED_WIDTH = -(-WIDTH // 8)
 RANGE_WIDTHS = np.repeat(
     [5, 41, 14, 8, 4, 3, 10, 15, 4, 5, 6, 4, 5, 3], [1, 3, 4, 4, 4, 4, 1, 1, 1, 1, 2, 1, 1, 2]
 )
-"""Widths of the ranges of one player's features, in the order listed in `features`."""
+"""Widths of the groups of one player's features, in the order listed in `features`."""
 
 _FIRST = np.cumsum([0, *RANGE_WIDTHS])
 _PLAYERS = FIRST_PLAYER + PLAYER_WIDTH * np.arange(4)
@@ -33,7 +33,7 @@ def pack(features: Array) -> Array:
 
 
 def unpack(bits: Array, out: Array | None = None) -> Array:
-    """Unpack features (R, 1284) float32 from packed bits (R, 161).
+    """Unpack features (R, 1284) float32 from packed bytes (R, 161).
 
     out: array of R rows and at least 1284 columns to write to; columns after 1283 are not changed.
     Raises ValueError if the shapes do not fit.

@@ -22,7 +22,7 @@ class AuctionPresentation(Presentation):
     """
 
     def seat_names(self) -> tuple[str, ...]:
-        """Return N, E, S and W, or the numbers of the two sides."""
+        """Return the letters N, E, S and W; in a game with two seats, the seats' numbers."""
         return tuple(SEATS) if self.game.seats == 4 else super().seat_names()
 
     def default_human_seat(self) -> int | None:
@@ -30,14 +30,14 @@ class AuctionPresentation(Presentation):
         return SEATS.index("S")
 
     def action_name_of(self, word: str) -> str:
-        """Return the name of the call for words such as 1NT, pass or dbl, else the word itself."""
+        """Return the name of the call typed as a word such as 1NT, pass or dbl, else the word."""
         upper, known = word.upper(), auction_rules.CALL_SYNONYMS
         if upper.endswith("NT"):
             return upper[:-1]
         return auction_rules.CALLS[known[upper]] if upper in known else word
 
     def format_actions(self, names: Sequence[str]) -> str:
-        """Return the names of the legal calls in one line, with the bids as a range."""
+        """Return the names of the legal calls in one line, such as "2H to 7N  P  X"."""
         bids = [name for name in names if name in auction_rules.CALLS[: auction_rules.BIDS]]
         lowest = [f"{bids[0]} to {bids[-1]}"] if len(bids) > 1 else bids
         return "  ".join([*lowest, *names[len(bids) :]])

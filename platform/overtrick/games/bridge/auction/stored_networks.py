@@ -25,7 +25,7 @@ def load_networks(
 ) -> tuple[BiddingNetwork | None, BiddingNetwork | None]:
     """Load the call network and the value network of a stored model; None for a missing network.
 
-    weights: the model's arrays by name. job: plain data of the job that trained the model. folder:
+    weights: the model's arrays by name. job: settings of the training run, as plain data. folder:
     the model's folder, for error messages. Raises UserError for a damaged network, and for a
     network with wrong numbers of inputs or outputs.
     """
@@ -56,7 +56,11 @@ def load_network(
 
 
 def load_system(job: Mapping[str, Any], folder: str) -> System:
-    """Load the bidding system of a stored model. Raises UserError if its rules have changed."""
+    """Load the bidding system of a stored model.
+
+    job: settings of the training run. folder: the model's folder, for error messages. Raises
+    UserError if the system's rules have changed since the training.
+    """
     system = loader.load(job_value(job, folder, "system"))
     versions = job_value(job, folder, "system_version")
     check_system_version(versions, system, f"the model in {folder}")
@@ -66,8 +70,9 @@ def load_system(job: Mapping[str, Any], folder: str) -> System:
 def check_system_version(versions: Mapping[str, str], system: System, taught: str) -> None:
     """Raise UserError if a bidding system's rules have changed since a network was trained.
 
-    Changed rules would change the network's input features. versions: fingerprints of the rules by
-    system, at the time of training. taught: description of the model or run for the error message.
+    Changed rules would change the network's input features. versions: fingerprint of the rules at
+    the time of training, by name of the system. taught: description of the model or run for the
+    error message.
     """
     if not isinstance(versions, Mapping) or versions.get(system.name) != loader.fingerprint(system):
         raise UserError(
@@ -76,7 +81,11 @@ def check_system_version(versions: Mapping[str, str], system: System, taught: st
 
 
 def job_value(job: Mapping[str, Any], folder: str, key: str) -> Any:
-    """Return the value of a key in a stored model's job. Raises UserError if it is missing."""
+    """Return a setting of the training run of a stored model. Raises UserError if it is missing.
+
+    job: settings of the training run. folder: the model's folder, for the error message. key: name
+    of the setting.
+    """
     if key not in job:
         raise UserError(f"{folder}/model.json is damaged, or not of a bidder: it has no {key}")
     return job[key]
@@ -87,14 +96,14 @@ def answers(
 ) -> ModelAnswers | None:
     """Return the function that computes a stored bidding model's outputs from observations.
 
-    Its outputs (R, 38) depend on the networks of the model:
+    Its outputs (R, 38) depend on the networks that the model has:
 
-    - call network: the network's probability of each legal call
-    - call and value network: the probabilities of `NetworkBidder`, 1 for the chosen call
-    - value network: the expected IMPs of each legal call, NaN for other calls
+    - only a call network: the network's probability of each legal call
+    - both networks: the action probabilities of `NetworkBidder`, 1 for the chosen call
+    - only a value network: the expected IMPs of each legal call, NaN for other calls
 
-    Calls of the other side are interpreted by OPPONENTS_SYSTEM. Return None if the model has no
-    bidding network. Raises UserError for a damaged model.
+    Calls of the model's opponents are interpreted by OPPONENTS_SYSTEM. Return None if the model has
+    no bidding network. Raises UserError for a damaged model.
     """
     calls, imps = load_networks(weights, job, folder)
     if calls is None and imps is None:

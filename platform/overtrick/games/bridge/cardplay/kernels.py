@@ -1,7 +1,8 @@
 """Compiled kernels of card play: initial states, moves, observations, redeals and features.
 
-Positions are relative to the declarer: 0 declarer, 1 left-hand defender, 2 dummy, 3 right-hand
-defender. The state of one game is four arrays; the states of G games have one more axis in front:
+The four hands have positions relative to the declarer: 0 declarer, 1 left-hand defender, 2 dummy, 3
+right-hand defender. The state of one game is four arrays; the states of G games have one more axis
+in front:
 
     hand      (4,) cards held by each position, as bit masks
     played    (4,) cards played by each position, as bit masks
@@ -45,7 +46,7 @@ FEATURE_WIDTH = 4 + 5 + 5 + 16 + 4 + 1 + 12 + CARDS * (len(CARD_SET_COLUMNS) + 4
 
 @njit(cache=True)
 def play_card(card, hand, played, trick, progress):  # type: ignore[no-untyped-def]
-    """Play a legal card in one game, in place."""
+    """Play a legal card in one game: update its state in place."""
     position, bit = progress[TURN], np.int64(1) << card
     hand[position] ^= bit
     played[position] |= bit
@@ -68,7 +69,7 @@ def play_card(card, hand, played, trick, progress):  # type: ignore[no-untyped-d
 
 @njit(cache=True)
 def write_observation(hand, played, trick, progress, out):  # type: ignore[no-untyped-def]
-    """Write the observation of the position to play in one game into `out` (16,)."""
+    """Write the observation of the hand to play in one game into `out` (16,)."""
     position = progress[TURN]
     out[OBS_POSITION], out[OBS_STRAIN] = position, progress[STRAIN]
     out[OBS_NEEDED], out[OBS_WON] = progress[NEEDED], progress[TRICKS_WON]
@@ -83,16 +84,17 @@ def write_observation(hand, played, trick, progress, out):  # type: ignore[no-un
 
 @njit(cache=True)
 def shown_position(position):  # type: ignore[no-untyped-def]
-    """Return the position whose hand is visible to `position` besides its own.
+    """Return the position of the hand that the player at `position` sees besides its own.
 
-    This is dummy, or the declarer if the position itself is dummy.
+    This is dummy, or the declarer if `position` is dummy. 0 declarer, 1 left-hand defender, 2
+    dummy, 3 right-hand defender.
     """
     return 0 if position == 2 else 2
 
 
 @njit(cache=True)
 def led_card(observation):  # type: ignore[no-untyped-def]
-    """Return the card led to the current trick of one observation (K,), or NO_CARD."""
+    """Return the card led to the current trick at one observation (K,), or NO_CARD."""
     place = observation[OBS_COUNT] % 4
     leader = (observation[OBS_POSITION] - place) % 4
     return observation[OBS_TRICK + leader] if place else NO_CARD
@@ -100,9 +102,10 @@ def led_card(observation):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def winning_position(observation):  # type: ignore[no-untyped-def]
-    """Return the position whose card wins the current trick of one observation (K,) so far.
+    """Return the position whose card is currently winning the trick at one observation (K,).
 
-    The result is meaningless before the lead.
+    0 declarer, 1 left-hand defender, 2 dummy, 3 right-hand defender. The result is meaningless
+    before the lead to the trick.
     """
     position, place = observation[OBS_POSITION], observation[OBS_COUNT] % 4
     best = (position - place) % 4
@@ -116,7 +119,10 @@ def winning_position(observation):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def seen_cards(observation):  # type: ignore[no-untyped-def]
-    """Return the bit mask of all cards visible in one observation (K,): held, open or played."""
+    """Return the bit mask of all cards visible at one observation (K,).
+
+    They are the own cards, the cards of the other visible hand, and the cards already played.
+    """
     seen = observation[OBS_OWN] | observation[OBS_SHOWN]
     for position in range(4):
         seen |= observation[OBS_PLAYED + position]
@@ -126,8 +132,8 @@ def seen_cards(observation):  # type: ignore[no-untyped-def]
 def initial_tables(deals: Deals) -> tuple[Array, Array, Array, Array]:
     """Return the states of games before the opening lead: `hand`, `played`, `trick`, `progress`.
 
-    deals: (G, 54) deals of MiniBridge. In an ending with fewer than 13 tricks, cards with holder -1
-    count as already played; the defence has won their tricks.
+    deals: (G, 54) deals of MiniBridge. Deals may be endings with fewer than 13 tricks: cards with
+    holder -1 count as already played, in tricks won by the defence.
     """
     hand = hand_bits(deals[:, :CARDS])
     progress = np.zeros((len(deals), PROGRESS_WIDTH), np.int64)
@@ -140,9 +146,10 @@ def initial_tables(deals: Deals) -> tuple[Array, Array, Array, Array]:
 
 @njit(cache=True)
 def observe(games, hand, played, trick, progress):  # type: ignore[no-untyped-def]
-    """Return observations (R, K) and legal cards (R, 52) of the positions to play.
+    """Return observations (R, K) and legal cards (R, 52) bool of the hands to play.
 
-    games: (R,) games that are not over. The other arguments are the states of all games.
+    games: (R,) indices of the games that are not over. The other arguments are the states of all
+    games.
     """
     observation = np.empty((len(games), OBSERVATION_WIDTH), np.int64)
     for row in range(len(games)):
@@ -171,9 +178,10 @@ def write_cards(cards, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def advance(games, cards, hand, played, trick, progress):  # type: ignore[no-untyped-def]
-    """Play one card in each of the games (R,), in place, and return NO_CARD.
+    """Play one card in each of the given games, in place, and return NO_CARD.
 
-    If a card is illegal, change nothing and return the row of the first illegal card.
+    If a card is illegal, change nothing and return the row of the first illegal card. games: (R,)
+    indices of the games. cards: (R,). The other arguments are the states of all games.
     """
     for row in range(len(games)):
         game, card = games[row], cards[row]
@@ -189,7 +197,7 @@ def advance(games, cards, hand, played, trick, progress):  # type: ignore[no-unt
 
 @njit(cache=True)
 def resume(observation, deals, hand, played, trick, progress):  # type: ignore[no-untyped-def]
-    """Write the states of R games at observations (R, K), with hidden cards from deals (R, 54).
+    """Rebuild the states of R games from observations (R, K) and deals (R, 54) of all cards.
 
     hand, played, trick: (R, 4) outputs. progress: (R, 8) output.
     """
@@ -209,12 +217,12 @@ def resume(observation, deals, hand, played, trick, progress):  # type: ignore[n
 
 @njit(cache=True)
 def redeal(observation, deals, rng):  # type: ignore[no-untyped-def]
-    """Sample the hidden cards of observations (R, K) and write all holders to deals (R, 54).
+    """Sample the hidden cards at observations (R, K), and write all cards to `deals` (R, 54).
 
     The sample is uniform among the deals in which no hand holds a card of a suit in which it is
     known to be void. Once dummy is open only two hands are hidden: a card that one hand cannot hold
     goes to the other hand, and the remaining cards are dealt at random. Columns 52 and 53 of
-    `deals` stay unchanged.
+    `deals` (strain, tricks needed) stay unchanged.
     """
     hidden = np.empty(CARDS, np.int64)
     room = np.empty(4, np.int64)
@@ -233,10 +241,10 @@ def redeal(observation, deals, rng):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _place_seen(observation, deal, hidden, room):  # type: ignore[no-untyped-def]
-    """Write the holders of the visible cards of one observation (K,) into `deal`.
+    """Write the position that holds each visible card at one observation (K,) into `deal`.
 
-    hidden: (52,) output, the hidden cards. room: (4,) output, the number of hidden cards of each
-    position. Return the number of hidden cards.
+    Return the number of hidden cards. deal: (54,) output. hidden: (52,) output, the hidden cards.
+    room: (4,) output, the number of hidden cards of each position.
     """
     position, unknown = observation[OBS_POSITION], 0
     room[:] = TRICKS
@@ -260,11 +268,14 @@ def _place_seen(observation, deal, hidden, room):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def _place_forced(voids, deal, hidden, room):  # type: ignore[no-untyped-def]
-    """Write the holders of the hidden cards that only one hand can hold into `deal`.
+    """Assign each hidden card that only one hand can hold to that hand, in `deal`.
 
-    hidden: (52,) the hidden cards. The cards that several hands can hold are moved to its front;
-    return their number. room: (4,) number of hidden cards of each position, from which the placed
-    cards are subtracted.
+    Return the number of unassigned cards, which several hands can hold.
+
+    voids: known voids, bit 4 * position + suit.
+    deal: (54,) output, the position that holds each card.
+    hidden: the hidden cards; the unassigned cards are moved to its front.
+    room: (4,) number of hidden cards of each position; assigned cards are subtracted.
     """
     free = 0
     for card in hidden:
@@ -315,12 +326,12 @@ def features(observation):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _write_winners(observation, best, counts, cards):  # type: ignore[no-untyped-def]
-    """Write the features of suit lengths and of winning cards of one observation (K,).
+    """Write the features that describe suit lengths and winning cards at one observation (K,).
 
-    best: the card that wins the trick so far, or NO_CARD.
+    best: the card that is currently winning the trick, or NO_CARD.
     counts: (12,) output, by suit: number of own, visible and unseen cards, divided by 13.
     cards: (156,) output, 52 numbers each for: unseen cards; own and visible cards that are higher
-        than all unseen cards of the suit; own cards that would win the trick so far.
+        than all unseen cards of the suit; own cards that beat `best`.
     """
     seen = seen_cards(observation)
     for suit in range(4):

@@ -1,7 +1,7 @@
 """Mini-Bridge as a game: card play in a contract that is computed from the deal, without auction.
 
-Positions are relative to the declarer: 0 is the declarer, 1 leads to the first trick, 2 is dummy, 3
-is the other defender (Hadjur 2018, section 4.3).
+The four hands have positions relative to the declarer: 0 is the declarer, 1 the left-hand defender,
+who leads to the first trick, 2 dummy, 3 the right-hand defender (Hadjur 2018, section 4.3).
 """
 
 from __future__ import annotations
@@ -54,26 +54,28 @@ class MiniBridgeState:
 class MiniBridge:
     """Card play as a game for two seats (the declaring side and the defence) or four seats.
 
-    A seat with two hands chooses each card by the observation of the hand that plays it. A defender
-    sees its own cards and, after the first lead, dummy's cards. The declaring side sees both its
-    hands. A deal has 54 columns: the position that holds each card, the strain, and the number of
-    tricks needed.
+    With two seats, a seat plays both hands of its side, and observes for each card only what the
+    hand to play sees. A defender sees its own cards and, after the first lead, dummy's cards. The
+    declarer and dummy see each other's cards after the first lead.
+
+    A deal has 54 columns: the position (0 to 3) that holds each card, the strain, and the number of
+    tricks that the declaring side needs.
 
     strain: `notrump`, or `trump`. With `trump`, the longest suit of the declaring pair is trumps if
         the pair has at least eight cards in it; otherwise the strain is notrump.
-    scoring: a name in SCORINGS.
+    scoring: the payoff, `made`, `tricks`, `report` or `duplicate` (see SCORINGS).
     seats: 2 or 4.
 
-    Observation fields (cards are bit masks):
+    Columns of an observation (cards are bit masks):
 
-        0        position to play
+        0        position of the hand to play
         1        strain
         2, 3     tricks needed; tricks won by the declaring side
         4        number of cards played
         5, 6     own cards; cards of the other visible hand
-        7 - 10   card of each position in the current trick, or -1
+        7 - 10   card that each position has played to the current trick, or -1
         11 - 14  cards that each position has played
-        15       known voids by position and suit, as bits
+        15       known voids: bit 4 * position + suit
     """
 
     name = "minibridge"
@@ -96,9 +98,9 @@ class MiniBridge:
         self.seats = seats
 
     def deal(self, games: int, rng: Generator) -> Deals:
-        """Sample deals (G, 54) uniformly.
+        """Sample deals (G, 54) uniformly among the deals that have a declarer.
 
-        Deals in which both pairs have 20 honour points are left out, as nobody declares in them.
+        Deals in which both pairs have 20 honour points have no declarer.
         """
         deals = np.empty((0, CARDS + 2), np.int8)
         while len(deals) < games:  # in one deal of eight, both sides have 20 points
@@ -111,9 +113,9 @@ class MiniBridge:
         return deals[:games]
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
-        """Sample deals (R, 54): the hidden cards of each observation are dealt again.
+        """Sample deals (R, 54) that are consistent with the observations.
 
-        All deals that are consistent with the cards played and the known voids are equally likely.
+        All deals that agree with the visible cards and the known voids are equally likely.
         """
         observation = observations.observation
         deals = np.empty((len(observation), CARDS + 2), np.int8)
@@ -126,9 +128,9 @@ class MiniBridge:
         return MiniBridgeState(*kernels.initial_tables(deals))
 
     def resume(self, observations: Observations, deals: Deals) -> MiniBridgeState:
-        """Return the state of R games in which the R observations are made.
+        """Rebuild the state of R games from their observations and deals.
 
-        deals: (R, 54) deals that contain the hidden cards, as from `redeal`.
+        deals: (R, 54) all cards, consistent with the observations, as returned by `redeal`.
         """
         hand, played, trick = np.empty((3, len(observations), 4), np.int64)
         progress = np.empty((len(observations), kernels.PROGRESS_WIDTH), np.int64)
@@ -136,14 +138,14 @@ class MiniBridge:
         return MiniBridgeState(hand, played, trick, progress)
 
     def observe(self, state: MiniBridgeState) -> Observations:
-        """Return the observation of the hand to play in each game that is not over."""
+        """Return what the hand to play sees in each game that is not over, as Observations."""
         game = np.flatnonzero(state.progress[:, kernels.CARDS_PLAYED] < CARDS)
         return self._rows(game, *kernels.observe(game, *_arrays(state)))
 
     def _rows(self, game: Array, observation: Array, legal: Array) -> Observations:
-        """Return Observations from arrays; the seat is the one that plays the observed hand.
+        """Build Observations from arrays, adding the seat that plays each observed hand.
 
-        game: (R,). observation: (R, K). legal: (R, 52).
+        game: (R,) index of the game. observation: (R, K). legal: (R, 52) legal cards.
         """
         seat = observation[:, kernels.OBS_POSITION] % self.seats
         return Observations(game, seat, observation, legal, None)
@@ -151,8 +153,8 @@ class MiniBridge:
     def validated_observations(self, observation: Array) -> Observations:
         """Validate raw observations (R, K) and derive their seats and legal cards.
 
-        Raises UserError for the first row with a contradiction. Only contradictions within the row
-        are found, so a row that passes may still be unreachable in play.
+        Raises UserError for the first row whose columns contradict each other. The check is
+        incomplete: a row that passes may still be unreachable in play.
         """
         card, cards = (-1, CARDS - 1), (0, ALL_CARDS)
         check_limits(self.observation_fields, observation, {
@@ -174,9 +176,10 @@ class MiniBridge:
         return self._rows(np.arange(len(observation)), observation, legal)
 
     def step(self, state: MiniBridgeState, observations: Observations, action: Array) -> Array:
-        """Play one card for each row and return the points (G, S), gained with the last card.
+        """Play the cards `action` (R,) and return the payoffs (G, S) of games that end by them.
 
-        Raises ValueError for an illegal card, before the state is changed.
+        The payoffs of the other games are 0. Raises ValueError for an illegal card, before the
+        state is changed.
         """
         wrong = kernels.advance(observations.game, action, *_arrays(state))
         if wrong != NO_CARD:
@@ -190,7 +193,10 @@ class MiniBridge:
         return points
 
     def payoffs(self, strain: Array, needed: Array, won: Array) -> Array:
-        """Return the declaring side's payoffs (G,) from strains, tricks needed and tricks won."""
+        """Return the declaring side's payoffs (G,), in the unit of `scoring`.
+
+        strain: (G,). needed: (G,) tricks needed for the contract. won: (G,) tricks won.
+        """
         above = won - needed
         if self.scoring == "report":
             return scoring.minibridge_points(needed - 6, strain, won)
@@ -203,7 +209,7 @@ class MiniBridge:
 
     @property
     def lowest_payoff(self) -> float:
-        """Return the lowest payoff of a seat in any contract."""
+        """Return the lowest possible payoff of a seat in any contract, in the unit of `scoring`."""
         strain, needed, won = np.indices((len(STRAINS), TRICKS + 1, TRICKS + 1)).reshape(3, -1)
         some = needed > 6
         return float(-np.abs(self.payoffs(strain[some], needed[some], won[some])).max())
@@ -211,25 +217,26 @@ class MiniBridge:
     def features(self, observations: Observations) -> Array:
         """Return the network inputs (R, 723) float32.
 
-        0 - 3    position, one-hot
+        0 - 3    position of the hand to play, one-hot
         4 - 8    strain, one-hot
         9 - 13   divided by 13: tricks needed, tricks won, finished tricks, tricks still needed,
                  minus the remaining tricks that the declaring side can afford to lose
         14 - 29  known voids by position and suit
-        30 - 33  place in the trick, one-hot
+        30 - 33  number of cards already played to the trick, 0 to 3, one-hot
         34       whether the own side is winning the trick
         35 - 46  by suit, divided by 13: number of own, visible and unseen cards
         47 -     52 numbers for each of these 13 sets of cards: own cards; cards of the other
                  visible hand; cards played by each position (4 sets); card of each position in
                  the trick (4 sets); unseen cards; own or visible cards higher than all unseen
-                 cards of the suit; own cards that would win the trick so far
+                 cards of the suit; own cards that beat all cards played to the trick
         """
         return kernels.features(observations.observation)
 
     def state_keys(self, representation: str) -> Callable[[Observations], Array]:
-        """Return the state abstraction with this name: a function from Observations to table keys.
+        """Return the state abstraction named `representation`.
 
-        Raises UserError for an unknown name.
+        It is a function from Observations to the keys of a table of action values (see
+        state_abstractions). Raises UserError for an unknown name.
         """
         if representation not in REPRESENTATIONS:
             near = nearest(representation, REPRESENTATIONS)
@@ -239,23 +246,28 @@ class MiniBridge:
     def combined_policy(
         self, players: Mapping[str, BehaviouralPolicy], others: BehaviouralPolicy
     ) -> BehaviouralPolicy:
-        """Return a policy that acts by `players[position]`, or by `others` if there is no such key.
+        """Combine policies for the declarer and each defender into one policy for all four hands.
 
-        Positions are `declarer` (whose player also plays dummy), `left` and `right`.
+        players: policy by position: `declarer` (who also plays dummy), `left` and `right` (the
+        defenders). others: policy of the positions that are not in `players`.
         """
         declarer = players.get("declarer", others)
         by = (declarer, players.get("left", others), declarer, players.get("right", others))
         return PolicyByPosition(dict(enumerate(by)))
 
     def canonical_observations(self, observations: Observations) -> tuple[Observations, Array]:
-        """Return the observations with suits in canonical order (see suit_canonical).
+        """Relabel the suits of observations in a canonical order (see suit_canonical).
 
-        Also return the map (R, 52) from canonical cards to original cards.
+        Return the relabelled observations, and the map (R, 52) from relabelled cards to original
+        cards.
         """
         return suit_canonical.canonical_observations(observations)
 
     def canonical_policy(self, policy: BehaviouralPolicy) -> BehaviouralPolicy:
-        """Return a policy on the game's observations from a policy on canonical observations."""
+        """Wrap a policy that expects relabelled suits, so that it accepts the game's observations.
+
+        policy: policy on the observations that `canonical_observations` returns.
+        """
         return suit_canonical.CanonicalPolicy(policy)
 
     def hand(self, observations: Observations) -> Array:

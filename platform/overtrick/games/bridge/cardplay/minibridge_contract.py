@@ -26,7 +26,7 @@ NO_DECLARER = -1
 
 
 class MiniBridgeContract(NamedTuple):
-    """The contracts of G deals of Mini-Bridge."""
+    """Contracts of G Mini-Bridge deals: declarer, strain and number of tricks needed."""
 
     declarer: Array  # (G,) seat; NO_DECLARER where both pairs have 20 points
     strain: Array  # (G,)
@@ -34,11 +34,13 @@ class MiniBridgeContract(NamedTuple):
 
 
 def decide_contracts(holder: Array, trumps: bool) -> MiniBridgeContract:
-    """Compute the contracts of deals (G, 52), with seat 0 as the dealer.
+    """Compute the Mini-Bridge contracts of deals (G, 52), with seat 0 as the dealer.
 
-    The pair with more honour points declares. Its hand with more honour points is the declarer; if
-    equal, the hand nearer to the dealer. If `trumps` is true, the pair's longest suit of at least 8
-    cards is trumps; of equally long suits, the suit with more honour points, then the higher suit.
+    The pair with more honour points declares. The declarer is its hand with more honour points; if
+    both have equally many, the hand that comes first in clockwise order from the dealer.
+
+    If `trumps` is true, the pair's longest suit of at least 8 cards is trumps. Of equally long
+    suits, choose the suit with more honour points, then the higher suit.
     """
     games = np.arange(len(holder))
     held = cards.honour_points(holder)
@@ -60,10 +62,10 @@ def decide_contracts(holder: Array, trumps: bool) -> MiniBridgeContract:
 
 
 def _best_fit(holder: Array, pair: Array) -> tuple[Array, Array]:
-    """Return the length (G,) of a pair's best suit in each deal, and the suit (G,).
+    """Return the combined length (G,) of a pair's longest suit in each deal, and the suit (G,).
 
-    The best suit is the longest; of equally long suits, the suit with more honour points, then the
-    higher suit. pair: (G,) 0 for seats 0 and 2, 1 for seats 1 and 3.
+    Of equally long suits, choose the suit with more honour points, then the higher suit. holder:
+    (G, 52). pair: (G,) 0 for seats 0 and 2, 1 for seats 1 and 3.
     """
     games, suits = np.arange(len(holder)), len(SUITS)
     counts = cards.suit_lengths(holder)
@@ -75,10 +77,10 @@ def _best_fit(holder: Array, pair: Array) -> tuple[Array, Array]:
 
 
 def _by_points(table: dict[int, int]) -> Array:
-    """Return the number of tricks needed with 0 to 40 honour points, as an array (41,).
+    """Convert a table of thresholds to the tricks needed with 0 to 40 honour points, (41,).
 
-    table: tricks needed, by the lowest number of honour points for them. Below the lowest entry,
-    the number of tricks is 0.
+    table: tricks needed, by the lowest number of honour points that requires them. Below the lowest
+    threshold, the number of tricks is 0.
     """
     tricks = np.zeros(41, np.int64)
     for floor, needed in table.items():

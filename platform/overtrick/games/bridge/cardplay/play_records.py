@@ -1,4 +1,4 @@
-"""Convert between recorded card play (deals, and cards in the order played) and trajectories."""
+"""Convert recorded card play (deals, and cards in the order played) to Trajectories, and back."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from overtrick.games.bridge.trick_rules import playable_cards
 def decision_trajectories(
     deals: Deals, cards: Array, positions: tuple[int, ...], reward: Array
 ) -> Trajectories:
-    """Return trajectories of the decisions that given positions made in recorded games.
+    """Return one trajectory for each of G recorded games: the decisions of given positions.
 
-    deals: (G, 54). cards: (G, 52), or fewer columns, legal cards in the order played. positions:
-    the positions whose decisions are returned; all get the first position as their seat. reward:
-    (G,) reward of every decision of a game.
+    deals: (G, 54).
+    cards: (G, 52), or fewer columns, legal cards in the order played.
+    positions: hands whose decisions are returned: 0 declarer, 1 left-hand defender, 2 dummy, 3
+        right-hand defender. The first one is the seat of all decisions.
+    reward: (G,) reward of every decision of a game.
     """
     games, each = len(deals), cards.shape[1] // 4 * len(positions)
     chosen = np.isin(np.arange(4), positions)
@@ -34,7 +36,10 @@ def decision_trajectories(
 
 
 def cards_in_play_order(batch: Trajectories) -> Array:
-    """Return the cards (G, 52) int8 in the order played, from trajectories of all positions."""
+    """Return the cards (G, 52) int8 of G games in the order played.
+
+    batch: trajectories that contain the decisions of all four hands.
+    """
     cards = np.empty((batch.games, CARDS), np.int8)
     cards[batch.game, batch.observation[:, kernels.OBS_COUNT]] = batch.action
     return cards

@@ -17,14 +17,13 @@ PLAYERS = ("random", "rules")
 
 
 def play_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tuple[Array, Array]:
-    """Play games from the opening lead to the last card.
+    """Play G games of card play from the opening lead to the last card.
 
-    deals: (G, 54) deals of MiniBridge. Cards that are out of play have holder -1; all deals must
-    have the same number of cards in play. declarer, defenders: the player of each side, a name in
-    PLAYERS.
+    Return the cards (G, C) int8 in the order played, and the tricks (G,) won by the declaring side.
 
-    Return the cards (G, 52) int8, or fewer, in the order played, and the tricks (G,) won by the
-    declaring side.
+    deals: (G, 54) deals of MiniBridge. C = 52 cards are in play, or fewer in endings: cards that
+    are out of play have holder -1. C must be equal in all deals.
+    declarer, defenders: player of each side, `random` or `rules` (see PLAYERS).
     """
     by_rule = np.array([PLAYERS.index(declarer), PLAYERS.index(defenders)], np.int64)
     cards = np.empty((len(deals), (deals[0, :CARDS] >= 0).sum()), np.int8)
@@ -36,9 +35,9 @@ def play_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tup
 
 @njit(cache=True)
 def choose_card(observation, led, by_rule, rng):  # type: ignore[no-untyped-def]
-    """Choose a legal card at one observation (K,): by the rules if `by_rule`, else at random.
+    """Choose a legal card at one observation (K,): by rule_defenders if `by_rule`, else at random.
 
-    The choice is also random if no rule applies.
+    The choice is also random if no rule applies. led: the card led to the trick, or NO_CARD.
     """
     if by_rule:
         card = rule_card(observation)

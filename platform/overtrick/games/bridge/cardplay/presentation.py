@@ -18,7 +18,7 @@ class CardPlayPresentation(Presentation):
     """Text presentation of Mini-Bridge: a diagram of the visible hands, and the tricks."""
 
     def seat_names(self) -> tuple[str, ...]:
-        """Return "declarer" and "defence", or the numbers of four seats."""
+        """Return "declarer" and "defence"; in a game with four seats, the seats' numbers."""
         return ("declarer", "defence") if self.game.seats == 2 else super().seat_names()
 
     def default_human_seat(self) -> int | None:
@@ -44,8 +44,8 @@ class CardPlayPresentation(Presentation):
 
 
 def held_cards(cards: int) -> Array:
-    """Convert one hand to a holder array (52,): 0 for the cards of the hand, UNSEEN for others.
+    """Convert the bit mask of one hand to an array (52,): 0 for its cards, UNSEEN for the others.
 
-    cards: bit mask of the hand.
+    This is the array of holders that `diagram` draws, with only one hand known.
     """
     return np.where(np.int64(cards) >> np.arange(CARDS) & 1 == 1, 0, UNSEEN)

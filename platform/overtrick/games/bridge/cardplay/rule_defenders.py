@@ -1,7 +1,8 @@
 """Rule-based defenders of card play, with rules of thumb from Hadjur 2018, section 4.1.
 
-A rule is a function from the situation of a defender to a card, or to NO_CARD if it does not apply.
-The defender plays the card of the first rule in `RULES` that applies.
+A rule is a function from a defender's cards and the current trick to the card to play, or to
+NO_CARD if the rule does not apply. The defender plays the card of the first rule in `RULES` that
+applies.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ Rule = Callable[..., int]
 
 @njit(cache=True)
 def last_hand_takes_the_trick(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Last to play: play the cheapest card that wins the trick, even if partner is winning it."""
+    """Last to play: play the lowest card that wins the trick, even if partner is winning it."""
     return _cheapest(legal, best, strain) if place == 3 else NO_CARD
 
 
 @njit(cache=True)
 def beaten_hand_plays_low(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """If no card of the suit led wins the trick, play the lowest card of the suit."""
+    """If no own card of the suit led can win the trick, play the lowest card of the suit."""
     if place == 0 or not legal & _suit(led // TRICKS):
         return NO_CARD
     return _lowest(legal) if _cheapest(legal, best, strain) == NO_CARD else NO_CARD
@@ -51,9 +52,9 @@ def second_hand_plays_low(hand, legal, place, led, best, dummy, strain):  # type
 
 @njit(cache=True)
 def third_hand_plays_high(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Third to play: play the cheapest card that beats the trick so far and dummy's best card.
+    """Third to play: play the lowest card that beats the trick so far and dummy's best card.
 
-    If there is no such card, play the cheapest card that wins the trick so far.
+    If no card does, play the lowest card that beats the trick so far.
     """
     if place != 2 or not legal & _suit(led // TRICKS):
         return NO_CARD
@@ -67,9 +68,9 @@ def third_hand_plays_high(hand, legal, place, led, best, dummy, strain):  # type
 
 @njit(cache=True)
 def leader_plays_the_top_of_a_sequence(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Leader: play the higher card of the best pair of adjacent honours (ten or higher).
+    """Leader: play the higher card of the highest pair of adjacent honours in one suit.
 
-    Of equal pairs, choose the pair in the longer suit.
+    Honours are the ten or higher. Of equally high pairs, choose the pair in the longer suit.
     """
     if place != 0:
         return NO_CARD
@@ -88,7 +89,7 @@ def leader_plays_the_top_of_a_sequence(hand, legal, place, led, best, dummy, str
 
 @njit(cache=True)
 def leader_plays_fourth_best(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Leader: play the fourth highest card of the longest suit, or its lowest if it is shorter."""
+    """Leader: play the longest suit's fourth highest card, or its lowest if it has fewer cards."""
     if place != 0:
         return NO_CARD
     longest = 0
@@ -121,7 +122,10 @@ def _suit(suit):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _lowest(cards):  # type: ignore[no-untyped-def]
-    """Return the card of lowest rank in a bit mask, or NO_CARD; of equal ranks, the lower suit."""
+    """Return the card of lowest rank in a bit mask, or NO_CARD if the mask is empty.
+
+    Of equal ranks, choose the lower suit.
+    """
     best = NO_CARD
     for card in range(CARDS):
         if cards >> card & 1 and (best == NO_CARD or card % TRICKS < best % TRICKS):
@@ -131,7 +135,7 @@ def _lowest(cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _highest(cards):  # type: ignore[no-untyped-def]
-    """Return the card with the highest number in a bit mask, or NO_CARD if it is empty."""
+    """Return the card with the highest index (suit, then rank) in a bit mask, NO_CARD if empty."""
     for card in range(CARDS - 1, -1, -1):
         if cards >> card & 1:
             return card
@@ -140,7 +144,7 @@ def _highest(cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _cheapest(cards, best, strain):  # type: ignore[no-untyped-def]
-    """Return the lowest-ranked card in a bit mask that beats the card `best`, or NO_CARD."""
+    """Return the lowest-ranked card in the mask `cards` that beats `best`, NO_CARD if none does."""
     able = np.int64(0)
     for card in range(CARDS):
         if cards >> card & 1 and beats(card, best, strain):
@@ -149,7 +153,7 @@ def _cheapest(cards, best, strain):  # type: ignore[no-untyped-def]
 
 
 def combine_rules(rules: tuple[Rule, ...]) -> Any:
-    """Compile several rules to one rule, which returns the card of the first that applies."""
+    """Combine rules into one compiled rule, which returns the card of the first applicable rule."""
     first, *rest = rules
     if not rest:
         return first
@@ -170,13 +174,13 @@ ALL_RULES = combine_rules(RULES)
 
 @njit(cache=True)
 def rule_card(observation):  # type: ignore[no-untyped-def]
-    """Return the card of the first rule that applies at an observation (K,), or NO_CARD."""
+    """Return the card of the first rule that applies at one observation (K,), or NO_CARD."""
     return ALL_RULES(*_situation(observation))
 
 
 @njit(cache=True)
 def _situation(observation):  # type: ignore[no-untyped-def]
-    """Return the arguments to pass to a rule at one observation (K,)."""
+    """Return the arguments of a rule (see `Rule`) at one observation (K,)."""
     position, place = observation[kernels.OBS_POSITION], observation[kernels.OBS_COUNT] % 4
     led, best = kernels.led_card(observation), NO_CARD
     if place:
@@ -188,10 +192,10 @@ def _situation(observation):  # type: ignore[no-untyped-def]
 
 
 def rule_agreement(observations: Observations, action: Array) -> dict[str, tuple[int, int]]:
-    """Count for each rule how often it applied, and how often its card was played.
+    """Return for each rule how often it applied, and how often its card was played.
 
-    Decisions with one legal card are not counted. The rows may belong to either side; the rules
-    treat every player as a defender. action: (R,) the cards played.
+    Decisions with only one legal card are not counted. Decisions of the declaring side are counted
+    as if the player were a defender. action: (R,) the cards played.
     """
     counts = {rule.__name__: [0, 0] for rule in RULES}
     assert observations.legal is not None
@@ -207,7 +211,7 @@ def rule_agreement(observations: Observations, action: Array) -> dict[str, tuple
 
 @njit(cache=True)
 def _write_probs(observation, probs):  # type: ignore[no-untyped-def]
-    """Write action probabilities (R, 52): 1 for the rules' card, or uniform over legal cards."""
+    """Write the action probabilities of RuleDefender at observations (R, K) to `probs` (R, 52)."""
     for row in range(len(observation)):
         situation = _situation(observation[row])
         card, legal = ALL_RULES(*situation), situation[1]
@@ -219,23 +223,27 @@ def _write_probs(observation, probs):  # type: ignore[no-untyped-def]
 
 
 class RuleDefender(MemorylessPolicy):
-    """Policy of a defender that plays by RULES, and uniformly at random if no rule applies."""
+    """Policy that plays the card of the first of RULES that applies, else a random legal card."""
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, 52)."""
+        """Return action probabilities (R, 52): 1 for the rules' card, else uniform."""
         probs = np.zeros((len(observations), CARDS))
         _write_probs(observations.observation, probs)
         return probs
 
 
 class PolicyByPosition(MemorylessPolicy):
-    """Policy that acts by a different policy for each position of card play."""
+    """Policy that delegates each decision to the policy of the hand to play.
+
+    by_position: policies of the hands: 0 declarer, 1 left-hand defender, 2 dummy, 3 right-hand
+    defender.
+    """
 
     def __init__(self, by_position: Mapping[int, BehaviouralPolicy]) -> None:
         self.by_position = by_position
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, 52) from the policy of each row's position."""
+        """Return action probabilities (R, 52), each row from the policy of the hand to play."""
         probs = np.zeros((len(observations), CARDS))
         for position, policy in self.by_position.items():
             rows = np.flatnonzero(observations.observation[:, kernels.OBS_POSITION] == position)

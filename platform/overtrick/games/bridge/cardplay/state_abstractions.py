@@ -1,9 +1,9 @@
 """State abstractions of card play: keys for tables of action values (Hadjur 2018, section 4.2).
 
-A key is a uint64 hash of the parts of an observation that an abstraction keeps; two different
-states have the same key with probability 2 ** -64. Most abstractions return one key per row,
-(R, 1); the table then has a value for each of the 52 cards. `prospects` returns one key per legal
-card, (R, 52); the table then has one value for the key.
+A key is a uint64 hash of the properties of an observation that an abstraction keeps. Two different
+abstract states have the same key with probability 2 ** -64. Most abstractions return one key per
+observation, (R, 1); the table then has 52 values for a key, one for each card. `prospects` returns
+one key per legal card, (R, 52); the table then has one value for a key.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from overtrick.games.bridge.trick_rules import NO_CARD, beats
 
 
 def _cards_of_ranks(ranks: str) -> int:
-    """Return the bit mask of all cards with the given ranks."""
+    """Return the bit mask of all cards with the given ranks, such as "KA"."""
     return sum(1 << (TRICKS * suit + RANKS.index(r)) for suit in range(len(SUITS)) for r in ranks)
 
 
@@ -29,10 +29,10 @@ HELD_HONOURS, PLAYED_HONOURS = _cards_of_ranks("KA"), _cards_of_ranks("QKA")
 
 
 def similar_cards() -> tuple[Array, Array]:
-    """Return the cards (52, 4) similar to each card, and their differences in rank (52, 4).
+    """Return the four cards (52, 4) nearest in rank to each card, and the distances (52, 4).
 
-    Similar cards are cards of the same suit that differ by one or two ranks. A card is -1 if there
-    is no such rank.
+    They are the cards of the same suit that are one or two ranks lower or higher. An entry is -1 if
+    there is no such rank.
     """
     offset = np.array([-2, -1, 1, 2])
     rank = np.arange(CARDS)[:, None] % TRICKS + offset
@@ -43,7 +43,7 @@ def similar_cards() -> tuple[Array, Array]:
 
 @njit(cache=True)
 def _mix(key, word):  # type: ignore[no-untyped-def]
-    """Return the hash of a key and a number (finaliser of MurmurHash3, Appleby 2011)."""
+    """Combine a hash and one more number into a new hash (finaliser of MurmurHash3, 2011)."""
     key = (key ^ np.uint64(word)) * np.uint64(0xFF51AFD7ED558CCD)
     key = (key ^ key >> np.uint64(33)) * np.uint64(0xC4CEB9FE1A85EC53)
     return key ^ key >> np.uint64(33)
@@ -121,7 +121,10 @@ def _prospects(observation, legal):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _winners(held, unseen):  # type: ignore[no-untyped-def]
-    """Return the number of held cards of a suit that are higher than all unseen cards of it."""
+    """Return the number of held cards of one suit that are higher than all its unseen cards.
+
+    held, unseen: bit masks of the 13 ranks.
+    """
     higher = 0
     for rank in range(TRICKS - 1, -1, -1):
         if unseen >> rank & 1:
@@ -131,31 +134,35 @@ def _winners(held, unseen):  # type: ignore[no-untyped-def]
 
 
 def full(observations: Observations) -> Array:
-    """Return keys (R, 1) uint64 that distinguish all observations."""
+    """Return keys (R, 1) uint64 without abstraction: hashes of the complete observations."""
     return _full(observations.observation)
 
 
 def known_hands(observations: Observations) -> Array:
-    """Return keys (R, 1) uint64 of the current trick, and of honours in earlier tricks and hands.
+    """Return keys (R, 1) uint64 that keep the current trick and the visible high cards.
 
-    A key combines all cards of the current trick, the queens, kings and aces in earlier tricks, and
-    the kings and aces in the two visible hands.
+    A key is the hash of three sets of cards: all cards of the current trick; the queens, kings and
+    aces in earlier tricks; the kings and aces in the two visible hands.
     """
     return _honours(observations.observation, True)
 
 
 def unknown_hands(observations: Observations) -> Array:
-    """Return keys (R, 1) uint64 of the current trick and of the Q, K and A in earlier tricks."""
+    """Return keys (R, 1) uint64 that keep the current trick and the high cards already played.
+
+    A key is the hash of two sets of cards: all cards of the current trick; the queens, kings and
+    aces in earlier tricks.
+    """
     return _honours(observations.observation, False)
 
 
 def prospects(observations: Observations) -> Array:
-    """Return keys (R, 52) uint64 that describe each legal card's situation; 0 for illegal cards.
+    """Return a key for each legal card, (R, 52) uint64; 0 for illegal cards.
 
-    A key combines these properties of the card and of its suit. Numbers are capped at the value in
-    brackets. The visible hand is dummy's, or the declarer's if dummy plays.
+    A key is the hash of the following properties of the card, its suit and the trick. Numbers are
+    capped at the value in brackets. The visible hand is dummy, or the declarer if dummy plays.
 
-    - the place in the trick
+    - the number of cards already played to the trick
     - the role of the card in the trick: lead, win, follow, ruff or discard
     - whether the player's side is winning the trick
     - whether the visible hand has already played to the trick

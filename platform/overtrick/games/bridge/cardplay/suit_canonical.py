@@ -1,4 +1,4 @@
-"""Reorder suits in observations of card play, so that equivalent decisions have equal observations.
+"""Relabel suits in observations of card play, so that equivalent decisions have equal observations.
 
 In the canonical order, the suit led comes first. The other suits are sorted by their number of
 cards in the two visible hands, then by their number of own cards, longest first.
@@ -19,9 +19,9 @@ from overtrick.policies.memoryless import MemorylessPolicy
 
 
 def canonical_observations(observations: Observations) -> tuple[Observations, Array]:
-    """Return the observations with suits in canonical order, and the original card of each card.
+    """Relabel the suits of observations in canonical order.
 
-    The second array is a map (R, 52) from canonical cards to original cards.
+    Return the relabelled observations, and the map (R, 52) from relabelled cards to original cards.
     """
     assert observations.legal is not None
     observation = observations.observation.copy()
@@ -32,7 +32,7 @@ def canonical_observations(observations: Observations) -> tuple[Observations, Ar
 
 
 def canonical_trajectories(batch: Trajectories) -> Trajectories:
-    """Return the same trajectories of card play with suits in canonical order."""
+    """Relabel the suits of trajectories of card play, in observations and actions."""
     observations, original = canonical_observations(batch.observations())
     return replace(
         batch,
@@ -44,9 +44,9 @@ def canonical_trajectories(batch: Trajectories) -> Trajectories:
 
 
 class CanonicalPolicy(MemorylessPolicy):
-    """Policy that puts suits in canonical order and then asks a policy on canonical observations.
+    """Policy that relabels the suits of observations in canonical order and delegates to `policy`.
 
-    policy: the policy on canonical observations. Its probabilities are mapped back to the original
+    policy: a policy on relabelled observations. Its probabilities are mapped back to the original
     cards.
     """
 
@@ -54,7 +54,7 @@ class CanonicalPolicy(MemorylessPolicy):
         self.policy = policy
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, 52)."""
+        """Return action probabilities (R, 52) of the original cards."""
         canonical, original = canonical_observations(observations)
         probs = np.empty((len(observations), CARDS))
         np.put_along_axis(probs, original, self.policy.probs(canonical), axis=1)
@@ -63,10 +63,10 @@ class CanonicalPolicy(MemorylessPolicy):
 
 @njit(cache=True)
 def _reorder(observation, out, original):  # type: ignore[no-untyped-def]
-    """Write observations (R, K) with suits in canonical order to `out` (R, K).
+    """Relabel the suits of observations (R, K) in canonical order.
 
-    `out` must be a copy of the observations. original: (R, 52) output, the original card of each
-    canonical card.
+    out: (R, K) output, before the call a copy of `observation`. original: (R, 52) output, map from
+    relabelled cards to original cards.
     """
     rank = np.empty(4, np.int64)
     for row in range(len(observation)):
@@ -93,9 +93,9 @@ def _reorder(observation, out, original):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _rank_suits(observation, rank):  # type: ignore[no-untyped-def]
-    """Write the position of each suit in the canonical order to `rank` (4,).
+    """Compute the canonical order of the suits at one observation (K,).
 
-    observation: (K,) one observation, which decides the order.
+    rank: (4,) output, the place of each suit in the order, from 0.
     """
     key = np.empty(4, np.int64)
     for suit in range(4):

@@ -1,7 +1,7 @@
-"""Load and save boards in the formats PBN and LIN, which the package endplay parses and writes.
+"""Load and save boards in the formats PBN and LIN, with the parsers of the package endplay.
 
 Tricks are counted by trick_rules instead of endplay. For a LIN board without a claim, endplay
-counts tricks as if North led to every trick, and it fails on unfinished card play.
+counts tricks as if North led to every trick. It also fails on unfinished card play.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Board:
 
     @property
     def strain(self) -> int:
-        """Return the index of the contract's strain in CDHSN."""
+        """Return the contract's strain, 0 to 4 for C, D, H, S, NT."""
         assert self.contract is not None
         return auction_rules.STRAIN_LETTERS.index(self.contract[1])
 
@@ -82,8 +82,9 @@ def parse_boards(
 ) -> BoardFile:
     """Parse the boards of a file; collect an error message for each invalid board.
 
-    parts: (position in the file, text) of each board; the position is for messages. parse: function
-    that parses the text of a board and raises an exception if it is invalid.
+    path: name of the file, for error messages.
+    parts: (where, text) of each board; `where` is its place in the file, for error messages.
+    parse: function that parses the text of a board and raises an exception if it is invalid.
     """
     boards, problems = list[Board](), list[str]()
     for place, text in parts:
@@ -97,7 +98,7 @@ def parse_boards(
 
 
 def require_boards(path: Path, found: BoardFile) -> BoardFile:
-    """Return `found`, the boards of a file. Raises UserError if there is no valid board."""
+    """Return `found` unchanged. Raises UserError if the file `path` has no valid board."""
     if found.problems and not found.boards:
         raise UserError(f"{found.problems[0]}; the file has no valid board")
     if not found.boards:
@@ -106,10 +107,10 @@ def require_boards(path: Path, found: BoardFile) -> BoardFile:
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
-    """Save boards as PBN or LIN, by the file's ending, .pbn or .lin.
+    """Save boards to a file in the format of its suffix, .pbn or .lin.
 
-    Raises UserError for another ending. Raises UserError for a LIN board with a contract but no
-    auction, because LIN records a contract only by its auction.
+    Raises UserError for any other suffix. Raises UserError if a board to save as LIN has a contract
+    but no auction, because LIN stores a contract only as an auction.
     """
     suffix = path.suffix.lower()
     if suffix not in (".pbn", ".lin"):
@@ -124,10 +125,14 @@ def save(path: Path, boards: Sequence[Board]) -> None:
 
 
 def validated(board: Board) -> Board:
-    """Validate a board, and fill in its number of tricks if its card play is complete.
+    """Validate a board, and return it with the number of tricks if its card play is complete.
 
-    Raises UserError for an impossible auction, contract or number of tricks, for a contract that
-    differs from the auction's, for an illegal card, and for tricks that differ from the card play.
+    Raises UserError for
+
+    - an illegal auction, contract or card
+    - an impossible number of tricks
+    - a contract that differs from the result of the auction
+    - a number of tricks that differs from the result of the card play
     """
     if board.auction:
         _check_auction(board)
@@ -160,7 +165,7 @@ def _check_auction(board: Board) -> None:
 
 
 def _replay_play(board: Board) -> Board:
-    """Replay the card play of a board and fill in its number of tricks.
+    """Replay the card play of a board; if it is complete, return the board with its tricks.
 
     Raises UserError for an illegal card, or if the recorded tricks differ from the card play.
     """
@@ -182,7 +187,10 @@ def _replay_play(board: Board) -> Board:
 
 
 def _chunks(text: str, suffix: str) -> Iterator[tuple[int, str]]:
-    """Split the text of a file into boards: yield each board's line number (from 1) and text."""
+    """Split the text of a file into boards: yield the first line number and text of each board.
+
+    Lines are numbered from 1. suffix: .pbn or .lin.
+    """
     last: dict[str, str] = {}
     start, lines = 1, list[str]()
     if suffix == ".lin":
@@ -208,7 +216,7 @@ def _chunks(text: str, suffix: str) -> Iterator[tuple[int, str]]:
 
 
 def _expand_repeated_tag(line: str, last: dict[str, str]) -> str:
-    """Replace the value "#" of a PBN tag by the tag's previous value.
+    """Replace the value "#" of the PBN tag in `line`, if any, by the tag's previous value.
 
     last: the latest value of each tag, updated in place.
     """
@@ -220,9 +228,9 @@ def _expand_repeated_tag(line: str, last: dict[str, str]) -> str:
 
 
 def _board(chunk: str, suffix: str) -> Board:
-    """Parse the text of one board. Raises UserError, or any exception of endplay.
+    """Parse and validate the text `chunk` of one board. suffix: .pbn or .lin.
 
-    suffix: .pbn or .lin.
+    Raises UserError, or any exception of endplay, if the board is invalid.
     """
     declarer_unknown = False
     if suffix == ".pbn":
@@ -264,7 +272,7 @@ def _board(chunk: str, suffix: str) -> Board:
 
 
 def _contract(theirs: endplay_types.Board) -> tuple[str | None, str | None]:
-    """Return the contract and the declarer of a board of endplay."""
+    """Return the contract, such as "3NX", and the declarer of an endplay board; None if unknown."""
     contract = theirs.contract
     if contract is None:
         return None, None
@@ -282,7 +290,7 @@ def _call(bid: Any) -> str:
 
 
 def _endplay_board(board: Board) -> endplay_types.Board:
-    """Convert a board to endplay's Board."""
+    """Convert a Board of this package to a Board of the package endplay."""
     contract = None
     if board.contract == PASSED_OUT:
         contract = Contract()

@@ -1,9 +1,12 @@
 """Load and save boards as tab-separated text, in the two formats of Zhang et al. 2022, Tables 2-3.
 
-The first line names the columns; every other line is a board. Vulnerability is None, NS, EW or All.
-The opener, who makes the first call, is N, E, S or W. A hand lists spades first, such as
-Q94.KJ97.52.9763. The bid sequence is a complete auction. The second format has one more column, the
-double-dummy tricks.
+The first line names the columns; every other line is a board. Columns:
+
+- Vulnerability: None, NS, EW or All
+- Opener: the dealer, N, E, S or W
+- North, East, South, West: hands, spades first, such as Q94.KJ97.52.9763
+- Bid Sequence: a complete auction
+- Double dummy analysis (only in the second format): double-dummy tricks as in `format_trick_table`
 """
 
 from __future__ import annotations
@@ -33,14 +36,14 @@ The same index works in both directions."""
 def format_trick_table(table: Array) -> str:
     """Format double-dummy tricks (4, 5), by declarer NESW and strain CDHSN, as 20 hex digits.
 
-    In the text, declarers are in the order N, S, E, W, and strains in the order notrump, spades,
-    hearts, diamonds, clubs.
+    The digits are in the order of declarers N, S, E, W, and for each declarer in the order of
+    strains notrump, spades, hearts, diamonds, clubs.
     """
     return "".join(f"{tricks:x}" for tricks in table[ORDER].ravel().tolist())
 
 
 def parse_trick_table(text: str) -> Array:
-    """Parse the text of `format_trick_table`; return tricks (4, 5) int8 by declarer and strain.
+    """Parse 20 hex digits of `format_trick_table`; return tricks (4, 5) int8, by NESW and CDHSN.
 
     Raises UserError unless the text has 20 hexadecimal digits from 0 to d (13).
     """
@@ -53,10 +56,10 @@ def parse_trick_table(text: str) -> Array:
 
 
 def load(path: Path) -> BoardFile:
-    """Load the valid boards of a file, and an error message for each invalid row.
+    """Load the valid boards of a tab-separated file, and an error message for each invalid row.
 
-    Boards have double-dummy tables if the file has them. Raises UserError if the file cannot be
-    read or has no valid row.
+    The boards contain double-dummy tricks if the file has this column. Raises UserError if the file
+    cannot be read or has no valid row.
     """
     header, *lines = read_text(path).splitlines() or [""]
     columns = tuple(name.strip() for name in header.split("\t"))
@@ -72,11 +75,10 @@ def load(path: Path) -> BoardFile:
 
 
 def save(path: Path, boards: Sequence[Board], tables: Array | None = None) -> None:
-    """Save boards to a file.
+    """Save R boards to a tab-separated file.
 
-    tables: (R, 4, 5) double-dummy tricks of the boards, or None to save no tricks. Raises UserError
-    for a board without a complete auction, or if the number of tables differs from the number of
-    boards.
+    tables: (R, 4, 5) double-dummy tricks of the boards; None omits this column. Raises UserError
+    for a board without a complete auction, or if `tables` does not have R entries.
     """
     if tables is not None and len(tables) != len(boards):
         raise UserError(f"{path}: {len(boards)} boards with {len(tables)} tables of tricks")
@@ -94,7 +96,10 @@ def save(path: Path, boards: Sequence[Board], tables: Array | None = None) -> No
 
 
 def _parse_row(line: str, columns: tuple[str, ...]) -> Board:
-    """Parse one row of a file as a board. Raises UserError for an invalid row."""
+    """Parse one line of a file as a board. columns: names of the columns of the file.
+
+    Raises UserError for an invalid line.
+    """
     cells = [cell.strip() for cell in line.split("\t")]
     if len(cells) != len(columns):
         raise UserError(f"{len(cells)} columns, not {len(columns)}")

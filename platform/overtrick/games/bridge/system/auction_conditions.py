@@ -1,7 +1,7 @@
 """Parse the conditions on the auction in a bidding-system file, such as `seat 3`.
 
-A condition becomes range tests of the auction view: the fields of public_knowledge.VIEW, which
-describe the auction relative to the seat to call.
+A condition becomes range tests of the auction view: integers that describe the auction relative to
+the seat to call, such as the number of passes or the level of the last bid (public_knowledge.VIEW).
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ COUNTS = ("calls", "partner calls", "their calls", "level", "passes")
 def parse_condition(term: str) -> tuple[RangeTest, ...]:
     """Parse a condition on the auction, such as "seat 3", as range tests.
 
-    A test compares one field of public_knowledge.VIEW with a range. Raises UserError for an
-    unknown condition.
+    A test compares one number of the auction view (public_knowledge.VIEW) with a range. Raises
+    UserError for an unknown condition.
     """
     if term in FLAGS:
         name, lo, hi = FLAGS[term]
@@ -85,9 +85,9 @@ def _parse_count(words: Sequence[str]) -> RangeTest | None:
 
 
 def _parse_promised(words: Sequence[str]) -> RangeTest | None:
-    """Parse a condition on a player's promises, such as "partner S 4+" or "partner hcp to 17".
+    """Parse a condition on the hand that another player's calls promise; None for others.
 
-    Return None for other conditions.
+    Examples are "partner S 4+" (at least four spades) and "partner hcp to 17".
     """
     ends = parse_range(words[-1])
     if not ends or len(words) not in (3, 4):
@@ -102,7 +102,7 @@ def _parse_promised(words: Sequence[str]) -> RangeTest | None:
 
 
 def evaluate_suit_order(term: str) -> bool | None:
-    """Return whether a comparison of suits such as "H above S" is true; None for other terms."""
+    """Return whether a comparison of suit ranks, such as "H above S", is true; None for others."""
     words = term.split()
     if len(words) < 3 or not {words[0], words[-1]} <= set(STRAIN_LETTERS):
         return None

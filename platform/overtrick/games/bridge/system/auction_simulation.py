@@ -22,11 +22,11 @@ MAX_CALLS = 64  # maximum number of calls in auctions of `bid_auctions`
 
 
 class ReplayedAuctions(NamedTuple):
-    """Result of replaying G recorded auctions by bidding systems, call by call.
+    """Comparison of G recorded auctions with bidding systems, call by call.
 
-    For each call: the call that the caller's system would make, its rule, and the rule that
-    interprets the recorded call. L is the length of the longest auction. After the end of an
-    auction, `calls` is -1, `rule` and `read` are NO_RULE, and the other arrays are 0.
+    For each recorded call: the call that the caller's system makes instead, its rule, and the rule
+    by which the system interprets the recorded call. L is the length of the longest auction. After
+    the end of an auction, `calls` is -1, `rule` and `read` are NO_RULE, and the other arrays are 0.
     """
 
     calls: Array  # (G, L) int8 call that the caller's system makes with the caller's hand
@@ -37,7 +37,7 @@ class ReplayedAuctions(NamedTuple):
 
 
 def bid_auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System) -> Array:
-    """Bid G deals by two systems; return the calls (G, 64) int8, padded with -1.
+    """Bid G deals by two bidding systems; return the calls (G, 64) int8, padded with -1.
 
     hands: (G, 4) card bit masks. dealer: (G,) seat, in the order NESW. vulnerable: (G,) 0 None, 1
     NS, 2 EW, 3 All. ns, ew: the system of each side. An auction that would take more than 64 calls
@@ -52,7 +52,7 @@ def bid_auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew:
 def replay_auctions(
     hands: Array, dealer: Array, vulnerable: Array, calls: Array, ns: System, ew: System
 ) -> ReplayedAuctions:
-    """Replay legal auctions, and interpret each call by the system of the caller's side.
+    """Compare each call of legal auctions with the caller's bidding system, and interpret it.
 
     calls: (G, L) recorded calls, padded with -1. The other arguments are as in `bid_auctions`.
     """
@@ -100,9 +100,9 @@ def knowledge_for(ns: System, ew: System) -> public.PublicKnowledge:
 def kernel_arguments(
     hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System
 ) -> tuple[Any, ...]:
-    """Return the arguments that all kernels of this module share, in their order.
+    """Return the leading arguments of the compiled functions that simulate or replay auctions.
 
-    They are the three arrays as int64, the tables of both systems, and a new PublicKnowledge.
+    They are the three arrays as int64, the SystemTables of both systems, and a new PublicKnowledge.
     """
     arrays = (np.ascontiguousarray(each, np.int64) for each in (hands, dealer, vulnerable))
     return *arrays, ns.tables, ew.tables, knowledge_for(ns, ew)

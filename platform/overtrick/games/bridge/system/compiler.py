@@ -1,8 +1,9 @@
 """Compile bidding systems to integer arrays.
 
-A system file lists auction positions with their rules (class `parser.Place`). A position may have
-several patterns of calls, and suit variables such as M for a major suit. The compiler writes one
-block of rules for each pattern and each assignment of suits to the variables.
+A system file consists of places (class `parser.Place`): sections with the calls made so far and the
+rules that apply after them. A place may have several patterns of calls, and suit variables such as
+M for a major suit. The compiler writes one block of rules for each pattern and each assignment of
+suits to the variables.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ FIELD, LOWEST, HIGHEST, ADDED = range(4)
 
 @dataclass(frozen=True)
 class ExpandedRule:
-    """A rule with its suit variables replaced by suits, as integers."""
+    """A bidding rule with its suit variables replaced by suits, and its terms by integers."""
 
     call: int  # the call, or the strain of a relative call
     relative: int  # 0 for a fixed call, or a value of RELATIVE
@@ -88,7 +89,7 @@ class ExpandedRule:
 
 @dataclass(frozen=True)
 class RuleBlock:
-    """One pattern of calls and the rules after it, with suit variables replaced by suits."""
+    """One pattern of calls and the rules that apply after it, without suit variables."""
 
     place: Place
     shape: Pattern  # the calls after which the rules apply
@@ -109,11 +110,11 @@ class SystemTables(NamedTuple):
 
 
 def expand_places(places: Sequence[Place], rules: Sequence[Rule]) -> list[RuleBlock]:
-    """Expand the auction positions of a system to blocks of rules without suit variables.
+    """Expand the places of a bidding system to blocks of rules without suit variables.
 
-    places: the auction positions. Each becomes one block for every pattern of calls and every
-    assignment of suits. rules: the rules of all places, as in `System`. Raises UserError with the
-    file and line of a term that cannot be parsed.
+    places: sections of the system file. Each becomes one block for every pattern of calls and every
+    assignment of suits. rules: the rules of all places, in the order of the places. Raises
+    UserError with the file and line of a term that cannot be parsed.
     """
     at = {id(rule): index for index, rule in enumerate(rules)}
     return [block for place in places for block in _expand_place(place, at)]
@@ -167,9 +168,9 @@ def compile_tables(blocks: Sequence[RuleBlock]) -> SystemTables:
 
 
 def _expand_place(place: Place, at: dict[int, int]) -> Iterator[RuleBlock]:
-    """Yield a block of rules for each pattern of calls and each assignment of suits.
+    """Yield a block of rules for each pattern of calls of a place and each assignment of suits.
 
-    place: an auction position of the system file. at: index in System.rules, by id() of the rule.
+    place: a section of the system file. at: index of a rule in System.rules, by id() of the rule.
     """
     try:
         for text in place.patterns:
@@ -189,10 +190,10 @@ def _expand_place(place: Place, at: dict[int, int]) -> Iterator[RuleBlock]:
 
 
 def _parse_conditions(when: Sequence[str], suits: hand_terms.Suits) -> tuple[RangeTest, ...] | None:
-    """Parse conditions on the auction as range tests of the fields of public_knowledge.VIEW.
+    """Parse conditions on the auction as range tests of the auction view (public_knowledge.VIEW).
 
-    suits: the suits to substitute for suit variables. Return None if a comparison of suits in the
-    conditions, such as "H above S", is false.
+    Return None if the conditions contain a false comparison of suits, such as "H above S". suits:
+    the suits to substitute for suit variables.
     """
     tests: list[RangeTest] = []
     for term in when:
@@ -206,10 +207,10 @@ def _parse_conditions(when: Sequence[str], suits: hand_terms.Suits) -> tuple[Ran
 
 
 def _expand_rule(rule: Rule, given: hand_terms.Suits, number: int) -> Iterator[ExpandedRule]:
-    """Yield a rule for each assignment of suits to its suit variables.
+    """Yield the rule as integers for each assignment of suits to its suit variables.
 
-    given: the suits already assigned by the rule's place. number: index of the rule in
-    System.rules.
+    given: suits that the rule's place has already assigned to suit variables. number: index of the
+    rule in System.rules.
     """
     text = " , ".join((rule.call, *rule.shows, *rule.when, *rule.kinds))
     free = hand_terms.suit_letters(text) - set(given)
@@ -230,10 +231,10 @@ def _assigned_suits(suits: hand_terms.Suits) -> set[str]:
 
 
 def _as_integers(rule: Rule, suits: hand_terms.Suits, number: int) -> ExpandedRule | None:
-    """Convert a rule to integers; return None if one of its comparisons of suits is false.
+    """Convert a rule to integers; return None if its conditions contain a false suit comparison.
 
-    Parts of the meaning that the rule does not state get the values of a natural call. suits: the
-    suits of the rule's suit variables. number: index of the rule in System.rules.
+    If the rule does not state its status, type or other meaning, it gets that of a natural call.
+    suits: suits of the rule's suit variables. number: index of the rule in System.rules.
     """
     when = _parse_conditions(rule.when, suits)
     if when is None:
@@ -260,9 +261,9 @@ def _as_integers(rule: Rule, suits: hand_terms.Suits, number: int) -> ExpandedRu
 
 
 def _parse_call(text: str) -> tuple[int, int]:
-    """Parse a call as (call, 0), or a relative call such as "jump S" as (strain, RELATIVE value).
+    """Parse a call such as "1S" as (call, 0), and a relative call as (strain, value of RELATIVE).
 
-    Raises UserError for any other text.
+    "jump S" is a relative call: its level depends on the last bid. Raises UserError for other text.
     """
     if text in CALLS:
         return CALLS.index(text), 0
@@ -273,7 +274,7 @@ def _parse_call(text: str) -> tuple[int, int]:
 
 
 def _parse_kind(word: str) -> tuple[str, int]:
-    """Parse one term of the last column of a rule, such as "forcing", as (property, value).
+    """Parse one word of the last column of a rule: "forcing" becomes ("status", its index).
 
     Raises UserError for an unknown term.
     """

@@ -1,4 +1,4 @@
-"""Meaning of a call in a bidding system, as ranges of hand fields and in words."""
+"""Meaning of a call in a bidding system, as ranges of hand features and in words."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ OMITTED = ("none", "passed", "non-forcing", "natural", "pass", "notrump")
 
 @dataclass(frozen=True)
 class Meaning:
-    """Meaning of one call in the bidding system of the caller's side."""
+    """Meaning of one call in the caller's bidding system: its rule, and the hand it promises."""
 
     call: int
     rule: Rule | None  # the first rule that makes the call; None if no rule of the system does
-    lo: Array  # (H,) lowest value of each hand field that the call promises
-    hi: Array  # (H,) highest value of each hand field
+    lo: Array  # (H,) lowest value of each hand feature that the call promises
+    hi: Array  # (H,) highest value of each hand feature
     said: Array  # (MEANING_WIDTH,) columns listed in public_knowledge: status, type, ...
 
 
@@ -37,9 +37,9 @@ def describe_meaning(meaning: Meaning) -> str:
 
 
 def _range(meaning: Meaning, field: int) -> str:
-    """Format the range of a hand field, such as "15-17", "12+" or "at most 9".
+    """Format the range of a hand feature, such as "15-17", "12+" or "at most 9".
 
-    Return an empty string if every value is possible.
+    Return an empty string if every value is possible. field: index in hand_evaluation.FIELDS.
     """
     lo, hi = int(meaning.lo[field]), int(meaning.hi[field])
     least, most = int(public.LIMITS[0, field]), int(public.LIMITS[1, field])
@@ -81,7 +81,7 @@ def _honours(meaning: Meaning) -> list[str]:
 
 
 def _kinds(meaning: Meaning, rule: Rule) -> list[str]:
-    """List the type, status and slam meaning of a call, without words in the rule's name."""
+    """List the type, status and slam meaning of a call, except words that `rule.name` contains."""
     type_, status, slam = meaning.said[[public.TYPE, public.STATUS, public.SLAM]].tolist()
     words = public.TYPES[type_], public.STATUSES[status], public.SLAMS[slam]
     return [word for word in words if word not in OMITTED and word not in rule.name.lower()]

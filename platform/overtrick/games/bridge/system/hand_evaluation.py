@@ -1,4 +1,4 @@
-"""Evaluate hands of 13 cards: points, lengths and the other fields that bidding systems use."""
+"""Compute the features of 13-card hands that bidding systems use, such as points and lengths."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ WIDTH = len(FIELDS)
 
 
 def hand_fields(hands: Array) -> Array:
-    """Evaluate hands (R,), given as card bit masks: return their FIELDS (R, H) int16.
+    """Return H features (R, H) int16 of hands (R,) given as card bit masks, in the order of FIELDS.
 
-    Fields of the hand:
+    Features of the hand:
 
         hcp       honour points (Milton Work)
         total     hcp plus 1 for each card after the fourth card of a suit
@@ -48,7 +48,7 @@ def hand_fields(hands: Array) -> Array:
         longest   length of the longest suit; likewise second, shortest
         controls  2 for each ace plus 1 for each king
 
-    Fields of each suit:
+    Features of each suit:
 
         length    number of cards
         strength  4 for the ace plus 2 for the king plus 1 for the queen
@@ -61,7 +61,7 @@ def hand_fields(hands: Array) -> Array:
         support   hcp plus points for shortness, with the suit as trumps: for each void, singleton
                   or doubleton elsewhere 5, 3, 1 with four trumps, or 3, 2, 1 with three trumps
 
-    The last fields are the differences of suit lengths, such as S-H.
+    The last features are the differences of suit lengths, such as S-H.
     """
     found = np.empty((len(hands), WIDTH), np.int16)
     evaluate(hands, found)
@@ -70,14 +70,20 @@ def hand_fields(hands: Array) -> Array:
 
 @njit(cache=True)
 def evaluate(hands, found):  # type: ignore[no-untyped-def]
-    """Write the fields of hands (R,), given as card bit masks, to `found` (R, H)."""
+    """Compute the features of hands, such as points and suit lengths; see `hand_fields`.
+
+    hands: (R,) card bit masks. found: (R, H) output.
+    """
     for row in range(len(hands)):
         _evaluate_hand(hands[row], found[row])
 
 
 @njit(cache=True)
 def _evaluate_hand(cards, out):  # type: ignore[no-untyped-def]
-    """Write the fields of one hand, given as a card bit mask, to `out` (H,)."""
+    """Compute the features of one hand, such as points and suit lengths; see `hand_fields`.
+
+    cards: card bit mask. out: (H,) output.
+    """
     out[:] = 0
     for suit in range(4):
         _evaluate_suit((cards >> (13 * suit)) & 8191, suit, out)
@@ -106,9 +112,9 @@ def _evaluate_hand(cards, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _evaluate_suit(held, suit, out):  # type: ignore[no-untyped-def]
-    """Write the fields of one suit to `out` (H,), and add its part to the fields of the hand.
+    """Write the features of one suit, and add its points to those of the hand, in `out` (H,).
 
-    held: bit mask of the 13 ranks.
+    held: bit mask of the ranks held in the suit.
     """
     length = count_cards(held)
     ace, king, queen = (held >> 12) & 1, (held >> 11) & 1, (held >> 10) & 1

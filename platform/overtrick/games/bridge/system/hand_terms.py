@@ -1,6 +1,6 @@
 """Parse the terms about a hand in a bidding-system file, and its patterns of calls.
 
-A term such as `12-14 hcp` becomes a range test of one hand field (hand_evaluation.FIELDS).
+A term such as `12-14 hcp` becomes a range test of one hand feature (hand_evaluation.FIELDS).
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ NO_REF = -1
 
 @dataclass(frozen=True, order=True)
 class RangeTest:
-    """Range test of one field of a hand, or of the auction view (public_knowledge.VIEW).
+    """Test that one feature of a hand, or one number of the auction view, lies in a range.
 
-    The test passes if lo <= field[index] + view[ref] <= hi. If `ref` is NO_REF, nothing is added.
+    The test passes if lo <= values[index] + view[ref] <= hi. `values` are the features of the hand
+    (hand_evaluation.FIELDS) or `view`, the auction view (public_knowledge.VIEW). If `ref` is
+    NO_REF, view[ref] is not added.
     """
 
     index: int  # index in hand_evaluation.FIELDS, or in public_knowledge.VIEW for a condition
@@ -42,7 +44,7 @@ class RangeTest:
 
 @dataclass(frozen=True)
 class Pattern:
-    """Pattern of the calls before a decision."""
+    """Pattern that the calls before a decision must match, as bit masks of allowed calls."""
 
     masks: tuple[int, ...]  # bit mask of allowed calls for each call, most recent call first
     whole: bool  # the pattern covers all calls since the opening bid, not only the last calls
@@ -70,7 +72,7 @@ def suit_letters(text: str) -> set[str]:
 
 
 def substitute_suits(text: str, suits: Suits) -> str:
-    """Replace the suit variables of a text by their suits."""
+    """Replace the suit variables of a text by their suits: "2M" becomes "2H" if M is hearts."""
     return re.sub(
         r"\b([1-7]?)([A-Za-z]+)\b", lambda match: match[1] + suits.get(match[2], match[2]), text
     )
@@ -141,7 +143,7 @@ YES_NO = {"king": "king", "queen": "queen", "stop": "stopper"}
 
 
 def parse_hand_term(term: str) -> RangeTest | None:
-    """Parse a term about the hand, such as "12-14 hcp"; return None for "anything".
+    """Parse a term about the hand, such as "12-14 hcp", as a range test; None for "anything".
 
     Suit variables must have been substituted before. Raises UserError for an unknown term.
     """
@@ -161,13 +163,13 @@ def parse_hand_term(term: str) -> RangeTest | None:
 
 
 def _hand_field(words: Sequence[str]) -> RangeTest | None:
-    """Parse a range of a hand field, such as "12-14 hcp"; None for other terms."""
+    """Parse a range of a feature of the whole hand, such as "12-14 hcp"; None for other terms."""
     ends = parse_range(words[0]) if len(words) == 2 else None
     return RangeTest(FIELD[words[1]], *ends) if ends and words[1] in hand_evaluation.PLAIN else None
 
 
 def _suit_field(words: Sequence[str]) -> RangeTest | None:
-    """Parse a range of a suit's field, such as "S 5+" (length) or "strength S 4+", else None."""
+    """Parse a range of a suit's feature, such as "S 5+" (length) or "strength S 4+", else None."""
     if len(words) == 2:
         words = ("length", *words)
     ends = parse_range(words[-1]) if len(words) == 3 else None
@@ -188,7 +190,7 @@ def _yes_or_no(words: Sequence[str]) -> RangeTest | None:
 def _sum_with_partner(words: Sequence[str]) -> RangeTest | None:
     """Parse a term about both hands: "fit S 8+", "together 25+ hcp" or "together 25+ support S".
 
-    The test adds the lowest value that partner has promised to the field of the hand. Return None
+    The test adds the lowest value that partner's calls have promised to the own value. Return None
     for other terms.
     """
     if words[0] == "fit" and len(words) == 3 and words[1] in SUITS:

@@ -1,6 +1,7 @@
 """Check a bidding system for rules that fit no hand, unreachable rules, and gaps.
 
-A gap is a place (an auction position in the system's file) at which a possible hand fits no rule.
+A gap is a place (a section of the system file with the rules after given calls) at which a possible
+hand fits no rule.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def find_problems(
 ) -> Iterator[str]:
     """Yield an error message for each problem of a bidding system, with its file, line and rule.
 
-    rules: the rules as in `System.rules`. blocks: the same rules after `compiler.expand_places`.
-    tables: the same rules after `compiler.compile_tables`.
+    rules: all rules of the system. blocks: the same rules after `compiler.expand_places`. tables:
+    the same rules after `compiler.compile_tables`.
     """
     by_rule: dict[int, list[tuple[ExpandedRule, Sequence[RuleBlock]]]] = {}
     for block, covering in zip(blocks, _covering_blocks(blocks), strict=True):
@@ -84,11 +85,9 @@ def is_impossible(tests: Sequence[RangeTest]) -> bool:
 
 
 def _covering_blocks(blocks: Sequence[RuleBlock]) -> Iterator[list[RuleBlock]]:
-    """Yield for each block the earlier blocks that cover it.
+    """Yield for each block of rules the earlier blocks whose patterns match all its auctions.
 
-    An earlier block covers a block if its pattern matches all auctions that the block's pattern
-    matches. Only blocks of the same file count, because a file may override its base file on
-    purpose.
+    Only blocks of the same file count, because a file may override its base file on purpose.
     """
     none = 1 << len(CALLS)  # no call since the opening bid
     sets = np.full((len(blocks), 1 + max(len(block.shape.masks) for block in blocks)), 2 * none - 1)
@@ -103,9 +102,9 @@ def _covering_blocks(blocks: Sequence[RuleBlock]) -> Iterator[list[RuleBlock]]:
 
 
 def _shadowing_rule(rule: ExpandedRule, blocks: Sequence[RuleBlock]) -> int | None:
-    """Return the index of an earlier rule that applies to every hand of this rule, or None.
+    """Return the index of an earlier rule that applies whenever `rule` does, or None.
 
-    blocks: the blocks from `_covering_blocks` for the rule's block, then the rule's block itself.
+    blocks: the result of `_covering_blocks` for the block that contains `rule`, then this block.
     """
     if rule.heard:
         return None
@@ -129,8 +128,8 @@ def _shadowing_rule(rule: ExpandedRule, blocks: Sequence[RuleBlock]) -> int | No
 def _legal_too(other: ExpandedRule, rule: ExpandedRule, first: bool) -> bool:
     """Return whether the call of `other` is certainly available whenever the call of `rule` is.
 
-    A call is available if it is legal and no earlier group of rules uses it. first: whether `other`
-    is in the first group (`Place.priority` 0), so that there is no earlier group.
+    A call is available if it is legal and no place of an earlier group has a rule for it. first:
+    whether `other` is in the first group, for which `Place.priority` is 0.
     """
     if (other.call, other.relative) == (rule.call, rule.relative):
         return True
@@ -149,7 +148,7 @@ def _is_implied(test: RangeTest, by: Sequence[RangeTest]) -> bool:
 
 @njit(cache=True)
 def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-untyped-def]
-    """Search for a hand without a call in each of B blocks of rules; return hands (B,), 0 for none.
+    """Search B blocks of rules for hands that fit no rule; return one per block (B,), 0 for none.
 
     A block is tried after the lowest legal auction that matches its pattern. The auction begins
     with the smallest number of passes that the block's conditions allow.
@@ -198,9 +197,9 @@ def _make_calls(tables, knowledge, masks, passes):  # type: ignore[no-untyped-de
 
 @njit(cache=True)
 def _hand_without_call(tables, knowledge, hands, fields):  # type: ignore[no-untyped-def]
-    """Return a hand that agrees with its player's promises but fits no rule, or 0 if none is found.
+    """Return a hand that agrees with its player's earlier calls but fits no rule, or 0 if none.
 
-    hands: (P,) card bit masks to try. fields: (P, H) their hand fields.
+    hands: (P,) card bit masks to try. fields: (P, H) their features from hand_evaluation.
     """
     seat = knowledge.auction[NEXT_SEAT]
     lo, hi = knowledge.lo[public.PROMISED, seat], knowledge.hi[public.PROMISED, seat]

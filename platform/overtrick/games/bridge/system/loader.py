@@ -28,9 +28,10 @@ class System:
 
 
 def rule_types(system: System) -> Array:
-    """Return the type (rules + 1,) of each rule's call, an index into public_knowledge.TYPES.
+    """Return the type of each rule's call as an index into public_knowledge.TYPES.
 
-    The last entry is 0, so that index -1 (no rule) has the type "none".
+    The result has one more entry than System.rules. The last entry is 0, so that index -1 (no rule)
+    has the type "none".
     """
     found = np.zeros(len(system.rules) + 1, np.int64)
     found[system.tables.rule[:, compiler.RULE]] = system.tables.rule[:, compiler.TYPE_OF]
@@ -69,7 +70,10 @@ def load(name: str | Path) -> System:
 
 @cache
 def _load_version(path: Path, modified: int) -> System:
-    """Load a bidding-system file; cached by path and modification time `modified` (ns)."""
+    """Load and check a bidding-system file.
+
+    Cached by path and modification time `modified` in nanoseconds.
+    """
     head, parsed = parser.parse_file(path)
     places = tuple(sorted(parsed, key=lambda place: place.priority))
     rules = tuple(rule for place in places for rule in place.rules)

@@ -1,4 +1,5 @@
-"""Parse bidding-system files. A file lists places (auction positions) with their rules:
+"""Parse bidding-system files. A file consists of places: sections that begin with a pattern of the
+calls made so far and list the rules that apply after them:
 
     system natural
     title  Two over one
@@ -51,7 +52,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Place:
-    """A place of a bidding-system file: an auction position and the rules that apply there."""
+    """A section of a bidding-system file: patterns of calls and the rules that apply after them."""
 
     line: int  # line number in the file, from 1
     patterns: tuple[str, ...]  # alternative call sequences
@@ -63,7 +64,11 @@ class Place:
 
     @property
     def priority(self) -> int:
-        """Return the number of the place's group; groups are tried in ascending order."""
+        """Return the number of the place's group; groups are tried in ascending order.
+
+        Groups of a file: 0 complete patterns of calls, 1 patterns of the last calls, 2 `anywhere`.
+        The groups of a base file follow.
+        """
         last_calls = any(each.startswith("...") for each in self.patterns)
         return 3 * self.base_depth + (2 if "anywhere" in self.patterns else int(last_calls))
 
@@ -73,8 +78,9 @@ def parse_file(
 ) -> tuple[dict[str, str], tuple[Place, ...]]:
     """Parse a bidding-system file and the files that it is based on.
 
-    Return the header (keys `system`, `title`, `based`) and all places. above: the files that are
-    based on this file, to detect a cycle. Raises UserError with the file and line of an error.
+    Return the header (keys `system`, `title`, `based`) and the places of all files. above: the
+    files that are based on this file, to detect a cycle. Raises UserError with the file and line of
+    an error.
     """
     head: dict[str, str] = {}
     groups: list[tuple[int, str, list[Rule]]] = []
@@ -103,10 +109,10 @@ def parse_file(
 
 
 def _parse_base(path: Path, base: str, above: tuple[Path, ...]) -> list[Place]:
-    """Parse the places of the file that a system is based on.
+    """Parse the base file of the bidding-system file `path`, and return its places.
 
-    base: name of the base file, in the same folder or among the systems of the package. above: as
-    in `parse_file`. Raises UserError for an unknown name or a cycle.
+    base: name of the base file, in the same folder or among the systems of the package. above: the
+    files that are based on `path`. Raises UserError for an unknown name or a cycle.
     """
     beside = path.parent / f"{base}{SUFFIX}"
     found = beside if beside.exists() else FOLDER / f"{base}{SUFFIX}"

@@ -1,8 +1,8 @@
 """Public knowledge in an auction: the calls so far, and what they show about each hand.
 
 PublicKnowledge holds one auction in progress as small arrays for compiled code. Its `seat_view` is
-the auction view: the fields of VIEW, which describe the auction relative to the seat to call.
-Conditions of a bidding system are range tests of these fields.
+the auction view: the numbers listed in VIEW, which describe the auction relative to the seat to
+call. Conditions of a bidding system are range tests of these numbers.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ MEANING_WIDTH = 7
 
 
 def _limits() -> Array:
-    """Return the lowest and the highest possible value of each hand field, (2, H) int16."""
+    """Return the lowest and the highest possible value of each hand feature, (2, H) int16."""
     limits = np.zeros((2, hand.WIDTH), np.int16)
     lowest, highest = limits
     highest[:] = 13
@@ -105,10 +105,10 @@ LIMITS = _limits()
 
 
 def _likely_maxima() -> Array:
-    """Return a likely maximum of honour points for each minimum from 0 to 37, as an array (38,).
+    """Return the maximum of honour points to assume for each known minimum from 0 to 37, (38,).
 
-    Of all hands with at least the minimum, at most one in UNLIKELY has more than the likely
-    maximum. Hands are counted exactly, by their numbers of aces, kings, queens and jacks.
+    Of all hands with at least the minimum, at most one in UNLIKELY has more than this maximum.
+    Hands are counted exactly, by their numbers of aces, kings, queens and jacks.
     """
     hands = np.zeros((14, 38))  # number of holdings, by number of cards and points
     hands[0, 0] = 1
@@ -132,9 +132,10 @@ relies on it. SHOWN: the hands of all rules of a call, with `heard` and without 
 
 
 class PublicKnowledge(NamedTuple):
-    """One auction in progress, with buffers for matching rules; compiled code changes it in place.
+    """One auction in progress, and what its calls show about each hand; changed in place.
 
-    H is the number of hand fields (hand_evaluation.FIELDS).
+    It also contains buffers for matching rules. H is the number of hand features
+    (hand_evaluation.FIELDS).
     """
 
     calls: Array  # (319,) int8 the calls so far
@@ -165,7 +166,7 @@ CONTEXT_WIDTH = GAME + 2
 
 
 def new_knowledge(rules: int) -> PublicKnowledge:
-    """Allocate the public knowledge of one auction; `open_auction` initialises it.
+    """Allocate the PublicKnowledge of one auction; `open_auction` initialises it.
 
     rules: the largest number of rows of SystemTables.rule among the systems in use.
     """
@@ -222,7 +223,7 @@ def record_call(knowledge, call):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def update_view(knowledge):  # type: ignore[no-untyped-def]
-    """Write the auction view of the seat to call, the fields of VIEW, to `knowledge.seat_view`."""
+    """Describe the auction for the seat to call: write the numbers of VIEW to `seat_view`."""
     auction, context, view = knowledge.auction, knowledge.context, knowledge.seat_view
     meaning, counts = knowledge.meaning, knowledge.call_counts
     me = auction[NEXT_SEAT]
@@ -260,10 +261,10 @@ def update_view(knowledge):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def tighten_ranges(lo, hi):  # type: ignore[no-untyped-def]
-    """Tighten the ranges of one hand's fields, `lo` and `hi` (H,), in place.
+    """Tighten the possible ranges of one hand's features, `lo` and `hi` (H,), in place.
 
-    The fields constrain each other: for example, the four lengths add up to 13, and a balanced hand
-    has no singleton.
+    The features constrain each other: for example, the four suit lengths add up to 13, and a
+    balanced hand has no singleton.
     """
     if lo[SHAPE] >= 1:
         for suit in range(LENGTH, LENGTH + 4):

@@ -1,4 +1,4 @@
-"""Match the rules of a bidding system: choose the call of a hand, or interpret a given call.
+"""Match the rules of a bidding system: choose the call for a hand, or interpret a given call.
 
 In all kernels, `tables` is the compiled system (compiler.SystemTables), and `knowledge` is the
 auction so far with what its calls have shown (public_knowledge.PublicKnowledge).
@@ -23,10 +23,10 @@ NO_CALL = -1
 
 @njit(cache=True)
 def hear_call(tables, knowledge, call):  # type: ignore[no-untyped-def]
-    """Interpret a legal call by the caller's system, and add it to the public knowledge.
+    """Interpret a legal call by the caller's system, and record it in `knowledge`.
 
-    tables: the caller's system. Return the row of SystemTables.rule that interprets the call, or
-    NO_RULE.
+    Return the row of SystemTables.rule that interprets the call, or NO_RULE. tables: the caller's
+    system.
     """
     public.update_view(knowledge)
     _, _, row = match_rules(tables, knowledge, knowledge.call_lo[0], call)
@@ -36,15 +36,20 @@ def hear_call(tables, knowledge, call):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def]
-    """Choose the call of a hand, or interpret the call `wanted` if it is not NO_CALL.
+    """Choose the call for a hand, or interpret the call `wanted` if it is not NO_CALL.
 
-    hand: (H,) fields of the hand; not used if `wanted` is a call. Before, `update_view` must have
-    been called.
+    Return three numbers:
 
-    Return three numbers: the call; the row of the first rule that matches; and the row of the first
-    rule that makes the call for any hand, which is its public interpretation. Both rows are NO_RULE
-    if no rule matches; the chosen call is then a pass. Write the ranges of hand fields that the
-    call promises and shows to `knowledge.call_lo` and `knowledge.call_hi`.
+    - the call; a pass if no rule matches the hand
+    - the row of the first rule that matches, or NO_RULE
+    - the row of the first rule that makes the call with any hand, or NO_RULE; this rule is the
+      call's public interpretation
+
+    Also write the ranges of hand features that the call promises (to partner) and shows (to all
+    players; see `parser`) to `knowledge.call_lo` and `knowledge.call_hi`.
+
+    `update_view` must have been called before. hand: (H,) features of the hand; not used if
+    `wanted` is a call.
     """
     auction, context, view = knowledge.auction, knowledge.context, knowledge.seat_view
     matched = knowledge.matched
@@ -88,12 +93,14 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def _combine_ranges(tables, knowledge, matched, made):  # type: ignore[no-untyped-def]
-    """Write the ranges of hand fields that the call `made` promises and shows to `knowledge`.
+    """Write the ranges of hand features that the call `made` promises and shows to `knowledge`.
 
-    matched: (n, 2) row and call of each rule that applies. The promised ranges are unions over the
-    rules with this call, without `heard` rules if there are others. The shown ranges are unions
-    over the rules with this call, without `rare` rules if there are others (see `parser`). Return
-    the row of the first rule in the promised ranges.
+    The promised ranges, on which partner relies, are unions over the rules with this call, without
+    `heard` rules if there are others. The shown ranges, by which all players interpret the call,
+    are unions over its rules without `rare` rules if there are others (see `parser`).
+
+    Return the row of the first rule in the promised ranges. matched: (n, 2) row and call of each
+    rule that applies.
     """
     knowledge.call_lo[:], knowledge.call_hi[:] = LIMITS[1], LIMITS[0]
     some_not_heard = some_not_rare = False
@@ -114,7 +121,10 @@ def _combine_ranges(tables, knowledge, matched, made):  # type: ignore[no-untype
 
 @njit(cache=True)
 def _call_of_rule(rule, last):  # type: ignore[no-untyped-def]
-    """Return the call of a rule, given the last bid; NO_CALL if a relative call exceeds 7NT."""
+    """Return the call of a rule; NO_CALL if a relative call such as "jump S" exceeds 7NT.
+
+    rule: row of SystemTables.rule. last: the last bid, or -1.
+    """
     call, relative = rule[compiler.CALL], rule[compiler.RELATIVE_TO]
     if relative == 0:
         return call
@@ -144,7 +154,11 @@ def place_applies(tables, number, knowledge):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _conditions_hold(tables, first, end, view):  # type: ignore[no-untyped-def]
-    """Return whether all conditions in rows `first` to `end` - 1 hold for the auction view."""
+    """Return whether the auction passes the tests in rows `first` to `end` - 1.
+
+    The rows are of SystemTables.condition. view: numbers that describe the auction, listed in
+    public_knowledge.VIEW.
+    """
     for k in range(first, end):
         value = view[tables.condition[k, FIELD]]
         if value < tables.condition[k, LOWEST] or value > tables.condition[k, HIGHEST]:
@@ -154,7 +168,11 @@ def _conditions_hold(tables, first, end, view):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _hand_fits(tables, rule, hand, view):  # type: ignore[no-untyped-def]
-    """Return whether a hand's fields (H,) pass all tests of a rule."""
+    """Return whether a hand passes all tests of a rule.
+
+    rule: row of SystemTables.rule. hand: (H,) features of the hand. view: numbers that describe the
+    auction, listed in public_knowledge.VIEW.
+    """
     for k in range(rule[compiler.TESTS], rule[compiler.TESTS_END]):
         value = hand[tables.test[k, FIELD]]
         if tables.test[k, ADDED] >= 0:
@@ -166,11 +184,11 @@ def _hand_fits(tables, rule, hand, view):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-untyped-def]
-    """Widen the ranges of a call in `knowledge` to include the hands of one rule.
+    """Widen the ranges of hand features of a call in `knowledge` to include one rule's hands.
 
     row: row of the rule in SystemTables.rule.
     promised: whether to widen the promised ranges, on which the caller's partner relies.
-    shown: whether to widen the shown ranges, by which other players read the call.
+    shown: whether to widen the shown ranges, by which all players interpret the call.
     """
     ranges = LIMITS.copy()
     for k in range(tables.rule[row, compiler.TESTS], tables.rule[row, compiler.TESTS_END]):
@@ -191,9 +209,10 @@ def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-unt
 
 @njit(cache=True)
 def update_knowledge(tables, knowledge, call, row):  # type: ignore[no-untyped-def]
-    """Record a call and its meaning in `knowledge`, after `match_rules` for the same call.
+    """Record a call and its meaning in `knowledge`.
 
-    row: row of the rule that interprets the call, or NO_RULE.
+    `match_rules` must have been called before for the same call. row: row of SystemTables.rule that
+    interprets the call, or NO_RULE.
     """
     context, seat = knowledge.context, knowledge.auction[NEXT_SEAT]
     public.record_call(knowledge, call)
@@ -223,7 +242,7 @@ def update_knowledge(tables, knowledge, call, row):  # type: ignore[no-untyped-d
 
 @njit(cache=True)
 def _narrow_ranges(known_lo, known_hi, seat, lo, hi):  # type: ignore[no-untyped-def]
-    """Intersect the known ranges of one seat with the ranges of its call, in place.
+    """Intersect the known ranges of one seat's hand features with the ranges of its call, in place.
 
     known_lo, known_hi: (4, H) ranges of all seats. lo, hi: (H,) ranges of the call.
     """
