@@ -196,7 +196,7 @@ class NetworkBidder(MemorylessPolicy):
         self.epsilon = epsilon
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, 38): 1 for the best candidate, mixed by `epsilon`."""
+        """Return action probabilities (R, 38): epsilon-greedy among the candidate calls."""
         likely = self.call_probabilities(observations)
         candidates = _candidates(likely)
         value = likely if self.imps is None else self.candidate_imps(observations, candidates)
