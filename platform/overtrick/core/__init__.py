@@ -1,4 +1,4 @@
-"""The data types and contracts that all other folders share.
+"""The data types and interfaces that all other folders share.
 
 Letters in the shapes of arrays:
 
@@ -6,8 +6,8 @@ Letters in the shapes of arrays:
 - K observation fields, A actions (or the width of a vector of real numbers), F features
 - D recorded decisions, N information sets, C columns of a deal, M members of a population
 - in poker: B nodes of the betting tree
-- in the solvers: V nodes of a game tree (I of them inner nodes), L legal actions, counted over
-  all information sets
+- in the solvers: V nodes of a game tree (I of them inner nodes), L legal actions, counted over all
+  information sets
 - in a network: H units of a layer
 - in a BucketedGame: K buckets
 """

@@ -1,4 +1,4 @@
-"""Checkpoints as named arrays: prefixes of the names, one for each part of an object."""
+"""Save and restore the state of objects as named arrays, with a name prefix for each sub-object."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from overtrick.core.batches import Array
 class Checkpointed:
     """Base class of objects whose state is saved in a checkpoint as named arrays.
 
-    `saved` names attributes that are arrays or numbers.
+    `saved`: names of the attributes that belong to the state; each is an array or a number.
     """
 
     saved: ClassVar[tuple[str, ...]] = ()
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the objects that have a state of their own, by the prefix of its names."""
+        """Return the sub-objects whose state is saved, by the prefix of their array names."""
         return {}
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays of a checkpoint, from which `load` continues with equal numbers."""
+        """Return the state of this object and of its sub-objects as named arrays, for `load`."""
         state = {name: np.array(getattr(self, name)) for name in self.saved}
         for name, part in self.parts().items():
             state |= prefixed(name, part.state())
         return state
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the arrays that `state` returned."""
+        """Restore this object and its sub-objects from the arrays that `state` returned."""
         for name in self.saved:
             setattr(self, name, state[name].copy() if state[name].ndim else state[name].item())
         for name, part in self.parts().items():

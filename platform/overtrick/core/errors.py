@@ -7,15 +7,24 @@ from collections.abc import Iterable, Sequence
 
 
 class UserError(ValueError):
-    """Invalid input. The message is one line that names the input and the remedy; exit code 2."""
+    """Invalid input, such as an unknown option; the command exits with code 2.
+
+    The message is one line that names the input and the remedy.
+    """
 
 
 class RunError(RuntimeError):
-    """Failure of a valid request. The message is one line; the command exits with code 1."""
+    """Failure of a valid request, such as a full disk; the command exits with code 1.
+
+    The message is one line.
+    """
 
 
 def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
-    """Raise UserError unless the value of the option `name` is one of its two or more choices."""
+    """Raise UserError unless `value` is among the choices of the option `name`.
+
+    `choices`: at least two values.
+    """
     if value not in choices:
         known = " or ".join(", ".join(map(str, choices)).rsplit(", ", 1))
         raise UserError(f"{name} must be {known}, not {value!r}")

@@ -20,8 +20,8 @@ from overtrick.core.errors import UserError
 def cache_folder() -> Path:
     """Return the folder for results that later processes reuse.
 
-    It is the environment variable OVERTRICK_CACHE, else overtrick/ in XDG_CACHE_HOME, else
-    ~/.cache/overtrick.
+    It is the value of the environment variable OVERTRICK_CACHE, else the folder overtrick/ in
+    XDG_CACHE_HOME, else ~/.cache/overtrick.
     """
     own, shared = os.environ.get("OVERTRICK_CACHE"), os.environ.get("XDG_CACHE_HOME")
     return Path(own) if own else Path(shared or Path.home() / ".cache") / "overtrick"
@@ -38,10 +38,10 @@ def check_output(path: Path, *suffixes: str) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Context manager that writes a file atomically.
 
-    Yields a temporary path in the same folder. At the end of the block that file is renamed to
-    `path`; after an error it is deleted. A reader sees either the old file or the complete new one.
-    Several processes may write the same file at once; the last one wins. Raises OSError, naming
-    `path`, if writing fails.
+    Yields a temporary path in the same folder. At the end of the block the temporary file is
+    renamed to `path`; after an error it is deleted. A reader sees either the old file or the
+    complete new one. Several processes may write the same file at once; the last one wins. Raises
+    OSError, naming `path`, if writing fails.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
@@ -54,7 +54,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Context manager that fills a folder and then puts it in the place of an earlier one.
+    """Context manager that fills a new folder and then puts it at `path`, replacing an old folder.
 
     Yields an empty temporary folder, and renames it to `path` at the end of the block. After an
     error `path` is unchanged. The parent folder of `path` is created if it is missing.
@@ -70,9 +70,9 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 
 def read_text(path: Path, errors: str = "strict") -> str:
-    """Read a UTF-8 text file. Raises UserError that names a file that cannot be read.
+    """Read a UTF-8 text file. Raises UserError, naming the file, if it cannot be read.
 
-    errors: the treatment of other bytes, as in `Path.read_text`.
+    `errors`: treatment of bytes that are not UTF-8, as in `Path.read_text`.
     """
     try:
         return path.read_text(encoding="utf-8", errors=errors)

@@ -46,12 +46,12 @@ class ExplicitTreeGame(Protocol):
 
 @dataclass(frozen=True)
 class BucketedGame:
-    """Zero-sum two-seat game with public actions; each seat privately holds one of K buckets.
+    """Zero-sum two-seat game with public actions; each seat privately holds one of K hand buckets.
 
-    Chance draws both buckets at the start, and again in each later round, given the buckets of the
-    previous round. The buckets of the two seats change independently, or by one joint transition
-    table. At a terminal node seat 0 gains `gain` + `stake` x (2 `win` - 1), and seat 1 loses as
-    much.
+    Chance draws the buckets of both seats at the start. At the start of each later round it draws
+    them again, given the buckets of the previous round: independently for each seat, or from one
+    joint transition table. At a terminal node seat 0 gains `gain` + `stake` x (2 `win` - 1), and
+    seat 1 loses as much.
     """
 
     name: str
@@ -68,5 +68,8 @@ class BucketedGame:
 
     @property
     def joint(self) -> bool:
-        """Return True if the buckets of both seats change jointly, False if independently."""
+        """Return whether `moves` is a joint table of both seats' buckets.
+
+        If it is not, the buckets of both seats change independently.
+        """
         return self.moves.ndim == 5

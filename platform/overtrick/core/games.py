@@ -1,7 +1,7 @@
-"""The contract of a game: methods that every game has, and optional capabilities.
+"""The interface of a game: methods that every game has, and optional capabilities.
 
 Each optional capability is a protocol. Test for it with isinstance, never by a game's name or
-class. `overtrick.testing.check_game` checks a game against the contract and all its capabilities.
+class. `overtrick.testing.check_game` checks a game against this interface and all its capabilities.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Game(Protocol):
     infosets: int | None  # N; None when too many to number
 
     def deal(self, games: int, rng: Generator) -> Deals:
-        """Sample G = `games` deals (G, C): all chance outcomes of new games, before play."""
+        """Sample deals (G, C) for G = `games` new games: all chance outcomes, drawn before play."""
 
     def start(self, deals: Deals) -> Any:
         """Return the state of G new games with deals (G, C). Play has no further randomness."""
 
     def observe(self, state: Any) -> Observations:
-        """Return one row for each seat that must act now; no rows once every game is over."""
+        """Return one observation for each seat that must act now; none once every game is over."""
 
     def step(self, state: Any, observations: Observations, action: Array) -> Array:
         """Play one action for each row and return the points (G, S) that each seat gains by it.
@@ -56,7 +56,7 @@ class Game(Protocol):
         """Return float32 network inputs (R, F); each row depends on its own observation only."""
 
     def hand(self, observations: Observations) -> Array:
-        """Return (R,) the name of each row's private information; figures group rows by it."""
+        """Return the name (R,) of each row's private information, by which figures group rows."""
 
     def describe(self, observation: Array) -> str:
         """Return one observation (K,) as text for people."""
@@ -71,7 +71,10 @@ class Enumerable(Game, Protocol):
 
     @property
     def min_tree_size(self) -> int:
-        """Return a lower bound on the number of deals or tree nodes, without enumerating them."""
+        """Return a lower bound on the number of tree nodes or of deals, whichever is larger.
+
+        Neither nodes nor deals are enumerated.
+        """
 
     def every_deal(self) -> tuple[Deals, Array]:
         """Return all distinct deals (G, C) and their probabilities (G,), which are all positive."""
@@ -87,9 +90,9 @@ class Redealable(Game, Protocol):
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
         """Sample deals (R, C): for each row, one deal that is consistent with its observation.
 
-        A deal has its prior probability, given the seat's own observation. The actions of other
-        seats are not used for inference; the caller can weight the deals by the policies of these
-        seats.
+        Deals are drawn from the prior distribution, conditioned on the part of the deal that the
+        seat sees. The actions of other seats are not used for inference; the caller can weight the
+        deals by the policies of these seats.
         """
 
 
@@ -110,7 +113,7 @@ class ValidatesObservations(Game, Protocol):
     """
 
     def validated_observations(self, observation: Array) -> Observations:
-        """Return raw observations (R, K) with their seats, legal actions and information sets.
+        """Validate raw observations (R, K) and add their seats, legal actions and information sets.
 
         Raises UserError for the first row that is impossible in this game.
         """
@@ -118,25 +121,31 @@ class ValidatesObservations(Game, Protocol):
 
 @runtime_checkable
 class Resumable(Redealable, Protocol):
-    """A game that can be resumed at any decision. Search on sampled deals (PIMC) needs this."""
+    """A game that can be resumed at any decision.
+
+    Search on sampled deals (PIMC, perfect-information Monte Carlo) needs this.
+    """
 
     def resume(self, observations: Observations, deals: Deals) -> Any:
-        """Return the state of R games, each at the decision of a row; hidden cards from `deals`."""
+        """Return the state of R games: each is at the decision of its row, with its deal (C,).
+
+        `deals`: (R, C) deals that are consistent with the observations.
+        """
 
 
 @runtime_checkable
 class PublicSituations(Game, Protocol):
-    """A game whose public information has few values, called public situations.
+    """A game that groups its public states into a few classes, called public situations.
 
-    Opponent models count observed actions by public situation.
+    Opponent models count the opponent's actions separately in each class.
     """
 
     @property
     def public_situations(self) -> int:
-        """Return the number of public situations."""
+        """Return the number of classes of public states."""
 
     def public_situation(self, observations: Observations) -> Array:
-        """Return (R,) int64: the index of each row's public situation, from 0."""
+        """Return (R,) int64: the class of each row's public state, numbered from 0."""
 
 
 @runtime_checkable
@@ -190,7 +199,10 @@ class SuitSymmetric(Game, Protocol):
     """A card game whose observations can be rewritten with suits in a canonical order."""
 
     def canonical_observations(self, observations: Observations) -> tuple[Observations, Array]:
-        """Return the rows with suits in canonical order, and (R, A) the original action indices."""
+        """Return the rows with suits in canonical order, and the original index of each action.
+
+        The original indices are an array (R, A).
+        """
 
     def canonical_policy(self, policy: BehaviouralPolicy) -> BehaviouralPolicy:
         """Wrap a policy trained on canonical observations, so that it acts on ordinary ones."""
@@ -209,10 +221,10 @@ class AbstractStates(Game, Protocol):
     def combined_policy(
         self, players: Mapping[str, BehaviouralPolicy], others: BehaviouralPolicy
     ) -> BehaviouralPolicy:
-        """Return a policy that combines one policy for each position at the table.
+        """Return a policy that uses one policy for each player of the game, such as declarer.
 
-        `players`: the policies by the name of the position. `others`: the policy of all other
-        positions.
+        `players`: the policies by the player's name.
+        `others`: the policy of all players without a policy in `players`.
         """
 
 

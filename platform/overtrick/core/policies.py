@@ -1,4 +1,4 @@
-"""The contract of a policy: protocols for policies with and without memory."""
+"""The interface of a policy: protocols for policies with and without memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from overtrick.core.batches import Actions, Array, Observations
 
 
 class PolicySession(Protocol):
-    """A policy while it plays G games: its memory of these games, and its random generator."""
+    """State of a policy in G games in progress: memory of the games, and random generator."""
 
     def act(self, observations: Observations) -> Actions:
         """Choose an action for each row of the observations."""

@@ -20,7 +20,10 @@ def count_games(games: int) -> None:
 
 
 class WorkerMetrics:
-    """Ray metrics of one worker: games played, seconds for each shard, seconds between shards."""
+    """Ray metrics of one worker: games played, seconds for each shard, seconds between shards.
+
+    A shard is a part of an iteration's work that one worker computes.
+    """
 
     def __init__(self) -> None:
         from ray.util.metrics import Counter, Histogram  # count_games works without Ray

@@ -1,4 +1,4 @@
-"""The contracts of a learner (update rule) and of a trainer (training loop)."""
+"""The interfaces of a learner (update rule) and of a trainer (training loop)."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ class SingleSeatEnv(Env):
     it acts again. An illegal action ends the game with the game's lowest payoff. If a game ends
     before the seat has acted, a new game is dealt. Episodes are never truncated.
 
-    others: the policies from which the policy of the other seats is drawn in each game.
-    seat: the agent's seat; None draws a seat in each game.
+    `others`: in each game one of these policies is drawn at random and plays all other seats.
+    `seat`: the agent's seat; None draws a seat in each game.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # as Gymnasium has it
@@ -99,14 +99,14 @@ class SingleSeatEnv(Env):
         return self.single_game.legal if self._must_act else self._no_action
 
     def _info(self) -> Info:
-        """Return the seat and, for discrete actions, a copy of the action mask."""
+        """Return the info: the agent's seat and, for discrete actions, its action mask (copied)."""
         info: Info = {"seat": self._own}
         if self.game.actions is not None:
             info["action_mask"] = self._mask().copy()
         return info
 
     def _advance(self) -> float:
-        """Let the other seats act until the agent's turn; return the points that it gains."""
+        """Let the other seats act until the agent's turn; return the points the agent gains."""
         points = 0.0
         while (seat := self.single_game.seat) not in (self._own, -1):
             (move,) = self._sessions[seat].act(self.single_game.observations).action
@@ -122,10 +122,12 @@ def single_env(
 ) -> SingleSeatEnv:
     """Make a Gymnasium environment of one seat of a registered game.
 
-    others: the policies from which the policy of the other seats is drawn in each game; by default
-    a uniformly random policy. seat: the agent's seat; None draws a seat in each game. options: the
-    game's options. Raises UserError for a game that is unknown or cannot be played, and for a wrong
-    seat or option.
+    `others`: in each game one of these policies is drawn at random and plays all other seats; by
+        default a uniformly random policy.
+    `seat`: the agent's seat; None draws a seat in each game.
+    `options`: the game's options.
+
+    Raises UserError for a game that is unknown or cannot be played, and for a wrong seat or option.
     """
     game = registry.make(name, **options)
     registry.check_playable(game)

@@ -40,7 +40,7 @@ class TreeData:
         return self
 
     def infoset_of(self, node: int, seat: int) -> int:
-        """Return the information set of a seat's current or last decision; -1 if there is none."""
+        """Return the information set of a seat's latest decision up to `node`; -1 if none."""
         if self.tree.seat[node] == seat:
             return int(self.tree.infoset[node])
         return int(self.sequence_infoset[self.tree.sequence[node, seat]])
@@ -171,7 +171,7 @@ class OpenSpielState(pyspiel.State):
 
 
 class _Observer:
-    """Observer of a seat's information state: its string, and our features as the tensor."""
+    """Observer of a seat's information state, as a string or as a tensor of our features."""
 
     def __init__(self, data: TreeData) -> None:
         self.data = data
@@ -190,9 +190,9 @@ class _Observer:
 
 
 def openspiel_game(name: str, **options: Any) -> OpenSpielGame:
-    """Make an OpenSpiel game from a registered game.
+    """Make an OpenSpiel game from a registered game of this project.
 
-    options: the game's options. Raises UserError for an unknown game, for a game whose tree does
+    `options`: the game's options. Raises UserError for an unknown game, for a game whose tree does
     not fit in memory, and for a game that comes from OpenSpiel itself.
     """
     game = registry.make(name, **options)

@@ -92,7 +92,7 @@ class TurnBasedEnv(SeatAgents, AECEnv):
         self._last[self.agent_selection] = self.single_game.observation
 
     def _end(self) -> None:
-        """Terminate all agents."""
+        """Mark all agents as terminated."""
         self.terminations = dict.fromkeys(self.agents, True)
         self.agent_selection = self.agents[0]
 

@@ -53,7 +53,7 @@ class SimultaneousEnv(SeatAgents, ParallelEnv):
     def step(self, actions: ByAgent) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
         """Play one step; return observations, rewards, terminations, truncations and infos.
 
-        When the game ends, observations are the last observations. Raises ValueError unless
+        When the game ends, each agent gets its previous observation again. Raises ValueError unless
         `actions` has exactly one vector of finite numbers for each agent in `agents`.
         """
         present = self.agents

@@ -1,5 +1,7 @@
-"""Play one game at a time, for the environments: on the exact tree if it is small, or else by the
-game's engine."""
+"""Play one game at a time, for the environments.
+
+Small games are played on their exact tree, other games by an engine.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +49,9 @@ class SingleGame(Protocol):
 
 
 def validated_move(move: Any, width: int, agent: str) -> Array:
-    """Return a real-vector action as float64 (width,).
+    """Check a real-vector action and return it as float64 (width,).
 
-    agent: name of the agent for the message. Raises ValueError for a wrong length or numbers that
+    `agent`: name of the agent for the message. Raises ValueError for a wrong length or numbers that
     are not finite.
     """
     vector = np.asarray(move, np.float64)
@@ -59,7 +61,11 @@ def validated_move(move: Any, width: int, agent: str) -> Array:
 
 
 def make_single_game(game: Game) -> SingleGame:
-    """Return the fastest SingleGame for a game: by its tree, by its own class, or by its engine."""
+    """Return the fastest implementation of SingleGame for a game.
+
+    A small game is played on its exact tree. Another game is played by the class that its GameSpec
+    registers for single games or, without such a class, by its batch engine.
+    """
     if isinstance(game, Enumerable):
         size = max(game.infosets or MAX_TREE_SIZE + 1, game.min_tree_size)
         if size <= MAX_TREE_SIZE:
@@ -93,7 +99,7 @@ class EngineSingleGame:
         return points.tolist()
 
     def update_turn(self) -> None:
-        """Observe the seats that act now in `state`; select the first."""
+        """Observe all seats that act now, and select the first of them as the seat to act."""
         self._rows = self._game.observe(self.state)
         self._chosen: list[Any] = []
         self.seat = int(self._rows.seat[0]) if len(self._rows) else -1
@@ -118,7 +124,10 @@ class EngineSingleGame:
 
 
 class TreeSingleGame:
-    """SingleGame that is played by look-ups in the game's exact tree, with the engine's values."""
+    """SingleGame that is played by look-ups in the game's exact tree.
+
+    Features, legal actions and points are computed once for the whole tree.
+    """
 
     def __init__(self, game: Enumerable) -> None:
         tree = build(game)

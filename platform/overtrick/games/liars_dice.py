@@ -21,7 +21,7 @@ MOST_BIDS = 40  # information sets then have 64-bit numbers
 
 @dataclass(slots=True)
 class LiarsDiceState:
-    """G games in progress; D dice a seat, B bids."""
+    """State of G games in progress, with D dice for each seat and B possible bids."""
 
     dice: Array  # (G, S, D) each seat's dice, sorted
     bidder: Array  # (G, B) the seat that made each bid, or -1
@@ -120,7 +120,10 @@ class LiarsDice:
         return self._rows(np.arange(len(observation)), observation.astype(np.int64))
 
     def _rows(self, game: Array, observation: Array) -> Observations:
-        """Return Observations for observations (R, K) of games (R,)."""
+        """Build Observations from observations (R, K) of games (R,).
+
+        The seats, legal actions and information sets are derived from the observations.
+        """
         made = observation[:, self.dice :] >= 0
         last = self._last_bid(made)
         legal = np.arange(self.actions) > last[:, None]
@@ -136,10 +139,10 @@ class LiarsDice:
 
     @cached_property
     def _holding_numbers(self) -> Array:
-        """Return the number of each possible holding (the dice of a seat), in an array.
+        """Return an array that numbers all possible sets of dice of one seat, from 0.
 
-        The array has one axis per die and is indexed by the dice in ascending order. Entries at
-        other orders are -1.
+        It has one axis per die and is indexed by the dice in ascending order. Entries at other
+        orders are -1.
         """
         numbers = np.full((self.faces,) * self.dice, NO_SEAT)
         every = itertools.combinations_with_replacement(range(self.faces), self.dice)
@@ -183,7 +186,7 @@ class LiarsDice:
         return np.hstack(parts).astype(np.float32)
 
     def hand(self, observations: Observations) -> Array:
-        """Return (R,) strings of each row's own dice, such as "266"."""
+        """Return each row's own dice as strings (R,), such as "266"."""
         faces = 1 + observations.observation[:, : self.dice]
         return np.array(["".join(map(str, row)) for row in faces.tolist()])
 

@@ -20,7 +20,7 @@ probabilities are rock 1/16, paper 10/16, scissors 5/16."""
 
 @dataclass(slots=True)
 class MatrixState:
-    """G games in progress."""
+    """State of G normal-form games in progress."""
 
     chosen: Array  # (G, S) action of each seat, -1 before it acted
 
@@ -101,7 +101,7 @@ class Matrix:
         return np.eye(self.seats, dtype=np.float32)[observations.seat]
 
     def compact_features(self, observations: Observations) -> Array:
-        """Return (R, 0): each seat has one information set, so no feature is needed."""
+        """Return an empty array (R, 0): a seat has one information set and needs no feature."""
         return np.zeros((len(observations), 0))
 
     def public_situation(self, observations: Observations) -> Array:

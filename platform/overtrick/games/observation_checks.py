@@ -15,8 +15,8 @@ def validated_observations(game: Any, observation: Array) -> Observations:
 
     The seat, the legal actions and the information set are derived from each observation. Compiled
     kernels do not check their input, so every observation from outside must be validated here.
-    Raises UserError for an observation that no seat can have, for no rows at all, and for a game
-    that cannot derive the rest from an observation.
+    Raises UserError for an observation that no seat can have, for an empty array, and for a game
+    that cannot derive the legal actions from an observation.
     """
     if not len(observation):
         raise UserError("there is nothing to answer: send at least one row of observations")

@@ -21,7 +21,7 @@ LONGEST, HUGE = 1_000, 1e100  # moves and nodes at which a descent is cut off
 
 
 class OpenSpiel:
-    """A game from OpenSpiel, by its OpenSpiel name with parameters: `leduc_poker(players=3)`.
+    """Game tree of an OpenSpiel game, which is named with its parameters: `leduc_poker(players=3)`.
 
     Actions have OpenSpiel's numbers. Chance outcomes of positive probability are numbered from 0 in
     OpenSpiel's order. All points are gained on the edges into terminal nodes. Raises UserError for
@@ -109,9 +109,10 @@ def matched_information_state_strings(
 ) -> tuple[str, ...]:
     """Return OpenSpiel's string (N,) for each information set of our implementation of a game.
 
-    theirs, ours: the nodes of OpenSpiel's tree and of our tree. strings: (N,) information-state
-    strings by information set of OpenSpiel's tree. Raises ValueError if the trees differ in shape,
-    chance, payoffs or information sets.
+    `theirs`, `ours`: the nodes of OpenSpiel's tree and of our tree.
+    `strings`: (N,) information-state string of each information set of OpenSpiel's tree.
+
+    Raises ValueError if the trees differ in shape, chance, payoffs or information sets.
     """
     for name in ("parent", "edge", "seat"):
         if not np.array_equal(getattr(theirs, name), getattr(ours, name)):
@@ -187,7 +188,10 @@ def _load(name: str) -> Any:
 
 @contextmanager
 def _one_line(name: str) -> Iterator[None]:
-    """Convert any error, such as a long C++ message, to a UserError of one line."""
+    """Context manager that converts any error to a UserError of one line.
+
+    Errors of OpenSpiel can be long C++ messages. `name`: the game, for the message.
+    """
     try:
         yield
     except Exception as error:
@@ -208,7 +212,7 @@ def _action_names(game: Any) -> tuple[str, ...]:
 
 
 def _edges(state: Any) -> list[tuple[int, int, float]]:
-    """List the edges of a node, each as (OpenSpiel's move, number of the edge, probability).
+    """List the edges of a node, each as (OpenSpiel's move, our number of the edge, probability).
 
     The probability is 1 unless chance moves.
     """

@@ -32,7 +32,10 @@ class Presentation:
         return None
 
     def action_name_of(self, word: str) -> str:
-        """Return the action's name for a customary word; return any other word unchanged."""
+        """Return the name of the action that a person means by a word.
+
+        A word without a known meaning is returned unchanged.
+        """
         return word
 
     def format_actions(self, names: Sequence[str]) -> str:
@@ -40,7 +43,10 @@ class Presentation:
         return "  ".join(f"{number} {name}" for number, name in enumerate(names, 1))
 
     def describe_observation(self, observation: Array, played: PlayedActions) -> str:
-        """Return one observation (K,) as text or as a diagram. played: all actions so far."""
+        """Return one observation (K,) as text or as a diagram.
+
+        `played`: all actions of the game so far.
+        """
         return str(self.game.describe(observation))
 
     def describe_deal(self, deal: Array, played: PlayedActions) -> str:

@@ -39,9 +39,10 @@ def spec_of(game: Any) -> GameSpec:
 def make(name: str, /, **options: Any) -> Any:
     """Make a game by its name, with options of its class, such as fold=False for poker.
 
-    Games in `names` implement core.Game, and small ones core.Enumerable. openspiel/NAME is a game
-    of OpenSpiel, with parameters as OpenSpiel writes them; it implements core.ExplicitTreeGame.
-    Raises UserError with the nearest name for an unknown game or option.
+    Games listed by `names` implement core.Game, and small ones also core.Enumerable. The name
+    openspiel/NAME makes a game of OpenSpiel, with parameters as OpenSpiel writes them; it
+    implements core.ExplicitTreeGame. Raises UserError with the nearest name for an unknown game or
+    option.
     """
     library, slash, openspiel_name = name.partition("/")
     if slash and library == "openspiel":
@@ -93,12 +94,15 @@ def presentation(game: Any, signs: bool = True) -> Presentation:
 
 
 def evaluation_game(game: Any) -> Any:
-    """Return the game on which policies are evaluated: the game itself by default."""
+    """Return the game on which policies are evaluated.
+
+    It is the game's variant without reward shaping, or else the game itself.
+    """
     return game.evaluation_game() if isinstance(game, contract.EvaluatedOnAnother) else game
 
 
 def match_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a game in a match: its match defaults, overridden by `options`."""
+    """Return the options of a game in a match: its match defaults, updated by `options`."""
     known = _SPECS.get(name)
     return dict(known.match_options if known else {}) | dict(options)
 

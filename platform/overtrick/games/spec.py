@@ -13,7 +13,7 @@ from overtrick.games.presentation import Presentation
 
 
 class ModelAnswers(NamedTuple):
-    """Function that computes a stored model's outputs from observations, and their names."""
+    """Function from observations to a stored model's outputs, with the names of the outputs."""
 
     kind: str  # meaning of the output: action "probabilities", real-vector "moves", or "imps"
     names: tuple[str, ...]  # names of the output's columns
@@ -28,7 +28,7 @@ a damaged model."""
 
 @dataclass(frozen=True)
 class GameSpec:
-    """Registration of a game. Only the name and the class are required."""
+    """Registration of a game. Only the fields `name` and `game_class` are required."""
 
     name: str
     game_class: Callable[..., Any] | str  # or "module:class", imported when the game is first made

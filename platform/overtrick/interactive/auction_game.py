@@ -27,9 +27,13 @@ def make_auction_game(
 ) -> HumanGame:
     """Make an auction game for a person and a partner against two opponents.
 
-    system, against: the bidder of the person's side and of the opponents' side: the name of a
-    bidding system, a run, or a model folder. options: the game's options. signs: print suits as
-    symbols. Raises UserError for an unknown bidder, or if the option `seats` is not 4.
+    `system`: the bidder of the person's side, which bids for the partner.
+    `against`: the bidder of the opponents.
+    `options`: the game's options.
+    `signs`: print suits as symbols.
+
+    A bidder is the name of a bidding system, a run, or a model folder. Raises UserError for an
+    unknown bidder, or if the option `seats` is not 4.
     """
     ours, theirs = (load_side(str(find_bidder(each) or each)) for each in (system, against))
     game = registry.make(Auction.name, **options)
@@ -56,9 +60,9 @@ def make_auction_game(
 
 
 def _north_south_first(ours: Side, theirs: Side, seat: int) -> tuple[Side, Side]:
-    """Return our side and their side in the order North-South, East-West.
+    """Return the two partnerships (ours, theirs) in the order North-South, East-West.
 
-    seat: a seat of our side, 0 to 3 for N, E, S, W.
+    `seat`: a seat of our partnership, 0 to 3 for N, E, S, W.
     """
     return (ours, theirs) if seat % 2 == 0 else (theirs, ours)
 

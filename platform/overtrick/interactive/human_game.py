@@ -84,9 +84,13 @@ def make_human_game(
 ) -> HumanGame:
     """Make a game for a person, with discrete actions and one opponent policy in all other seats.
 
-    against: the name of a reference opponent, a run, or a model folder; None for the strongest
-    reference opponent. options: the game's options. signs: print suits as symbols. Raises UserError
-    for an unknown game, option or opponent, and for a game that people cannot play.
+    `against`: the name of a reference opponent, a run, or a model folder; None for the strongest
+        reference opponent.
+    `options`: the game's options.
+    `signs`: print suits as symbols.
+
+    Raises UserError for an unknown game, option or opponent, and for a game that people cannot
+    play.
     """
     if name not in registry.names():
         registry.check_playable(registry.make(name))
@@ -148,7 +152,8 @@ def _advise(
     """Return each legal action at a decision (one row) with its probability and value.
 
     The probability is the action's probability under the opponent's policy in this seat. The value
-    is exact if there are `seat_values`, estimated by PIMC if there is a `search`, otherwise None.
+    is exact if there are `seat_values`. If there is a `search`, it is estimated by
+    perfect-information Monte Carlo (PIMC). Otherwise it is None.
     """
     assert observations.legal is not None
     probabilities = values = None

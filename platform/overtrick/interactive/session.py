@@ -1,4 +1,4 @@
-"""Play games of a person one after another, with undo of decisions and a score sheet.
+"""Let a person play one game after another, with undo of decisions and a score sheet.
 
 Undo replays a game from its deal. All policies draw the same random numbers again, and the person's
 earlier choices are repeated without asking.
@@ -37,7 +37,7 @@ It raises UndoRequested, if there is a decision to undo, or QuitRequested.
 
 @dataclass
 class HumanPolicy:
-    """Policy that repeats the given earlier choices, and then asks a person.
+    """Policy that replays a person's earlier choices of this game, and then asks the person.
 
     It is its own PolicySession. New choices are appended to `choices`.
     """
@@ -51,7 +51,7 @@ class HumanPolicy:
         return self
 
     def act(self, observations: Observations) -> Actions:
-        """Return the next earlier choice, or ask the person if there is none left."""
+        """Return the next earlier choice; ask the person once all earlier choices are replayed."""
         if self.played == len(self.choices):
             self.choices.append((observations, self.ask(observations)))
         self.played += 1
@@ -75,10 +75,14 @@ class PlayedGame:
 
 
 def play_game(table: HumanGame, seat: int, seed: int, number: int, ask: AskAction) -> PlayedGame:
-    """Play one game with the person in a seat.
+    """Play one game with the person in seat `seat`.
 
-    table: the game. seed, number: seed of the session and number of the game, which decide the deal
-    and all random choices. Raises QuitRequested.
+    `table`: the game, with its opponents and advice.
+    `seed`, `number`: seed of the session, and number of the game in it. They determine the deal and
+        all random choices.
+    `ask`: function that asks the person for an action.
+
+    Raises QuitRequested if the person ends the session.
     """
     choices: list[tuple[Observations, int]] = []
     while True:
@@ -115,8 +119,8 @@ class ScoreSheet:
     def summary(self) -> dict[str, Any]:
         """Return the result of `overtrick play --json`: the person's points, and means per game.
 
-        The key `best` is the value of a best response in the person's seat, and the key `opponent`
-        the value of the opponent's policy there. These two are averaged over the games.
+        The key `best` is the value of a best response in the person's seat. The key `opponent` is
+        the value of the opponent's policy in this seat. Both values are averaged over the games.
         """
         table, games = self.table, self.games
         values = table.seat_values if games else None
@@ -148,7 +152,7 @@ class ScoreSheet:
         }
 
     def record(self) -> Games:
-        """Return the session's games for a games file; there must be at least one game."""
+        """Return the session's games as the content of a games file; at least one is needed."""
         table, games = self.table, self.games
         return Games(
             table.game.name,

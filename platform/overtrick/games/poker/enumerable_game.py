@@ -44,12 +44,12 @@ class EnumerablePoker(Poker):
     def revealed_columns(self, state: PokerState) -> Array:
         """Return the number (G,) of leading deal columns whose cards some seat has seen.
 
-        They are the hole cards of all seats and the visible board card.
+        These columns are the hole cards of all seats and the visible board card.
         """
         return self.seats + self.turned[state.node]
 
     def _infosets(self, seen: Array) -> Array:
-        """Return the information sets (R,) of observations `seen` (R, K)."""
+        """Return the index (R,) of the information set of each observation in `seen` (R, K)."""
         return self._infoset_base[seen[:, -1]] + self._holding[seen[:, 0], seen[:, 1]]
 
     def compact_features(self, observations: Observations) -> Array:
@@ -93,7 +93,7 @@ class EnumerablePoker(Poker):
 
     @property
     def min_tree_size(self) -> int:
-        """Return the number of deals, or a lower bound on the number of tree nodes if larger."""
+        """Return the number of deals or a lower bound on the tree's nodes, whichever is larger."""
         nodes = sum(math.perm(self.kinds, self.seats + int(turned)) for turned in self.turned)
         return max(nodes, math.perm(self.deck, self.rules.cards))
 
@@ -101,8 +101,8 @@ class EnumerablePoker(Poker):
     def _holding(self) -> Array:
         """Return a table that numbers the pairs of hole card (row) and board card (column) from 0.
 
-        Impossible pairs are -1. The last column numbers the hole cards alone, for decisions before
-        the board card is dealt.
+        Impossible pairs are -1. The last column instead numbers the hole cards, for decisions
+        before the board card is dealt.
         """
         if not sum(self.rules.board):
             return np.arange(self.kinds)[:, None]  # there is no board
@@ -114,9 +114,9 @@ class EnumerablePoker(Poker):
 
     @cached_property
     def _infoset_base(self) -> Array:
-        """Return the index of each betting node's first information set, and then N, as (B + 1,).
+        """Return the index of each betting node's first information set, as an array (B + 1,).
 
-        N is the number of information sets of the game.
+        The last entry is N, the number of information sets of the game.
         """
         boards = self.kinds if self.kinds < self.deck else self.kinds - 1  # for each hole card
         holdings = np.where(self.turned > 0, self.kinds * boards, self.kinds)

@@ -95,7 +95,10 @@ class Poker:
         return cards if self.fold else cards // self.rules.suits
 
     def card_name(self, card: int) -> str:
-        """Return the name of a card; with the option `fold`, of its rank; "" for -1 (no card)."""
+        """Return the name of a card, or "" for -1 (no card).
+
+        If the game represents cards by their ranks (option `fold`), return the name of the rank.
+        """
         if card < 0:
             return ""
         rank = self.rules.rank_names[int(self.rank(np.array(card)))]
@@ -106,7 +109,10 @@ class Poker:
         return " ".join(filter(None, map(self.card_name, cards.tolist())))
 
     def deal(self, games: int, rng: Generator) -> Deals:
-        """Sample deals (G, C) of distinct cards; with the option `fold`, of their ranks."""
+        """Sample deals (G, C) of distinct cards.
+
+        If the game represents cards by their ranks (option `fold`), the deals contain the ranks.
+        """
         return self._dealt(np.full((games, self.rules.cards), -1, np.int16), rng)
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
@@ -128,7 +134,7 @@ class Poker:
     def _dealt(self, cards: Array, rng: Generator) -> Deals:
         """Replace each -1 in `cards` (G, C) by a random unused card, and return the deals (G, C).
 
-        With the option `fold`, the deals contain the ranks of the cards.
+        If the game represents cards by their ranks (option `fold`), the deals contain the ranks.
         """
         deal_missing_cards(cards, self.deck, rng)
         return cards // self.rules.suits if self.fold else cards
@@ -172,9 +178,10 @@ class Poker:
         return Observations(game, seat.astype(np.int64), seen, legal, infosets)
 
     def _infosets(self, seen: Array) -> Array | None:
-        """Return the information sets (R,) of observations (R, K); None, as there are no numbers.
+        """Return None, because the information sets of this class are not numbered.
 
-        EnumerablePoker, whose information sets are numbered, overrides this method.
+        EnumerablePoker overrides this method: it returns the information sets (R,) of observations
+        (R, K).
         """
         return None
 
@@ -248,11 +255,11 @@ class Poker:
 
     @property
     def public_situations(self) -> int:
-        """Return the number of different values of `public_situation`."""
+        """Return the number of coarse public states that `public_situation` distinguishes."""
         return 2 * len(self.rules.caps) * (1 + max(self.rules.caps))
 
     def public_situation(self, observations: Observations) -> Array:
-        """Return the index (R,) of a coarse public state, by which opponent models count actions.
+        """Return the index (R,) of each row's coarse public state, as used by opponent models.
 
         The state is the round, the number of raises in the round, and whether there is a bet to
         call.
@@ -268,7 +275,7 @@ class Poker:
 
     @cached_property
     def _hand_names(self) -> Array:
-        """Return the names of all hole cards, in an array with one axis for each card."""
+        """Return the names of all hole cards, in an array with one axis for each hole card."""
         deck = self.rules.ranks * (1 if self.fold else self.rules.suits)
         names = []
         for cards in itertools.product(range(deck), repeat=self.rules.hole):

@@ -43,7 +43,7 @@ def _card_sums() -> tuple[Array, Array]:
 
 
 def _counts(digits: int) -> tuple[Array, Array]:
-    """Return the base-5 digits of all numbers below 5 ** digits, and their digit sums.
+    """Return the base-5 digits of all numbers below 5 ** `digits`, and the sums of their digits.
 
     Shapes: (5 ** digits, digits), lowest digit first, and (5 ** digits,).
     """
@@ -52,11 +52,11 @@ def _counts(digits: int) -> tuple[Array, Array]:
 
 
 def _strength_keys(counts: Array) -> Array:
-    """Return numbers (R, 2) that are larger for stronger five-card hands, by their rank counts.
+    """Return sort keys (R, 2) of five-card hands from their rank counts; stronger is larger.
 
-    counts: (R, 13) number of cards of each rank. Column 0 of the result is for cards of several
-    suits. Column 1 is for cards of one suit; it is negative if a rank occurs twice, which is then
-    impossible.
+    `counts`: (R, 13) number of cards of each rank. Column 0 of the result is for cards of several
+    suits. Column 1 is for cards of one suit; it is negative if a rank occurs twice, because one
+    suit then cannot contain the hand.
     """
     order = np.argsort(-(counts * RANKS + np.arange(RANKS)), axis=1)[:, :5]  # by count, then rank
     shape = np.take_along_axis(counts, order, axis=1)
@@ -74,9 +74,9 @@ def _strength_keys(counts: Array) -> Array:
 def _tables() -> tuple[Array, Array, Array, Array, Array]:
     """Return the tables LOWER_PLACE, UPPER_PLACE, BY_COUNTS, BY_RANKS and CATEGORY_OF.
 
-    LOWER_PLACE (5 ** 6,), UPPER_PLACE (5 ** 7,): int32 by the digits of the lower 6 and of the
-        upper 7 ranks; their sum is the index of a hand's rank counts in BY_COUNTS.
-    BY_COUNTS (n,): int16 strength of a hand without flush, by its rank counts.
+    LOWER_PLACE (5 ** 6,): int32 offset, by the base-5 digits of the counts of the lower 6 ranks.
+    UPPER_PLACE (5 ** 7,): int32 offset, by the digits of the counts of the upper 7 ranks.
+    BY_COUNTS (n,): int16 strength of a hand without flush, at the sum of the hand's two offsets.
     BY_RANKS (8192,): int16 strength of a flush, by the bit mask of its ranks.
     CATEGORY_OF (CLASSES,): int8 category of each strength, an index into CATEGORIES.
     """
@@ -123,8 +123,8 @@ LOWER_PLACE, UPPER_PLACE, BY_COUNTS, BY_RANKS, CATEGORY_OF = _tables()
 def strength(cards: Array) -> Array:
     """Return the strengths (R,) int32 of hands: from 0 (7-5-4-3-2) to 7461 (royal flush).
 
-    cards: (R, 5 to 7), different cards in each hand. The best five cards of a hand count; hands of
-    equal strength tie. Raises ValueError for hands of another size.
+    `cards`: (R, 5 to 7), different cards in each hand. The best five cards of a hand count; hands
+    of equal strength tie. Raises ValueError for hands with fewer than 5 or more than 7 cards.
     """
     if not 5 <= cards.shape[1] <= MAX_CARDS:
         raise ValueError(f"hands must have 5 to {MAX_CARDS} cards, not {cards.shape[1]}")
@@ -132,7 +132,7 @@ def strength(cards: Array) -> Array:
 
 
 def category(strength: Array) -> Array:
-    """Return the category (R,) int8 of hands of these strengths (R,), an index into CATEGORIES."""
+    """Return the category (R,) int8 of each strength (R,), as an index into CATEGORIES."""
     return CATEGORY_OF[strength]
 
 

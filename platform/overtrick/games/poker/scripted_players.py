@@ -86,11 +86,11 @@ class ThresholdPlayer(ScriptedPlayer):
     Hands are ranked by their exact equity against a uniformly random hand (see
     holdem/hand_percentile.py).
 
-    raises: top fraction of hands, 0 to 1, with which the player raises, or calls if it may not
+    `raises`: top fraction of hands, 0 to 1, with which the player raises, or calls if it may not
         raise.
-    plays: top fraction of hands with which it at least calls or checks. It checks or folds weaker
+    `plays`: top fraction of hands with which it at least calls or checks. It checks or folds weaker
         hands.
-    bluff: probability at each decision to act with a weaker hand as with a top hand.
+    `bluff`: probability, at each decision with one of these weaker hands, to raise or call instead.
     """
 
     def __init__(self, game: Poker, plays: float, raises: float, bluff: float = 0.0) -> None:

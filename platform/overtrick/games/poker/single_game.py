@@ -17,7 +17,7 @@ ROW = np.zeros(1, np.int64)  # index of the only game
 
 
 class BettingNode(NamedTuple):
-    """A node of the betting tree, with the features and observation fields that need no cards."""
+    """A node of the betting tree, with the features and observation fields that no card affects."""
 
     number: int  # index in the betting tree
     after: dict[int, BettingNode]  # next node by legal action
@@ -30,11 +30,11 @@ class BettingNode(NamedTuple):
 
 @cache
 def build_nodes(rules: PokerRules, fold: bool, view: str) -> tuple[BettingNode, Array]:
-    """Build the linked betting nodes of a game; return the root and one node for each card view.
+    """Build the linked betting nodes of a game; return the root, and one node for each card view.
 
-    A card view is a pair of seat and betting round, which decides the visible cards. The second
-    result has the index of one betting node of each card view. The results are cached for each
-    game, because hold'em takes a moment.
+    A card view is a pair of seat to act and betting round, which decides the visible cards. The
+    second result is an array with the index of one betting node for each card view. Results are
+    cached for each game, because hold'em takes a moment.
     """
     game, rng = Poker(rules, fold, None, view), np.random.default_rng(0)
     betting, acts = game.betting, np.flatnonzero(game.betting.seat >= 0)
@@ -62,7 +62,10 @@ def build_nodes(rules: PokerRules, fold: bool, view: str) -> tuple[BettingNode, 
 
 
 def observe_at_nodes(game: Poker, state: PokerState, nodes: Array) -> tuple[Array, Array]:
-    """Return features (G, nodes, F) and observations (G, nodes, K) of each game at each node."""
+    """Return features and observations of each game at each of the betting nodes `nodes`.
+
+    The shapes are (G, nodes, F) and (G, nodes, K).
+    """
     games = len(state.node)
     state = select_rows(state, np.repeat(np.arange(games), len(nodes)))
     state.node[:] = np.tile(nodes, games)
@@ -74,9 +77,9 @@ class SinglePokerGame:
     """One poker game in progress, with the interface of environments.single_game.SingleGame.
 
     The part of an observation that depends on cards is computed once per deal, the rest once for
-    all games. Games are dealt in advance, in batches that double in size up to MAX_DEALT. The deals
-    are the same as without batches if no other code draws from the generator. Information sets are
-    not numbered.
+    all games. Games are dealt in advance, in batches that double in size up to MAX_DEALT. If no
+    other code draws from the generator, batches do not change the deals. Information sets are not
+    numbered.
     """
 
     seat: int

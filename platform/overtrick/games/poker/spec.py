@@ -16,12 +16,12 @@ from overtrick.games.spec import GameSpec
 
 
 def _fallbacks(game: Poker) -> list[BehaviouralPolicy]:
-    """Return the policies with which a local best response continues: always call, always fold."""
+    """Return the policies by which a local best response continues: call always, fold always."""
     return [players.Caller(game), players.Folder(game)]
 
 
 def _single_game(game: Poker) -> Any:
-    """Return a fast engine for one game at a time, or None if information sets are numbered."""
+    """Return the fast engine for one game at a time, or None if information sets are numbered."""
     return SinglePokerGame(game) if game.infosets is None else None
 
 

@@ -27,7 +27,7 @@ OBSERVATION_WIDTH, ACTION_WIDTH = len(FIELDS), len(MOTORS)
 def _shapes(kind: Kind) -> dict[str, tuple[int, ...]]:
     """Return the shape of each array of a parameter file by name, in the order of the file.
 
-    Matrices map inputs to outputs.
+    A weight matrix has the shape (inputs, outputs).
     """
     width, hidden = OBSERVATION_WIDTH, HIDDEN_UNITS
     second = (hidden, hidden) if kind == "mlp" else (2 * hidden, 4 * hidden)  # an LSTM's four gates
@@ -72,8 +72,9 @@ def decode(kind: Kind, flat: Array, source: str) -> dict[str, Array]:
 class ZooPolicy:
     """A policy of AgentZoo: an MLP, or an LSTM with memory.
 
-    numbers: the arrays of its parameter file, by name. sample: sample actions from the normal
-    distribution around the mean action, as the original demonstration does; otherwise use the mean.
+    `numbers`: the arrays of its parameter file, by name.
+    `sample`: if true, sample actions from the normal distribution around the mean action, as the
+        original demonstration does; otherwise use the mean.
     """
 
     def __init__(self, kind: Kind, numbers: dict[str, Array], sample: bool = True) -> None:

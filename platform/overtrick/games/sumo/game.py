@@ -55,7 +55,7 @@ terms; `result` counts wins minus losses; `wins` counts matches won."""
 
 @dataclass(slots=True)
 class SumoState:
-    """G matches in progress; the index of an ant is its seat."""
+    """State of G matches in progress; the index of an ant is its seat."""
 
     position: Array  # (G, 30); the first four fields are the fields of physics.Bodies
     velocity: Array  # (G, 28)
@@ -139,7 +139,10 @@ class Sumo:
         return np.concatenate([angle, positions, velocities], axis=1)
 
     def start(self, deals: Deals) -> SumoState:
-        """Return the state of G matches: both ants in the air, placed by deals (G, 59)."""
+        """Return the initial state of G matches, with both ants in the air.
+
+        `deals`: (G, 59) the ants' random poses and velocities, as drawn by `deal`.
+        """
         count = len(deals)
         angle, noise, velocity = np.split(deals, [1, 1 + ANTS * POSITIONS], axis=1)
         angle = angle + np.arange(ANTS) * np.pi  # (G, 2)
@@ -195,18 +198,22 @@ class Sumo:
         return points
 
     def _result(self, lost: Array, drawn: Array) -> Array:
-        """Return (n, 2) points for the ends of n matches; 0 while a match goes on.
+        """Return the points (n, 2) for winning, losing or drawing n matches in one step.
 
-        lost: (n, 2) bool, the ants that lost in this step. drawn: (n,) bool.
+        A match that goes on gives 0.
+
+        `lost`: (n, 2) bool, the ants that lost in this step.
+        `drawn`: (n,) bool.
         """
         alone = lost & ~lost[:, ::-1]
         reward = self.reward
         return reward.win * alone[:, ::-1] + reward.lose * alone + reward.draw * drawn[:, None]
 
     def _shaping(self, before: Array, after: Array, control: Array) -> Array:
-        """Return (n, 2) points of the shaping terms of the reward for one step's movement.
+        """Return the points (n, 2) of the reward's shaping terms for the movement in one step.
 
-        before, after: (n, 2, 3) torso positions in m. control: (n, 2, 8) actions.
+        `before`, `after`: (n, 2, 3) torso positions in m.
+        `control`: (n, 2, 8) actions.
         """
         old, new = before[..., :2], after[..., :2]
         to_opponent = new[:, ::-1] - old
@@ -229,7 +236,7 @@ class Sumo:
         return (observation / obs.SCALES).astype(np.float32)
 
     def hand(self, observations: Observations) -> Array:
-        """Return (R,) str: "ant" for every row, as the game has no private information."""
+        """Return "ant" for every row, (R,) str, because no information is private."""
         return np.full(len(observations), "ant")
 
     def describe(self, observation: Array) -> str:
@@ -243,9 +250,9 @@ class Sumo:
 
 
 def torso_positions(position: Array) -> Array:
-    """Return each torso's x, y and height above the mat (n, 2, 3) in m.
+    """Return x, y and the height above the mat of each torso, (n, 2, 3) in m.
 
-    position: (n, 30) as in `physics.Bodies`.
+    `position`: (n, 30) as in `physics.Bodies`.
     """
     torsos = position.reshape(-1, ANTS, POSITIONS)[..., :3].copy()
     torsos[..., 2] -= mujoco_model.PLATFORM

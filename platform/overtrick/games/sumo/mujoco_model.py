@@ -36,7 +36,7 @@ INITIAL_HEIGHT = 1.25  # m
 
 
 class Leg(NamedTuple):
-    """A leg of an ant: its direction, and the axis and range of its ankle."""
+    """A leg of an ant: its direction, and the rotation axis and angle range of its ankle."""
 
     name: str
     direction: tuple[int, int]  # signs of x and y
@@ -157,7 +157,7 @@ def _geom_options(rgba: list[float]) -> dict[str, object]:
 
 
 def _set_inertia(body: mujoco.MjsBody, end: Array) -> None:
-    """Set the mass and inertia of a capsule that ends at `end` (3,), as MuJoCo before 2.1.1 did.
+    """Set a capsule's mass and inertia as MuJoCo before 2.1.1 did; the capsule ends at `end` (3,).
 
     Both are computed for a cylinder that is longer than the capsule's axis by half a radius at each
     end.

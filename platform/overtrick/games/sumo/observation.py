@@ -66,7 +66,7 @@ def in_world_axes(observation: Array) -> tuple[Array, Array]:
 
 
 def _quarter_turn() -> dict[str, tuple[str, int]]:
-    """Return how a quarter turn permutes observation fields and motors, as (source, sign) by name.
+    """Return, for each field and motor, the source and sign of its value after a quarter turn.
 
     The value of a field after the turn is the value of its source before the turn, times the sign.
     """

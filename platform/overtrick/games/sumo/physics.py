@@ -1,4 +1,4 @@
-"""Batched MuJoCo simulation of sumo matches; all state of a match is in its `Bodies`."""
+"""Batched MuJoCo simulation of sumo matches; `Bodies` holds the complete state of a match."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ BATCH_SIZE = 64  # matches that one MuJoCo batch simulates side by side
 
 
 class Bodies(NamedTuple):
-    """Physical state of n matches; the next state depends on the first three arrays alone."""
+    """Physical state of n matches.
+
+    The next state depends on position, velocity and warmstart alone.
+    """
 
     position: Array  # (n, 30) both ants: x, y, z in m, quaternion w x y z, eight hinges in rad
     velocity: Array  # (n, 28) both ants: m/s in the world, rad/s of the body, rad/s of the hinges
@@ -32,12 +35,12 @@ class Bodies(NamedTuple):
 
 @dataclass(frozen=True)
 class Physics:
-    """Simulate matches; the fields are the settings of the simulation.
+    """Simulation of sumo matches with given settings.
 
-    integrator: `rk4` as in RoboSumo, or `euler`.
-    forces: the Runge-Kutta stage of a step whose contact forces are observed. AgentZoo's policies
+    `integrator`: `rk4` as in RoboSumo, or `euler`.
+    `forces`: the Runge-Kutta stage of a step whose contact forces are observed. AgentZoo's policies
         were trained with `last`; MuJoCo computes `first` without extra work.
-    threads: number of MuJoCo's threads; results do not depend on it.
+    `threads`: number of MuJoCo's threads; results do not depend on it.
     """
 
     integrator: Literal["rk4", "euler"] = "rk4"
@@ -45,17 +48,17 @@ class Physics:
     threads: int = 1
 
     def settle(self, position: Array, velocity: Array) -> Bodies:
-        """Return the bodies of new matches with these positions (n, 30) and velocities (n, 28)."""
+        """Return the physical state of new matches at position (n, 30) and velocity (n, 28)."""
         n = len(position)
         start = Bodies(position, velocity, np.zeros_like(velocity), np.empty((n, ANTS, BODIES, 6)))
         return self.advance(start, None)
 
     def advance(self, bodies: Bodies, control: Array | None) -> Bodies:
-        """Return the bodies one game step (0.05 s) later.
+        """Return the physical state of n matches one game step (0.05 s) later.
 
-        control: (n, 16) each motor's torque as a fraction of its maximum, which MuJoCo clips to -1
-        and 1. If it is None, no time passes: only the forces and accelerations are computed. A
-        match whose simulation diverges is returned as NaN.
+        `control`: (n, 16) each motor's torque as a fraction of its maximum, which MuJoCo clips to
+        -1 and 1. If `control` is None, no time passes: only the forces and accelerations are
+        computed. A match whose simulation diverges is returned as NaN.
         """
         simulator = _simulator(self)
         batches = []
@@ -119,5 +122,8 @@ mujoco.set_mju_user_warning(log.debug)
 
 @cache
 def _simulator(physics: Physics) -> _Simulator:
-    """Return the simulator for these settings; it is made once per process and takes 20 MB."""
+    """Return the simulator for the given settings.
+
+    Each process makes it once; it takes 20 MB.
+    """
     return _Simulator(physics)

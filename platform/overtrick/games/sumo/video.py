@@ -56,7 +56,7 @@ def working_renderer() -> str:
 
 
 def _run_python(renderer: str, *arguments: str) -> str | None:
-    """Run Python in a subprocess with one of MuJoCo's renderers.
+    """Run Python with the given arguments in a subprocess in which MuJoCo uses `renderer`.
 
     Return None on success, otherwise the last line of the error output.
     """

@@ -25,13 +25,14 @@ def file_digest(file: Path) -> str:
 class AbstractHoldem:
     """Limit hold'em with buckets of hands, for solvers and evolution; it cannot be played.
 
-    abstraction: path of a file made by `overtrick generate abstraction`.
-    index: the public information on which a strategy depends. With `paper` it is the round, who
+    `abstraction`: path of a file made by `overtrick generate abstraction`.
+    `index`: the public information on which a strategy depends. With `paper` it is the round, who
         has the button, and both seats' raises in this round; with `public` it is the complete
         betting.
-    joint: if true, the buckets of both seats change jointly from round to round, as with real
+    `joint`: if true, the buckets of both seats change jointly from round to round, as with real
         cards; otherwise independently.
-    digest: the expected `file_digest` of the abstraction, if it must be the file of an earlier run.
+    `digest`: the `file_digest` that the file must have, because an earlier run used that file; None
+        accepts any file.
     """
 
     name = RULES.name
@@ -78,17 +79,17 @@ class AbstractHoldem:
             )
 
     def bucketed_game(self, tables: Abstraction) -> tuple[BucketedGame, Array | None]:
-        """Return the bucketed game of a card abstraction, and the index (B,) of its public nodes.
+        """Return the bucketed game of a card abstraction, and an index (B,) of its public nodes.
 
-        With the option index=paper, a strategy cannot distinguish public nodes with the same index.
-        With index=public, it distinguishes all public nodes, and None is returned instead.
+        With the option index=paper, a strategy cannot distinguish public nodes with equal index.
+        With index=public, it distinguishes all public nodes, and the index is None.
         """
         moves = np.stack(tables.joint if self.joint else tables.moves)
         index = paper_index()[0] if self.index == "paper" else None
         return abstract_holdem(tables.start, moves, tables.win), index
 
     def situations(self) -> Array:
-        """Return the betting situations (N / K, 4) int32 that index=paper distinguishes.
+        """Return the public betting states (N / K, 4) int32 that index=paper distinguishes.
 
         Columns: round; 1 if the seat has the button; its own raises and the other seat's raises in
         this round. Raises UserError for index=public.
@@ -98,9 +99,10 @@ class AbstractHoldem:
         return paper_index()[1]
 
     def bucket_features(self, buckets: int) -> Array:
-        """Return the inputs (N, 5) float64 of a small network at each infoset, from -1 to 1.
+        """Return network inputs (N, 5) float64 for each information set, from -1 to 1.
 
-        Columns: the bucket, then the columns of `situations`. Rows: by situation, then by bucket.
+        Columns: the bucket, then the columns of `situations`. Rows: sorted by public betting state,
+        then by bucket.
         """
         situations = self.situations()
         scaled = 2 * situations / situations.max(axis=0) - 1

@@ -24,11 +24,11 @@ def abstract_holdem(
 ) -> BucketedGame:
     """Build abstract limit hold'em from the tables of a card abstraction; seat 0 has the button.
 
-    start: (K, K) joint probability of both seats' first buckets.
-    moves: transition probabilities for the three changes of round: (3, K, K) of one seat's bucket,
-        or joint (3, K, K, K, K) of both seats' buckets. If they are not joint, only the marginals
-        of `start` are used.
-    win: (K, K) probability that seat 0 wins the showdown, plus half the probability of a tie.
+    `start`: (K, K) joint probability of both seats' first buckets.
+    `moves`: transition probabilities at the three changes of round. Shape (3, K, K): for the bucket
+        of one seat; only the marginals of `start` are then used. Shape (3, K, K, K, K): for the
+        buckets of both seats jointly.
+    `win`: (K, K) probability that seat 0 wins the showdown, plus half the probability of a tie.
 
     Probabilities are normalised to sum to exactly 1. Raises UserError for other shapes, and for
     probabilities that do not sum to 1 up to rounding.
@@ -69,11 +69,11 @@ def abstract_holdem(
 
 
 def paper_index(rules: PokerRules = LIMIT_HOLDEM_TEXTBOOK) -> tuple[Array, Array]:
-    """Number the betting situations that strategies of Samothrakis and Lucas 2011 distinguish.
+    """Number the public betting states that strategies of Samothrakis and Lucas 2011 distinguish.
 
     These strategies forget the betting of earlier rounds. Return two int32 arrays: the number (B,)
-    of the situation at each public node, -1 at terminal nodes; and the situations (n, 4) in
-    lexicographic order, with these columns:
+    of the state at each public node, -1 at terminal nodes; and the states (n, 4) in lexicographic
+    order, with these columns:
 
     - round
     - 1 if the seat to act has the button, otherwise 0

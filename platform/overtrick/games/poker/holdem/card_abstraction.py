@@ -52,7 +52,10 @@ class AbstractionParameters:
 
 @dataclass(frozen=True)
 class Buckets:
-    """Expected strengths (win 1, tie 1/2) of the hands in K buckets, weakest bucket first."""
+    """Statistics of K buckets of hands in each round, weakest bucket first.
+
+    The strength of a hand is its expected result at the showdown (win 1, tie 1/2).
+    """
 
     mean: Array  # (4, K) mean strength in each round and bucket
     lowest: Array  # (4, K) lowest strength
@@ -62,7 +65,7 @@ class Buckets:
 
 @dataclass(frozen=True)
 class Abstraction:
-    """Markov chain of both seats' buckets over the rounds, weakest bucket first.
+    """Markov chain of both seats' buckets over the rounds; bucket 0 has the weakest hands.
 
     `moves` has the transition probabilities of one seat's bucket, `joint` of both seats' buckets
     together. Exchanging the seats changes no probability.
@@ -102,10 +105,11 @@ def cluster(
 ) -> tuple[Array, dict[str, Array]]:
     """Cluster the hands of a round into K buckets by k-means++ on their strength.
 
-    rolled: the results of `roll_out` for all hands of the round, in order. k-means is run on the
-    distinct scores, weighted by the number of hands. Return the bucket of each hand, and the bucket
-    statistics (K,) by name, as in `Buckets`. Raises UserError if there are fewer distinct strengths
-    than buckets.
+    `rolled`: the results of `roll_out` for all hands of the round, in order.
+
+    k-means is run on the distinct scores, weighted by the number of hands. Return the bucket of
+    each hand, and the bucket statistics (K,) by name, as in `Buckets`. Raises UserError if there
+    are fewer distinct strengths than buckets.
     """
     from sklearn.cluster import KMeans
 
@@ -148,13 +152,13 @@ def count_transitions(
 ) -> dict[str, Array]:
     """Sample deals of both seats and count the transitions between their buckets.
 
-    bucket: the bucket of every hand, an array for each of the four rounds. Return int64 counts by
+    `bucket`: the bucket of every hand, an array for each of the four rounds. Return int64 counts by
     name:
 
-    `start` (K, K): deals, by both seats' first buckets.
-    `flop`, `turn`, `river` (K, K, K, K): deals, by both seats' buckets in the previous round and in
-        this round.
-    `won` (K, K): 2 for each win of seat 0 plus 1 for each tie, by both seats' last buckets.
+    `start` (K, K): number of deals for each pair of first buckets of seats 0 and 1.
+    `flop`, `turn`, `river` (K, K, K, K): number of deals for both seats' buckets in the previous
+        round (first two axes) and in this round (last two axes).
+    `won` (K, K): 2 for each win of seat 0 plus 1 for each tie, for each pair of last buckets.
     """
     k = parameters.buckets
     counts = np.zeros((3, k, k, k, k), np.int64)
@@ -170,13 +174,17 @@ def build_abstraction(
 ) -> Abstraction:
     """Build an abstraction from the counts of all shards and the bucket statistics of each round.
 
-    dealt: results of `count_transitions`. statistics: the second results of `cluster`, by round.
-    Each deal counts twice, once with the seats exchanged. Combinations that occur in no deal are
+    `dealt`: the results of `count_transitions`, one for each shard.
+    `statistics`: the statistics that `cluster` returns, one for each round.
+
+    Each deal counts twice, once with the seats exchanged. Probabilities that no deal determines are
     filled in:
 
-    - From a pair of buckets without deals, the buckets of both seats change independently.
-    - From a bucket without deals, the transition has the mean probabilities over all buckets.
-    - A showdown without deals is a tie.
+    - If no deal has a pair of buckets in a round, the buckets of both seats then change
+      independently.
+    - If no deal has a bucket in a round, its transition has the mean probabilities over all
+      buckets.
+    - If no deal has a pair of buckets at the showdown, the showdown is a tie.
     """
     shards = list(dealt)
     total = {name: np.sum([counts[name] for counts in shards], axis=0) for name in shards[0]}
@@ -203,7 +211,7 @@ def build_abstraction(
 
 
 def _shares(counts: Array, otherwise: Array) -> Array:
-    """Divide each row of counts by its sum; replace rows of zeros by `otherwise` first."""
+    """Divide each row of counts by its sum, after replacing zero rows by rows of `otherwise`."""
     rows = np.where(counts.sum(axis=1, keepdims=True) > 0, counts, otherwise)
     return rows / rows.sum(axis=1, keepdims=True)
 
@@ -222,7 +230,11 @@ def _draw(deck, at, left, bits):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignore[no-untyped-def]
-    """Fill `score` and `weight` for the hands that start at index `first`; see `roll_out`."""
+    """Write the results of `roll_out` to `score` and `weight`.
+
+    `known`: the tables from `hand_indexer`.
+    `first`: index of the first hand; the length of `score` is the number of hands.
+    """
     cards, deck = np.empty(HOLE + BOARD[-1], np.int64), np.empty(RANKS * SUITS, np.int64)
     missing = BOARD[-1] - BOARD[round]
     for row in range(len(score)):
@@ -259,7 +271,10 @@ def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignor
 
 @njit(cache=True)
 def _deal(known, bucket, deals, rng, start, counts, won):  # type: ignore[no-untyped-def]
-    """Add transitions of sampled deals to `start`, `counts` and `won`; see `count_transitions`."""
+    """Sample deals and add their bucket transitions and wins to `start`, `counts` and `won`.
+
+    `counts`: (3, K, K, K, K), the arrays `flop`, `turn` and `river` of `count_transitions`.
+    """
     deck = np.arange(known.low * SUITS, RANKS * SUITS)
     sums = np.empty((2, SUITS), np.int64)
     key, bits = np.empty(2, np.int64), np.empty(2, np.int64)

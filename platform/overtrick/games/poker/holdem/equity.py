@@ -45,13 +45,15 @@ def boards(cards: int) -> BoardClasses:
 
 
 def pass_down(longer: BoardClasses, sums: Array | None, shorter: BoardClasses) -> Array:
-    """Return the equity sums (n, HOLDINGS) int64 on boards with one card less.
+    """Compute the equity sums (n, HOLDINGS) int64 on boards from boards with one card more.
 
     An equity sum is the total river equity of hole cards over all sequences of cards that complete
     the board, times a constant that depends on the size of the board.
 
-    longer: the boards with one card more. sums: (m, HOLDINGS) their equity sums; None for river
-    boards, whose equities are computed here. shorter: the boards of the result.
+    `longer`: the boards with one card more.
+    `sums`: (m, HOLDINGS) equity sums on the boards `longer`; None for river boards, whose equities
+        are computed here.
+    `shorter`: the boards of the result.
     """
     found = np.zeros((len(shorter.key), HOLDINGS), np.int64)
     _pass_down(longer.key, longer.weight, sums, shorter.key, found)
@@ -63,8 +65,8 @@ def pass_down(longer: BoardClasses, sums: Array | None, shorter: BoardClasses) -
 def key_of(masks, place):  # type: ignore[no-untyped-def]
     """Return the key of a board in `BoardClasses`, equal for boards that differ only in suits.
 
-    masks: (4,) bit mask of the board's ranks in each suit. place: (4,) output, the position of each
-    suit in the key.
+    `masks`: (4,) bit mask of the board's ranks in each suit.
+    `place`: (4,) output: the suit's position among the four rank masks of the key.
     """
     for suit in range(SUITS):
         ahead = 0
@@ -136,7 +138,10 @@ def river_equities(board, equity):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _keys(cards):  # type: ignore[no-untyped-def]
-    """Return the int64 class keys of all boards of `cards` cards, boards in lexicographic order."""
+    """Return the int64 keys of all boards with `cards` cards, as computed by `key_of`.
+
+    The boards are taken in lexicographic order; boards that differ only in suits have equal keys.
+    """
     total = 1
     for k in range(cards):
         total = total * (DECK - k) // (k + 1)
@@ -175,10 +180,11 @@ def _take_apart(key, masks, board):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _without(masks, card, place, less):  # type: ignore[no-untyped-def]
-    """Return the index in `less` of a board from which one card is removed.
+    """Remove a card from a board and return the index of the smaller board's key in `less`.
 
-    masks: (4,) rank masks of the board, unchanged on return. less: keys of all boards with one card
-    less. Write the position of each suit in the smaller board's key into `place` (4,).
+    `masks`: (4,) rank masks of the board, unchanged on return.
+    `place`: (4,) output: position of each suit in the smaller board's key.
+    `less`: keys of all boards with one card fewer.
     """
     masks[card % SUITS] ^= 1 << card // SUITS
     found = np.searchsorted(less, key_of(masks, place))
@@ -188,7 +194,7 @@ def _without(masks, card, place, less):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add(values, weight, place, row):  # type: ignore[no-untyped-def]
-    """Add `weight` x the positive values (HOLDINGS,) to `row`, in place.
+    """Add `weight` times the positive entries of `values` (HOLDINGS,) to `row`, in place.
 
     Suits are renamed: suit s of `values` is suit place[s] of `row`.
     """
@@ -220,9 +226,12 @@ def _pass_down(key, weight, sums, less, found):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_symmetric(key, sums):  # type: ignore[no-untyped-def]
-    """Add up the sums of hole cards that are equal under the suit symmetries of each board.
+    """Replace each sum by its total over the permutations of suits that leave the board unchanged.
 
-    key: (n,) the boards. sums: (n, HOLDINGS), changed in place.
+    A permutation of suits maps hole cards to other hole cards, whose sum is added.
+
+    `key`: (n,) the boards.
+    `sums`: (n, HOLDINGS), changed in place.
     """
     masks, board = np.empty(SUITS, np.int64), np.empty(5, np.int64)
     for at in range(len(key)):

@@ -1,10 +1,12 @@
 """Assign an index to each hold'em hand (hole cards and board), up to renaming of suits.
 
-The cards of a hand in one suit are a pair of rank sets: of hole cards and of board cards. All
-possible pairs are numbered. Pairs with equal set sizes form a class and have adjacent numbers. A
-hand up to renaming of suits is the sorted list of its four pairs, and the classes of these pairs
-are the shape of the hand. The index of a hand is the first index of its shape, plus the rank of the
-multiset of pairs in each run of equal classes.
+1. In each suit, a hand has a pair of rank sets: the ranks of its hole cards and of its board cards.
+   All possible pairs are numbered. Pairs with equal set sizes form a class and have adjacent
+   numbers.
+2. A hand up to renaming of suits is the sorted list of its four pairs. The shape of the hand is the
+   list of the classes of these pairs.
+3. The index of a hand is the first index of its shape, plus a mixed-radix number. This number has
+   one digit for each run of equal classes: the rank of the multiset of pairs in the run.
 
 The idea is from Waugh 2013, "A fast and optimal hand isomorphism algorithm", as are the counts:
 169, 1,286,792, 13,960,050 and 123,156,254 hands in the four rounds.
@@ -51,7 +53,10 @@ class HandIndexer(NamedTuple):
 
 @cache
 def hand_indexer(ranks: int = RANKS) -> HandIndexer:
-    """Build the tables for a deck with the highest `ranks` ranks of four suits, and cache them."""
+    """Build the tables for a deck with only the highest `ranks` ranks of the four suits.
+
+    The tables are cached.
+    """
     low = RANKS - ranks
     some = [
         [sum(1 << r for r in held) for held in itertools.combinations(range(low, RANKS), n)]
@@ -142,7 +147,7 @@ def index_from_sums(known, sums):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _multisets(n, k):  # type: ignore[no-untyped-def]
-    """Return the number of multisets of k out of n elements, for k from 1 to 4."""
+    """Return the number of multisets with k elements from a set of n elements; k is 1 to 4."""
     two = n * (n + 1) // 2
     three = two * (n + 2) // 3
     four = three * (n + 3) // 4

@@ -115,7 +115,7 @@ def _read(path: Path, boards: int) -> Array | None:
 
 
 def _built() -> Array:
-    """Compute the array `PercentileTable.rank` (n, HOLDINGS)."""
+    """Compute the table `PercentileTable.rank` (n, HOLDINGS) for all boards before the river."""
     lots = [equity.boards(cards) for cards in range(6)]
     sums, ranks = None, []
     for cards in (4, 3, 2, 1, 0):
@@ -151,8 +151,10 @@ def _ranks(sums, orders):  # type: ignore[no-untyped-def]
 def _look_up(key, start, rank, hole, board, up):  # type: ignore[no-untyped-def]
     """Return the percentiles (R,) of hole cards on boards before the river, from the table.
 
-    key, start, rank: the PercentileTable. hole: (R, 2). board: (R, 5). up: (R,) number of board
-    cards dealt.
+    `key`, `start`, `rank`: the fields of the PercentileTable.
+    `hole`: (R, 2) hole cards.
+    `board`: (R, 5) board cards.
+    `up`: (R,) number of board cards that are dealt.
     """
     found = np.empty(len(hole))
     masks, place = np.empty(SUITS, np.int64), np.empty(SUITS, np.int64)
