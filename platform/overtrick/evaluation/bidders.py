@@ -96,8 +96,8 @@ def bid_auctions(
 ) -> Array:
     """Bid G deals; return the calls (G, L) int8, padded with -1 after the end of the auction.
 
-    `holder` (G, 52): the seat that holds each card. `dealer` and `vulnerable` are (G,). The width L
-    depends only on whether any side bids by a network.
+    `holder` (G, 52): the seat that holds each card. `dealer` and `vulnerable` are (G,). L is
+    one width if a side bids by a network, and another if both bid by rules.
     """
     if ns.calls is None and ew.calls is None:
         return auction_simulation.bid_auctions(
@@ -130,7 +130,7 @@ def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
 def rank_calls(
     side: Side, other: Side, calls: Sequence[int], hand: str, dealer: int, vulnerable: int
 ) -> list[network_bidder.CandidateCall]:
-    """List the candidate calls of a bidding network in a given position, best first.
+    """List the candidate calls of a bidding network for a hand and an auction, best first.
 
     - `side`: the bidder's side; `other`: the opponents' side.
     - `calls`: the auction so far.

@@ -88,7 +88,7 @@ def card_game(choice: GameChoice) -> MiniBridge:
 
 
 def with_trick_scoring(choice: GameChoice) -> GameChoice:
-    """Return the choice of the same game, with payoffs in tricks instead of contracts made.
+    """Return the same game choice, with payoffs in tricks instead of contracts made.
 
     A search can then rank cards that all make the contract, or that all fail.
     """
@@ -96,9 +96,9 @@ def with_trick_scoring(choice: GameChoice) -> GameChoice:
 
 
 def check_scoring(choice: GameChoice) -> None:
-    """Raise UserError unless the game's scoring is the default, contracts made.
+    """Raise UserError unless the payoff counts whether the contract is made (the default scoring).
 
-    Another scoring would have no effect.
+    Another scoring would have no effect here.
     """
     if card_game(choice).scoring != "made":
         raise UserError(
@@ -179,7 +179,7 @@ def evaluate_declarer(
 def result_row(
     defenders: str, made: int, deals: int, perfect: float | None, recognised: float | None
 ) -> dict[str, Any]:
-    """Build the row of the results table for one kind of defenders.
+    """Build the row of the results table for a declarer against one policy of the defenders.
 
     - `made`: contracts made in `deals` deals. The row has their share and its 95 % confidence
       interval (Wilson 1927).

@@ -95,7 +95,7 @@ def check_tree(key: str, value: str, game: Game, tree: Tree | None, remedy: str)
 
 
 def cached_opponent(choice: GameChoice, name: str) -> Any:
-    """Return the policy of an opponent by name; see `make_opponent`."""
+    """Return the policy of an opponent (see `make_opponent`); each process makes it once."""
     key = choice.model_dump_json() + name
     return _cached(key, lambda: make_opponent(name, *playable_game(choice)))
 

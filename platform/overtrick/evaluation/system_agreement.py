@@ -32,7 +32,9 @@ class RecordedAuctions(NamedTuple):
 def select_auctions(
     boards: Sequence[Board], pairs: str | None = None, kind: str | None = None
 ) -> RecordedAuctions:
-    """Collect the recorded auctions of boards; leave out boards without an auction.
+    """Collect the recorded auctions of boards, and a mask of the calls to count.
+
+    Boards without an auction are left out.
 
     `pairs`: count only calls of pairs whose recorded system has this name. `kind`: use only boards
     of this kind. Raises UserError if there is no such pair or board; the message lists the recorded

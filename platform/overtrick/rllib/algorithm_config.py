@@ -96,7 +96,7 @@ def past_self_module(past_self: str, learner: str) -> str:
 
 
 def algorithm_config(setup: MultiAgentSetup) -> AlgorithmConfig:
-    """Build RLlib's configuration of an algorithm from a setup."""
+    """Build RLlib's configuration of an algorithm from the settings of a training run."""
     env = {
         "game": setup.game,
         "options": dict(setup.options),
@@ -149,7 +149,7 @@ def algorithm_config(setup: MultiAgentSetup) -> AlgorithmConfig:
 
 
 def _sampling(setup: MultiAgentSetup) -> dict[str, Any]:
-    """Return RLlib's settings of sampling: an entry of SAMPLING, with fewer environments for PPO.
+    """Return RLlib's sampling settings of the algorithm, with fewer environments for PPO.
 
     The end of an iteration cuts the games in progress, and the last decision of each seat in them
     is lost. PPO therefore gets so few environments that each plays at least two games per

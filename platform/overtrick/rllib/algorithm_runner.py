@@ -48,7 +48,7 @@ def _modules(state: Mapping[str, Array]) -> dict[str, Weights]:
 
 
 class AlgorithmRunner:
-    """RLlib algorithm, built from a setup and running until `close`."""
+    """RLlib algorithm that runs until `close`; its state is saved and restored as arrays."""
 
     def __init__(self, setup: MultiAgentSetup) -> None:
         self.setup = setup

@@ -71,7 +71,7 @@ class LearnerReplayBuffer(MultiAgentEpisodeReplayBuffer):
         }
 
     def _learner_episodes(self, game: MultiAgentEpisode) -> dict[int, SingleAgentEpisode]:
-        """Return the episodes of a game in which a learner acted, by seat."""
+        """Return the episode of each seat in which a learner acted during a game."""
         own = {agent_name(seat, ""): seat for seat in range(self._setup.seats)}
         episodes = game.agent_episodes.items()
         return {own[agent]: each for agent, each in episodes if agent in own and len(each)}

@@ -45,7 +45,7 @@ class HeldOutTrainer(BaseTrainer[JobT]):
     @staticmethod
     @abstractmethod
     def knowledge(job: Any, weights: Mapping[str, Array]) -> Any:
-        """Restore a stored model for evaluation: the argument `model` of `adapt`.
+        """Rebuild the model from stored weights, in the form that `adapt` takes as its model.
 
         The type depends on the trainer: for example weights, or weights with a prior over the
         opponent's actions. Raises UserError if the weights do not fit the job.

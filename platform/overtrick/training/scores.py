@@ -50,13 +50,13 @@ def payoff(metrics: Mapping[str, float]) -> float | None:
 
 
 def negative_exploitability(metrics: Mapping[str, float]) -> float | None:
-    """Return minus the first exploitability among an iteration's metrics."""
+    """Return minus the first metric of an iteration that is an exploitability."""
     gaps = (gap for name, gap in metrics.items() if name.startswith("exploitability"))
     return next((-gap for gap in gaps), None)
 
 
 def contracts_made(metrics: Mapping[str, float]) -> float | None:
-    """Return the share of contracts made, averaged over the kinds of defenders."""
+    """Return the share of contracts made, averaged over the defenders that are evaluated."""
     shares = [value for name, value in metrics.items() if name.startswith(metric_names.MADE)]
     return mean(shares) if shares else None
 

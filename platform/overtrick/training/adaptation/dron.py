@@ -83,10 +83,13 @@ def adapt_by_statistics(
     choice: GameChoice,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """Observe an opponent, and return the policies before and after each update of its statistics.
+    """Adapt to an opponent by counting its actions; return the policies of all steps.
 
-    There are `section.repeats` independent repetitions. Each repetition acts greedily, given the
-    statistics of its own games only. The statistics are updated after every `section.games` games.
+    The result has one list of policies from before the first update of the action counts, and one
+    from after each update. A list has a policy for each of `section.repeats` independent
+    repetitions. Each policy is greedy in the Q-values of the network, whose input includes the
+    opponent's action frequencies in the repetition's own games. The counts are updated after every
+    `section.games` games.
     """
     game = _observable_game(choice)
     steps = play_adaptation_steps(
@@ -103,7 +106,10 @@ def adapt_by_statistics(
 
 @register("dron", DronJob, scores.table_payoff, scores.payoff)
 class DronTrainer(HeldOutTrainer[DronJob]):
-    """Trainer of a Q-network that reads statistics of its opponent, against random opponents."""
+    """Trainer of a Q-network that also reads the opponent's action frequencies.
+
+    The training opponents are random networks.
+    """
 
     adapt = staticmethod(adapt_by_statistics)
 
@@ -117,7 +123,7 @@ class DronTrainer(HeldOutTrainer[DronJob]):
         )
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play all adaptation steps against new random opponents, and train on the games."""
+        """Play all adaptation steps against new random opponents; train the Q-network."""
         new_rng, play_rng, learn_rng = rng.spawn(3)
         section, values = self.job.dron, self.job.values
         opponents = section.random_networks(self.sizes, section.random_opponents, new_rng)
@@ -144,7 +150,10 @@ class DronTrainer(HeldOutTrainer[DronJob]):
 
     @staticmethod
     def knowledge(job: DronJob, weights: Mapping[str, Array]) -> Weights:
-        """Return the weights of experts and gate. Raises UserError if they do not fit the job."""
+        """Return the Q-network of a stored model: the weights of its experts and of its gate.
+
+        Raises UserError if they do not fit the job.
+        """
         known = unprefixed(MODEL, weights)
         like = _initial_weights(job, np.random.default_rng(0))
         if {n: v.shape for n, v in known.items()} != {n: v.shape for n, v in like.items()}:
@@ -164,7 +173,8 @@ def _initial_weights(job: DronJob, rng: Generator) -> Weights:
 StepRollouts = tuple[Array, Trajectories, Array]
 """Rollouts of one adaptation step against M opponents.
 
-They are the opponents' profiles (M, P), the learner's decisions, and its mean payoffs (M,).
+They are the opponents' action frequencies (M, P), the learner's decisions, and its mean payoffs
+(M,).
 """
 
 
@@ -172,11 +182,15 @@ def play_adaptation_steps(
     game: PublicSituations, weights: Weights, epsilon: float, opponents: Policy, members: int,
     games: int, steps: int, rng: Generator,
 ) -> Iterator[StepRollouts]:  # fmt: skip
-    """Play games against M opponents, and update the opponents' statistics after each step.
+    """Play games against M opponents, and update the opponents' action counts after each step.
 
-    Yields the rollouts of `steps` + 1 steps. `members` is M. `opponents` is one policy for all M
-    opponents: opponent m plays games m * `games` to (m + 1) * `games` - 1. The decisions have the
-    opponent's profile as the extra array OPPONENT.
+    Yields the rollouts of each of `steps` + 1 steps. The learner's decisions include the action
+    frequencies of the opponent as the extra array OPPONENT.
+
+    - `members`: M.
+    - `opponents`: one policy for all M opponents; opponent m plays games m * `games` to
+      (m + 1) * `games` - 1.
+    - `games`: games against each opponent in each step.
     """
     counts = np.zeros((members, game.public_situations, game.actions or 0))
     for step_rng in rng.spawn(steps + 1):
@@ -200,7 +214,7 @@ def play_adaptation_steps(
 
 
 def _play_opponents(rng: Generator, common: Any, opponents: Weights) -> tuple[Trajectories, Array]:
-    """Play all adaptation steps against some of the random opponents.
+    """Play all adaptation steps against a shard of M random opponents.
 
     Returns the learner's decisions and its mean payoffs (steps, M).
     """
@@ -214,10 +228,10 @@ def _play_opponents(rng: Generator, common: Any, opponents: Weights) -> tuple[Tr
 
 
 def _observable_game(choice: GameChoice) -> Any:
-    """Return the chosen game.
+    """Return a game in which an opponent's actions can be counted in each public state.
 
-    Raises UserError unless it has two seats and enumerates public states (`PublicSituations`).
-    Opponents' actions are counted in each public state.
+    Raises UserError unless the game has two seats and enumerates its public states
+    (`PublicSituations`).
     """
     game, _ = two_seat_game(choice)
     if not isinstance(game, PublicSituations):

@@ -1,8 +1,9 @@
 """Trainer `eom`: explicit opponent modelling, the baseline "EOM" in Wu et al. 2022, tables 2 and 3.
 
-Training produces a first policy and a prior: a network that predicts any opponent's actions. In
-evaluation an opponent model starts from the prior and is fitted to the observed decisions of a
-held-out opponent. The policy is then a response to this model.
+Training produces two networks. The first policy plays the first games against an opponent. The
+prior predicts the actions of any opponent. In evaluation an opponent model starts from the prior
+and is fitted to the observed decisions of a held-out opponent. A response to this model plays the
+later games.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ SHARD = 10  # random opponents per shard, independent of the number of workers
 
 
 class Eom(shared_sections.PolicyGradient, shared_sections.RandomOpponents):
-    """Settings of the first policy, the prior, and the random opponents that train both."""
+    """Settings of training for explicit opponent modelling (EOM).
+
+    Both networks, the policy for the first games against an opponent and the prior that predicts
+    any opponent's actions, are trained on games against random opponents.
+    """
 
     random_opponents: shared_sections.NewOpponents = 40
     games: Count = 50
@@ -63,11 +68,12 @@ class EomJob(Job):
 
 @register("eom", EomJob, scores.table_payoff, scores.payoff)
 class EomTrainer(HeldOutTrainer[EomJob]):
-    """Trainer of the first policy and the prior of explicit opponent modelling.
+    """Trainer of the first policy and the prior of explicit opponent modelling (EOM).
 
     Each iteration plays against new random opponents. PPO trains the first policy to win against
-    them. The prior clones their behaviour. In evaluation the first policy plays the first games
-    against a held-out opponent, until an opponent model can be fitted.
+    them. Behaviour cloning trains the prior, a network that predicts the actions of any opponent.
+    In evaluation the first policy plays against a held-out opponent until an opponent model can be
+    fitted.
     """
 
     stateful = ("learner", "prior")
@@ -89,7 +95,7 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         self.prior = Adam(initial_weights(self.sizes, rng, head=0.1), section.prior_learning_rate)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play against new random opponents; train the policy to win and the prior to clone."""
+        """Play against new random opponents; train policy (PPO) and prior (cloning)."""
         new_rng, play_rng, learn_rng, clone_rng = rng.spawn(4)
         section = self.job.eom
         opponents = section.random_networks(self.sizes, section.random_opponents, new_rng)
@@ -110,9 +116,10 @@ class EomTrainer(HeldOutTrainer[EomJob]):
 
     @staticmethod
     def validate(job: EomJob) -> None:
-        """Raise UserError for a game without two seats, unknown opponents, or a missing tree.
+        """Raise UserError for an unsuitable game or unknown opponents.
 
-        Exact responses need a tree.
+        The game must have two seats and discrete actions, and a tree if `model.response` is
+        "exact".
         """
         game, tree = two_seat_game(job.game)
         check_discrete_actions(game)
@@ -122,7 +129,7 @@ class EomTrainer(HeldOutTrainer[EomJob]):
 
     @staticmethod
     def knowledge(job: EomJob, weights: Mapping[str, Array]) -> modelling.EomKnowledge:
-        """Return the first policy, its critic and the prior."""
+        """Return the networks of a stored model: the first policy, its critic and the prior."""
         policy, critic, prior = (
             unprefixed(role, weights) for role in ("policy", "critic", "prior")
         )
@@ -130,7 +137,10 @@ class EomTrainer(HeldOutTrainer[EomJob]):
 
 
 def _play(rng: Generator, common: Any, opponents: Weights) -> tuple[Trajectories, Trajectories]:
-    """Play the first policy against some of the random opponents; return both sides' decisions."""
+    """Play the first policy against a shard of the random opponents.
+
+    Returns the decisions of the first policy and the opponents' decisions.
+    """
     choice, theta, games = common
     game, _ = two_seat_game(choice)
     seat_rng, play_rng = rng.spawn(2)

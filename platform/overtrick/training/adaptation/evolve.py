@@ -1,7 +1,9 @@
-"""Trainer `evolve`: a population that evolves by a round robin among its members.
+"""Trainer `evolve`: evolves policy networks; a round robin among them determines their fitness.
 
-It is the baseline "EA" in Wu et al. 2022, tables 2 and 3, with the genetic operators of their
-algorithm 2. In the paper fitness is the payoff against the meta-model. Here there is no meta-model;
+It is the baseline "EA" (evolutionary algorithm) in Wu et al. 2022, tables 2 and 3, with the genetic
+operators of their algorithm 2.
+
+In the paper fitness is the payoff against the meta-model. Here there is no meta-model;
 fitness is the mean payoff in the round robin.
 """
 
@@ -62,10 +64,10 @@ class EvolveJob(Job):
 
 @register("evolve", EvolveJob, scores.table_payoff, scores.payoff)
 class EvolveTrainer(HeldOutTrainer[EvolveJob]):
-    """Trainer that evolves a population by a round robin: elite, crossover and mutation.
+    """Trainer that evolves a population of policy networks by elite, crossover and mutation.
 
-    The game is zero-sum. The fitness of a member is its mean payoff against all other members, with
-    the same number of games against each. The model is the best member of the last scored
+    The game is zero-sum. The fitness of a member is its mean payoff in a round robin: it plays the
+    same number of games against every other member. The model is the best member of the last scored
     generation. In evaluation the model takes one gradient step per adaptation step, from
     `evaluate.games` games, as models of trainer `meta` do. The baseline of the gradient is 0,
     because no critic is trained.
@@ -99,7 +101,7 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
 
     @staticmethod
     def validate(job: EvolveJob) -> None:
-        """Raise UserError for an unsuitable game, unknown opponents, or an unsuitable estimator.
+        """Raise UserError for an unsuitable game or gradient estimator, or unknown opponents.
 
         The game must have two seats and be zero-sum.
         """
@@ -124,7 +126,7 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
     def knowledge(
         job: EvolveJob, weights: Mapping[str, Array]
     ) -> gradient_adaptation.AdaptingModel:
-        """Return the best member as an adapting model, with a critic that always predicts 0."""
+        """Return the stored network as an AdaptingModel, with a critic that always predicts 0."""
         theta = unprefixed("policy", weights)
         zero_critic = {
             "w0": np.zeros((len(theta["w0"]), 1), np.float32), "b0": np.zeros(1, np.float32),
@@ -138,7 +140,7 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
 def round_robin(
     choice: GameChoice, members: Weights, games: int, pool: WorkerPool, rng: Generator
 ) -> Array:
-    """Return (M,) the mean points per game of each member against all others.
+    """Return (M,) the mean points per game of each member of a population against all others.
 
     Each pair plays `games` games. The results sum to 0.
     """
@@ -150,7 +152,10 @@ def round_robin(
 
 
 def _play_pairs(rng: Generator, common: Any, one: Array, other: Array) -> Array:
-    """Return (pairs,) the mean points per game of members `one` against members `other`."""
+    """Play pairs of members; return (pairs,) the first member's mean points per game.
+
+    `one`, `other` (pairs,): indices of the first and of the second member of each pair.
+    """
     choice, members, games = common
     game, _ = two_seat_game(choice)
     ours, theirs = (select_rows(members, side) for side in (one, other))

@@ -71,9 +71,11 @@ def adapt_by_gradients(
 
     The result has one list of policies from before adaptation, and one from after each step. A list
     has a policy for each of the `section.repeats` repetitions. Each repetition starts from the
-    model's weights and adapts on its own sampled games. If `model.policy` is "best_response", the
-    policies after a step are instead safe best responses to the estimated opponent, whose prior is
-    an equilibrium. The adapted networks then only generate the games.
+    model's weights and adapts on its own sampled games.
+
+    If `model.policy` is "best_response", the policies after a step are safe best responses to an
+    estimate of the opponent's strategy. The estimate combines counts of its actions with an
+    equilibrium as prior. The adapted networks then only generate the games.
     """
     game, tree = two_seat_game(choice)
     params = repeat(model.theta, section.repeats)
@@ -124,7 +126,7 @@ def _adapt_by_simulation(
     params: Weights,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """Adapt a model on games simulated against a clone of the opponent, in games without a tree.
+    """Adapt a model on simulated games against a clone of the opponent; needs no game tree.
 
     A network clones the opponent's behaviour from its decisions in the real games; nothing else of
     the real games is used. Simulated games need no further games against the opponent, so there can

@@ -1,4 +1,4 @@
-"""Policy-gradient samples of M networks against opponents: from sampled games, or exact on a tree.
+"""Policy-gradient samples of M networks against opponents, from sampled games or the game tree.
 
 Wu et al. 2022 estimate all gradients from sampled games with a critic as baseline. The other
 gradient estimators are additions: a critic that sees the whole deal, AIVAT, and an opponent model.
@@ -81,7 +81,7 @@ def play_opponents(
     - `opponents`: one policy for all M * `games` games.
     - `games`: games of each network; network m plays games m * `games` to (m + 1) * `games` - 1.
     - `gamma`, `lam`: discount, and lambda of GAE.
-    - `merge`: as in `rollout_sample`.
+    - `merge`: combine all decisions at an information set into one row of the sample.
     - `privileged`: the critic sees the whole deal. The deal does not depend on any action, so the
       gradient stays unbiased.
     """
@@ -110,15 +110,16 @@ def play_opponents(
 
 
 def learner_payoffs(payoff: Array, seating: Array, members: int) -> Array:
-    """Return (M, games) the points of policy 0 in the games of each of M members.
+    """Return the points of policy 0 as an array (M, games), for M equal blocks of games.
 
-    `payoff` (M * games, 2): points of both seats. `seating` (M * games, 2): policy in each seat.
+    `payoff` (M * games, 2): points of both seats. `seating` (M * games, 2): index of the policy in
+    each seat. `members`: M.
     """
     return np.where(seating == 0, payoff, 0).sum(axis=1).reshape(members, -1)
 
 
 def payoff_metrics(payoffs: Iterable[Array], unit: str) -> dict[str, float]:
-    """Return the mean payoff against training opponents before adaptation and after each step.
+    """Return as metrics the mean payoffs against training opponents, one for each adaptation step.
 
     `payoffs`: for each step an array of points; the first array is from before adaptation.
     """
@@ -129,9 +130,10 @@ def payoff_metrics(payoffs: Iterable[Array], unit: str) -> dict[str, float]:
 
 
 def diverged_games_metric(game: Game, count: int) -> dict[str, float]:
-    """Return the metric of diverged simulations and log a warning, for games with a simulator.
+    """Return the number of games whose simulation diverged as a metric; log a warning if above 0.
 
-    Warnings of a worker appear only in Ray's log, so this process repeats them.
+    Games with discrete actions have no simulator, and get no metric. Warnings of a worker appear
+    only in Ray's log, so this process repeats them.
     """
     if game.actions is not None:
         return {}
@@ -192,9 +194,10 @@ def play_opponents_on_tree(
 def estimate_opponents(choice: GameChoice, estimator: GradientEstimator, counts: Array) -> Array:
     """Return the estimated strategies (M, N, A) of opponents from counts of their actions.
 
-    For estimator "opponent_model" they are half uniform play, half equilibrium; unvisited
-    information sets keep this prior. For "aivat" they are uniform play, which affects only the
-    variance. Raises UserError for a game without a tree.
+    A prior strategy is added to the counts with the weight PRIOR_WEIGHT, so that unvisited
+    information sets keep the prior. For estimator "opponent_model" it is the mean of uniform play
+    and an equilibrium. For "aivat" it is uniform play, which affects only the variance. Raises
+    UserError for a game without a tree.
     """
     prior = game_with_tree(choice)[1].uniform()
     if estimator == "opponent_model":
@@ -236,11 +239,11 @@ def visit_probabilities(tree: Tree, sigma: Array, opponent: Array) -> Array:
 def exact_sample(
     game: Enumerable, tree: Tree, params: Weights, opponents: Array
 ) -> samples.DiscreteSample:
-    """Return a sample of all information sets with exact advantages of M networks.
+    """Return a policy-gradient sample with every information set and the exact advantages.
 
-    `opponents` (M, N, A): strategies of the opponents. Each network plays both seats with equal
-    probability. Rows are weighted by their visit probability, so that the policy gradient of the
-    sample is exact.
+    `params`: weights of M networks. `opponents` (M, N, A): strategies of their opponents. Each
+    network plays both seats with equal probability. Rows are weighted by their visit probability,
+    so that the policy gradient of the sample is exact.
     """
     sigma = strategies(game, tree, params)
     weight, credit = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)

@@ -54,7 +54,10 @@ Adaptations = tuple[list[Sample], Array, Array, list[Array], int]
 
 @register("meta", MetaJob, scores.table_payoff, scores.payoff)
 class MetaTrainer(HeldOutTrainer[MetaJob]):
-    """Trainer of a meta-model by MAML against an opponent population (algorithms 1 and 2)."""
+    """Trainer of a meta-model: the initial weights of networks that adapt to an opponent.
+
+    It uses MAML against an opponent population (Wu et al. 2022, algorithms 1 and 2).
+    """
 
     stateful = ("learner", "population")
     adapt = staticmethod(adapt_by_gradients)
@@ -107,7 +110,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
     def _outer_step(self) -> float:
         """Return the outer step size of this iteration: TRPO's KL bound, or PPO's learning rate.
 
-        The paper calls it beta.
+        Wu et al. 2022 call it beta.
         """
         section, last = self.job.meta, self.job.stop.iterations
         if section.solver == "trpo":
@@ -118,11 +121,11 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         return start + progress * ((start if end is None else end) - start)
 
     def state(self) -> dict[str, Array]:
-        """Return learner, population and moving average of the weights, for a checkpoint."""
+        """Return the learner, the population and the average weights, for a checkpoint."""
         return {**super().state(), **prefixed("mean", self.mean)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore learner, population and moving average of weights."""
+        """Restore the learner, the population, and the moving average of weights."""
         super().load(state)
         self.mean = unprefixed("mean", state)
 
@@ -140,9 +143,9 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         )  # fmt: skip
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the learning curve, the adaptation, and training opponents' action probabilities.
+        """Draw the learning curve, the adaptation, and opponents' strategies if there is a tree.
 
-        The action probabilities, by private hand, need a game tree.
+        The strategies are action probabilities of four training opponents for each private hand.
         """
         drawn = super().figures(history, rows)
         if self.tree is not None:
@@ -154,8 +157,8 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         """Return action probabilities of four opponents for each private hand, and the hands.
 
         The opponents are the first four members of the population, which include the elite. The
-        probabilities (4, hands, A) are means over the decisions with a hand, weighted by visit
-        probability (Wu et al. 2022, Fig. 4, which uses sampled games).
+        probabilities (4, hands, A) are means over the information sets with the same hand, weighted
+        by their visit probability (Wu et al. 2022, Fig. 4, which uses sampled games).
         """
         members = select_rows(self.population.members(), slice(4))
         (meta,) = samples.strategies(self.game, tree, repeat(unprefixed("policy", self.mean), 1))
@@ -169,7 +172,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         return np.stack(styles), hands
 
     def _adapt_to_all(self, opponents: Weights, rng: Generator) -> Adaptations:
-        """Adapt the meta-model to every opponent of an iteration."""
+        """Adapt the meta-model to every opponent of an iteration, in shards on the worker pool."""
         common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
         shards = self.pool.map(_adapt_to, common, weight_shards(opponents), rng)
         by_step, features, returns, payoffs, diverged = zip(*shards, strict=True)
@@ -179,7 +182,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 
 
 def _adapt_to(rng: Generator, common: Any, opponents: Weights) -> Adaptations:
-    """Adapt the meta-model to some of the opponents, and play the adapted models against them."""
+    """Adapt the meta-model to a shard of opponents, and play the adapted models against them."""
     choice, section, theta, critic = common
     game, tree = two_seat_game(choice)
     params = repeat(theta, len(opponents["w0"]))

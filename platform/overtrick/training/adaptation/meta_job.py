@@ -160,7 +160,7 @@ class MetaJob(Job):
 
 
 def check_job(job: MetaJob) -> None:
-    """Raise UserError for an unsuitable game, unknown opponents, or a missing tree."""
+    """Raise UserError for unknown opponents, or settings that the game does not support."""
     game, tree = two_seat_game(job.game)
     section = job.meta
     if section.objective == "exact":

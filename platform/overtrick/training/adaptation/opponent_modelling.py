@@ -42,7 +42,7 @@ from overtrick.training.shared_sections import EntropyCoef
 
 
 class OpponentModelling(Section):
-    """Settings: fit of an opponent model, and response to it."""
+    """Settings of the fit of an opponent model, and of the response to the model."""
 
     unused_keys = (
         UnusedKeys(
@@ -156,7 +156,10 @@ def _fit_models(
     known: EomKnowledge,
     rng: Generator,
 ) -> list[BehaviouralPolicy]:
-    """Fit a model to the decisions of each opponent; on a tree, correct it by action counts."""
+    """Fit an opponent model to each batch of observed decisions; return the models as policies.
+
+    If the game has a tree, the action counts at each information set correct the model.
+    """
     section = known.section
     if tree is None:
         return network_policies(game, clone_opponents(game, observed, known.prior, section, rng))
@@ -180,7 +183,7 @@ def clone_opponents(
     section: OpponentModelling,
     rng: Generator,
 ) -> Weights:
-    """Return networks (M, ...) that clone M opponents: the prior, trained on their decisions."""
+    """Train copies of the prior on the decisions of M opponents; return weights (M, ...)."""
     batched = _batch_demonstrations([demonstrations(game, batch) for batch in observed])
     return _clone(prior, batched, section, rng)
 
@@ -188,7 +191,10 @@ def clone_opponents(
 def _clone(
     prior: Weights, batched: Demonstrations, section: OpponentModelling, rng: Generator
 ) -> Weights:
-    """Return networks (M, ...) fitted by full-batch gradient steps with early stopping."""
+    """Fit M copies of the prior to demonstrations (M, R, ...); return their weights (M, ...).
+
+    The fit takes full-batch gradient steps with early stopping.
+    """
     config = CloningConfig(section.epochs, batch=2**30)
     return opponent_model.fit_opponent_models(
         prior, batched, section.learning_rate, config, section.holdout_share, rng

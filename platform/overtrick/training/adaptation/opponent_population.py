@@ -105,7 +105,7 @@ class OpponentPopulation(ABC):
         return self.remote.state()
 
     def sample(self, tasks: int, rng: Generator) -> Weights:
-        """Draw the opponents (tasks, ...) of an iteration: members, followed by the immigrants."""
+        """Draw an iteration's opponents (tasks, ...): members, then random networks."""
         members, immigrants, size = self.members(), self.section.immigrants, self.section.size
         drawn = tasks - immigrants
         chosen = rng.choice(size, drawn, replace=drawn > size)
@@ -133,7 +133,7 @@ class EvolvingPopulation(OpponentPopulation):
     def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
         """Add the candidate, remove the least fit network, and evolve the others; return metrics.
 
-        Fitness is the payoff against the candidate.
+        The fitness of a network is its mean payoff against the candidate.
         """
         score_rng, evolve_rng = rng.spawn(2)
         candidates = with_candidate(self.members(), candidate)
@@ -192,7 +192,7 @@ def weight_shards(members: Weights, size: int = SHARD) -> list[tuple[Weights]]:
 
 
 def _fitness(rng: Generator, common: Any, members: Weights) -> Array:
-    """Return (M,) the mean points per game of members against the meta-model (eq. 8)."""
+    """Return (M,) each member's mean points against the meta-model (Wu et al. 2022, eq. 8)."""
     choice, candidate, games = common
     game, _ = two_seat_game(choice)
     return mean_payoffs(game, members, network_policy(game.features, candidate), games, rng)

@@ -150,10 +150,10 @@ def imps_metrics(row: dict[str, Any], name: str = IMPS_METRIC) -> dict[str, floa
 
 
 def truthful_share(side: Side, deals: Deals, pool: WorkerPool) -> float:
-    """Compute the share of a side's calls (without passes) whose meaning fits the hand.
+    """Compute the share of a bidder's calls (without passes) whose meaning fits the hand.
 
     A call's meaning fits if the hand has the points and suit lengths that the player's calls so far
-    show. The side bids the deals (G, 74) with itself in all four seats.
+    show. The bidder (`side`) bids all four seats of the deals (G, 74).
     """
     calls = np.concatenate(pool.map(_bid, side, array_chunks(SHARD, deals), generator(0)))
     cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
@@ -163,7 +163,7 @@ def truthful_share(side: Side, deals: Deals, pool: WorkerPool) -> float:
 
 
 def _bid(rng: Generator, side: Side, deals: Deals) -> Array:
-    """Return the calls (G, L) of a side that bids deals with itself in all four seats."""
+    """Return the calls (G, L) when one bidder (`side`) bids all four seats of each deal."""
     cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
     return bidders.bid_auctions(side, side, cards, dealer, vulnerable, rng)
 

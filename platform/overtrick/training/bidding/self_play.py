@@ -187,9 +187,10 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
     def _side(
         self, name: str, values: BiddingNetwork | None = None, calls: Weights | None = None
     ) -> Side:
-        """Return a side with the given weights of the policy network.
+        """Return a partnership (`Side`) that bids with the policy network.
 
-        By default these are the current weights.
+        `calls`: weights of the policy network; None: its current weights. `values`: value network
+        that takes part in bidding, if any.
         """
         network = self.call_network._replace(weights=self.calls.theta if calls is None else calls)
         return Side(name, loader.load(self.job.system), network, values)

@@ -50,7 +50,7 @@ class BidderJob(BidderTrainingJob):
 
 @register("bidder", BidderJob, scores.table_mean, scores.board_imps)
 class BidderTrainer(BaseTrainer[BidderJob]):
-    """Trainer of a bidder's value network by reinforcement learning from auctions with itself."""
+    """Trainer of a bidder's value network by reinforcement learning in self-play."""
 
     stateful = ()
 
@@ -126,7 +126,7 @@ def _pretrained(job: BidderJob) -> Side:
 
 
 def _bid(rng: Generator, common: tuple[Side, float], deals: Deals) -> dict[str, Array]:
-    """Bid deals with one side in all four seats; return rows for the replay buffer."""
+    """Bid deals in self-play of one bidder; return rows for the replay buffer."""
     side, epsilon = common
     policy = side.policy(side.system, side.system, epsilon)
     played = play(Auction(seats=2), (policy, policy), deals, rng)

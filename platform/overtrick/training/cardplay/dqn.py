@@ -89,7 +89,7 @@ class DqnTrainer(DeclarerTrainer[DqnJob]):
 
     @staticmethod
     def players(job: DqnJob, weights: Mapping[str, Array]) -> Players:
-        """Return the greedy declarer; a network recognises no states."""
+        """Return the greedy declarer, without learned defenders or a test for known states."""
         game = cardplay.card_game(job.game)
         return dqn.greedy_policy(unprefixed(dqn.GREEDY, weights), game), None, None
 

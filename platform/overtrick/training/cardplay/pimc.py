@@ -1,4 +1,4 @@
-"""Trainer `sampling`: evaluates a declarer that searches by PIMC; nothing is learnt.
+"""Trainer `sampling`: evaluates a perfect-information Monte Carlo (PIMC) declarer; trains nothing.
 
 Each iteration plays further evaluation deals.
 """
@@ -106,7 +106,7 @@ class PimcTrainer(BaseTrainer[PimcJob]):
 
 
 def _play(rng: Generator, job: PimcJob, deals: Array) -> int:
-    """Play deals with the searching declarer; return the number of contracts made."""
+    """Play deals with the PIMC declarer; return the number of contracts made."""
     choice, section = job.game, job.sampling
     game = cardplay.card_game(cardplay.with_trick_scoring(choice))
     guide = cached_opponent(choice, section.rollout_policy)

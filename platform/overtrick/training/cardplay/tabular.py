@@ -111,7 +111,7 @@ class TabularJob(Job):
 class TabularTrainer(DeclarerTrainer[TabularJob]):
     """Trainer of Q-tables from complete games.
 
-    A position, such as declarer, has its own table. Each iteration trains one position.
+    A position (declarer, left or right defender) has its own table. Each iteration trains one.
     """
 
     def __init__(self, job: TabularJob, pool: WorkerPool) -> None:
@@ -153,7 +153,7 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
         return columns
 
     def parts(self) -> Mapping[str, QTable]:
-        """Return the tables of all learners by position."""
+        """Return the Q-table of each trained position (declarer, left or right defender)."""
         return self.tables
 
     @staticmethod
@@ -191,7 +191,7 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
 
 
 def _defence(job: TabularJob, best: Mapping[str, BehaviouralPolicy]) -> BehaviouralPolicy:
-    """Return the policy of the defence: greedy at positions with a table, scripted elsewhere."""
+    """Return the defenders' policy: a defender with a Q-table is greedy, others are scripted."""
     game = cardplay.card_game(job.game)
     return game.combined_policy(best, cached_opponent(job.game, job.tabular.opponents))
 

@@ -1,6 +1,7 @@
 """Trainer `coevolve`: evolves strategies that lose little to their best responses.
 
-It is min-max CSA-ES of Samothrakis and Lucas 2011. The score of a genome is minus NashConv, with
+It is the min-max evolution strategy with cumulative step-size adaptation (CSA-ES) of Samothrakis
+and Lucas 2011. The score of a genome is minus NashConv, with
 exact or approximate best responses.
 """
 
@@ -122,10 +123,10 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         }
 
     def _run_generation(self, rng: Generator) -> None:
-        """Score a generation, and score the best genome so far again.
+        """Score the genomes of a new generation, and the best genome so far once more.
 
-        With approximate best responses, a response that beats the best genome may be found only
-        later.
+        If best responses are approximate, a response that lowers the score of the best genome may
+        be found only later.
         """
         genomes = self.strategy.ask()
         scored = np.concatenate([genomes, self.best[None]])
@@ -160,7 +161,7 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         return {"sigma": self.sigma(), "genome": self.best}
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the exploitability by number of evaluations, and the best strategy if small."""
+        """Draw the exploitability by number of evaluations, and small games' best strategy."""
         progress = {"progress": figures.evolution_progress(history, self.unit)}
         return progress | self.evaluator.figures(self.sigma())
 
@@ -187,9 +188,9 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
 
 
 def genome_encoding(choice: GameChoice, section: Coevolve) -> GenomeEncoding:
-    """Return the encoding of strategies as genomes.
+    """Return the encoding of strategies as genomes that a job has chosen.
 
-    Raises UserError if a network is chosen and the game has no inputs for it.
+    Raises UserError if the genome is a network and the game has no inputs for it.
     """
     evaluator = evaluator_of(choice)
     if section.genome == "direct":

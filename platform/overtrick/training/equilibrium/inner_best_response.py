@@ -23,7 +23,7 @@ from overtrick.training.equilibrium.strategy_evaluator import StrategyEvaluator,
 
 
 class Inner(Section):
-    """Settings of the best responses to the evolving strategies."""
+    """Settings of the best responses to evolving strategies: exact, by look-ahead, or evolved."""
 
     kind: Literal["exact", "searched", "evolved"] = "exact"
     """Computation of best responses. exact: on the tree. searched: by look-ahead. evolved: by an
@@ -59,14 +59,14 @@ def estimate_best_response(
     generation: int,
     rng: Generator,
 ) -> tuple[float, Array]:
-    """Return the payoff of a seat's exact or approximate best response to sigma, and its genome.
+    """Return payoff and genome of a seat's best response to sigma, exact or approximate.
 
     The payoff is in points per game. It is the exact payoff of the strategy found, and therefore a
-    lower bound on that of a best response.
+    lower bound on the payoff of an exact best response.
 
     - `sigma` (N, A): strategies of all seats.
     - `warm_start` (P,): genome of the best response so far, from which an inner evolution starts.
-      The other kinds return it unchanged.
+      It is returned unchanged unless `section.kind` is "evolved".
     - `generation`: number of outer generations so far.
     """
     if section.kind == "exact":

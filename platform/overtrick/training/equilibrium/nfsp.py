@@ -71,7 +71,11 @@ class NfspJob(Job):
 
 @register("nfsp", NfspJob, scores.table_payoff, scores.payoff)
 class NfspTrainer(UnadaptedTrainer[NfspJob]):
-    """Trainer of best responses by Q-learning, and of their average policy, from self-play."""
+    """Trainer of two networks by self-play: a best response and an average policy.
+
+    Q-learning trains the best response. Supervised learning on the best response's past decisions
+    trains the average policy.
+    """
 
     policy_name = "average"
 

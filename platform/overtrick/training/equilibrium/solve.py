@@ -48,7 +48,7 @@ MIN_MEMORY, MAX_MEMORY = 0.001, 2.0**20  # GiB
 
 
 def tree_bytes(memory: float | None) -> int | None:
-    """Convert the memory limit of a tree from GiB to bytes; None stays None (the free memory).
+    """Convert the memory limit of a tree from GiB to bytes; None (all free memory) stays None.
 
     Raises UserError for a number out of range.
     """
@@ -166,7 +166,7 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         }
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the exploitability of every solver by its number of iterations."""
+        """Draw the exploitability of every solver against its number of iterations."""
         return {"convergence": figures.convergence(history, self.evaluator.game.unit)}
 
     @staticmethod
@@ -198,9 +198,9 @@ class SolveTrainer(BaseTrainer[SolveJob]):
 
 
 def make_solver(plan: str, evaluator: StrategyEvaluator, seed: int) -> IterativeSolver:
-    """Make a solver by its name.
+    """Make the solver named `plan` (one of `SOLVERS`) for the game of an evaluator.
 
-    `plan`: the name, one of `SOLVERS`. MCCFR's random numbers depend on the seed and this name.
+    The random numbers of MCCFR depend on `seed` and on the name.
     Raises UserError if the solver does not support the evaluator's game.
     """
     bucketed = isinstance(evaluator, BucketedEvaluator)

@@ -22,7 +22,7 @@ from overtrick.solvers.public_tree import values
 
 
 class TreeEvaluator:
-    """Evaluation of strategies on a game tree."""
+    """Exact payoffs, NashConv and best responses of strategies on a game tree."""
 
     def __init__(self, game: Any, tree: Tree) -> None:
         self.game = game
@@ -64,7 +64,7 @@ class TreeEvaluator:
         return self._value if seat == 0 else -self._value
 
     def figures(self, sigma: Array) -> dict[str, Figure]:
-        """Draw a strategy (N, A) and the game tree, if they are small."""
+        """Draw a strategy (N, A) and the game tree if the tree is small; return figures by name."""
         tree, game = self.tree, self.game
         if tree.infosets > figures.MAX_INFOSETS or not isinstance(game, Game):
             return {}
@@ -77,7 +77,10 @@ class TreeEvaluator:
 
 
 class BucketedEvaluator:
-    """Evaluation of strategies of abstract limit hold'em, on its public tree and its buckets."""
+    """Exact payoffs, NashConv and best responses in limit hold'em with bucketed hands.
+
+    The computation runs on the public tree, with a vector over the buckets at each node.
+    """
 
     seats = 2
 
@@ -114,7 +117,10 @@ class BucketedEvaluator:
         raise UserError(f"{self.game.name}: one seat evolves alone only in games with a tree")
 
     def figures(self, sigma: Array) -> dict[str, Figure]:
-        """Draw the buckets, and each bucket's mean action probabilities by betting round."""
+        """Draw the transitions between buckets, and a strategy's action probabilities.
+
+        The probabilities are means for each bucket and betting round.
+        """
         drawn = {"buckets": figures.bucket_graph(self.tables.start, self.tables.moves)}
         if self.game.index == "paper":
             rounds = self.game.situations()[:, 0]
