@@ -96,8 +96,8 @@ def bid_auctions(
 ) -> Array:
     """Bid G deals; return the calls (G, L) int8, padded with -1 after the end of the auction.
 
-    `holder` (G, 52): the seat that holds each card. `dealer` and `vulnerable` are (G,). L is
-    one width if a side bids by a network, and another if both bid by rules.
+    `holder` (G, 52): the seat that holds each card. `dealer` and `vulnerable` are (G,). The width L
+    depends only on whether any side bids by a network.
     """
     if ns.calls is None and ew.calls is None:
         return auction_simulation.bid_auctions(
