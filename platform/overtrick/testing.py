@@ -88,7 +88,7 @@ def _check_attributes(game: Any) -> None:
 
 
 def _play_randomly(game: Any, deals: Deals, rng: Generator) -> Turns:
-    """Play games with deals (G, C) uniformly at random to the end, and return all turns."""
+    """Play games with deals (G, C) to the end with uniformly random actions; return all turns."""
     state, turns = game.start(deals.copy()), Turns()
     while len(observations := game.observe(state)):
         _check(len(turns) < MAX_TURNS, "step", f"games must end within {MAX_TURNS} turns")
@@ -104,7 +104,7 @@ def _play_randomly(game: Any, deals: Deals, rng: Generator) -> Turns:
 
 
 def _check_rows(game: Any, rows: Observations) -> None:
-    """Check shapes, types and ranges of the observations of one turn."""
+    """Check shapes, types and ranges of one result of `observe`."""
     count, columns = len(rows), len(game.observation_fields)
     shape = rows.observation.shape
     _check(shape == (count, columns), "observe", f"must return {(count, columns)}, not {shape}")
@@ -132,7 +132,7 @@ def _check_rows(game: Any, rows: Observations) -> None:
 
 
 def _check_points(game: Any, rows: Observations, gain: Array, games: int) -> None:
-    """Check the points gained in one turn."""
+    """Check the points (G, S) that one call of `step` returned."""
     shape = (games, game.seats)
     _check(gain.shape == shape, "step", f"must return points {shape}, not {gain.shape}")
     _check(np.isfinite(gain).all(), "step", "points must be finite")
@@ -158,7 +158,7 @@ def _equal_states(a: Any, b: Any) -> bool:
 
 
 def _check_state_copies(game: Any, state: Any) -> None:
-    """Check that games of a state can be selected by index, and `observe` does not change it."""
+    """Check that `observe` does not change a state, and that games can be selected from it."""
     before = copy.deepcopy(state)
     game.observe(state)
     _check(_equal_states(before, state), "observe", "must not change the state")
@@ -199,7 +199,7 @@ def _equal_rows(one: Observations, two: Observations) -> bool:
 
 
 def _check_capabilities(game: Any, rows: Observations, deals: Deals, rng: Generator) -> None:
-    """Check the optional capabilities of a game on the observations of one turn."""
+    """Check the optional methods of a game, such as `redeal`, on one result of `observe`."""
     some = select_rows(rows, slice(0, MAX_ROWS))
     if isinstance(game, core.Redealable):
         again = game.redeal(some, rng)
@@ -224,7 +224,7 @@ def _check_capabilities(game: Any, rows: Observations, deals: Deals, rng: Genera
 
 
 def _check_redeal(game: Any, rows: Observations, rng: Generator) -> None:
-    """Check that deals sampled by `redeal` reproduce the observations of the first turn."""
+    """Check that deals sampled by `redeal` reproduce the observations at the start of a game."""
     if not isinstance(game, core.Redealable):
         return
     again = game.observe(game.start(game.redeal(rows, rng)))

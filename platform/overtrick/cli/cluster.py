@@ -141,7 +141,7 @@ def _validated(
 ) -> tuple[str, dict[str, Any]]:
     """Return the command for a job file (train, sweep or evaluate) and its job as plain data.
 
-    If the job's tracking store is an SQLite file given by a relative path, it is replaced by
+    If the job's tracking store is an SQLite file given by a relative path, the store is replaced by
     MLFLOW_TRACKING_URI or, if that is not set, by the cluster's own store. Raises UserError for a
     job that would fail on the cluster.
     """

@@ -64,7 +64,7 @@ def view(
 
 
 def _refuse(options: Mapping[str, Any], why: str) -> None:
-    """Raise UserError if any of the `options` is set. The message is --NAME followed by `why`."""
+    """Raise UserError if an option is set. The message is the option's --NAME and then `why`."""
     for name, value in options.items():
         if value is not None:
             raise UserError(f"--{name} {why}")

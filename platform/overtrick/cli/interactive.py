@@ -39,9 +39,9 @@ def play(
 ) -> None:
     """Play a game yourself against an opponent.
 
-    Type `?` for a hint: the probability of each action under the opponent's policy (in the auction
-    your partner's), and its value. `undo` takes your last decision back. `quit`, or the end of the
-    input, ends the session with a table of results.
+    Type `?` for a hint. It lists each action's value, and its probability under the opponent's
+    policy (in the auction: under your partner's policy). `undo` takes your last decision back.
+    `quit`, or the end of the input, ends the session with a table of results.
     """
     from overtrick.config.overrides import apply_overrides
     from overtrick.core.files import check_output
@@ -158,7 +158,7 @@ def _read_line(prompt: str) -> str | None:
 
 
 def _hint(table: HumanGame, observations: Observations) -> Table:
-    """Return the advice at a decision as a table: actions, probabilities and values.
+    """Return a table of advice for a decision: each action with its probability and value.
 
     `observations`: one row, the person's decision. Empty columns are left out.
     """

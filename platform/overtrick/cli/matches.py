@@ -49,8 +49,8 @@ def match(
 ) -> None:
     """Play a match of two players on the same boards from both seats; print A's mean payoff.
 
-    Two bidding systems, or two networks that bid, are scored in IMPs a board at double-dummy
-    tricks.
+    A match of two bidding systems or bidding networks is scored in IMPs a board. Their contracts
+    are played double dummy.
     """
     asked = _Request(a, b, options, game, boards, seed, video, save, out, show, workers)
     print_result(as_json, **_play(asked, _is_bidding(a, b)))
@@ -71,7 +71,8 @@ def bridge_match(
 ) -> None:
     """Play a bridge match: two bidding systems or networks, or two card players of Mini-Bridge.
 
-    Bidding is scored in IMPs a board at double-dummy tricks, card play in Mini-Bridge's points.
+    Bidding is scored in IMPs a board, with contracts played double dummy. Card play is scored in
+    Mini-Bridge's points.
     """
     bidding = _is_bidding(a, b)
     game = None if bidding else "minibridge"

@@ -140,7 +140,7 @@ def evaluate(
 def _compare(
     folder: RunFolder | None, job: Path | None, overrides: list[str], as_json: bool
 ) -> None:
-    """Train and evaluate the methods of a new comparison table, or continue one in a folder.
+    """Train and evaluate the methods of a comparison table, either a new or an interrupted one.
 
     `folder`: the table to continue, or None. `job`: the job file of a new table, or None.
     """
@@ -235,7 +235,7 @@ def keys(trainer: Annotated[str, Argument(help="A trainer, such as meta.")]) -> 
 def _job_or_run(
     command: str, job: Path | None, overrides: list[str] | None, resume: str | None
 ) -> tuple[Job, RunFolder | None]:
-    """Return the job of a job file and None, or the job and the folder of a run to resume.
+    """Return (job, None) for a job file, or (job, folder) for a run to resume.
 
     Raises UserError unless exactly one of `job` and `resume` is given. `command`: the name of the
     command that asks, for errors.

@@ -65,7 +65,7 @@ class Method(Section):
 
 
 class ModelOf(Section):
-    """An opponent that is the model trained by one of the methods of the comparison table."""
+    """An opponent that one of the methods of the same comparison table trains."""
 
     method: Name
     """Method whose model, trained with the first seed, is the opponent."""
@@ -80,7 +80,7 @@ class ComparisonEvaluation(EvaluationBudget):
 
 
 class ComparisonJob(BaseJob):
-    """Job file of a comparison table: every method against every opponent."""
+    """Job file of a comparison table, which evaluates every method against every opponent."""
 
     trainer: Literal["table"]
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2), min_length=1)
@@ -119,9 +119,9 @@ class ComparisonJob(BaseJob):
         return self
 
     def _references(self) -> Iterable[tuple[str, Iterable[str], Iterable[str]]]:
-        """Yield each job key whose values name methods or opponents, with these names.
+        """Yield (key, names, allowed names) for each job key that refers to methods or opponents.
 
-        The third value of each triple has the names that are allowed.
+        `names` are the methods or opponents that the value of the key refers to.
         """
         learners = [name for name, method in self.methods.items() if method.job is not None]
         yield "ours", [self.ours] if self.ours else [], self.methods
@@ -139,7 +139,7 @@ TABLES: dict[str, type[ComparisonJob]] = {"table": ComparisonJob}
 
 
 def load(path: str | Path, overrides: Sequence[str]) -> ComparisonJob:
-    """Load the job file of a comparison table, with the jobs of its methods. Raises UserError."""
+    """Load the job file of a comparison table and the jobs of its methods. Raises UserError."""
     table = job_file.load(path, overrides, TABLES)
     methods = {
         name: _with_job(method, Path(path).parent, f"methods.{name} of {path}", table)
@@ -149,10 +149,10 @@ def load(path: str | Path, overrides: Sequence[str]) -> ComparisonJob:
 
 
 def _with_job(method: Method, folder: Path, source: str, table: ComparisonJob) -> Method:
-    """Return a method with its complete, validated job in place of a file name.
+    """Return a copy of a row's Method whose job is read from its file, completed and validated.
 
-    `folder`: the folder of the table's job file. `source`: names the method in errors. Raises
-    UserError.
+    `folder`: the folder of the comparison's job file, to which the file name is relative. `source`:
+    names the row in errors. Raises UserError.
     """
     asked = method.training_job
     if asked is None:

@@ -51,9 +51,9 @@ def read_job(folder: RunFolder) -> ComparisonJob:
 def run(folder: RunFolder, progress: OnProgress) -> FinishedComparison:
     """Run the unfinished trainings and evaluations of a comparison table and store its results.
 
-    `progress`: called with the amount of finished work, counted as in `schedule.check`. Raises
-    UserError if the folder is not a table or another process works on it; RunError if a model that
-    serves as opponent could not be trained.
+    `progress`: called with the number of finished training iterations plus finished evaluations.
+    Raises UserError if the folder is not a comparison table or another process works on it;
+    RunError if a model that serves as opponent could not be trained.
     """
     table = read_job(folder)
     plan = plan_comparison(table, folder)

@@ -56,7 +56,7 @@ class ComparisonSchedule:
 
     @property
     def jobs(self) -> list[Job]:
-        """The job of each trial. Training may use other evaluation settings, see `in_training`."""
+        """The job of each trial; training may replace its evaluation settings by `in_training`."""
         return [entry.job for entry in self.trials if entry.job is not None]
 
     @property
@@ -129,9 +129,9 @@ def _job(
 
 
 def _used_values(section: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the evaluation settings in `values` that have an effect in a class of section.
+    """Return the evaluation settings in `values` that have an effect for a trainer.
 
-    `section`: the class of a trainer's section `evaluate`. For example, the number of adaptation
+    `section`: the class of the trainer's section `evaluate`. For example, the number of adaptation
     steps has no effect for a model that never adapts.
     """
     return {key: value for key, value in values.items() if key not in section.never_used_keys()}
@@ -154,7 +154,7 @@ def in_training(table: ComparisonJob, job: Job) -> Job:
 
 
 def check(table: ComparisonJob) -> int:
-    """Validate a comparison table; return its amount of work, the training iterations plus cells.
+    """Validate a comparison table; return its number of training iterations plus evaluations.
 
     Raises UserError for a table that would otherwise fail later.
     """

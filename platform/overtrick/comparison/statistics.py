@@ -1,4 +1,4 @@
-"""Results of a comparison table: means over seeds, shares of the oracle, and significance."""
+"""Results of a comparison table: mean payoffs, shares of the oracle's payoff, significance."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def summarise(
 ) -> Outcome:
     """Compute the results of a comparison table from its evaluated cells.
 
-    `cells`: the rows by method, seed and column. Payoffs are points per game after the last
-    adaptation step. A method whose training failed has no mean. `more_notes`: notes that follow the
-    table's own.
+    `cells`: maps (method, seed, column) to the evaluation against the opponent of the column.
+    Payoffs are points per game after the last adaptation step. A method whose training failed has
+    no mean. `more_notes`: notes to append to the notes of the table.
     """
     game = registry.evaluation_game(two_seat_game(table.game)[0])
     columns = list(table.opponents)
@@ -85,7 +85,7 @@ def summarise(
 
 
 def _against_baselines(table: ComparisonJob, rows: Rows, oracle: str | None) -> Rows:
-    """Compare the method `ours` with the mean of the baselines against each opponent.
+    """Compare the payoff of the method `ours` with the mean of the baselines, per opponent.
 
     The p value is from Welch's two-sided t test over seeds. It is None if there are too few seeds
     or if there is no variance.
@@ -177,7 +177,7 @@ def markdown(found: Outcome) -> str:
 
 
 def _comparison_cells(row: Mapping[str, Any]) -> list[str]:
-    """Format a row of `against_baselines`: three decimals of a payoff, two digits of p."""
+    """Format a row of `against_baselines`: payoffs with three decimals, p with two digits."""
     p = "-" if row["p"] is None else f"{row['p']:.2g}"
     payoffs = [f"{row[name]:.3f}" for name in ("ours", "baselines", "difference")]
     return [row["stranger"], *payoffs, p, row["verdict"]]

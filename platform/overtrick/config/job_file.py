@@ -80,9 +80,9 @@ class UnusedKeysError(ValueError):
         return f"{names} {has} no effect {reason}: {', or '.join(ways)}"
 
     def _useful_choices(self, key: str) -> list[str]:
-        """Return the values of `key` for which the unused keys have an effect.
+        """Return the values of `key` that would give the keys of this error an effect.
 
-        The list is empty if `key` is not an enumeration of names.
+        The list is empty if the type of `key` is not an enumeration of names.
         """
         *parents, leaf = key.split(".")
         section = self.section.value_at(".".join(parents)) if parents else self.section
@@ -136,7 +136,7 @@ class Section(BaseModel):
 
 
 class GameChoice(Section):
-    """Game of a job: its name in the registry and its options."""
+    """The game of a job, given by its name in the game registry and its options."""
 
     name: str
     """A game of the registry (`overtrick list`)."""
@@ -215,7 +215,7 @@ class Videos(Section):
 
 
 class BaseJob(Section):
-    """Settings in every job file, both of a trainer and of a comparison table."""
+    """Settings that every job file has, for a trainer or for a comparison table."""
 
     trainer: str
     """Name of a trainer, or `table` for a comparison table."""

@@ -49,7 +49,7 @@ def set_value(content: dict[str, Any], path: str, value: Any, source: str) -> No
 def field_overrides(
     model: type[BaseModel], overrides: Sequence[str], subject: str
 ) -> dict[str, str]:
-    """Parse overrides `key=value` of a flat pydantic model into a dictionary of texts.
+    """Parse overrides `key=value` of a pydantic model without nested sections; return text by key.
 
     `subject`: the name of the model in error messages. Raises UserError for an unknown key.
     """

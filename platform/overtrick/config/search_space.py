@@ -31,7 +31,7 @@ PERTURBATION_FACTORS = (0.8, 1.2)  # if there is no new draw (Jaderberg 2017, 4.
 
 
 class ParameterSpace(BaseModel):
-    """Values to try for one key of a job. Exactly one of the fields is set."""
+    """Values that a sweep tries for one key of a job. Exactly one of the fields is set."""
 
     model_config = FORM
 
@@ -98,7 +98,7 @@ class ParameterSpace(BaseModel):
 
 
 class Search(BaseModel):
-    """Section `search` of a job: the method of a sweep, and the values to try by dotted job key."""
+    """Section `search` of a job: the search method, and the values to try for each job key."""
 
     model_config = FORM | ConfigDict(extra="allow", use_attribute_docstrings=True)
     __pydantic_extra__: dict[str, ParameterSpace] = Field(init=False)

@@ -4,7 +4,8 @@ An example is one call of an auction together with the information of the caller
 
 - `before`: 1,284 features of the auction before the call, packed into 161 bytes
 - `call`: the index of the call
-- `situation`: see `auction_rules.bidding_situations`
+- `situation`: three numbers that decide which calls are legal (the last bid, its seat, and whether
+  it is doubled), see `auction_rules.bidding_situations`
 - `place`: the position of the call in the auction, from 0
 - `length`: the number of calls of the auction
 - `type`: the type of the call, an index into `public_knowledge.TYPES`

@@ -91,7 +91,10 @@ class ExamplesConfig(DatasetConfig):
         return config
 
     def rules(self) -> list[str]:
-        """Return fingerprints of the systems that give calls their meaning. Raises UserError."""
+        """Return the fingerprints of the bidding systems that interpret the examples' calls.
+
+        Raises UserError if a system cannot be loaded.
+        """
         names = (self.system_ns, self.system_ew)
         if self.solved:
             return [loader.fingerprint(load_side(name).system) for name in names]
@@ -163,10 +166,10 @@ def check_system_rules(folder: str, made_with: Mapping[str, Any]) -> None:
 def _parts(
     config: ExamplesConfig, pool: WorkerPool, problems: list[str]
 ) -> Iterator[list[AnnotatedAuctions]]:
-    """Yield the auctions of all files in batches. A batch has a record for each pair of systems.
+    """Yield the auctions of all files in batches, grouped by the bidding systems of both sides.
 
-    `problems`: receives a line for each invalid board, and for each file the number of its boards
-    that cannot be used.
+    `problems`: a list to which messages are appended: one for each invalid board, and one for each
+    file with boards that cannot be used.
     """
     for number, name in enumerate(config.files):
         if config.solved:
@@ -193,9 +196,9 @@ def _is_usable(config: ExamplesConfig, board: Board) -> bool:
 def _bid_deals(
     config: ExamplesConfig, number: int, pool: WorkerPool
 ) -> Iterator[list[AnnotatedAuctions]]:
-    """Rotate the solved deals of a file at random, let the two sides bid them; yield the auctions.
+    """Rotate the solved deals of a file at random and let the two sides bid them.
 
-    `number`: index of the file.
+    Yields the auctions in batches. `number`: the index of the file.
     """
     sides = load_side(config.system_ns), load_side(config.system_ew)
     pieces = _in_pieces(solved_deals(config.files[number]))
@@ -223,7 +226,7 @@ def _in_pieces(parts: Iterator[Deals]) -> Iterator[Deals]:
 def _bid(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> tuple[Array, ...]:
     """Rotate solved deals (G, C) at random and bid them.
 
-    Returns the first columns of AnnotatedAuctions: hands, dealer, vulnerable, calls and tables.
+    Returns the first five fields of AnnotatedAuctions, from `hands` to `tables`.
     """
     deal_rng, rng = rng.spawn(2)
     deals = rotate_deals(deals, deal_rng)
@@ -264,9 +267,10 @@ def _system(configured: str, recorded: str) -> str:
 def _examples(
     config: ExamplesConfig, part: Sequence[AnnotatedAuctions], number: int, test: int
 ) -> dict[str, Array]:
-    """Build the examples of one split from some auctions, in random order; no columns if none.
+    """Build the examples of one split from a batch of auctions: columns by name, in random order.
 
-    `number`: of the part; seeds the order. `test`: index of the split in SPLITS.
+    `number`: the number of the batch, which seeds the order. `test`: the index of the split in
+    SPLITS. Returns an empty dictionary if no board of the batch is in the split.
     """
     chosen = [group.select(in_test_split(group.hands) == test) for group in part]
     columns = [_columns(config, group) for group in chosen if len(group.hands)]

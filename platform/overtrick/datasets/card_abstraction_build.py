@@ -150,7 +150,7 @@ def _build(
     def parts(
         stage: int, made_with: dict[str, Any], work: Work, common: Any, join: Any
     ) -> Iterator[Columns]:
-        """Compute the shards of one stage; yield the columns of each part (a group of shards).
+        """Compute one stage in shards; yield the columns of each part (consecutive shards).
 
         `made_with`: the parameters that the results depend on. `work`, `common`, `join`: see
         `chunked_build.run_shards`.
@@ -193,9 +193,10 @@ def _roll_out(_: Generator, parameters: AbstractionParameters, *shard: int) -> C
 
 
 def _deal(_: Generator, common: Any, *shard: int) -> Columns:
-    """Count the bucket transitions in sampled deals.
+    """Sample deals and count their transitions between buckets from round to round.
 
-    `shard`: as in `_roll_out`, with deals in place of holdings; the stage stands for the round.
+    `shard`: number of the stage, number of the part, number of the shard in the part, first deal,
+    and last deal plus 1. The first three numbers seed the generator.
     """
     parameters, buckets = common
     *key, first, end = shard

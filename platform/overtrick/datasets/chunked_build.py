@@ -44,9 +44,9 @@ class DatasetConfig(Section, ABC):
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
         """Generate the data set at `out`, or check that it exists already.
 
-        Does not delete `parts_folder(out)`; `generate` does. Returns the number of `rows`, and
-        further values for some data sets. Raises UserError if another data
-        set or foreign files are at `out`, or if `out` cannot be written.
+        Does not delete `parts_folder(out)`; `generate` does. Returns a dictionary with the number
+        of `rows`, and with further values for some data sets. Raises UserError if another data set
+        or foreign files are at `out`, or if `out` cannot be written.
         """
 
 
@@ -57,10 +57,11 @@ def ignore_progress(stage: str, done: int, total: int) -> None:
 def generate(
     config: DatasetConfig, out: Path, pool: WorkerPool, progress: Progress = ignore_progress
 ) -> dict[str, Any]:
-    """Generate a data set, or the missing part of an interrupted one; delete its parts folder.
+    """Generate a data set, or complete an interrupted generation.
 
-    Returns `path`, number of `rows` and `seconds` taken; some data sets add more. Raises UserError
-    as `DatasetConfig.build` does.
+    Once the data set is complete, the folder of partial files is deleted. Returns a dictionary with
+    the `path`, the number of `rows` and the `seconds` taken; some data sets add keys. Raises
+    UserError as `DatasetConfig.build` does.
     """
     began = time.monotonic()
     result = config.build(out, pool, progress)
@@ -89,7 +90,7 @@ def load_existing(
     """Load a finished data set from a file; return None if there is no file.
 
     `kind`, `made_with`: the required kind of file, and the parameters that it must have been
-    generated with. Raises UserError if `out` is a folder or a file of another kind or other
+    generated with. Raises UserError if `out` is a folder, or a file with another kind or other
     parameters.
     """
     if out.is_dir():

@@ -1,4 +1,4 @@
-"""Generated games of Mini-Bridge, as Parquet files in a folder for each contract and seed."""
+"""Generate Mini-Bridge games, store them as Parquet files, and load them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def load_cached(folder: str) -> CardplayGames:
 
 
 def _play_shard(_: Generator, config: MinibridgeConfig, shard: int, count: int) -> Columns:
-    """Play the games of one shard; return their columns, including the index in the data set."""
+    """Play the games of one shard; return their columns, and each game's index in the data set."""
     rng = generator(config.seed, RngStream.INITIAL, shard)
     game = cardplay.card_game(config.game)
     games = cardplay.random_games(game, count, config.defenders, config.lost, rng)

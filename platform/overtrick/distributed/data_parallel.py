@@ -141,7 +141,7 @@ class _Team:
         self._thread.start()
 
     def _run(self, trainer: Any) -> None:
-        """Run the learners to their end, in the thread of this object."""
+        """Run Ray Train until the learners end; the function of the background thread."""
         try:
             trainer.fit()
         except Exception as error:  # raised by next_report
@@ -167,16 +167,16 @@ class _Team:
             return report
 
     def close(self) -> None:
-        """Stop the learners and wait for their end."""
+        """Stop the learners and wait until they have ended."""
         self._reports.shutdown(force=True)  # a learner that is still training fails at its report
         self._thread.join(PATIENCE)
         self._place.cleanup()
 
 
 def _learn(make: MakeTrainer, state: Mapping[str, Array], iterations: int, reports: Any) -> None:
-    """Train as one of the learners. The first learner puts metrics and state into the queue.
+    """Train as one of the learners, from `state` to the last iteration.
 
-    `reports`: the queue. `iterations`: the last iteration.
+    The first learner puts the metrics and the state of each iteration into the queue `reports`.
     """
     from ray.train import get_context
 

@@ -178,10 +178,10 @@ class Cluster:
             time.sleep(POLL_INTERVAL)
 
     async def _tail(self, submission: str, shown: int, write: Callable[[str], None]) -> int:
-        """Write the log after its first `shown` characters, until the connection ends.
+        """Stream a job's log, without its first `shown` characters, until the connection closes.
 
-        Returns the number of characters written in all. If a connection ends silently, `_has_more`
-        detects it.
+        Returns the new number of characters shown, including the first ones. After some seconds
+        without new text, `_has_more` checks whether the connection was lost.
         """
         received = 0
         lines: AsyncIterator[str] = self._client.tail_job_logs(submission)

@@ -39,7 +39,7 @@ def pack(task: ClusterTask, folder: Path) -> str:
     """Write the job and its files into a folder, and return the shell command that runs the job.
 
     The command runs on the cluster, in a copy of the folder. Raises UserError if the files are too
-    large, or if the task does not name a folder on the cluster for them.
+    large, or if the task does not name a folder for them on the cluster.
     """
     call = f'export MLFLOW_TRACKING_URI="{TRACKING_URI}" && exec python -m overtrick {task.command}'
     runs = f'{CHECK_RUNS_FOLDER}; mkdir -p "$OVERTRICK_RUNS"'

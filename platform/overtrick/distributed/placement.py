@@ -124,9 +124,9 @@ def copies_that_fit(bundles: Bundles, machines: Bundles, most: int) -> int:
 def _fits(bundles: Bundles, machines: Bundles) -> bool | None:
     """Return whether all bundles fit on the nodes at once; None if the search gives up.
 
-    A depth-first search places all bundles except those of the most frequent size, the largest
-    first. It then counts how many bundles of the most frequent size fit into the remaining
-    resources.
+    A depth-first search first places the bundles that do not have the most frequent size, starting
+    with the largest bundle. It then counts how many bundles of the most frequent size fit into the
+    remaining resources.
     """
     kinds = sorted({kind for bundle in bundles for kind in bundle})
     sizes = Counter(_amounts(bundle, kinds) for bundle in bundles)

@@ -65,12 +65,12 @@ class RemoteObject(Hostable, Protocol):
 
 
 def chunks(total: int, size: int) -> list[Shard]:
-    """Cut `total` items into shards (count,) of at most `size` items."""
+    """Cut `total` items into shards of at most `size` items; a shard is the tuple (item count,)."""
     return [(min(size, total - first),) for first in range(0, total, size)]
 
 
 def array_chunks(size: int, *arrays: np.ndarray) -> list[Shard]:
-    """Cut arrays of equal length into shards of at most `size` rows: a slice of each array."""
+    """Cut arrays of equal length into shards: tuples with at most `size` rows of each array."""
     return [tuple(a[k : k + size] for a in arrays) for k in range(0, len(arrays[0]), size)]
 
 
@@ -306,8 +306,8 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
 
     `bundles`: the resources that will be used at the same time, by kind. A local Ray gets as many
     CPUs as they need; if the machine has fewer cores, the processes share them. Raises UserError if
-    the cluster refuses the connection, or could never hold the bundles even when fully grown: Tune
-    would wait forever.
+    the cluster refuses the connection. Also raises it if the cluster can never hold the bundles,
+    even after autoscaling, because Tune would wait forever.
     """
     wanted = placement.total_resources(bundles)
     disable_log_once_globally()  # otherwise Tune keeps every saved state as text
@@ -348,7 +348,7 @@ def _machines() -> list[Mapping[str, float]]:
 
 
 class RngStream(IntEnum):
-    """Independent streams of random numbers: the first element of a generator's key."""
+    """Purposes of random numbers. In the key of `generator` they give independent generators."""
 
     INITIAL = 0
     TRAIN = 1
@@ -357,7 +357,7 @@ class RngStream(IntEnum):
 
 
 def generator(seed: int, *key: int) -> Generator:
-    """Return the random generator of one piece of work.
+    """Return an independent random generator for one piece of work.
 
     `seed`: the job's seed. `key`: an RngStream, followed by numbers that identify the work.
     """

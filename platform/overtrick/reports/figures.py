@@ -46,7 +46,7 @@ def panels(
 
 
 def learning_curve(history: History, unit: str) -> Figure:
-    """Draw the payoff after adaptation by iteration, a line for each held-out opponent."""
+    """Plot the payoff after adaptation over the iterations, one line for each held-out opponent."""
     figure, (axis,) = panels(1, 6.4, 4)
     steps = metric_names.last_steps(history)
     for colour, (opponent, step) in zip(itertools.cycle(COLOURS), steps.items()):
@@ -60,7 +60,7 @@ def learning_curve(history: History, unit: str) -> Figure:
 
 
 def convergence(history: History, unit: str) -> Figure:
-    """Draw the exploitability of each solver by iteration, and lines of slope -1/2 and -1.
+    """Plot the exploitability of each solver over the iterations, with lines of slope -1/2 and -1.
 
     Both axes are logarithmic, so a line shows a rate of convergence. After T iterations 1/sqrt(T)
     bounds every CFR variant (Zinkevich et al. 2007, theorem 4; Lanctot et al. 2009; Tammelin et al.
@@ -84,9 +84,9 @@ def convergence(history: History, unit: str) -> Figure:
 
 
 def evolution_progress(history: History, unit: str) -> Figure:
-    """Draw the exploitability and the step size of an evolution strategy by number of evaluations.
+    """Plot exploitability and step size of an evolution strategy over the number of evaluations.
 
-    As in Samothrakis and Lucas 2011, Fig. 6.
+    Follows Fig. 6 of Samothrakis and Lucas 2011.
     """
     figure, axes = panels(2, 9, 4)
     evaluations = [m[metric_names.EVALUATIONS] for _, m in history]
@@ -158,9 +158,10 @@ def game_tree(nodes: TreeNodes, probability: Array, actions: Sequence[str]) -> F
 def bucket_graph(start: Array, moves: Sequence[Array]) -> Figure:
     """Draw the transitions between card buckets (Samothrakis and Lucas 2011, Fig. 5).
 
-    `start`: (K, K) joint probability of both seats' first buckets. `moves`: for each change of
-    round, transition probabilities (K, K) from bucket to bucket. The width of a line shows the
-    probability of a transition, the size of a point that of a bucket.
+    `start`: (K, K) joint probability of both seats' first buckets. `moves`: for each betting
+    round after the first, (K, K) probabilities of moving from one bucket to another. The width of
+    a line shows the probability of a transition. The size of a point shows the probability of a
+    bucket.
     """
     figure, (axis,) = panels(1, 7, 4)
     held = start.sum(axis=1)
@@ -177,9 +178,10 @@ def bucket_graph(start: Array, moves: Sequence[Array]) -> Figure:
 
 
 def action_heatmaps(probabilities: Array, actions: Sequence[str]) -> Figure:
-    """Draw action probabilities (rounds, K, A) by round and bucket, a heat map for each action.
+    """Draw a heat map for each action: its probability in each betting round and card bucket.
 
-    As in Samothrakis and Lucas 2011, Fig. 4.
+    `probabilities`: (rounds, K, A) for K buckets and A actions. Follows Fig. 4 of Samothrakis and
+    Lucas 2011.
     """
     figure, axes = panels(len(actions), 3.2 * len(actions), 3.4, sharey=True)
     for a, (axis, action) in enumerate(zip(axes, actions, strict=True)):
@@ -219,9 +221,10 @@ def adaptation_figures(
 def learning_figures(
     history: History, policy: str, unit: str, gap_unit: str, exact: bool
 ) -> dict[str, Figure]:
-    """Return the figures of a trainer whose model does not adapt: the learning curve.
+    """Return the figures of a trainer whose model does not adapt.
 
-    If `exact`, also the exploitability by iteration of the policy named `policy`, in `gap_unit`.
+    The first figure is the learning curve. If `exact`, the second figure shows the exploitability
+    of the policy named `policy` over the iterations, in `gap_unit`.
     """
     drawn = {"learning_curve": learning_curve(history, unit)}
     if exact:
@@ -234,8 +237,8 @@ def learning_figures(
 def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     """Plot payoff against exploitability of an adapting model, a chart for each held-out opponent.
 
-    Each point is one exploitability bound. The line above the points is the best payoff that any
-    strategy of that exploitability reaches.
+    Each point belongs to one exploitability bound. The line above the points shows the best payoff
+    that any strategy of the same exploitability reaches.
     """
     figure, axes = panels(len(rows), 3.2 * len(rows), 3.6)
     for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):
@@ -253,9 +256,9 @@ def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
 
 
 def policies_by_hand(probabilities: Array, hands: Sequence[str], actions: Sequence[str]) -> Figure:
-    """Draw the action probabilities (members, hands, A) of a population, a chart for each member.
+    """Draw the action probabilities of a population with each hand, one chart for each member.
 
-    As in Wu et al. 2022, Fig. 4.
+    `probabilities`: (members, hands, A). Follows Fig. 4 of Wu et al. 2022.
     """
     members = len(probabilities)
     figure, axes = panels(members, max(6.4, 2.6 * members), 4, sharey=True)

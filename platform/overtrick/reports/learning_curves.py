@@ -40,7 +40,8 @@ def confidence_band(values: Array) -> tuple[Array, Array]:
 def seed_curve(seeds: Sequence[Mapping[float, float]]) -> Curve | None:
     """Return the mean curve of several seeds at the x values that all seeds share.
 
-    `seeds`: the metric by x, for each seed. Returns None if no x value is common to all seeds.
+    `seeds`: for each seed, a map from x to the metric. Returns None if no x value is common to all
+    seeds.
     """
     shared = sorted(set.intersection(*(set(each) for each in seeds)))
     if not shared:
@@ -50,9 +51,10 @@ def seed_curve(seeds: Sequence[Mapping[float, float]]) -> Curve | None:
 
 
 def payoff_curves(groups: Mapping[str, Sequence[History]], unit: str) -> Curves:
-    """Return the payoff after adaptation by iteration, for each opponent and group of seeds.
+    """Return curves of the payoff after adaptation, for each opponent and each group of seeds.
 
-    `groups`: maps the label of a group to the histories of its seeds.
+    The x values are iterations; a curve is the mean over the seeds of a group. `groups`: maps the
+    label of a group to the histories of its seeds.
     """
     every = [entry for histories in groups.values() for each in histories for entry in each]
     found: Curves = {}
@@ -66,9 +68,10 @@ def payoff_curves(groups: Mapping[str, Sequence[History]], unit: str) -> Curves:
 
 
 def payoff_by_iteration(groups: Mapping[str, Sequence[History]], unit: str) -> Figure:
-    """Draw the payoff after adaptation by iteration: a chart per opponent, a line per group.
+    """Plot the payoff after adaptation over the iterations, one chart for each opponent.
 
-    `groups`: maps the label of a group to the histories of its seeds.
+    A chart has one line for each group of seeds. `groups`: maps the label of a group to the
+    histories of its seeds.
     """
     return draw_curves(payoff_curves(groups, unit), "iteration", _payoff_label(unit))
 
@@ -76,9 +79,10 @@ def payoff_by_iteration(groups: Mapping[str, Sequence[History]], unit: str) -> F
 def payoff_by_value(
     payoffs: Mapping[str, Mapping[float, Sequence[float]]], key: str, unit: str
 ) -> Figure:
-    """Plot final payoff after adaptation against the value of a job key, a chart for each opponent.
+    """Plot the final payoff after adaptation over the values of one job setting.
 
-    `key`: the job key. `payoffs`: for each opponent and value of the key, the payoff of each seed.
+    Each opponent has its own chart. `key`: the dotted job key of the setting. `payoffs`: for each
+    opponent and each value of the setting, the payoff of every seed.
     """
     drawn: Curves = {}
     for opponent, by_value in payoffs.items():

@@ -39,7 +39,7 @@ def gap_name(policy: str, unit: str) -> str:
 def opponent_label(opponent: str) -> str:
     """Return the short name of an opponent for metrics and figures.
 
-    A model has the name of its run.
+    A model is named after its run.
     """
     path = Path(opponent)
     if "/" not in opponent:

@@ -70,8 +70,9 @@ class IterationBar:
 def counting(console: Console, name: str, total: int) -> Iterator[OnProgress]:
     """Context manager that shows the progress of work with a known total.
 
-    Yields a function of the amount of finished work. Its first call, with 0, ends the preparation.
-    Without a terminal, only one line is printed at the start.
+    Yields a function to call with the amount of finished work. Until its first call, with 0, the
+    bar shows that the work is being prepared. Without a terminal, only one line is printed, at the
+    start.
     """
     ready = f"{name}: getting ready (a first run compiles)"
     terminal = console.is_terminal

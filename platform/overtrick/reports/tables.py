@@ -18,7 +18,7 @@ def evaluation(rows: Rows, unit: str) -> Table:
     """Return the results table of an evaluation.
 
     If the model adapts, the table has a column for the payoff after each adaptation step. Otherwise
-    the table has the columns of the rows.
+    its columns are the keys of the rows.
     """
     if rows and "steps" in rows[0]:
         return _adaptation(rows, unit)
@@ -33,7 +33,7 @@ def cells(table: Table) -> tuple[list[str], list[list[str]]]:
 
 
 def markdown(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a table as Markdown; a bar in a cell is escaped, a line break becomes a space."""
+    """Write a table as Markdown, with `|` escaped in cells and line breaks replaced by spaces."""
     lines = [names, ["---"] * len(names), *rows]
     cells = ((" ".join(cell.replace("|", "\\|").split()) for cell in line) for line in lines)
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
@@ -81,9 +81,10 @@ def _adaptation(rows: Rows, unit: str) -> Table:
 
 
 def safety(rows: Rows, unit: str) -> Table:
-    """Return a table of payoff and exploitability of an adapting model by exploitability bound.
+    """Return a table of an adapting model's payoff and exploitability, a row for each bound.
 
-    The last column is the best payoff that any strategy of the same exploitability reaches.
+    A bound limits the exploitability of the model's responses. The last column is the best payoff
+    that any strategy of the same exploitability reaches.
     """
     title = f"{unit} a game"
     table = Table("stranger", "bound", "payoff", "exploitability", "most of all", title=title)

@@ -16,7 +16,7 @@ class EarlyStopping(Protocol):
         """
 
     def stopped_at(self) -> Mapping[int, int]:
-        """Return the last iteration of each stopped trial, by number of the trial."""
+        """Return a map from the number of each stopped trial to its last iteration."""
 
     def error(self) -> str:
-        """Return the reason why trials cannot be compared, or an empty string if they can."""
+        """Return why the rule cannot compare the trials, or an empty string if it can."""

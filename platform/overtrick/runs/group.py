@@ -80,8 +80,8 @@ class RunGroup:
     ) -> None:
         """Train the first len(`jobs`) child runs side by side.
 
-        - `jobs`: the jobs to train; they may differ from the children's own, for instance in the
-          evaluation.
+        - `jobs`: the jobs to train. A job may differ from the job in its child's folder, for
+          instance in the evaluation settings.
         - `progress`: called after each iteration of a child, with the sum of all finished
           iterations.
         - `save`: called for each child whose training has reached its last iteration.
@@ -118,8 +118,8 @@ class RunGroup:
     def close(self, status: str) -> None:
         """Send the final status of the group and of each child run to MLflow.
 
-        If a write to disk fails for one of them, the others are still sent. `status`: MLflow's
-        status of the group.
+        If a write to disk fails for one run, the status of all other runs is still sent. `status`:
+        MLflow's status of the group.
         """
         with ExitStack() as stack:
             for child in reversed(self.children):

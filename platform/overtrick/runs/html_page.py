@@ -1,4 +1,4 @@
-"""Write the HTML report of a run, which needs no server, and its description in MLflow."""
+"""Write the HTML report of a run, and the description of the run in MLflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train runs from their folders to their stored results, and find, evaluate and register them.
+"""Create, train, find, evaluate and register runs, and store their results.
 
 A stopped run continues from its newest checkpoint.
 """
@@ -174,7 +174,7 @@ def tracked(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Listen
 
 
 def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) -> Tracker:
-    """Open the MLflow record of a run. If the record is new, send the job to it.
+    """Open the MLflow record of a run. If the record is new, send the job to MLflow.
 
     `parent`: for a child run, the run group that it belongs to.
     """

@@ -49,7 +49,7 @@ def stopped(run: RunFolder, iteration: int) -> str:
 
 
 def _lead(job: Mapping[str, Any]) -> str:
-    """Return one line with the job's trainer, game, seed and number of iterations."""
+    """Return the description's first line: trainer, game, seed and number of iterations."""
     options = ", ".join(f"{key} {value}" for key, value in job["game"]["options"].items())
     game = f"**{job['game']['name']}**" + (f" ({options})" if options else "")
     words = [f"**{job['trainer']}** on {game}"]

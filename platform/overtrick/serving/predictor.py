@@ -1,4 +1,4 @@
-"""Inference from raw observations: named observation columns in, named outputs out."""
+"""Compute a stored model's named outputs from raw observations with named columns."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ class Predictor:
         self.kind, self.outputs, self._answer = answers
 
     def predict(self, observations: Array) -> Array:
-        """Return the outputs (R, len(`outputs`)) float64 for observations (R, K).
+        """Return the model's outputs for R observations, (R, len(`outputs`)) float64.
 
-        Raises UserError for observations that cannot occur in the game.
+        `observations`: (R, K), one column for each of the K `observation_fields`. Raises UserError
+        for observations that cannot occur in the game.
         """
         return self._answer(observation_checks.validated_observations(self.game, observations))
 
     def example(self) -> Array:
-        """Return observations (R, K) of the first decisions in two sampled games."""
+        """Return example inputs (R, K): observations at the first decisions of two random games."""
         deals = self.game.deal(2, np.random.default_rng(0))
         return self.game.observe(self.game.start(deals)).observation
 

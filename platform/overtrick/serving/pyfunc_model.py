@@ -1,4 +1,4 @@
-"""The Python model that MLflow loads and serves: rows of observations in, one record a row out.
+"""The Python model that MLflow loads and serves: it computes the outputs of each observation.
 
 MLflow stores a copy of this file beside the weights and runs that copy (models from code). The copy
 only passes the weights to the installed package.
@@ -25,7 +25,7 @@ class ServedModel(mlflow.pyfunc.PythonModel):
     def predict(
         self, context: Any, model_input: pd.DataFrame, params: Any = None
     ) -> list[dict[str, Any]]:
-        """Return for each row a record of outputs by name; None stands for NaN."""
+        """Return the outputs of each row (one observation) by name, with None in place of NaN."""
         fields = list(self.predictor.observation_fields)
         outputs = self.predictor.predict(model_input[fields].to_numpy())
         return [

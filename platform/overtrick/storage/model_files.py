@@ -30,7 +30,7 @@ WEIGHTS, CARD = "weights.safetensors", "model.json"
 
 @dataclass(frozen=True)
 class Model:
-    """A trained model: its weights by name, and the game and the job that they are for."""
+    """A trained or solved model: its weights by name, its game, and the job that produced it."""
 
     weights: dict[str, Array]  # policy.w0, ..., critic.w0, ...; seat_0.policy.w0, ...; sigma (N, A)
     game: str

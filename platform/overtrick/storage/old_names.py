@@ -16,7 +16,7 @@ full path; any other new key stays in its section."""
 
 
 def _dotted(*groups: Sections) -> dict[str, str]:
-    """Merge the tables of old keys, and return the new dotted key of each old dotted key."""
+    """Merge tables of renamed keys into one map from each old dotted key to its new dotted key."""
     found: dict[str, str] = {}
     for sections in groups:
         for section, names in sections.items():
@@ -306,6 +306,6 @@ def _translate_method(method: Any) -> Any:
 
 
 def _any_new_key(key: str, job: Mapping[str, Any]) -> str:
-    """Return the new name of an old dotted key of any trainer; return another key unchanged."""
+    """Return the new name of a dotted key that any trainer renamed; return other keys unchanged."""
     found = (new_key(trainer, key, job) for trainer in KEYS)
     return next((new for new in found if new is not None), key)

@@ -28,7 +28,10 @@ ROWS = 10_000  # of a batch, where a file is read in batches
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file. Its version is raised when the meaning of its columns changes."""
+    """Name and format version of a data set's files, and advice to users for an unusable file.
+
+    The version is raised when the meaning of the columns changes.
+    """
 
     name: str
     version: int

@@ -76,12 +76,12 @@ class DuplicateMatch(NamedTuple):
 
 
 def is_bidding_system(name: str) -> bool:
-    """Return True if a name is that of a bidding system or of a file with a bidding system."""
+    """Return True if `name` is a bidding system's name, or the path of a bidding system's file."""
     return name in loader.system_names() or Path(name).suffix == loader.SUFFIX
 
 
 def find_bidder(what: str) -> Path | None:
-    """Return the folder of a bidding model, given by its folder or its run; else None.
+    """Find the folder of a bidding model by its path or run; return None for anything else.
 
     Raises UserError for a damaged model.
     """
@@ -151,7 +151,7 @@ def _play_shard(rng: Generator, sides: tuple[Side, Side], first: int, count: int
 def recorded_games(match: DuplicateMatch) -> Games:
     """Return the auctions of a duplicate match as recorded games, first those of the open table.
 
-    The payoff is the contract's score in points at double-dummy tricks.
+    The payoff is the contract's score in points, with the contract played double dummy.
     """
     boards = match.boards
     deals = np.full((len(boards.holder), DEAL_WIDTH), UNSOLVED, np.int8)

@@ -72,7 +72,7 @@ def solve_game(
 
 
 def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> dict[str, Any]:
-    """Return best-response values by seat, as `overtrick best-response --json` prints them.
+    """Return the best-response value in each seat, as `overtrick best-response --json` prints it.
 
     `against`: an opponent by name, a run, or a model folder. `asked`: settings of
     `lower_bound`, which estimates the values in a game that is too large for a tree. Raises

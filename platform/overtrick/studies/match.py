@@ -77,7 +77,7 @@ def check_players(players: Sequence[str], others: Sequence[str]) -> None:
     """Raise UserError, with the nearest name, unless all players exist.
 
     A player is a reference opponent of any game, a run, a path, or a registered model. `others`:
-    further names from which the nearest one is chosen.
+    further names that the error message may propose.
     """
     reference = {name for names in _opponents_by_game().values() for name in names}
     known = reference | set(locate.run_names())

@@ -127,8 +127,9 @@ def _safety_rows(
 def response_frontier(tree: Tree, opponent: Array) -> list[dict[str, float]]:
     """Evaluate restricted Nash responses to an opponent (N, A), from equilibrium to best response.
 
-    Returns for each value of TRUSTS a dictionary with `trust`, `payoff` and `exploitability`, in
-    points a game.
+    A restricted Nash response assumes that the opponent plays its strategy with probability
+    `trust`. Returns for each value of TRUSTS a dictionary with `trust`, `payoff` and
+    `exploitability`, in points a game.
     """
     points = []
     for trust in TRUSTS:

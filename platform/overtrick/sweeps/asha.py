@@ -33,9 +33,9 @@ def finite_or_worst(score: float) -> float:
 class Asha:
     """ASHA's stopping rule, with its decisions stored in a file.
 
-    The rungs are at `grace`, `grace` * `factor`, `grace` * `factor`^2, ... iterations. At each rung
-    a trial continues if its score is finite, and among the best 1 / `factor` of the scores of
-    earlier trials at this rung. A decision is written to the file before it takes effect.
+    The rungs are at `grace`, `grace` * `factor`, `grace` * `factor`^2, ... iterations. A trial
+    that reaches a rung continues if its score is finite and in the best 1 / `factor` of the scores
+    that trials had at this rung before. A decision is written to the file before it takes effect.
     """
 
     def __init__(self, file: Path, grace: int, factor: int, measure: Measure) -> None:
@@ -74,11 +74,11 @@ class Asha:
         return trial in self._stopped
 
     def stopped_at(self) -> Mapping[int, int]:
-        """Return the last iteration of each stopped trial, by number of the trial."""
+        """Return a map from the number of each stopped trial to its last iteration."""
         return self._stopped
 
     def error(self) -> str:
-        """Return the reason why trials cannot be compared, or an empty string if they can."""
+        """Return why the rule cannot compare the trials, or an empty string if it can."""
         return self._error
 
     def _decide(self, trial: int, iteration: int, score: float) -> None:

@@ -79,10 +79,10 @@ def train(
 
 
 def trial_schedule(rounds: Sequence[Round], trial: int, interval: int) -> list[dict[str, Any]]:
-    """Return the values that a trial used over time.
+    """Return the hyperparameters that a trial used over time, one entry for each change.
 
-    Each entry has the values, the iteration from which they were used (`from`), and the trial that
-    was copied (`copied`).
+    An entry has the values by job key, the iteration from which they were used (`from`), and the
+    number of the trial that was copied (`copied`; None at the start).
     """
     return [
         {"from": number * interval, "copied": each[trial]["copied"], **each[trial]["values"]}
@@ -115,7 +115,7 @@ def _scores(group: RunGroup, measure: Measure, begin: int, end: int) -> list[flo
 def _next(job: Job, rounds: Sequence[Round], scores: Sequence[float]) -> Round:
     """Plan the next round: each of the worst trials copies a random one of the best trials.
 
-    A trial that copies another perturbs the copied values of all keys that are not a grid.
+    The copying trial then perturbs the copied hyperparameters, except those searched on a grid.
     """
     search, last = job.search, rounds[-1]
     populations: dict[str, list[int]] = {}

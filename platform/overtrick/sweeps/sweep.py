@@ -225,11 +225,11 @@ def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:
 
 
 def _curves(job: Job, scored: list[dict[str, Any]], group: RunGroup) -> dict[str, Figure]:
-    """Draw learning curves, averaged over seeds, for each combination of the other searched keys.
+    """Draw learning curves, averaged over seeds, for each combination of values of the other keys.
 
-    If only one other key is searched and its values are numbers, also plot the final payoff against
-    this value. A trainer may add figures of its own. If the search has no seeds, only these are
-    drawn.
+    The other keys are all searched keys except the seed. If there is only one other key and its
+    values are numbers, also plot the final payoff over these values. A trainer may add figures of
+    its own. If the search does not vary the seed, only the trainer's figures are drawn.
     """
     others = [key for key in job.search.spaces if key != "seed"]
     unit = registry.payoff_unit(job.game.name, job.game.options)

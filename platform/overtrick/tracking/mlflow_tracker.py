@@ -92,7 +92,10 @@ class Tracker:
             self.reported = step
 
     def artifact(self, path: Path, place: str = "") -> None:
-        """Report a file or folder of the run. `place`: its folder in MLflow; empty: the top one."""
+        """Log a file or folder as an artifact of the run.
+
+        `place`: the artifact folder in MLflow; empty: the root of the run's artifacts.
+        """
         self._add({"artifact": str(path.absolute()), "place": place})
 
     def model(self, path: Path, answers: Mapping[str, Any]) -> None:

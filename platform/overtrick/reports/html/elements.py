@@ -19,7 +19,7 @@ POLICY += "img-src data:; media-src data:"  # the page can load nothing from els
 
 
 class PageSection(NamedTuple):
-    """Section of a page: a heading, and pieces of HTML, which may be left out to save space."""
+    """Section of a page: a heading and pieces of HTML. Pieces may be left out to save space."""
 
     heading: str
     pieces: Sequence[str]
@@ -92,7 +92,7 @@ def picture(path: Path, name: str) -> str:
 
 
 def curve(name: str, points: Sequence[tuple[int, float]]) -> str:
-    """Return a small SVG line chart of a metric by iteration, with at most MAX_POINTS points.
+    """Return a small SVG line chart of a metric over the iterations, of at most MAX_POINTS points.
 
     `points`: at least two pairs (iteration, value), all finite.
     """
