@@ -38,11 +38,11 @@ def sample_rollouts(
 ) -> AivatRollouts:
     """Sample games played by sigma (N, A), and sum the AIVAT advantages of one seat's decisions.
 
-    The advantage of a decision is the value of the next node, minus the value of the decision's
-    node, plus the changes of value at the opponents' later actions. These values are the expected
-    points of the seat under the strategy `estimate` (N, A). It must equal sigma at the seat's own
-    decisions, and holds estimates of the opponents' strategies elsewhere. The result is unbiased
-    for every estimate. Its variance is smaller, the closer the estimate is to the opponents' true
+    The advantage of a decision is the change of value at the chosen action, plus the changes of
+    value at the opponents' later actions. The value of a node is the seat's expected points under
+    the strategy `estimate` (N, A). At the seat's own decisions `estimate` must equal sigma. At all
+    other decisions it holds estimates of the opponents' strategies. The advantages are unbiased for
+    every `estimate`. Their variance is smaller, the closer `estimate` is to the opponents' true
     strategies. All hidden cards of a finished game are used.
     """
     gain = tree.gains[seat]
@@ -58,7 +58,7 @@ def sample_rollouts(
 
 @njit(cache=True)
 def _node_values(parent, gain, edge_prob):  # type: ignore[no-untyped-def]
-    """Return (V,) a seat's expected points from each node, with the gain on the edge into it."""
+    """Return (V,) a seat's expected points from each node, plus the gain on the edge into it."""
     value = gain.copy()
     for node in range(len(parent) - 1, 0, -1):
         value[parent[node]] += edge_prob[node] * value[node]

@@ -143,7 +143,8 @@ def _discount_factor(power, t):  # type: ignore[no-untyped-def]
 def _add_regrets(walk, chance, gain, sigma, plan, seat, value, regret):  # type: ignore[no-untyped-def]
     """Add one seat's instantaneous counterfactual regrets to `regret` (L,).
 
-    Fills `value` (V,) with the counterfactual values of the nodes.
+    Fills `value` (V,) with the seat's expected points from each node, plus its gain on the edge
+    into the node.
     """
     for i in range(len(walk.node)):
         here = 0.0
@@ -167,7 +168,7 @@ def _match_regrets(rows, start, past, regret, sigma, plan, discounts):  # type: 
     """Discount regrets and set the next strategy by regret matching (Hart and Mas-Colell 2000).
 
     `rows` lists information sets. The information sets of one seat must be in the order of play,
-    because the realisation plan of a later decision is computed from that of an earlier one.
+    because the realisation plan is computed from a seat's earlier to its later decisions.
     """
     for row in rows:
         positive = 0.0

@@ -19,4 +19,4 @@ class IterativeSolver(Checkpointed, ABC):
 
     @abstractmethod
     def average(self) -> Array:
-        """Return the solution so far, a strategy (N, A)."""
+        """Return the strategy (N, A) that the iterations so far have found."""

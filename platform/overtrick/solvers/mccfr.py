@@ -20,7 +20,7 @@ from overtrick.solvers.iterative_solver import IterativeSolver
 
 @dataclass(frozen=True)
 class MccfrVariant:
-    """MCCFR variant: the actions that are tried at the decisions of the seat being updated.
+    """Variant of Monte Carlo CFR: the actions tried at the decisions of the updated seat.
 
     Chance and the actions of all other seats are always sampled.
     """
@@ -36,15 +36,16 @@ class MccfrVariant:
 EXTERNAL = MccfrVariant(outcome=False)
 """External sampling.
 
-When a seat is updated, the strategy of the next seat is added to its average at every visited
-information set (OpenSpiel's "simple" averaging).
+When a seat is updated, the current strategy of the next seat is added to the next seat's average
+strategy at every visited information set (OpenSpiel's "simple" averaging).
 """
 
 OUTCOME = MccfrVariant(outcome=True)
 """Outcome sampling.
 
-The strategy of the updated seat is averaged, weighted by its own reach over the sampling reach
-(stochastically weighted averaging, Lanctot 2013).
+The current strategy of the updated seat is added to its average strategy. The weight is the seat's
+own reach probability divided by the sampling probability (stochastically weighted averaging,
+Lanctot 2013).
 """
 
 VARIANTS = {"external": EXTERNAL, "outcome": OUTCOME}
@@ -62,7 +63,7 @@ NODE_RECORD = np.dtype(
 
 
 class MccfrSolver(IterativeSolver):
-    """MCCFR on a game tree: cumulative sampled regrets and the average strategy.
+    """Monte Carlo CFR on a game tree: cumulative sampled regrets and the average strategy.
 
     Every random draw is one `rng.random()` of the given generator. A seed therefore determines the
     run, and a restored solver computes the same numbers as an uninterrupted one. The order of draws
@@ -88,7 +89,7 @@ class MccfrSolver(IterativeSolver):
         self._nodes = _node_records(tree)
 
     def run(self, iterations: int) -> None:
-        """Run more iterations; each iteration updates every seat by one traversal."""
+        """Run more iterations; each iteration makes one traversal for the update of each seat."""
         tables = (self._nodes, self.tree.gains, self.regret, self.total)
         if self.variant.outcome:
             _outcome(*tables, self.tree.chance, iterations, self.variant.exploration, self.rng)
@@ -120,8 +121,8 @@ def solve(tree: Tree, iterations: int, variant: MccfrVariant, rng: Generator) ->
 def _generator_words(rng: Generator) -> Array:
     """Return the state of a PCG64 generator as (6,) uint64.
 
-    The words are the state and the increment, then the buffered 32-bit draw. State and increment
-    have 128 bits; each is two words, the low word first.
+    The first words are state and increment: 128 bits each, in two words, the low word first. The
+    last two words are the buffered 32-bit draw: whether there is one, and its value.
     """
     state = rng.bit_generator.state
     numbers = state["state"]["state"], state["state"]["inc"]
@@ -138,7 +139,7 @@ def _restore_generator(rng: Generator, words: Array) -> None:
 
 
 def _node_records(tree: Tree) -> Array:
-    """Return the nodes of a tree as (V,) records of NODE_RECORD."""
+    """Return the nodes of a tree as (V,) records of the type NODE_RECORD."""
     nodes = np.zeros(tree.nodes, NODE_RECORD)
     nodes["first"], nodes["children"], nodes["seat"] = tree.first, tree.children, tree.seat
     acts = tree.seat >= 0
@@ -218,9 +219,9 @@ def _add_to_average(strategy_sum, regret, start, stop, positive, weight):  # typ
 
 @njit(cache=True, inline="always")
 def _update_regrets(regret, start, stop, value, below):  # type: ignore[no-untyped-def]
-    """Add the sampled regrets of one decision; return its value.
+    """Add the sampled regrets of one decision to `regret`; return the decision's value.
 
-    The action values are value[below], value[below + 1], and so on.
+    The values of its actions are value[below], value[below + 1], and so on.
     """
     positive, here = _positive(regret, start, stop), 0.0
     for place in range(start, stop):
@@ -233,7 +234,11 @@ def _update_regrets(regret, start, stop, value, below):  # type: ignore[no-untyp
 
 @njit(cache=True)
 def _external(nodes, gain, regret, strategy_sum, iterations, rng):  # type: ignore[no-untyped-def]
-    """Run external sampling: list the seat's visited decisions, then update them last to first."""
+    """Run iterations of external sampling; update `regret` and `strategy_sum` in place.
+
+    For each seat a traversal lists the seat's visited decisions, then updates their regrets from
+    the last decision to the first.
+    """
     seats = len(gain)
     size = 1 + len(regret)  # perfect recall: a traversal visits each own sequence at most once
     at, below, value = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size)
@@ -268,7 +273,11 @@ def _external(nodes, gain, regret, strategy_sum, iterations, rng):  # type: igno
 
 @njit(cache=True)
 def _outcome(nodes, gain, regret, strategy_sum, chance, iterations, exploration, rng):  # type: ignore[no-untyped-def]
-    """Run outcome sampling: play one game, then update the seat's decisions last to first."""
+    """Run iterations of outcome sampling; update `regret` and `strategy_sum` in place.
+
+    For each seat one game is sampled. The regrets of the seat's decisions in it are then updated
+    from the last decision to the first.
+    """
     size = 1 + len(regret)
     at, chosen, won = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size)
     probability, sampling, reach = np.empty(size), np.empty(size), np.empty(size)

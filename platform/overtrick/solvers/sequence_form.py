@@ -80,9 +80,11 @@ class LinearProgram(NamedTuple):
     - the seat's realisation plan, one unknown for each sequence (1 + L);
     - the seat's payoff from each of the opponent's information sets onwards, if the opponent plays
       a best response there (N; entries at own information sets are unused);
-    - the same at the root: the payoff that the plan guarantees.
+    - the seat's payoff from the root onwards against a best response: the payoff that the plan
+      guarantees.
 
-    Each action of the opponent bounds the payoff of its information set from above.
+    Each action of the opponent gives one inequality. It bounds the payoff from the action's
+    information set onwards from above.
     """
 
     points: csr_array  # (1 + L, 1 + L) expected points by the opponent's sequence and the own one
@@ -101,7 +103,7 @@ class LinearProgram(NamedTuple):
 
 
 def seat_program(tree: Tree, seat: int) -> LinearProgram:
-    """Return the linear program of one seat: its realisation plan and the payoff it guarantees."""
+    """Return the constraints that link a seat's realisation plan to the payoff it guarantees."""
     actions, infosets = len(tree.action_infoset), tree.infosets
     own = tree.observations.seat == seat
     own_action = own[tree.action_infoset]
@@ -174,9 +176,10 @@ def strategy_from_solutions(tree: Tree, solutions: Sequence[Array]) -> Array:
 
 
 def _points(tree: Tree, seat: int) -> csr_array:
-    """Return a seat's expected points (1 + L, 1 + L) by pair of sequences.
+    """Return (1 + L, 1 + L) a seat's expected points for each pair of action sequences.
 
-    The rows are the opponent's sequences, the columns the seat's own.
+    The rows are the opponent's sequences, the columns the seat's own. An entry is the sum of
+    gain x chance's probability over the nodes to which the two sequences lead.
     """
     paying = np.flatnonzero(tree.gain[:, seat])
     _, chance_reach = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)

@@ -81,10 +81,10 @@ def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
     """Compute a best response of one seat to the other seats' strategies in sigma (N, A).
 
     Returns its value in points, and sigma with the seat's rows replaced by the pure best response.
-    Of equally good actions it takes the first. At information sets that the other seats and chance
-    never reach, it takes the first legal action. The computation goes from the seat's last
-    decisions to its first, which needs perfect recall. Raises UserError if sigma is not a strategy
-    of this tree.
+    Of equally good actions the response takes the first. At information sets that the other seats
+    and chance never reach, it takes the first legal action. The computation goes from the seat's
+    last decisions to its first, which needs perfect recall. Raises UserError if sigma is not a
+    strategy of this tree.
     """
     if not 0 <= seat < tree.seats:
         raise UserError(f"there is no seat {seat}: it must be 0 to {tree.seats - 1}")
@@ -132,7 +132,8 @@ def conditional_action_values(tree: Tree, sigma: Array, seat: int) -> tuple[Arra
     """Return the expected points of a seat's actions, given that the information set is reached.
 
     The seat follows sigma after the action. Returns (N, A) points and (N,) bool: whether the other
-    seats and chance reach the information set at all. Points are 0 where they do not.
+    seats and chance reach the information set at all. At unreached information sets the points are
+    0.
     """
     others = reach(tree, sigma, without=seat)
     acts = np.flatnonzero(tree.seat == seat)

@@ -87,7 +87,10 @@ def enumerate_tree(game: Enumerable, fits: Callable[[float, int], bool]) -> Tree
 def _one_row_per_infoset(
     game: Enumerable, observations_by_level: list[Observations]
 ) -> Observations:
-    """Return one observation row for each information set, ordered by its number."""
+    """Return one observation of each information set, in the order of the sets' numbers.
+
+    Raises ValueError if the game declares another number of information sets.
+    """
     joined = concat_columns(observations_by_level)
     assert joined.infoset is not None
     numbers, first = np.unique(joined.infoset, return_index=True)
@@ -166,7 +169,10 @@ def _levels(
 
 @dataclass
 class _Expansion:
-    """Game states one edge below a level, each with its parent node (`source`) and this edge."""
+    """Game states after one more action or chance outcome.
+
+    `source` is the node before it, as an index in its level. `edge` is the action or outcome.
+    """
 
     state: Any
     deal: Array
@@ -178,11 +184,11 @@ class _Expansion:
 
 
 def _acting_rows(game: Enumerable, rows: _Branches, ready: Array) -> tuple[Observations, Array]:
-    """Return the next observation to act on in each branch, and (R,) the branch of each row.
+    """Return the observation of the seat to act in each branch, and (R,) each row's branch.
 
-    In a simultaneous move this is the observation of the first seat that has not chosen yet.
-    `ready`: mask of the branches at which no chance outcome has to be revealed first. Other
-    branches and finished games have no row.
+    A branch is a game state. In a simultaneous move the first seat that has not chosen yet acts.
+    `ready`: mask of the branches at which no chance outcome has to be revealed first. All other
+    branches, and finished games, have no observation.
     """
     observations = game.observe(rows.state)
     open_ = ready[observations.game] & (rows.pending[observations.game, observations.seat] < 0)
@@ -197,9 +203,10 @@ def _acting_rows(game: Enumerable, rows: _Branches, ready: Array) -> tuple[Obser
 def _expand_actions(
     game: Enumerable, rows: _Branches, observations: Observations, branch_of: Array, shown: Array
 ) -> _Expansion:
-    """Apply every legal action of every acting row.
+    """Apply every legal action of each observation, and return the game states that follow.
 
-    In a simultaneous move the rule engine steps once all seats have chosen.
+    `branch_of` (R,): branch of each observation. In a simultaneous move the rule engine steps once
+    all seats have chosen.
     """
     assert observations.legal is not None
     row, action = np.nonzero(observations.legal)
@@ -228,11 +235,12 @@ def _expand_actions(
 def _merge_nodes(
     a: _Expansion, b: _Expansion, deal_weight: Array
 ) -> tuple[_Branches, Array, Array, Array, Array, Array]:
-    """Merge branches of one parent and edge into nodes of the next level.
+    """Group game states with the same parent and edge into the nodes of the next level.
 
-    `a` are branches by chance, `b` branches by actions. `deal_weight` are the unnormalised
-    probabilities of all deals. Returns the X branches; (X,) the number of chance outcomes that each
-    has revealed; and for each node its parent, edge, chance probability and gain (nodes, S).
+    `a` holds the states after chance outcomes, `b` the states after actions. `deal_weight` holds
+    the unnormalised probabilities of all deals. Returns the X states as branches; (X,) the number
+    of chance outcomes that each state has revealed; and for each node its parent, edge, chance
+    probability and gain (nodes, S).
     """
     both = concat_columns([a, b])
     source, deal, gain = both.source, both.deal, both.gain
@@ -260,14 +268,20 @@ def _merge_nodes(
 
 
 def _first_branch(node: Array, nodes: int) -> Array:
-    """Return (nodes,) the first branch at each node, -1 where there is none."""
+    """Return (nodes,) the index of the first branch at each node, -1 for a node without branches.
+
+    `node`: the node of each branch.
+    """
     first = np.full(nodes, -1)
     first[node[::-1]] = np.arange(len(node))[::-1]
     return first
 
 
 def _check_observed(game: Enumerable, observations: Observations, infoset: Array) -> None:
-    """Raise ValueError unless each row's information set is that of its node, `infoset` (R,)."""
+    """Raise ValueError unless each observation has the information set of its tree node.
+
+    `infoset` (R,): information set of the node of each observation.
+    """
     assert observations.infoset is not None
     if not np.array_equal(observations.infoset, infoset):
         raise ValueError(f"{game.name}: a seat observes a chance outcome before it is revealed")

@@ -29,8 +29,8 @@ class ResponseOrder(NamedTuple):
     """Post-order of a tree in groups, for the best response of one seat.
 
     Even groups hold nodes of chance and of the other seats. Each odd group holds the seat's own
-    decisions of one stage; the successors of these decisions are all in earlier groups. The last
-    group ends at the root.
+    decision nodes after an equal number of own earlier decisions. All nodes below a group's nodes
+    are in the same group or in earlier groups. The last group ends at the root.
     """
 
     walk: PostOrder
@@ -53,7 +53,7 @@ def response_order(tree: Tree, seat: int) -> ResponseOrder:
 
 
 def post_order(tree: Tree, rank: Array) -> PostOrder:
-    """Return the inner nodes by falling `rank` (V,), and by falling depth within a rank.
+    """Return the inner nodes in the order of falling `rank` (V,), then of falling depth.
 
     Nodes of one depth stay in the tree's order, so that sums over an information set run in the
     order of a depth-first traversal.
@@ -80,8 +80,9 @@ def realisation_plan(tree: Tree, flat: Array) -> Array:
     """Return (1 + L,) the realisation plan of a strategy.
 
     The plan gives the probability of each sequence of a seat's own actions, as if all other seats
-    and chance led there. `flat` (L,) holds the strategy's legal entries. Entry 0 of the plan is the
-    empty sequence, with probability 1. Source: Koller, Megiddo and von Stengel 1996.
+    and chance led there. Entry 0 is the empty sequence, with probability 1. Entry 1 + k is the
+    sequence that ends with the k-th legal action. `flat` (L,) holds the strategy's probabilities of
+    all legal actions. Source: Koller, Megiddo and von Stengel 1996.
     """
     realised = np.ones(1 + len(flat))
     fill_plan(tree.order, tree.start, tree.parent_sequence, flat, realised)
@@ -92,8 +93,8 @@ def realisation_plan(tree: Tree, flat: Array) -> Array:
 def fill_plan(rows, start, past, flat, realised):  # type: ignore[no-untyped-def]
     """Fill `realised` (1 + L,) with the realisation plan of a strategy.
 
-    `flat` (L,) holds the strategy's legal entries. `rows` lists the information sets, those of one
-    seat in the order of play.
+    `flat` (L,) holds the strategy's probabilities of all legal actions. `rows` lists all
+    information sets. The information sets of one seat must be in the order of play.
     """
     for row in rows:
         for place in range(start[row], start[row + 1]):
@@ -119,7 +120,10 @@ def depth_and_chance_reach(parent, seat, chance):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def others_reach(walk, realised, i, seat_excluded):  # type: ignore[no-untyped-def]
-    """Return the probability that chance and all seats but one lead to node i of a post-order."""
+    """Return the probability that chance and all seats except one lead to node `walk.node[i]`.
+
+    `realised` (1 + L,) is the realisation plan of the strategy of all seats.
+    """
     reach = 1.0
     for seat in range(walk.sequence.shape[1]):
         if seat != seat_excluded:

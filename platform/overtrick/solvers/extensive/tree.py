@@ -48,12 +48,12 @@ class Tree(TreeNodes):
 
     @cached_property
     def order(self) -> Array:
-        """(N,) information sets by seat, and within a seat by number of earlier decisions."""
+        """(N,) information sets, sorted by seat, then by the number of own earlier decisions."""
         return np.lexsort((self.stage, self.observations.seat))
 
     @cached_property
     def gains(self) -> Array:
-        """(S, V) float64 points that each seat gains on the edge into a node; contiguous rows."""
+        """(S, V) float64 points that each seat gains on the edge into each node."""
         return np.ascontiguousarray(self.gain.T)
 
     @cached_property
@@ -83,7 +83,7 @@ class Tree(TreeNodes):
             )
 
     def flat(self, tables: Array) -> Array:
-        """Return (..., L) float64 the legal entries of strategy tables (..., N, A).
+        """Return (..., L) float64 the entries of strategy tables (..., N, A) at legal actions.
 
         Raises UserError if the tables do not have this tree's shape.
         """
@@ -162,9 +162,10 @@ def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
 
 @njit(cache=True)
 def _sequences(seats, parent, seat, infoset, first, start):  # type: ignore[no-untyped-def]
-    """Return `sequence`, `parent_sequence` and `stage` of a Tree, and whether recall is perfect.
+    """Number each seat's action sequences; return them, and whether recall is perfect.
 
-    Recall is perfect if the acting seat has the same sequence of own actions at all nodes of an
+    Returns the fields `sequence`, `parent_sequence` and `stage` of a Tree, then a bool. Recall is
+    perfect if the acting seat has the same sequence of own actions at all nodes of an
     information set.
     """
     sequence = np.zeros((len(parent), seats), np.int32)

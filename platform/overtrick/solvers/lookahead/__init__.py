@@ -1,1 +1,1 @@
-"""Search during play: expectimax, Monte Carlo tree search, PIMC, local best response."""
+"""Look-ahead search: expectimax, Monte Carlo tree search, sampled deals, local best response."""

@@ -39,7 +39,7 @@ class SearchResult:
 
 
 class InfosetBelief(NamedTuple):
-    """Information set that the seat may reach next, with its belief over the set's nodes."""
+    """Information set that the seat may reach next, with the probabilities of its nodes."""
 
     row: int  # number of the information set
     probability: float  # of reaching it
@@ -97,13 +97,13 @@ def mcts(
 def next_infosets(
     tree: Tree, probability: Array, seat: int, node: Array, belief: Array
 ) -> tuple[float, list[InfosetBelief]]:
-    """Propagate a belief to the seat's next decisions or to the ends of the game.
+    """Propagate a belief over nodes to the seat's next decisions or to the ends of the game.
 
     `node` (n,) and `belief` (n,) are the current nodes and their probabilities. `probability` (V,)
     is the probability of each edge under chance and the other seats. Returns the expected points
-    gained on the way, including the gains of the transitions into `node`. Returns also the
-    information sets reached, each with its belief by Bayes' rule. Source: Samothrakis and Lucas
-    2011, eqs. 7 to 9.
+    gained on the way, including the gains on the edges into `node`. Returns also the information
+    sets reached, each with the probabilities of its nodes by Bayes' rule. Source: Samothrakis and
+    Lucas 2011, eqs. 7 to 9.
     """
     points = 0.0
     nodes, beliefs = [], []
@@ -147,7 +147,7 @@ class _Search:
     def belief_value(self, node: Array, belief: Array, depth: int) -> float:
         """Return the expected points of the seat from a belief over nodes to the game's end.
 
-        Points gained on the transition into these nodes are included.
+        Points gained on the edges into these nodes are included.
         """
         points, sets = next_infosets(self.tree, self.probability, self.seat, node, belief)
         return points + sum(s.probability * self.infoset_value(s, depth) for s in sets)
@@ -155,7 +155,7 @@ class _Search:
     def infoset_value(self, current: InfosetBelief, depth: int) -> float:
         """Return the expected points of the seat from an information set to the game's end.
 
-        Points gained on the transition into the information set are not included.
+        Points gained on the edges into the information set's nodes are not included.
         """
         if depth == 0:
             return self.mcts_value(current.node, current.belief, np.array([current.row]))
@@ -166,9 +166,9 @@ class _Search:
         return worth[best]
 
     def mcts_value(self, node: Array, belief: Array, rows: Array) -> float:
-        """Estimate the expected points from a belief onwards by Monte Carlo tree search.
+        """Estimate the seat's expected points from a belief over nodes by Monte Carlo tree search.
 
-        `rows`: the information sets that follow next.
+        `rows`: the information sets at which the seat can make its next decision.
         """
         tree = self.tree
         points_before = _simulate(
@@ -206,7 +206,7 @@ class _Search:
 
 @njit(cache=True)
 def _path_payoffs(parent, gain):  # type: ignore[no-untyped-def]
-    """Return (V,) points gained from the root to each node."""
+    """Return (V,) the points that a seat gains from the root to each node."""
     payoff = gain.copy()
     for node in range(1, len(parent)):
         payoff[node] += payoff[parent[node]]
@@ -218,10 +218,11 @@ def _simulate(  # type: ignore[no-untyped-def]
     first, children, mover, infoset, start, max_decisions, probability, gain, seat, roots, belief,
     simulations, bonus, visits, total, rng,
 ):  # fmt: skip
-    """Run MCTS simulations, and add each to `visits` and `total` of the actions that it took.
+    """Run MCTS simulations and update the action statistics `visits` (L,) and `total` (L,).
 
-    A simulation starts at one of the nodes `roots`, drawn by `belief`. Returns the sum over
-    simulations of the points gained before the seat's first action.
+    A simulation adds to each of the seat's actions inside the search tree one visit, and the points
+    gained from this action onwards. It starts at one of the nodes `roots`, drawn with probabilities
+    `belief`. Returns the points gained before the seat's first action, summed over simulations.
     """
     place = np.empty(max_decisions, np.int64)  # actions of one simulation inside the search tree
     points_at = np.empty(len(place))  # points gained before each action
@@ -255,7 +256,7 @@ def _simulate(  # type: ignore[no-untyped-def]
 def _ucb_action(visits, total, bonus, rng):  # type: ignore[no-untyped-def]
     """Return the action with the highest upper confidence bound.
 
-    If there are untried actions, return a random one of these.
+    If some actions are untried, return one of the untried actions at random.
     """
     untried, best, bound = 0, 0, -np.inf
     log = np.log(visits.sum())

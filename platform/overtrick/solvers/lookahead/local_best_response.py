@@ -199,10 +199,10 @@ def _play(
     other: PolicySession,
     history: ActionHistory,
 ) -> Array:
-    """Play games to their end, and return (n,) points of the given seats.
+    """Play two-seat games from `state` to their end; return (n,) points of the given seats.
 
-    `own` chooses the actions of seat `seat` (n,), `other` those of the opponent. The joint actions
-    are appended to `history`.
+    `own` chooses the actions of the seats `seat` (n,), and `other` the opponents' actions. The
+    joint action of each turn is appended to `history`.
     """
     returns = np.zeros(len(seat))
     while len(observations := game.observe(state)):
@@ -226,10 +226,10 @@ def exact_local_best_response(
 
     `fallbacks` are strategies (N, A); only the rows of `seat` are used. Returns the response's
     value in points, and sigma with the seat's rows replaced by the response. Among equally good
-    actions the response takes the first. Its value is at most that of
-    `best_response.best_response`. As one step of policy improvement, it is at least that of each
-    fallback. Raises UserError if sigma, or a fallback in the seat's rows, is not a strategy of this
-    tree.
+    actions the response takes the first. The response's value is at most the value of a best
+    response. It is at least the value of each fallback, because the response is one step of policy
+    improvement. Raises UserError unless sigma, and each fallback in the rows of `seat`, are
+    probabilities of this tree's legal actions.
     """
     best_response.check_strategy(tree, sigma)
     own = tree.observations.seat[tree.action_infoset] == seat

@@ -25,7 +25,7 @@ from overtrick.solvers.lookahead.local_best_response import MAX_PARALLEL_GAMES, 
 
 @dataclass(frozen=True)
 class PimcPolicy:
-    """Policy that takes the action with the highest mean return over sampled deals.
+    """Perfect information Monte Carlo: take the action of highest mean return over sampled deals.
 
     After each tried action the seat follows `rollout` and the other seat `opponent`. The sampled
     deals agree with the observation. They are not weighted by the opponent's earlier actions.

@@ -1,1 +1,1 @@
-"""Exact values of bucketed two-player games, from public states and ranges of private buckets."""
+"""Exact solvers of two-seat games with public actions and private buckets of similar hands."""

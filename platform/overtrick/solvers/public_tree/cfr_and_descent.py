@@ -1,10 +1,11 @@
-"""Solvers of bucketed games for a given information index: CFR+ and gradient descent on NashConv.
+"""Solvers of bucketed games: CFR+ and gradient descent on NashConv.
 
-The information index (see values.py) determines the public nodes that a strategy can tell apart.
-Both solvers need independent buckets. With an index that distinguishes all public nodes
-(the default), CFR+ converges to an equilibrium: the strategy forgets a seat's earlier buckets, but
-these carry no information about the future. With a coarser index (imperfect recall) convergence is
-not guaranteed.
+A bucketed game has public actions, and each seat privately holds one of K buckets of hands. The
+information index of a game (see values.py) groups the public nodes that a strategy cannot tell
+apart. Both solvers need independent buckets: chance moves the buckets of the two seats
+independently. If the index distinguishes all public nodes (the default), CFR+ converges to an
+equilibrium. The strategy forgets a seat's earlier buckets, but earlier buckets carry no information
+about the future. With a coarser index (imperfect recall) convergence is not guaranteed.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ EPSILON = 1e-10  # added to denominators
 class BucketedCfrPlus(IterativeSolver):
     """CFR+ (Tammelin 2014) on a bucketed game, with alternating updates and linear averaging.
 
-    Regrets of public nodes that share an information index are summed. With imperfect recall it is
-    thus the algorithm of Waugh et al. 2009, "A practical use of imperfect recall". Raises UserError
-    for joint buckets.
+    A bucketed game has public actions and private buckets of hands. Regrets of public nodes with
+    the same information index are summed. With imperfect recall this is the algorithm of Waugh et
+    al. 2009, "A practical use of imperfect recall". Raises UserError if chance moves both seats'
+    buckets jointly.
     """
 
     saved = ("iteration", "sigma", "regret", "total")
@@ -64,7 +66,8 @@ def nash_conv_subgradient(game: IndexedGame, sigma: Array) -> tuple[float, Array
 
     The subgradient is the derivative with both best responses held fixed and each entry of sigma
     treated as independent (Danskin's theorem: a subgradient in each seat's realisation plan).
-    Raises UserError if sigma is not a strategy of the indexed game, or for joint buckets.
+    Raises UserError if sigma is not a strategy of the game, or if chance moves both seats' buckets
+    jointly.
     """
     _check_independent(game)
     best_values, reply = values.best_responses(game, sigma)
@@ -88,7 +91,7 @@ class NashConvDescent(IterativeSolver):
     probabilities. Rows that are rarely reached have tiny gradients, so each gradient is divided by
     the root of its running mean square (RMSprop, Tieleman and Hinton 2012). After t iterations the
     learning rate is its initial value / (1 + t / RATE_HALF_LIFE). Raises UserError if `start` is
-    not a strategy of the indexed game, or for joint buckets.
+    not a strategy of the game, or if chance moves both seats' buckets jointly.
     """
 
     saved = ("iteration", "weight", "square", "best")
@@ -140,12 +143,12 @@ def _check_independent(game: IndexedGame) -> None:
 
 
 def _table(game: IndexedGame, sigma: Array) -> Array:
-    """Convert a strategy (N, A) to (N / K, A, K), the layout of the compiled functions."""
+    """Convert a strategy (N, A) to an array (N / K, A, K) by information index, action, bucket."""
     return values.kernel_tables(game, sigma[None])[..., 0]
 
 
 def _from_table(game: IndexedGame, table: Array) -> Array:
-    """Convert a table (N / K, A, K) of the compiled functions to a strategy (N, A)."""
+    """Convert an array (N / K, A, K) by information index, action, bucket to a strategy (N, A)."""
     return table.transpose(0, 2, 1).reshape(game.legal.shape)
 
 
@@ -169,7 +172,11 @@ def _run(layout, legal, mover, sigma, regret, total, done, iterations):  # type:
 
 @njit(cache=True)
 def _match_regrets(row, legal, reach_sum, t, gains, sigma, regret, total):  # type: ignore[no-untyped-def]
-    """Update one row: its average strategy, its cumulative regrets, and its next strategy."""
+    """Update the arrays at one information index: average strategy, regrets, next strategy.
+
+    `row` is the information index. `reach_sum` (N / K, K) is the updated seat's reach probability.
+    `t` is the number of the iteration, from 1.
+    """
     _, actions, buckets = sigma.shape
     for k in range(buckets):
         mean, positive, choices = 0.0, 0.0, 0.0
@@ -190,7 +197,7 @@ def _match_regrets(row, legal, reach_sum, t, gains, sigma, regret, total):  # ty
 
 @njit(cache=True)
 def _reach(layout, sigma, who):  # type: ignore[no-untyped-def]
-    """Return (B, K) the probability that chance and a seat's own actions lead to each bucket."""
+    """Return (B, K) the probability that chance and one seat lead to each node and bucket."""
     buckets = layout.start.shape[1]
     reach = np.empty((len(layout.node), buckets))
     reach[0] = layout.start[who]
@@ -215,8 +222,9 @@ def _reach(layout, sigma, who):  # type: ignore[no-untyped-def]
 def _add_action_values(layout, sigma, others, weight, who, gains):  # type: ignore[no-untyped-def]
     """Add the counterfactual values of a seat's actions to `gains` (N / K, A, K).
 
-    `others` (B, K) is the other seat's reach of each node by bucket. `weight` (B, K) scales each
-    node's values.
+    `gains` is indexed by information index, action, own bucket. `others` (B, K) is the probability
+    that chance and the other seat lead to each public node with each of the other seat's buckets.
+    `weight` (B, K) multiplies the values at each node by own bucket.
     """
     buckets = layout.start.shape[1]
     value = np.zeros((len(layout.node), buckets))
@@ -243,9 +251,10 @@ def _add_action_values(layout, sigma, others, weight, who, gains):  # type: igno
 
 @njit(cache=True)
 def _terminal_value(layout, i, others, who, value):  # type: ignore[no-untyped-def]
-    """Set the counterfactual value of each own bucket at terminal node i, `value[i]` (K,).
+    """Set `value[i]` (K,) to the counterfactual value of each own bucket at terminal node i.
 
-    It is the payoff, summed over the other seat's buckets and weighted by their reach.
+    The value is the payoff, summed over the other seat's buckets and weighted by their reach
+    probabilities `others[i]` (K,).
     """
     buckets, stake = layout.start.shape[1], layout.stake[i]
     fixed = 0.0

@@ -1,7 +1,9 @@
 """Values of strategies on a bucketed game with independent buckets, in one depth-first pass.
 
-Only the nodes between the root and the current node are in memory, so that the arrays stay in the
-processor's nearest cache. M strategies are evaluated together, as an array (N / K, A, K, M).
+A bucketed game has public actions, and each seat privately holds one of K buckets of hands. Only
+values of the nodes between the root and the current node are in memory, so that the arrays stay in
+the processor's nearest cache. M strategies are evaluated together, as an array (N / K, A, K, M): by
+information index (see values.py), action, bucket, strategy.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from overtrick.core import Array, BucketedGame
 
 
 class Layout(NamedTuple):
-    """Bucketed game for the compiled functions: nodes in preorder, tables for each seat."""
+    """Arrays of a bucketed game for the compiled functions; public nodes are in preorder."""
 
     node: Array  # (B,) number of the node in the BucketedGame
     parent: Array  # (B,) position of the parent in this order, -1 for the root
@@ -32,7 +34,11 @@ class Layout(NamedTuple):
 
 
 def make_layout(game: BucketedGame, index: Array) -> Layout:
-    """Return the arrays of a bucketed game for strategies of an information index (B,)."""
+    """Return a bucketed game's arrays for the compiled functions, with public nodes in preorder.
+
+    `index` (B,): information index of each public node of `game`, -1 at terminal nodes. Strategies
+    have the same action probabilities at all nodes of one index.
+    """
     node: list[int] = []
     parent: list[int] = []
     depth: list[int] = []
@@ -75,12 +81,12 @@ def make_layout(game: BucketedGame, index: Array) -> Layout:
 
 @njit(cache=True)
 def evaluate_independent(lay, sigma, seat, best, strategies, first, reply):  # type: ignore[no-untyped-def]
-    """Return (M,) a seat's value under M strategies, or its best-response value to each.
+    """Return (M,) a seat's value under M strategies, or with `best` its best-response values.
 
-    Buckets must be independent, so that a seat's own bucket carries no information about the other
-    seat's bucket. `strategies` is M, or None for M = 1, which compiles to a faster form. `reply` is
-    filled with the best response to the first strategy, at index first[node] + own bucket. An empty
-    `reply` is not filled.
+    Chance must move the buckets of the two seats independently. `sigma` is (N / K, A, K, M).
+    `strategies` is M, or None for M = 1, which compiles to a faster form. With `best`, the actions
+    of the best response to the first strategy are written to `reply`, at index first[node] + own
+    bucket. An empty `reply` is not filled.
     """
     width = 1 if strategies is None else strategies
     levels, buckets = lay.depth.max() + 1, lay.start.shape[1]
@@ -153,10 +159,10 @@ def _multiply_matrix(table, d, source, weight, scratch, width):  # type: ignore[
 
 @njit(cache=True, inline="always")
 def _terminal_value(belief, source, value, d, gain, stake, pay, seat, scratch, width):  # type: ignore[no-untyped-def]
-    """Set the counterfactual value of each own bucket at a terminal node, `value[d]` (K, M).
+    """Set `value[d]` (K, M) to the counterfactual value of each own bucket at a terminal node.
 
-    It is the payoff, summed over the other seat's buckets and weighted by their reach
-    `belief[source]` (K, M).
+    The value is the payoff, summed over the other seat's buckets and weighted by their reach
+    probabilities `belief[source]` (K, M).
     """
     for m in range(width):
         scratch[0, m] = 0

@@ -1,10 +1,11 @@
 """Values of strategies on a bucketed game in which chance moves both seats' buckets jointly.
 
-A seat's own buckets carry information about the other seat's buckets. The pass therefore keeps a
-value for each history of own buckets. A history is given by the latest bucket, and by `past`, an
+A bucketed game has public actions, and each seat privately holds one of K buckets of hands. Here a
+seat's own buckets carry information about the other seat's buckets. The functions therefore compute
+a value for each history of own buckets. A history is given by the latest bucket, and by `past`, an
 index of the sequence of earlier buckets. `table` holds the joint probability of own history and
-other seat's bucket at the start of each betting round. Within a round the other seat's actions
-multiply it by one number for each of its buckets, `reach`.
+other seat's bucket at the start of each betting round. `reach` holds, for each of the other seat's
+buckets, the probability of the other seat's actions within the round.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from numba import njit
 
 @njit(cache=True)
 def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-untyped-def]
-    """Return a seat's value under one strategy (N / K, A, K), or its best-response value.
+    """Return a seat's value under one strategy, or with `best` its best-response value.
 
-    `reply` is filled with the best response, at index first[node] + own history. An empty `reply`
-    is not filled.
+    `sigma` is (N / K, A, K): by information index (see values.py), action, bucket. With `best`, the
+    actions of the best response are written to `reply`, at index first[node] + own history. An
+    empty `reply` is not filled.
     """
     levels, buckets = lay.depth.max() + 1, lay.pay.shape[1]
     rounds = lay.moves.shape[1] + 1
@@ -63,9 +65,10 @@ def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-unt
 
 @njit(cache=True)
 def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
-    """Compute the joint probabilities of the next round, `table[stage + 1]`.
+    """Fill `table[stage + 1]` with the joint probabilities at the start of the next round.
 
-    `move` (K, K, K, K) are the transition probabilities from (own, other) bucket to the next pair.
+    `move` (K, K, K, K): transition probabilities from a pair (own bucket, other seat's bucket) to a
+    pair in the next round.
     """
     buckets = len(reach)
     size = buckets**stage
@@ -85,7 +88,8 @@ def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
 def _terminal_value(table, payoff, value, size):  # type: ignore[no-untyped-def]
     """Set `value` to the counterfactual value of each own history at a terminal node.
 
-    `payoff` (K, K) is indexed by own bucket, then the other seat's.
+    `payoff` (K, K), by own bucket and other seat's bucket, is the payoff times the probability of
+    the other seat's actions in this round.
     """
     for k in range(len(payoff)):
         value[k, :size] = 0
@@ -97,7 +101,7 @@ def _terminal_value(table, payoff, value, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _sum_latest_bucket(value, size):  # type: ignore[no-untyped-def]
-    """Sum values over the latest own bucket, so that the bucket before it becomes the latest."""
+    """Sum values over the own bucket of the latest round; histories become one round shorter."""
     buckets = len(value)
     summed = np.zeros(buckets * size)
     for own in range(buckets):

@@ -1,15 +1,16 @@
 """Exact expected values, best responses and NashConv on bucketed games.
 
-The computation visits only the nodes of the public tree and keeps a number for each private bucket.
+A bucketed game has public actions, and each seat privately holds one of K buckets of hands. The
+computation visits only the nodes of the public tree and keeps a number for each private bucket.
 With independent buckets, the public actions alone determine a seat's belief about the other seat's
 bucket (Johanson et al. 2011, "Accelerating best response calculation in large extensive games").
 Where chance moves both seats' buckets jointly, the computation keeps a number for each history of
 own buckets.
 
-A strategy sigma is (N, A) float64 for both seats, 0 at illegal actions. The information index (B,)
-numbers the classes of public nodes that a strategy tells apart; it is -1 at terminal nodes. The row
-of sigma is `information index x K + bucket`. M strategies are (M, N, A); results then have a
-leading axis M.
+The information index (B,) gives each of the B public nodes a number. A strategy cannot tell nodes
+of the same number apart. The number is -1 at terminal nodes. A strategy sigma is (N, A) float64 for
+both seats, 0 at illegal actions. Row `information index x K + bucket` of sigma holds the action
+probabilities. M strategies are (M, N, A); results then have a leading axis M.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ NO_REPLY = np.zeros(0, np.int8)  # for calls that need no best response
 
 @dataclass(frozen=True)
 class IndexedGame:
-    """Bucketed game with the information sets that an information index defines."""
+    """Bucketed game with an information index, which groups public nodes.
+
+    A strategy does not tell the nodes of one group apart. Each pair of a group and a bucket is an
+    information set, which is one row of a strategy.
+    """
 
     rules: BucketedGame
     index: Array  # (B,) int32 information index of each public node, -1 at ends
@@ -51,18 +56,18 @@ class IndexedGame:
 
     @cached_property
     def states(self) -> Array:
-        """(B,) number of private states of the acting seat in a best response; 0 at terminal nodes.
+        """(B,) number of private states that a best response distinguishes; 0 at terminal nodes.
 
-        With independent buckets the private state is the bucket. With joint buckets a best response
-        remembers its earlier buckets; the state is then the sum of bucket_r x K^r over the rounds r
-        so far.
+        With independent buckets the private state is the acting seat's bucket. With joint buckets
+        the private state is the history of its buckets; the index of a history is the sum of
+        bucket_r x K^r over the rounds r so far.
         """
         remembered = self.rules.round + 1 if self.rules.joint else np.ones_like(self.rules.round)
         return np.where(self.rules.seat >= 0, self.buckets**remembered, 0)
 
     @cached_property
     def first(self) -> Array:
-        """(B,) position of each node's first private state in the array of a best response."""
+        """(B,) index of each node's first private state in the action array of a best response."""
         return np.cumsum(self.states) - self.states
 
 
@@ -75,8 +80,9 @@ def public_node_index(game: BucketedGame) -> Array:
 def index_game(game: BucketedGame, index: Array | None = None) -> IndexedGame:
     """Combine a bucketed game with an information index (B,); None distinguishes all public nodes.
 
-    Raises UserError unless the index numbers the nodes at which a seat acts from 0 without gaps.
-    Raises UserError also if nodes of equal number differ in the acting seat or the legal actions.
+    Raises UserError unless the index uses the numbers 0, 1, ... without gaps at nodes where a seat
+    acts, and -1 at terminal nodes. Raises UserError also if nodes of equal number differ in the
+    acting seat or the legal actions.
     """
     index = public_node_index(game) if index is None else np.asarray(index)
     acts = game.seat >= 0
@@ -103,7 +109,7 @@ def index_game(game: BucketedGame, index: Array | None = None) -> IndexedGame:
 
 
 def check_strategy(game: IndexedGame, sigma: Array) -> None:
-    """Raise UserError unless sigma, (N, A) or (M, N, A), holds strategies of the indexed game."""
+    """Raise UserError unless sigma, (N, A) or (M, N, A), holds strategies of the game."""
     if sigma.ndim not in {2, 3} or sigma.shape[-2:] != game.legal.shape:
         raise UserError(
             f"a strategy for another game or index: it is {sigma.shape}, this one has "
@@ -115,7 +121,7 @@ def check_strategy(game: IndexedGame, sigma: Array) -> None:
 def expected(game: IndexedGame, sigma: Array) -> Array:
     """Return (2,) or (M, 2) expected points of each seat when both play sigma.
 
-    Raises UserError if sigma is not a strategy of the indexed game.
+    Raises UserError if sigma is not a strategy of the game.
     """
     check_strategy(game, sigma)
     return _values(game, sigma, best=False)
@@ -125,8 +131,8 @@ def nash_conv(game: IndexedGame, sigma: Array) -> Array:
     """Return NashConv, () or (M,) points: the sum of best-response values, 0 at an equilibrium.
 
     The values of sigma itself cancel in a zero-sum game. The best response distinguishes all public
-    nodes and remembers all its buckets, even where the index merges them for sigma. Raises
-    UserError if sigma is not a strategy of the indexed game.
+    nodes and remembers all its buckets, even where sigma does not. Raises UserError if sigma is not
+    a strategy of the game.
     """
     check_strategy(game, sigma)
     return _values(game, sigma, best=True).sum(axis=-1)
@@ -135,9 +141,9 @@ def nash_conv(game: IndexedGame, sigma: Array) -> Array:
 def best_response(game: IndexedGame, sigma: Array, seat: int) -> tuple[float, Array]:
     """Compute a best response of one seat to the other seat's strategy in sigma (N, A).
 
-    Returns its value in points, and as int8 the best action of each private state. The states of a
-    node start at `IndexedGame.first`. Entries of the other seat's nodes are -1. Among equally good
-    actions the response takes the first.
+    Returns its value in points, and an int8 array with the best action of each private state. The
+    states of node b start at index `game.first[b]`. Entries of the other seat's nodes are -1. Among
+    equally good actions the response takes the first.
     """
     value, reply = best_responses(game, sigma)
     mover = np.repeat(game.rules.seat, game.states)
@@ -147,7 +153,8 @@ def best_response(game: IndexedGame, sigma: Array, seat: int) -> tuple[float, Ar
 def best_responses(game: IndexedGame, sigma: Array) -> tuple[Array, Array]:
     """Return (2,) the best-response value of each seat, and the actions of both best responses.
 
-    The actions are one int8 array over the private states of all nodes.
+    The actions are one int8 array over the private states of all nodes; the states of node b start
+    at index `game.first[b]`.
     """
     check_strategy(game, sigma)
     if sigma.ndim > 2:
@@ -157,14 +164,17 @@ def best_responses(game: IndexedGame, sigma: Array) -> tuple[Array, Array]:
 
 
 def kernel_tables(game: IndexedGame, sigma: Array) -> Array:
-    """Convert strategies (M, N, A) to (N / K, A, K, M), the layout of the compiled functions."""
+    """Convert strategies (M, N, A) to (N / K, A, K, M), as the compiled functions read them."""
     strategies, _, actions = sigma.shape
     table = sigma.reshape(strategies, -1, game.buckets, actions).transpose(1, 3, 2, 0)
     return np.ascontiguousarray(table, np.float64)
 
 
 def _values(game: IndexedGame, sigma: Array, best: bool, reply: Array = NO_REPLY) -> Array:
-    """Return (2,) or (M, 2) each seat's value under sigma, or its best-response value."""
+    """Return (2,) or (M, 2) each seat's value under sigma, or with `best` its best-response value.
+
+    With `best`, the actions of both best responses are written to `reply`, unless it is empty.
+    """
     strategies = sigma.reshape(-1, *sigma.shape[-2:])
     value = np.empty((len(strategies), 2))
     lay, joint = game.layout, game.rules.joint
