@@ -1,7 +1,8 @@
 """Registry of the kinds of stored models that can be loaded as a policy for a game.
 
-A model of another kind must first search, or observe its opponent. A kind is recognised by the
-names of a model's weights. A learner with a kind of its own registers it in its own module.
+Other stored models are not policies by themselves: they must first search, or observe their
+opponent. A kind, such as a strategy table or a Q-network, is recognised by the names of a model's
+weights. A learner with its own kind of model registers the kind in its own module.
 """
 
 from __future__ import annotations

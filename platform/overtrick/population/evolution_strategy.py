@@ -64,9 +64,9 @@ class EvolutionStrategy:
         return {"told": np.array(self.scores).reshape(-1, self.size)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Repeat the generations of a state.
+        """Restore a state by repeating its generations with the stored scores.
 
-        The strategy must be new and have the configuration of the strategy that made the state.
+        This strategy must be new and configured like the strategy that returned the state.
         """
         for score in state["told"]:
             self.tell(self.ask(), score)

@@ -25,10 +25,10 @@ class GenomeEncoding(ABC):
 
     @abstractmethod
     def weights(self, genomes: Array) -> Array:
-        """Return weights (M, N, A) of actions, 0 where illegal, of genomes (M, P)."""
+        """Decode genomes (M, P) to unnormalised action weights (M, N, A), 0 for illegal actions."""
 
     def strategies(self, genomes: Array) -> Array:
-        """Return the strategies (M, N, A) of genomes (M, P); 0 at illegal actions.
+        """Decode genomes (M, P) to strategies (M, N, A), 0 at illegal actions.
 
         Information sets without weight get the uniform strategy. Source: Samothrakis and Lucas
         2011, eq. 5. Raises UserError if the genomes have a wrong length.

@@ -33,8 +33,8 @@ from overtrick.policies.network import network_policy
 class PolicyOptimizer(Protocol):
     """Algorithm that improves policy weights on a surrogate objective.
 
-    The surrogate maps weights to the policy's output. It may contain adaptation steps (MAML); these
-    are invisible to the optimiser.
+    The surrogate maps weights to the policy's output. It may contain adaptation steps (MAML). The
+    optimiser does not see these steps.
     """
 
     step: float  # KL bound of TRPO, Adam's learning rate of PPO; a schedule may change it
@@ -65,8 +65,8 @@ class ActorCritic(Checkpointed):
     - `features`: function from observations to network inputs.
     - `gamma` (0 to 1): discount per decision.
     - `lam` (0 to 1): lambda of GAE.
-    - `critic_note`: name of the extra array in the trajectories that the critic sees instead of the
-      features; None: the features.
+    - `critic_note`: name of the extra array in the trajectories that is the critic's input. With
+      None the critic's input is the policy's features.
     - `minibatches`: number of groups into which PPO divides the games of a batch.
     """
 
@@ -122,7 +122,7 @@ class ActorCritic(Checkpointed):
         return {**prefixed("policy", self.theta), **prefixed("critic", self.critic.weights)}
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the critic's optimiser, which has its weights, and the policy optimiser."""
+        """Return the critic's optimiser, including its weights, and the policy optimiser."""
         return {"critic": self.critic.adam, "solver": self.optimizer}
 
     def state(self) -> dict[str, Array]:
@@ -140,8 +140,8 @@ def _surrogate(
 ) -> Surrogate:
     """Return the surrogate objective of one policy network on a sample, for TRPO or PPO.
 
-    The network itself played the games of all tasks of the sample. `minibatches`: surrogates on
-    parts of the sample.
+    The network itself played all games of the sample. `minibatches`: surrogates on disjoint groups
+    of these games, for PPO.
     """
 
     def policy(theta: Params) -> Tensor:

@@ -29,11 +29,11 @@ def subtract_leave_one_out_mean(
 
     `member` (D,) is the policy that made each decision, and `infoset` (D,) its information set. The
     baseline of a decision is the mean advantage of the same policy's other games at the same
-    information set. The mean is shrunk towards 0 by `games` pseudo-observations of advantage 0. It
-    corrects for the part of the return that an earlier baseline did not predict, such as the effect
-    of this particular opponent. A game reaches an information set at most once, so its own return
-    is not in its baseline. The baseline therefore adds no bias (Kool et al. 2019, "Buy 4 REINFORCE
-    samples, get a baseline for free!").
+    information set. The mean is shrunk towards 0 by `games` pseudo-observations of advantage 0. The
+    baseline corrects for the part of the return that an earlier baseline did not predict, such as
+    the effect of this particular opponent. A game reaches an information set at most once, so a
+    game's own return is not in its baseline. The baseline therefore adds no bias (Kool et al. 2019,
+    "Buy 4 REINFORCE samples, get a baseline for free!").
     """
     _, row = np.unique(member * (int(infoset.max(initial=0)) + 1) + infoset, return_inverse=True)
     total, count = np.bincount(row, advantage), np.bincount(row)

@@ -49,8 +49,8 @@ class KlAnchoredPolicy:
     ) -> dict[str, float]:  # fmt: skip
         """Update the policy once from decisions in `games` games; return metrics.
 
-        `features` are (D, F), `legal` (D, A), `action` (D,) and `advantage` (D,) in points. `game`
-        (D,) is the number of each decision's game.
+        `features` are (D, F), `legal` is (D, A), `action` is (D,), and `advantage` is (D,) in
+        points. `game` (D,) is the game of each decision, a number from 0 to `games` - 1.
         """
         n = min(self.minibatches, games)
         credit = np.zeros(legal.shape)

@@ -25,9 +25,10 @@ def adapt(
 ) -> Params:
     """Take one inner step: `params` (M, ...) minus `step` x gradient of the policy-gradient loss.
 
-    Each of the M tasks steps on its own games (Wu et al. 2022, eq. 4). With `second_order` the
-    result can be differentiated through the gradient too (their eq. 7); otherwise the gradient
-    counts as a constant. The result can be differentiated through `params` in both cases.
+    Each of the M tasks has its own weights and its own games (Wu et al. 2022, eq. 4). The result
+    can be differentiated with respect to `params`. With `second_order` this derivative includes the
+    gradient's dependence on `params` (Wu et al. 2022, eq. 7). Without `second_order` the gradient
+    counts as a constant.
     """
     with torch.enable_grad():
         loss = policy_gradient_loss(params, sample)
@@ -43,7 +44,9 @@ def meta_surrogate(
     fisher_subsample: int = 1,
     minibatches: int = 1,
 ) -> Surrogate:
-    """Return the surrogate of initial weights theta after adaptation to M tasks (eqs. 5 to 7).
+    """Return the meta-objective: the surrogate of the policies adapted to each of M tasks.
+
+    It is a function of the common initial weights (Wu et al. 2022, eqs. 5 to 7).
 
     - `inner`: one sample for each inner step, collected by the weights before that step.
     - `outer`: sample collected by the adapted weights.

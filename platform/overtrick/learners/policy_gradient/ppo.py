@@ -30,7 +30,7 @@ class Ppo:
 
     - `step`: Adam's learning rate.
     - `entropy_coef`: weight of the entropy bonus, in points per nat.
-    - `clip`: ratios are clipped to 1 - `clip` .. 1 + `clip`.
+    - `clip`: importance ratios are clipped to 1 - `clip` .. 1 + `clip`.
     - `epochs`: largest number of epochs. An epoch is one step, or one step for each minibatch.
     - `target_kl`: epochs end early once the mean KL divergence of a decision exceeds this, in nats.
     - `teacher_kl_coef`: weight of the KL divergence from the surrogate's teacher, in points per
@@ -48,7 +48,11 @@ class Ppo:
     def improve(
         self, theta: Params, surrogate: Surrogate, rng: Generator
     ) -> tuple[Params, dict[str, float]]:
-        """Return weights improved by the clipped objective, and the metrics `kl` and `gain`."""
+        """Return weights improved by the clipped objective, and metrics.
+
+        `kl` is the KL divergence from the behaviour policy in nats, `gain` the increase of the
+        estimated payoff in points.
+        """
         adam = Adam(to_arrays(theta), self.step)
         if self._moments:
             adam.load({**self._moments, **to_arrays(theta)})
@@ -70,7 +74,7 @@ class Ppo:
         }
 
     def _descend(self, adam: Adam, surrogate: Surrogate, logp: Tensor) -> None:
-        """Take one step on the clipped objective.
+        """Take one Adam step on the clipped objective.
 
         `logp`: log-probabilities of the current policy on the rows of the surrogate's sample.
         """

@@ -1,9 +1,10 @@
-"""Policy-gradient samples: decisions of M tasks with the credit of their actions, padded.
+"""Policy-gradient samples: decisions of M tasks with the weighted advantages of their actions.
 
-A task is one policy against its opponent. A discrete sample has a probability for each action. A
-continuous sample has action vectors drawn from normal distributions. Samples are numpy arrays, so
-that they can be sent between processes. Converted to torch tensors they are a
-`PolicyGradientSample`, the interface that optimisers use.
+A task is one policy against its opponent. The arrays are padded to the longest task. `credit` is
+the advantage of an action times the weight of its decision. A discrete sample has a probability for
+each action. A continuous sample has action vectors drawn from normal distributions. Samples are
+numpy arrays, so that they can be sent between processes. Optimisers use a sample as torch tensors,
+a `PolicyGradientSample`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class _ContinuousRows(Generic[ArrayT]):
 class DiscreteSample(_DiscreteRows[Array]):
     """Decisions of M tasks with discrete actions, padded to the longest task.
 
-    There are two kinds of rows:
+    A task is one policy against its opponent. There are two kinds of rows:
 
     - From sampled games: one row for each decision. `weight` is 1 / games. `credit` is weight x
       advantage at the action taken, 0 at other actions.
@@ -64,7 +65,8 @@ class DiscreteSample(_DiscreteRows[Array]):
 class ContinuousSample(_ContinuousRows[Array]):
     """Decisions of M tasks with continuous actions, padded to the longest task.
 
-    `weight` is 1 / games, `credit` is weight x advantage. Padding has weight and credit 0.
+    A task is one policy against its opponent. `weight` is 1 / games. `credit` is weight x
+    advantage. Padding has weight and credit 0.
     """
 
 
@@ -80,9 +82,9 @@ def padded_sample(
     member: Array,
     members: int,
 ) -> DiscreteSample:
-    """Group rows (D, ...) by task into a padded sample of M tasks.
+    """Group decisions (D, ...) by task into a sample of M tasks, padded to the longest task.
 
-    `member` (D,) is the task of each row, `members` the number M of tasks.
+    `member` (D,) is the task of each decision, `members` the number M of tasks.
     """
     slot = forward_pass.pad_slots(member, members)
     floats = (each.astype(np.float32) for each in (logp, credit, weight))
@@ -102,12 +104,13 @@ def discrete_sample(
     members: int,
     merge: bool = False,
 ) -> DiscreteSample:
-    """Build the policy-gradient sample of M members that played `games` games each.
+    """Build the policy-gradient sample of M policies with discrete actions.
 
-    Actions are discrete. `features` (D, F), `logp` (D, A) of the members' policies, `advantage`
-    (D,) and `member` (D,) are in the order of the batch. With `merge`, a member's decisions at one
-    information set become one row with summed credit and weight. Merging changes no result that is
-    linear in credit, and makes the sample several times smaller.
+    Each policy played `games` games. `features` (D, F), the policies' log-probabilities `logp`
+    (D, A), `advantage` (D,) and `member` (D,), the policy of each decision, are in the order of the
+    batch. With `merge`, a policy's decisions at one information set become one row with summed
+    credit and weight. Merging changes no result that is linear in credit, and makes the sample
+    several times smaller.
     """
     assert batch.legal is not None
     credit = np.zeros(batch.legal.shape)
@@ -138,8 +141,8 @@ def rollout_sample(
     """Build the policy-gradient sample of M policies that played `games` games each.
 
     `params` are the policies' weights, with leading axis M. `features` (D, F), `advantage` (D,) and
-    `member` (D,) are in the order of the batch. `merge`: one row for each information set, as in
-    `discrete_sample`; continuous samples ignore it.
+    `member` (D,), the policy of each decision, are in the order of the batch. `merge`: make one row
+    for each information set, as in `discrete_sample`; ignored for continuous actions.
     """
     members = len(params["w0"])
     slot = forward_pass.pad_slots(member, members)
@@ -178,9 +181,9 @@ def join_samples(samples: list[SampleT]) -> SampleT:
 class PolicyGradientSample(ABC):
     """Sample as torch tensors, on which policies with other weights can be evaluated.
 
-    The output of a policy is its network's output on the sample's rows. For discrete actions these
-    are log-probabilities (M, R, A), for continuous actions mean and log standard deviation
-    (M, R, 2A).
+    The output of a policy is computed by its network on the sample's rows. For discrete actions the
+    output is log-probabilities (M, R, A). For continuous actions it is mean and log standard
+    deviation (M, R, 2A).
     """
 
     credit: Tensor
@@ -188,7 +191,7 @@ class PolicyGradientSample(ABC):
 
     @abstractmethod
     def output(self, params: Params) -> Tensor:
-        """Return the output of the policy with weights (M, ...)."""
+        """Return the output on the sample's rows of M policies with weights (M, ...)."""
 
     @abstractmethod
     def ratio(self, output: Tensor) -> Tensor:
@@ -200,14 +203,14 @@ class PolicyGradientSample(ABC):
 
     @abstractmethod
     def divergence(self, output: Tensor) -> Tensor:
-        """Return (M, R) the KL divergence from the behaviour policy to the output's, in nats."""
+        """Return (M, R) KL(behaviour policy, policy with this output), in nats."""
 
     @abstractmethod
     def entropy(self, output: Tensor) -> Tensor:
         """Return (M, R) the entropy of the policy with this output, in nats."""
 
     def every(self, nth: int, first: int = 0) -> Self:
-        """Return the sample of every `nth` task, starting at task `first`."""
+        """Return the sample restricted to every `nth` task, starting at task `first`."""
         columns = fields(self)  # type: ignore[arg-type]  # its subclasses are dataclasses
         return type(self)(*(getattr(self, column.name)[first::nth] for column in columns))
 
@@ -216,7 +219,7 @@ class DiscreteTensors(_DiscreteRows[Tensor], PolicyGradientSample):
     """Discrete sample as torch tensors."""
 
     def output(self, params: Params) -> Tensor:
-        """Return log-probabilities (M, R, A)."""
+        """Return the policies' log-probabilities (M, R, A) of the actions, -inf where illegal."""
         return masked_log_softmax(forward(params, self.features), self.legal)
 
     def ratio(self, output: Tensor) -> Tensor:
@@ -238,7 +241,7 @@ class ContinuousTensors(_ContinuousRows[Tensor], PolicyGradientSample):
     """Continuous sample as torch tensors."""
 
     def output(self, params: Params) -> Tensor:
-        """Return means and log standard deviations (M, R, 2A)."""
+        """Return the policies' means, then log standard deviations (M, R, 2A), of the actions."""
         mean = forward(params, self.features)
         return torch.cat([mean, params[LOG_STD].unsqueeze(-2).expand_as(mean)], dim=-1)
 

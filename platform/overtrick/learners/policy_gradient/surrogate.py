@@ -17,7 +17,7 @@ Policy = Callable[[Params], Tensor]
 
 @dataclass(frozen=True)
 class Surrogate:
-    """Surrogate objective: a sample, and the map from weights to a policy's output on its rows."""
+    """Surrogate objective: a sample, and a map from weights to a policy's output on the sample."""
 
     sample: PolicyGradientSample
     policy: Policy
@@ -60,9 +60,9 @@ class Surrogate:
 def policy_gradient_loss(params: Params, sample: PolicyGradientSample) -> Tensor:
     """Return minus the estimated payoff gain over the behaviour policy, summed over tasks.
 
-    The gain uses importance ratios. At the behaviour policy's weights its gradient is the plain
-    policy gradient: the mean over games of the sum over decisions (Williams 1992). Its second
-    derivative accounts for the changed distribution of games (Rothfuss et al. 2019, "ProMP", eq.
+    The gain uses importance ratios. At the behaviour policy's weights the loss has the plain policy
+    gradient: the mean over games of the sum over decisions (Williams 1992). The second derivative
+    of the loss accounts for the changed distribution of games (Rothfuss et al. 2019, "ProMP", eq.
     6). A loss of log-probabilities has the same gradient, but its second derivative ignores this
     change. Tasks have separate weights, so each task receives its own gradient from the sum.
     """

@@ -25,9 +25,9 @@ from overtrick.learners.weights import Params, flatten, unflatten
 class Trpo:
     """TRPO update: a natural-gradient step to the KL bound, then a backtracking line search.
 
-    `step` is the bound: the largest mean KL divergence of a decision, in nats. `entropy_coef` is
+    `step` is the KL bound: the largest mean KL divergence of a decision, in nats. `entropy_coef` is
     the weight of the entropy bonus, in points per nat. The curvature may be computed from a subset
-    of the tasks (Schulman et al. 2015, appendix C). The bound is checked on all tasks.
+    of the tasks (Schulman et al. 2015, appendix C). The KL bound is checked on all tasks.
     """
 
     step: float

@@ -62,9 +62,10 @@ class Classifier:
         """Take one gradient step; return the mean cross-entropy before it, in nats.
 
         `features` are (R, F) float32 and `possible` is (R, A) bool. `label` has the classes (R,)
-        or, if all classes are possible, their probabilities (R, A). `total_rows` is the size of the
-        whole batch, if these rows are only this learner's part of it; the sum of the losses is
-        divided by it. The returned loss stays on the device, so that the step does not wait for it.
+        or, if all classes are possible, their probabilities (R, A). The sum of the rows' losses is
+        divided by `total_rows`, by default R. In data-parallel training `total_rows` is the size of
+        the whole batch. The returned loss stays on the device, so that the step does not wait for
+        it.
         """
         assert label.ndim == 1 or possible.all()
         target = label.astype(np.int64 if label.ndim == 1 else np.float32)

@@ -22,8 +22,9 @@ def fit_opponent_models(
     held_out_share: float,
     rng: Generator,
 ) -> Weights:
-    """Fit M opponent models (M, ...): a prior network, trained on each opponent's decisions.
+    """Fit M opponent models (M, ...): copies of a network, each trained on one opponent.
 
+    `prior` holds the weights of the network before training.
     `decisions` has a leading axis M and counts of actions. `learning_rate` is Adam's. A random
     share `held_out_share` of the decisions is kept out of training, for early stopping. A model
     without decisions equals the prior.

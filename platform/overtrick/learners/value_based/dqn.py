@@ -44,7 +44,7 @@ Notes are extra arrays (R, ...) of the decisions, such as a profile of the oppon
 def mlp_values(
     params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, Tensor]
 ) -> Tensor:
-    """Return the action values (R, A) of a multilayer perceptron; `notes` are not used."""
+    """Return the action values (R, A) of a multilayer perceptron; ignore extra inputs `notes`."""
     return forward(params, features)
 
 
@@ -70,8 +70,8 @@ class Dqn:
     target network's value of the best legal action there. After the last decision no value is
     added. With `config.monte_carlo` the target is the discounted sum of all later rewards.
 
-    `notes`: names of the extra arrays of the trajectories that are passed to `values`. They must be
-    equal for a decision and its successor.
+    `notes`: names of the extra arrays of the trajectories that are passed to `values` as inputs. An
+    extra array must have equal values at a decision and its successor.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Dqn:
     def _target_values(
         self, current_rows: Mapping[str, Tensor], next_rows: Mapping[str, Tensor]
     ) -> Tensor:
-        """Return (R,) the target value of each decision."""
+        """Return (R,) the target value of each decision; `next_rows` are its successors."""
         if self.config.monte_carlo:
             return current_rows["reward"]
         with torch.no_grad():
@@ -193,7 +193,7 @@ class GreedyPolicy(MemorylessPolicy):
     """Epsilon-greedy policy of a Q-network.
 
     It takes the legal action of the highest value. With probability `epsilon` it takes a uniformly
-    random legal action. `notes`: extra inputs of `values` besides the features, equal at every
+    random legal action. `notes`: extra inputs of `values` besides the features, the same at every
     decision.
     """
 

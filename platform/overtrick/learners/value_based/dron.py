@@ -40,8 +40,8 @@ def opponent_profile(counts: Array) -> Array:
 
     `counts` (M, public states, A): a public state is a coarse description of the information that
     all seats share. A profile holds the frequency of each action in each public state, multiplied
-    by n / (n + PRIOR_DECISIONS) after n observed decisions there. It is 0 for an opponent without
-    observed decisions.
+    by n / (n + PRIOR_DECISIONS) after n observed decisions there. The profile of an opponent
+    without observed decisions is 0.
     """
     observed = counts.sum(axis=-1, keepdims=True)
     return (counts / (observed + PRIOR_DECISIONS)).reshape(len(counts), -1).astype(np.float32)
@@ -82,7 +82,9 @@ def mixture_of_experts(
 
 @dataclass(frozen=True, eq=False)
 class DronPolicy:
-    """Epsilon-greedy policy of a DRON against M opponents with known profiles (M, P).
+    """Epsilon-greedy policy of a deep reinforcement opponent network against M opponents.
+
+    `profiles` (M, P) are the opponents' action frequencies, as `opponent_profile` returns them.
 
     In a session of G games, opponent m is met in games m * G / M to (m + 1) * G / M - 1.
     """

@@ -42,12 +42,12 @@ class NfspConfig:
 
 
 class Nfsp(Checkpointed):
-    """NFSP learner: deep Q-learning of a best response, and supervised learning of its average.
+    """Neural fictitious self-play: Q-learning of a best response, and of the average policy.
 
-    In a two-player zero-sum game the average policy approaches an equilibrium, as far as the
-    responses are best responses (Heinrich et al. 2015, theorem 7). All decisions train the
-    Q-network. Only the decisions of the best response, marked by BEST_RESPONSE_NOTE, train the
-    average policy.
+    In a two-player zero-sum game the average policy approaches an equilibrium if the Q-network is
+    always a best response to it (Heinrich et al. 2015, theorem 7). All decisions train the
+    Q-network. The average policy is trained by supervised learning, only on the decisions of the
+    best response. The extra array BEST_RESPONSE_NOTE of the trajectories marks these decisions.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Replay buffers of decisions: one keeps the newest decisions, one a uniform sample of all.
+"""Replay buffers of decisions: a buffer of the newest, and a uniform sample of all decisions.
 
 Rows are given as named columns (D, ...) of equal length. A buffer stores them in arrays of fixed
 capacity, allocated when the first rows are added.
@@ -101,7 +101,7 @@ class ReservoirBuffer(ReplayBuffer):
 def observation_columns(batch: Trajectories) -> Columns:
     """Return the columns from which a game can recompute the features of decisions.
 
-    The features themselves are many times larger.
+    The features themselves are not stored, because they are many times larger.
     """
     assert batch.legal is not None
     return {"seat": batch.seat.astype(np.int8), "seen": batch.observation, "legal": batch.legal}

@@ -1,6 +1,7 @@
 """Tabular Q-learning and SARSA on a hash table.
 
-A reward may also update similar actions, and tables can be merged by visit counts (Hadjur 2018).
+The reward of an action can also update the values of similar actions, and tables can be merged by
+visit counts (Hadjur 2018).
 State keys are uint64. They are (D, 1) with one key for each state, or (D, A) with one key for each
 state-action pair, 0 where the action is not available. Sources: Watkins and Dayan 1992; Rummery and
 Niranjan 1994.
@@ -106,7 +107,7 @@ class QTable:
         )
 
     def _make_room(self, choices: int, states_known: int) -> None:
-        """Grow the table until the given numbers of further entries and states fit."""
+        """Grow the table until the given numbers of further state-action pairs and states fit."""
         for key, values, wanted in (
             ("choice", ("value", "count"), self.choices + choices),
             ("state", ("actions",), self.states_known + states_known),
@@ -287,15 +288,15 @@ def _read_values(choice, value, states, legal, values):  # type: ignore[no-untyp
 
 
 def _stored_tables(weights: model_kinds.StoredWeights) -> list[str]:
-    """List the positions, such as `declarer`, for which a stored model has a Q-table."""
+    """List the player roles, such as `declarer`, for which a stored model has a Q-table."""
     suffix = ".choice"
     return [name.removesuffix(suffix) for name in weights.arrays if name.endswith(suffix)]
 
 
 def _load_stored(weights: model_kinds.StoredWeights, game: Any) -> BehaviouralPolicy:
-    """Build the greedy policy of a stored model that has a Q-table for each trained position.
+    """Build the greedy policy of a stored model that has a Q-table for each trained player role.
 
-    A position is for example `declarer`; positions without a table act uniformly at random. Raises
+    A role is for example `declarer`. Roles without a table act uniformly at random. Raises
     UserError for a damaged model.
     """
     folder = weights.source
