@@ -224,7 +224,8 @@ def test_diverged_matches_are_counted_and_training_continues(kind, monkeypatch, 
 
     def diverge(physics, bodies, control):
         now = right(physics, bodies, control)
-        now.velocity[bodies.position[:, 2] < 1.25] = np.nan
+        if control is not None:  # a start is not a step
+            now.velocity[bodies.position[:, 2] < 1.25] = np.nan
         return now
 
     before = trainer.model()
