@@ -85,6 +85,8 @@ def test_a_written_search_is_read_back() -> None:
     [
         ({"method": "ahsa", **STEP}, "'search.method' in job.yaml: input should be "),
         ({"trails": 3, **STEP}, "unknown option 'trails': did you mean 'trials'?"),
+        ({"grace": 3, **STEP}, "'grace' is now called 'grace_period'"),
+        ({"every": 3, **STEP}, "'every' is now called 'perturbation_interval'"),
         ({"method": "random", **STEP}, "'coevolve.step_size' is drawn: set search.trials"),
         ({"trials": 3, **STEP}, "method grid does not use trials"),
         (STEP, "'coevolve.step_size' is drawn: set search.method to random, asha or pbt"),

@@ -12,6 +12,7 @@ from numpy.random import Generator
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from overtrick.core import nearest
+from overtrick.storage.old_names import new_key
 
 Range = tuple[float, float]
 TrialValues = dict[str, Any]
@@ -130,6 +131,8 @@ class Search(BaseModel):
     @classmethod
     def _keys_have_spaces(cls, value: Any) -> Any:
         for key, space in value.items() if isinstance(value, Mapping) else ():
+            if renamed := new_key(None, f"search.{key}", {}):
+                raise ValueError(f"'{key}' is now called '{renamed.removeprefix('search.')}'")
             if key not in cls.model_fields and not isinstance(space, Mapping):
                 near = nearest(str(key), cls.model_fields)
                 raise ValueError(f"unknown option '{key}': did you mean '{near}'? To search a "
