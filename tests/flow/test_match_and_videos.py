@@ -142,7 +142,7 @@ def test_a_match_from_the_command_line(monkeypatch, capsys, tmp_path):
     )
     assert "needs AgentZoo's parameter files" in (ask("zoo:mlp1", "motionless", "zoo=")[1]["error"])
     assert (
-        "leduc cannot be filmed"
+        "leduc has no video"
         in (ask("random", "cfr", "--game", "leduc", "--video", "a.mp4")[1]["error"])
     )
 
@@ -207,13 +207,13 @@ def test_recorded_positions_are_those_of_the_simulation(view):
 def test_a_match_with_a_video_has_one_more_game_with_the_first_player_in_seat_0(
     tmp_path, monkeypatch
 ):
-    filmed = []
-    monkeypatch.setattr(registry, "video_writer", lambda game, path: filmed.append)
+    drawn_batches = []
+    monkeypatch.setattr(registry, "video_writer", lambda game, path: drawn_batches.append)
     options = {"integrator": "euler"}
     total = play_match(
         "random", "motionless", "sumo", options, 2, 0, tmp_path / "match.mp4"
     ).meeting
-    (batch,) = filmed
+    (batch,) = drawn_batches
     assert (batch.games, total.boards) == (1, 2)
     random, motionless = (batch.action[batch.seat == seat] for seat in (0, 1))
     assert len(random) == len(motionless) == len(video.recorded_positions(batch))
@@ -298,7 +298,7 @@ TWO = {"players": ["random", "motionless"]}
 @pytest.mark.parametrize(
     ("changed", "line"),
     [
-        ({"game": "leduc"}, "videos: leduc cannot be filmed"),
+        ({"game": "leduc"}, "videos: leduc has no video"),
         (
             {"videos": {"every": 1, "opponent": "nobody"}},
             "videos: unknown opponent 'nobody' in sumo",

@@ -46,7 +46,7 @@ def submit(
     resume: Annotated[str | None, Option(help="Continue this run of the cluster instead.")] = None,
     follow: Annotated[bool, Option("--follow", help="Print the job's log until it ends.")] = False,
     files_there: Annotated[
-        bool, Option("--files-there", help="The job's files are already there.")
+        bool, Option("--files-there", help="Send no files: the cluster has them.")
     ] = False,
     as_json: arguments.Json = False,
 ) -> None:

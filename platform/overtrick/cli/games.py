@@ -15,9 +15,9 @@ from overtrick.reports import tables
 def solve(
     game: arguments.GameName,
     plan: Annotated[str, Option(help="Algorithm, see `overtrick list`.")] = "cfr+",
-    iterations: Annotated[int, Option(min=1, help="Iterations, each of all seats.")] = 1000,
+    iterations: Annotated[int, Option(min=1, help="Iterations; each updates all seats.")] = 1000,
     seed: Annotated[int, Option(min=0, help="Seed of sampling algorithms.")] = 0,
-    memory: Annotated[float | None, Option(help="GiB for the tree. Default: all free.")] = None,
+    memory: Annotated[float | None, Option(help="GiB; default: free memory.")] = None,
     save: Annotated[Path | None, Option(help="Save the strategy as a model here.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
@@ -41,7 +41,7 @@ def best_response(
     game: arguments.GameName,
     against: Annotated[str, Option(help=f"{arguments.PLAYER}.")],
     games: Annotated[int | None, Option(min=4, help="Games of the bound. Default: 2000.")] = None,
-    particles: Annotated[int | None, Option(min=1, help="Particles. Default: 100.")] = None,
+    particles: Annotated[int | None, Option(min=1, help="Sampled hands. Default: 100.")] = None,
     seed: Annotated[int | None, Option(min=0, help="Seed of the bound. Default: 0.")] = None,
     as_json: arguments.Json = False,
 ) -> None:

@@ -19,7 +19,7 @@ group: typer.Typer = command_group(
     "Generate data for jobs: deals, games, training examples, card abstractions. Run the same "
     "command again to continue an interrupted one.",
 )
-Values = Annotated[list[str] | None, Argument(help="Other values as key=value, such as seed=1.")]
+Values = Annotated[list[str] | None, Argument(help="Further keys, as key=value, such as seed=1.")]
 System = Annotated[str | None, Option(help="Bidding system. Default: natural.")]
 Bidder = Annotated[
     str | None,
@@ -58,7 +58,7 @@ def minibridge(
 ) -> None:
     """Play Mini-Bridge with a random declarer, and save the games that it wins.
 
-    Other values: strain=trump, lost=true (save lost games too).
+    Further keys: strain=trump, lost=true (save lost games too).
     """
     from overtrick.datasets.minibridge_games import MinibridgeConfig
 
@@ -103,7 +103,7 @@ def examples(
 ) -> None:
     """Turn the calls of bridge boards into training examples for bidding networks.
 
-    Other values: outcomes=true (add IMPs against par), solved=true (the files hold deals with
+    Further keys: outcomes=true (add IMPs against par), solved=true (the files hold deals with
     double-dummy tricks, and the two sides bid them), kind=human (only boards of this kind).
     """
     from overtrick.datasets.bidding_examples_build import ExamplesConfig

@@ -203,7 +203,7 @@ class Track(Section):
 
 
 class Videos(Section):
-    """Settings of the videos of the model during training, for games that can be filmed."""
+    """Settings of the videos of the model during training, for games with videos."""
 
     unused_keys = (UnusedKeys({"every": (None,)}, ("opponent",)),)
 

@@ -127,8 +127,8 @@ def check_zero_sum(game: Any) -> None:
 def check_has_video(game: Any) -> None:
     """Raise UserError for a game without video."""
     if spec_of(game).video is None:
-        able = " and ".join(spec.name for spec in SPECS if spec.video is not None)
-        raise UserError(f"{game.name} cannot be filmed: only {able} can")
+        able = ", ".join(spec.name for spec in SPECS if spec.video is not None)
+        raise UserError(f"{game.name} has no video; games with videos: {able}")
 
 
 def payoff_unit(name: str, options: Mapping[str, Any]) -> str:

@@ -37,7 +37,7 @@ def run_page(run: RunFolder, games: Games | None = None) -> str:
     sections = [
         PageSection("Result", _result(run, job)),
         PageSection("Figures", [elements.picture(path, path.stem) for path in images]),
-        PageSection("Films", [elements.picture(path, path.stem) for path in videos]),
+        PageSection("Videos", [elements.picture(path, path.stem) for path in videos]),
         PageSection("Learning curves", _curves(run.history())),
         *([] if games is None else [replays.games_section(games)]),
         PageSection("Job", [elements.folded("every key", run.job.read_text())]),

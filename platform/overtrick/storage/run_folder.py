@@ -47,7 +47,7 @@ class RunFolder:
     """The folder of the figures."""
     model = _PathInRun(mlflow_tracker.MODEL)
     """The folder of the trained model."""
-    videos = _PathInRun("films")
+    videos = _PathInRun("films")  # the name that runs before 0.2 have
     """The folder of the videos made during training."""
     page = _PathInRun("view.html")
     """The HTML report."""

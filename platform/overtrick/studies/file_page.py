@@ -24,8 +24,8 @@ def file_page(path: Path, first: int, system: str | None = None) -> str:
     if system is not None:
         load(system)  # raises UserError for an unknown system
     if path.suffix == VIDEO_SUFFIX:
-        film = PageSection("Film", [elements.picture(path, path.stem)])
-        return elements.page(path.name, "", [film])
+        video = PageSection("Video", [elements.picture(path, path.stem)])
+        return elements.page(path.name, "", [video])
     try:
         games = game_records.load(path)
     except UserError as no_games:

@@ -87,7 +87,7 @@ def picture(path: Path, name: str) -> str:
     data = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
     shown = f'<img src="{data}" alt="figure: {escape(name)}">'
     if kind.startswith("video"):
-        shown = f'<video src="{data}" controls aria-label="film: {escape(name)}"></video>'
+        shown = f'<video src="{data}" controls aria-label="video: {escape(name)}"></video>'
     return f"<figure>{shown}<figcaption>{escape(name)}</figcaption></figure>\n"
 
 
