@@ -84,7 +84,7 @@ def test_a_tree_takes_little_less_than_its_estimate(game):
     assert (
         peak
         < estimated_bytes(tree.nodes, tree.infosets, tree.seats, tree.legal.shape[1])
-        < 1.6 * peak
+        < 1.5 * peak
     )
 
 

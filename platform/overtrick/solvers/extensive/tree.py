@@ -128,7 +128,7 @@ def estimated_bytes(nodes: float, infosets: int, seats: int, actions: int) -> fl
     grows with the square of the number of seats.
     """
     walks = (1 + seats) * (28 + 4 * seats)  # post-orders, as if all nodes were inner nodes
-    return nodes * (140 + 32 * seats + walks) + 40.0 * infosets * actions
+    return nodes * (115 + 32 * seats + walks) + 40.0 * infosets * actions
 
 
 def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
