@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from overtrick import core
 from overtrick.core import Array, Deals, Observations, UserError, select_rows
-from overtrick.games import observation_checks
+from overtrick.games import observation_validation
 from overtrick.policies.action_sampling import sample_actions
 from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive import best_response
@@ -253,14 +253,14 @@ def _check_validation(game: Any, turns: Turns, rng: Generator) -> None:
     for _, rows, _ in turns:
         some = select_rows(rows, slice(0, MAX_ROWS))
         try:
-            found = observation_checks.validated_observations(game, some.observation)
+            found = observation_validation.validated_observations(game, some.observation)
         except UserError as error:
             raise BrokenGameError(f"validated_observations: rejects a valid row: {error}") from None
         _check(_equal_rows(found, some), "validated_observations", "must rebuild the observed rows")
         foreign = some.observation[:1].astype(np.int64)
         foreign[0, rng.integers(foreign.shape[1])] = 10**15
         with contextlib.suppress(UserError):
-            observation_checks.validated_observations(game, foreign)
+            observation_validation.validated_observations(game, foreign)
             refused -= 1
         refused += 1
     why = "must raise UserError for an observation that no seat can have"

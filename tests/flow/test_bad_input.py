@@ -25,7 +25,7 @@ from overtrick.core import UserError
 from overtrick.distributed import workers
 from overtrick.storage import model_files
 from overtrick.studies import match
-from overtrick.studies.exact import best_response_to
+from overtrick.studies.exact_solutions import best_response_to
 from overtrick.tracking import server_address
 from overtrick.training.registry import JOBS, TRAINERS
 

@@ -25,7 +25,7 @@ from open_spiel.python.algorithms import exploitability
 from tests.bench.small_jobs import SMALL_JOBS
 from tests.by_folder import files_by_folder
 
-import overtrick.studies.exact
+import overtrick.studies.exact_solutions
 from overtrick import cli
 from overtrick.comparison.comparison_job import TABLES
 from overtrick.config import job_file

@@ -22,7 +22,7 @@ from small_meta_job import TINY, local_run
 from overtrick.config import job_file
 from overtrick.core import RunError, files
 from overtrick.distributed.workers import LocalPool
-from overtrick.runs import group, html_page, lifecycle, tune_trial
+from overtrick.runs import child_runs, html_page, lifecycle, tune_trial
 from overtrick.storage import model_files, parquet, run_folder
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import mlflow_tracker
@@ -188,7 +188,7 @@ def test_every_child_run_is_closed_though_one_meets_a_full_disk(
     lifecycle.write_job(job, folder)
     with (
         pytest.raises(OSError, match=r"whole-001/track\.jsonl: No space left"),
-        group.open_group(folder, job, [job] * 3) as whole,
+        child_runs.open_group(folder, job, [job] * 3) as whole,
     ):
         full_disk_for(monkeypatch, "whole-001")
     client = MlflowClient(store)

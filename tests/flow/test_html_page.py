@@ -19,11 +19,11 @@ from overtrick.core.files import check_output
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.reports.html import elements
-from overtrick.runs import group, html_page, lifecycle, mlflow_note
+from overtrick.runs import child_runs, html_page, lifecycle, mlflow_note
 from overtrick.storage import game_records, locate
 from overtrick.storage.run_folder import RunFolder
-from overtrick.studies import file_page
-from overtrick.studies.exact import solve_game
+from overtrick.studies import html_of_files
+from overtrick.studies.exact_solutions import solve_game
 from overtrick.studies.match import play_match
 from overtrick.tracking import mlflow_tracker
 from overtrick.training import registry
@@ -87,7 +87,9 @@ def boards_file(path):
 
 
 def test_every_board_call_and_card_is_on_the_page(tmp_path):
-    page = Page(file_page.file_page(boards_file(tmp_path / "two.pbn"), 50, "natural")).check()
+    page = Page(
+        html_of_files.html_of_file(boards_file(tmp_path / "two.pbn"), 50, "natural")
+    ).check()
     assert page.tags.count("article") == 2
     for words in ("Board 1", "Board 2", "3N by North", "Dealer East", "vulnerable EW"):
         assert words in page.text
@@ -99,7 +101,7 @@ def test_every_board_call_and_card_is_on_the_page(tmp_path):
 
 
 def test_calls_are_not_explained_without_a_named_system(tmp_path):
-    page = Page(file_page.file_page(boards_file(tmp_path / "two.lin"), 1)).check()
+    page = Page(html_of_files.html_of_file(boards_file(tmp_path / "two.lin"), 1)).check()
     assert page.tags.count("article") == 1
     assert "Strong notrump" not in page.text
     assert "Systems: North-South" in page.text
@@ -109,7 +111,7 @@ def test_calls_are_not_explained_without_a_named_system(tmp_path):
 def test_every_step_of_stored_games_is_on_the_page(tmp_path, name):
     played = play_match("random", "random", name, {}, 2, 0, record=True)
     game_records.save(tmp_path / "games.parquet", played.games)
-    page = Page(file_page.file_page(tmp_path / "games.parquet", 3)).check()
+    page = Page(html_of_files.html_of_file(tmp_path / "games.parquet", 3)).check()
     shown = played.games.moves[:3]
     assert page.tags.count("article") == 3
     assert page.tags.count("li") == 1 + sum(1 + len(moves) for moves in shown)  # 1: the link
@@ -122,7 +124,7 @@ def test_every_step_of_stored_games_is_on_the_page(tmp_path, name):
 
 def test_the_page_of_a_video(tmp_path):
     (tmp_path / "match.mp4").write_bytes(b"film")
-    page = Page(file_page.file_page(tmp_path / "match.mp4", 50)).check()
+    page = Page(html_of_files.html_of_file(tmp_path / "match.mp4", 50)).check()
     assert ("video", "src", "data:video/mp4;base64,ZmlsbQ==") in page.attributes
 
 
@@ -243,7 +245,7 @@ def test_the_pages_of_child_runs_show_how_each_ended(tmp_path, store):
     folder = RunFolder(tmp_path / "sweep")
     folder.children.mkdir(parents=True)
     lifecycle.write_job(job, folder)
-    with suppress(KeyboardInterrupt), group.open_group(folder, job, [job] * 4) as whole:
+    with suppress(KeyboardInterrupt), child_runs.open_group(folder, job, [job] * 4) as whole:
         whole.children[0].tracker.metrics(1, {"payoff": 0.5})
         whole.errors[1] = RunError("the trial failed")
         whole.stopped_early = {2: 4}
@@ -310,10 +312,10 @@ def test_options_without_effect_are_refused(tmp_path, monkeypatch, capsys):
 def test_bad_files_are_refused(tmp_path):
     (tmp_path / "x.parquet").write_text("nothing")
     with pytest.raises(UserError, match="nor are they boards"):
-        file_page.file_page(tmp_path / "x.parquet", 1)
+        html_of_files.html_of_file(tmp_path / "x.parquet", 1)
     (tmp_path / "x.txt2").write_text("nothing")
     with pytest.raises(UserError, match=r"x\.txt2"):
-        file_page.file_page(tmp_path / "x.txt2", 1)
+        html_of_files.html_of_file(tmp_path / "x.txt2", 1)
     with pytest.raises(UserError, match=r"name a \.html file"):
         check_output(tmp_path / "page.pdf", ".html")
 
@@ -323,7 +325,7 @@ def test_a_browser_shows_one_step_at_a_time(tmp_path):
     played = play_match("random", "random", "kuhn", {}, 2, 0, record=True)
     game_records.save(tmp_path / "games.parquet", played.games)
     page = tmp_path / "page.html"
-    page.write_text(file_page.file_page(tmp_path / "games.parquet", 2))
+    page.write_text(html_of_files.html_of_file(tmp_path / "games.parquet", 2))
     dom = Page(screenshot(page.as_uri()))
     assert dom.tags.count("button") == 2 * 4
     for moves in played.games.moves[:2]:

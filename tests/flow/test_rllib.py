@@ -18,7 +18,7 @@ from overtrick.config import job_file
 from overtrick.core import UserError, select_rows
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.game_cache import cached_opponent
-from overtrick.games import observation_checks, registry
+from overtrick.games import observation_validation, registry
 from overtrick.games.sumo import agent_zoo
 from overtrick.policies.memoryless import MemorylessPolicy
 from overtrick.policies.rollout import play
@@ -225,7 +225,7 @@ def test_a_fixed_policy_has_one_memory_for_each_match(rng):
         ].numpy()
 
     both, other = ant.start(2, rng), ant.start(1, rng)
-    rows = [observation_checks.validated_observations(game, each) for each in observations_in]
+    rows = [observation_validation.validated_observations(game, each) for each in observations_in]
     for step in range(2):
         assert np.allclose(moves(step, [1, 1]), both.act(rows[step]).action)
     later = moves(2, [2, 1])  # the next match begins at table 0

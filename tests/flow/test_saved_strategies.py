@@ -16,7 +16,7 @@ from overtrick.core import UserError
 from overtrick.reports import progress
 from overtrick.solvers import sequence_form
 from overtrick.storage import model_files
-from overtrick.studies import exact
+from overtrick.studies import exact_solutions
 from overtrick.training.equilibrium import solve
 
 
@@ -43,7 +43,7 @@ def no_solver(monkeypatch):
     def work(*_):
         raise AssertionError("it has begun to solve")
 
-    monkeypatch.setattr(exact, "_iterate", work)
+    monkeypatch.setattr(exact_solutions, "_iterate", work)
 
 
 @pytest.mark.parametrize("place", ["notes.txt", "folder", "folder/notes.txt/kuhn", "empty", "."])
@@ -69,7 +69,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_solving(
 ):
     monkeypatch.setattr(model_files.os, "access", lambda path, how: path != tmp_path)
     with pytest.raises(UserError, match=f"{tmp_path} cannot be written"):
-        exact.solve_game("kuhn", "cfr", 1, save=tmp_path / "new" / "kuhn")
+        exact_solutions.solve_game("kuhn", "cfr", 1, save=tmp_path / "new" / "kuhn")
 
 
 def test_an_earlier_model_is_replaced_and_the_card_names_the_solver(command, tmp_path):
@@ -106,24 +106,24 @@ def test_a_model_needs_no_slash_on_the_command_line_unless_an_opponent_has_its_n
     ],
 )
 def test_a_saved_strategy_is_as_exploitable_in_openspiel(tmp_path, game, twin):
-    ours = exact.solve_game(game, "cfr+", 100, save=tmp_path / "kept")["exploitability"]
-    policy = exact.openspiel_policy(tmp_path / "kept", twin)
+    ours = exact_solutions.solve_game(game, "cfr+", 100, save=tmp_path / "kept")["exploitability"]
+    policy = exact_solutions.openspiel_policy(tmp_path / "kept", twin)
     theirs = pyspiel.load_game(twin or game.removeprefix("openspiel/"))
     assert abs(pyspiel.exploitability(theirs, policy) - ours) < 1e-9
 
 
 def test_our_strategies_convert_to_openspiels_names_of_the_games(tmp_path):
-    exact.solve_game("kuhn", "lp", 1, save=tmp_path / "kuhn")
+    exact_solutions.solve_game("kuhn", "lp", 1, save=tmp_path / "kuhn")
     with pytest.raises(UserError, match="name in OpenSpiel"):
-        exact.openspiel_policy(tmp_path / "kuhn")
+        exact_solutions.openspiel_policy(tmp_path / "kuhn")
     with pytest.raises(ValueError, match="the trees differ"):
-        exact.openspiel_policy(tmp_path / "kuhn", "leduc_poker")
+        exact_solutions.openspiel_policy(tmp_path / "kuhn", "leduc_poker")
 
 
 @pytest.mark.parametrize(
     ("arguments", "page", "resumes"),
     [
-        (("solve", "kuhn"), "overtrick.studies.exact.solve_game", False),
+        (("solve", "kuhn"), "overtrick.studies.exact_solutions.solve_game", False),
         (("train", "job.yaml"), "overtrick.config.job_file.load", True),
     ],
 )

@@ -30,7 +30,7 @@ from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.runs import lifecycle
 from overtrick.storage import model_files
-from overtrick.studies.exact import solve_game
+from overtrick.studies.exact_solutions import solve_game
 from overtrick.tracking import server_address
 from overtrick.training.registry import JOBS
 

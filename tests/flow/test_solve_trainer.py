@@ -19,7 +19,7 @@ from overtrick.policies.uniform import UniformPolicy
 from overtrick.reports import figures
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
-from overtrick.studies import exact
+from overtrick.studies import exact_solutions
 from overtrick.training.equilibrium import solve
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -49,16 +49,16 @@ def test_every_solver_solves_kuhn_from_the_command_line(plan):
 
 def test_a_strategy_is_stored_and_used_as_an_opponent(tmp_path, game_and_tree):
     game, tree = game_and_tree("leduc")
-    answer = exact.solve_game("leduc", "lp", 1, save=tmp_path / "lp")
+    answer = exact_solutions.solve_game("leduc", "lp", 1, save=tmp_path / "lp")
     policy = reference_opponents.make_opponent(str(tmp_path / "lp"), game, tree)
     sigma = best_response.sigma_of(tree, [policy] * 2)
     assert best_response.nash_conv(tree, sigma) == pytest.approx(answer["nash_conv"], abs=1e-12)
-    best = exact.best_response_to("leduc", str(tmp_path / "lp"))
+    best = exact_solutions.best_response_to("leduc", str(tmp_path / "lp"))
     assert best["mean"] == pytest.approx(0, abs=1e-9)
 
 
 def test_a_solved_strategy_is_an_opponent_in_a_job(tmp_path):
-    exact.solve_game("kuhn", "cfr+", 100, save=tmp_path / "kuhn")
+    exact_solutions.solve_game("kuhn", "cfr+", 100, save=tmp_path / "kuhn")
     content = {
         "trainer": "exploit", "game": "kuhn", "exploit": {"opponent": str(tmp_path / "kuhn")},
     }  # fmt: skip
@@ -100,7 +100,7 @@ def test_samples_of_a_solver_depend_only_on_the_seed_and_its_name():
     assert [one_solver.step()[name] for _ in range(8)] == [
         among_others.step()[name] for _ in range(8)
     ]
-    answer = exact.solve_game("kuhn", "outcome", 10)
+    answer = exact_solutions.solve_game("kuhn", "outcome", 10)
     assert answer["exploitability"] == best_response.exploitability(
         one_solver.evaluator.tree, one_solver.model()["sigma"]
     )
@@ -136,7 +136,7 @@ def test_a_solver_that_cannot_solve_the_game_is_refused_at_once(game, plan, mess
     with pytest.raises(UserError, match=message):
         TRAINERS["solve"].validate(job)
     with pytest.raises(UserError, match=message):
-        exact.solve_game(game, plan, 1)
+        exact_solutions.solve_game(game, plan, 1)
 
 
 def test_a_job_that_all_solvers_can_solve_is_accepted():
@@ -259,12 +259,12 @@ def test_a_strategy_for_another_game_is_refused(tmp_path, game_and_tree):
 
 def test_a_tree_that_does_not_fit_is_refused():
     with pytest.raises(UserError, match="fit in memory"):
-        exact.solve_game("openspiel/leduc_poker", "cfr", 1, memory=0.001)
+        exact_solutions.solve_game("openspiel/leduc_poker", "cfr", 1, memory=0.001)
 
 
 def test_an_unknown_solver_is_refused_with_the_nearest_name():
     with pytest.raises(UserError, match=r"'cfrr'.*'cfr'"):
-        exact.solve_game("kuhn", "cfrr", 1)
+        exact_solutions.solve_game("kuhn", "cfrr", 1)
 
 
 @pytest.mark.parametrize("name", ["openspiel/kuhn_poker", "kuhn_three"])

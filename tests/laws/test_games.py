@@ -21,7 +21,7 @@ from overtrick.core import (
     UserError,
     select_rows,
 )
-from overtrick.games import observation_checks, registry
+from overtrick.games import observation_validation, registry
 from overtrick.games.poker import rules
 from overtrick.games.poker.enumerable_game import EnumerablePoker
 from overtrick.games.poker.game import Poker
@@ -110,7 +110,9 @@ def test_observations_determine_the_seat_the_legal_actions_and_the_information_s
     game, random_games
 ):
     for observations, _ in random_games:
-        contents = observation_checks.validated_observations(game, observations.observation[:100])
+        contents = observation_validation.validated_observations(
+            game, observations.observation[:100]
+        )
         for name in ("seat", "observation", "legal", "infoset"):
             theirs, ours = getattr(observations, name), getattr(contents, name)
             assert (ours is None) == (theirs is None)
@@ -132,7 +134,9 @@ def test_impossible_observations_are_refused(game, random_games, rng):
         )
         with contextlib.suppress(UserError):
             assert np.array_equal(
-                observation_checks.validated_observations(game, changed_observation).observation,
+                observation_validation.validated_observations(
+                    game, changed_observation
+                ).observation,
                 changed_observation,
             )
             continue

@@ -17,7 +17,7 @@ from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
 from overtrick.solvers.lookahead import expectimax_mcts, local_best_response
 from overtrick.storage import model_files
-from overtrick.studies import exact
+from overtrick.studies import exact_solutions
 from overtrick.training.registry import JOBS, TRAINERS
 
 RNG = np.random.default_rng(0)
@@ -121,7 +121,7 @@ def test_a_table_for_another_game_of_openspiel_is_refused_by_name(tmp_path):
         efg(tmp_path / name, TWO.format(first, 1, TWO.format(second, 2, END)))
         for name, first, second in (("one.efg", 1, 2), ("two.efg", 2, 1))
     )
-    exact.solve_game(f"openspiel/{one}", "cfr", 1, save=tmp_path / "model")
+    exact_solutions.solve_game(f"openspiel/{one}", "cfr", 1, save=tmp_path / "model")
     game = OpenSpiel(two)
     tree = build(game)
     with pytest.raises(UserError, match=r"model plays openspiel/.*one\.efg\), not .*two\.efg"):
@@ -130,7 +130,7 @@ def test_a_table_for_another_game_of_openspiel_is_refused_by_name(tmp_path):
 
 def test_a_table_is_refused_when_its_game_of_openspiel_has_changed(tmp_path):
     name = efg(tmp_path / "game.efg", TWO.format(1, 1, TWO.format(2, 2, END)))
-    exact.solve_game(f"openspiel/{name}", "cfr", 1, save=tmp_path / "model")
+    exact_solutions.solve_game(f"openspiel/{name}", "cfr", 1, save=tmp_path / "model")
     efg(tmp_path / "game.efg", TWO.format(1, 1, END))
     game = OpenSpiel(name)
     tree = build(game)

@@ -16,7 +16,7 @@ from overtrick.games import registry
 from overtrick.population.evolution_strategy import EvolutionStrategy
 from overtrick.population.genomes import DirectEncoding, PerceptronEncoding
 from overtrick.solvers.extensive import best_response
-from overtrick.training.equilibrium.inner_best_response import Inner, estimate_best_response
+from overtrick.training.equilibrium.best_response_payoff import Inner, estimate_best_response
 from overtrick.training.equilibrium.strategy_evaluator import BucketedEvaluator, TreeEvaluator
 from overtrick.training.registry import JOBS, TRAINERS
 

@@ -22,7 +22,7 @@ from overtrick.solvers.lookahead.local_best_response import (
     exact_local_best_response,
     local_best_response,
 )
-from overtrick.studies.exact import best_response_to
+from overtrick.studies.exact_solutions import best_response_to
 
 POKER = [
     *((name, {}) for name in ("kuhn", "one_card", "leduc", "leduc_textbook")),

@@ -19,7 +19,7 @@ from overtrick.games.openspiel_tree import (
 )
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response, tree
-from overtrick.studies import exact
+from overtrick.studies import exact_solutions
 
 SIZES = {
     "kuhn_poker": (58, 12),
@@ -373,5 +373,5 @@ def test_a_game_of_perfect_information_needs_no_information_state_strings():
 
 
 def test_the_equilibrium_is_an_opponent_in_openspiels_games_too():
-    answer = exact.best_response_to("openspiel/kuhn_poker", "cfr")
+    answer = exact_solutions.best_response_to("openspiel/kuhn_poker", "cfr")
     assert np.allclose(answer["values"], [-1 / 18, 1 / 18], atol=1e-4)

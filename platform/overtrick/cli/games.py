@@ -23,7 +23,7 @@ def solve(
 ) -> None:
     """Approximate an equilibrium, or compute it by linear programming; print its exploitability."""
     from overtrick.reports.progress import counting
-    from overtrick.studies.exact import solve_game
+    from overtrick.studies.exact_solutions import solve_game
 
     exact = plan == "lp"
     with counting(console, game, 1 if exact else iterations) as progress:
@@ -50,7 +50,7 @@ def best_response(
     The value is exact if the game tree fits in memory. For a larger game (holdem) it is a lower
     bound: the payoff of local best response in sampled games.
     """
-    from overtrick.studies.exact import best_response_to
+    from overtrick.studies.exact_solutions import best_response_to
 
     asked = {"games": games, "particles": particles, "seed": seed}
     answer = best_response_to(game, against, {k: v for k, v in asked.items() if v is not None})

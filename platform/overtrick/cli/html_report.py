@@ -33,7 +33,7 @@ def view(
     """
     from overtrick.core.files import check_output, write_text
     from overtrick.runs import html_page, lifecycle
-    from overtrick.studies import file_page
+    from overtrick.studies import html_of_files
     from overtrick.studies.match import check_players, play_match
     from overtrick.tracking.model_versions import SCHEME
 
@@ -42,9 +42,9 @@ def view(
     of_file = {"first": first, "system": system}
     if Path(what).is_file():
         _refuse(of_run, f"is an option for a run, and {what} is a file")
-        if Path(what).suffix == file_page.VIDEO_SUFFIX:
+        if Path(what).suffix == html_of_files.VIDEO_SUFFIX:
             _refuse(of_file, f"is an option for games and boards, not for {what}")
-        page = file_page.file_page(Path(what), first or 50, system)
+        page = html_of_files.html_of_file(Path(what), first or 50, system)
     elif what.startswith(SCHEME):
         raise UserError(f"{what} is a model without a run: name a run, or a file")
     else:

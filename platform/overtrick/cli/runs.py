@@ -17,7 +17,7 @@ from overtrick.reports import tables
 
 if TYPE_CHECKING:
     from overtrick.config.job_file import Job
-    from overtrick.runs.group import FinishedGroup
+    from overtrick.runs.child_runs import FinishedGroup
     from overtrick.storage.run_folder import RunFolder
 
 

@@ -26,7 +26,7 @@ from overtrick.reports import learning_curves
 from overtrick.reports.metric_names import History
 from overtrick.reports.progress import OnProgress
 from overtrick.runs import html_page, lifecycle
-from overtrick.runs.group import ChildRun, FinishedGroup, RunGroup, open_group
+from overtrick.runs.child_runs import ChildRun, FinishedGroup, RunGroup, open_group
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
 from overtrick.storage.run_folder import RunFolder

@@ -68,8 +68,8 @@ class BucketedGame:
 
     @property
     def joint(self) -> bool:
-        """Return whether `moves` is a joint table of both seats' buckets.
+        """Return whether `moves`, the bucket transitions, are joint over both seats' buckets.
 
-        If it is not, the buckets of both seats change independently.
+        If they are not, each seat's bucket changes independently of the other seat's.
         """
         return self.moves.ndim == 5

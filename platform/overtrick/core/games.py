@@ -71,9 +71,9 @@ class Enumerable(Game, Protocol):
 
     @property
     def min_tree_size(self) -> int:
-        """Return a lower bound on the number of tree nodes or of deals, whichever is larger.
+        """Return a lower bound on the larger of two numbers: tree nodes, and deals.
 
-        Neither nodes nor deals are enumerated.
+        Neither are enumerated.
         """
 
     def every_deal(self) -> tuple[Deals, Array]:

@@ -15,7 +15,7 @@ import pyspiel
 
 from overtrick.core import CHANCE, END, Array, BehaviouralPolicy, ExplicitTreeGame, Game, UserError
 from overtrick.games import registry
-from overtrick.games.observation_checks import list_fields
+from overtrick.games.observation_validation import list_fields
 from overtrick.games.openspiel_tree import cumulative_gain, tabular_policy
 from overtrick.solvers.extensive.tree import Tree, build
 

@@ -30,7 +30,7 @@ from overtrick.storage import locate, model_files, parquet
 
 
 class BiddingSystemJob(Job):
-    """Job file of a trainer of bidding networks, with the system that interprets their calls."""
+    """Base class of job files that train bidding networks; names their bidding system."""
 
     system: Opponent = "natural"
     """Bidding system that defines the meaning of the network's calls."""

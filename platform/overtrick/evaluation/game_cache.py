@@ -60,10 +60,10 @@ def two_seat_game(choice: GameChoice) -> tuple[Any, Tree | None]:
 
 
 def playable_game(choice: GameChoice) -> tuple[Any, Tree | None]:
-    """Return a game of any number of seats and its tree.
+    """Return the chosen game, with any number of seats, and its tree.
 
-    The tree is None if the game is too large for one. Raises UserError for a game that can be
-    solved but not played.
+    The tree is None if the game is too large for one. Raises UserError if the game exists only as
+    a tree, so that it can be solved but not played.
     """
     game = _game(choice)
     registry.check_playable(game)

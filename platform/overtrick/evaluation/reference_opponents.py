@@ -1,4 +1,4 @@
-"""Reference opponents: held-out opponents by name, or stored models by run or folder."""
+"""Look up reference opponents: fixed players by name, stored models by run or folder."""
 
 from __future__ import annotations
 

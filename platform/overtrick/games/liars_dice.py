@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Observations, UserError
-from overtrick.games.observation_checks import check_limits, check_rows
+from overtrick.games.observation_validation import check_limits, check_rows
 from overtrick.games.spec import GameSpec
 
 NO_SEAT = -1

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Observations
-from overtrick.games.observation_checks import check_limits
+from overtrick.games.observation_validation import check_limits
 from overtrick.games.presentation import PlayedActions, Presentation
 from overtrick.games.spec import GameSpec
 

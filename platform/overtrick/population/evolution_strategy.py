@@ -45,7 +45,7 @@ class EvolutionStrategy:
 
     @property
     def step_size(self) -> float:
-        """Current step size, in the units of `step`, the initial one."""
+        """Current step size (sigma): the standard deviation of mutations; at first it is `step`."""
         return self.step if self._run is None else float(self._run.sigma)
 
     def ask(self) -> Array:

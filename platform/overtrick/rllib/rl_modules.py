@@ -30,7 +30,7 @@ from ray.rllib.utils.schedules.scheduler import Scheduler
 from torch import Tensor, nn
 
 from overtrick.core import Array, Observations, PolicySession, PolicyWithMemory, select_rows
-from overtrick.games import observation_checks, registry
+from overtrick.games import observation_validation, registry
 from overtrick.learners.initialisation import INITIAL_ACTION_STD
 from overtrick.policies.forward_pass import LOG_STD, Weights, masked_log_softmax
 from overtrick.rllib.multi_agent_env import ACTION_MASK, FEATURES, MATCH, OBSERVATION, AnyDict
@@ -210,7 +210,7 @@ class FixedPolicyModule(RLModule):
         raw = np.asarray(batch[Columns.OBS][OBSERVATION])
         if self._game.actions is not None:
             raw = raw.astype(np.int64)
-        observations = observation_checks.validated_observations(self._game, raw)
+        observations = observation_validation.validated_observations(self._game, raw)
         if isinstance(self._policy, PolicyWithMemory) and self._policy.remembers:
             places = np.asarray(batch[Columns.OBS][MATCH]).astype(np.int64)
             action = self._act_in_matches(observations, places)

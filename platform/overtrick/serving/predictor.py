@@ -10,7 +10,7 @@ import numpy as np
 
 from overtrick.core import Array, Game, Observations, UserError
 from overtrick.core.checkpoints import unprefixed
-from overtrick.games import observation_checks, registry
+from overtrick.games import observation_validation, registry
 from overtrick.games.spec import ModelAnswers
 from overtrick.policies.forward_pass import LOG_STD, forward, tensors
 from overtrick.storage import locate, model_files
@@ -48,7 +48,7 @@ class Predictor:
         `observations`: (R, K), one column for each of the K `observation_fields`. Raises UserError
         for observations that cannot occur in the game.
         """
-        return self._answer(observation_checks.validated_observations(self.game, observations))
+        return self._answer(observation_validation.validated_observations(self.game, observations))
 
     def example(self) -> Array:
         """Return example inputs (R, K): observations at the first decisions of two random games."""

@@ -36,14 +36,15 @@ class AivatRollouts:
 def sample_rollouts(
     tree: Tree, sigma: Array, estimate: Array, seat: int, games: int, rng: Generator
 ) -> AivatRollouts:
-    """Sample games played by sigma (N, A), and sum the AIVAT advantages of one seat's decisions.
+    """Sample games played by sigma (N, A), and sum one seat's AIVAT advantages by action.
 
-    The advantage of a decision is the change of value at the chosen action, plus the changes of
-    value at the opponents' later actions. The value of a node is the seat's expected points under
-    the strategy `estimate` (N, A). At the seat's own decisions `estimate` must equal sigma. At all
-    other decisions it holds estimates of the opponents' strategies. The advantages are unbiased for
-    every `estimate`. Their variance is smaller, the closer `estimate` is to the opponents' true
-    strategies. All hidden cards of a finished game are used.
+    The advantage of a decision is the value after the chosen action minus the value before it, plus
+    the same difference for each later action of the opponents, up to the end of the game. The value
+    of a node is the seat's expected points under the strategy `estimate` (N, A). At the seat's own
+    decisions `estimate` must equal sigma. At all other decisions it holds estimates of the
+    opponents' strategies. The advantages are unbiased for every `estimate`. Their variance is
+    smaller, the closer `estimate` is to the opponents' true strategies. The values use all hidden
+    cards of the finished game.
     """
     gain = tree.gains[seat]
     value = _node_values(tree.parent, gain, edge_probability(tree, estimate))

@@ -176,10 +176,11 @@ def strategy_from_solutions(tree: Tree, solutions: Sequence[Array]) -> Array:
 
 
 def _points(tree: Tree, seat: int) -> csr_array:
-    """Return (1 + L, 1 + L) a seat's expected points for each pair of action sequences.
+    """Return a seat's payoff matrix (1 + L, 1 + L) of the sequence form.
 
-    The rows are the opponent's sequences, the columns the seat's own. An entry is the sum of
-    gain x chance's probability over the nodes to which the two sequences lead.
+    Row and column 0 are the empty sequences; the others end with one of the L legal actions. Rows
+    are the opponent's sequences, columns the seat's own. An entry sums gain x probability of chance
+    over the nodes to which the two sequences lead.
     """
     paying = np.flatnonzero(tree.gain[:, seat])
     _, chance_reach = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)

@@ -23,7 +23,7 @@ from overtrick.core import RunError, UserError
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.reports.progress import OnProgress
-from overtrick.runs.group import ChildRun, RunGroup, save_results
+from overtrick.runs.child_runs import ChildRun, RunGroup, save_results
 from overtrick.sweeps.asha import Measure, finite_or_worst
 
 SCHEDULE = "schedule.json"  # by round and trial: its values, and the trial it was copied from

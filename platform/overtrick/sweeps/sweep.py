@@ -24,7 +24,7 @@ from overtrick.reports import figures, learning_curves
 from overtrick.reports.metric_names import History, opponent_label
 from overtrick.reports.progress import OnProgress
 from overtrick.runs import lifecycle
-from overtrick.runs.group import FinishedGroup, RunGroup, open_group, save_results
+from overtrick.runs.child_runs import FinishedGroup, RunGroup, open_group, save_results
 from overtrick.storage.run_folder import RunFolder
 from overtrick.sweeps import pbt
 from overtrick.sweeps.asha import Asha, finite_or_worst

@@ -82,10 +82,10 @@ class HeldOutTrainer(BaseTrainer[JobT]):
 
 
 class UnadaptedTrainer(HeldOutTrainer[JobT]):
-    """Base class of trainers whose model is a policy for all seats that never adapts.
+    """Base class of trainers of one fixed policy for all seats, which does not adapt to opponents.
 
     Where the game has a tree, evaluations during training also measure the policy's exploitability.
-    `knowledge` returns the policy.
+    A subclass returns the policy from `knowledge`.
     """
 
     adapt = staticmethod(without_adaptation)

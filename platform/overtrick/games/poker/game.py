@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Observations
-from overtrick.games.observation_checks import check_limits, check_rows
+from overtrick.games.observation_validation import check_limits, check_rows
 from overtrick.games.poker import features
 from overtrick.games.poker.betting_tree import BettingTree, build_betting_tree
 from overtrick.games.poker.dealing import deal_missing_cards, write_visible_cards

@@ -89,7 +89,7 @@ class Ppo:
         adam.minimise(loss)
 
     def state(self) -> dict[str, Array]:
-        """Return Adam's moments and weights; empty before the first update."""
+        """Return the state of the optimiser Adam; empty before the first update."""
         return dict(self._moments)
 
     def load(self, state: Mapping[str, Array]) -> None:

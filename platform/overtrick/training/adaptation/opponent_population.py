@@ -155,7 +155,7 @@ class SelfPlayPopulation(OpponentPopulation):
     """Population of past meta-models: the ablation "ours - EA" of Wu et al. 2022."""
 
     def initial_members(self, initial: Weights, rng: Generator) -> Weights:
-        """Return M copies (M, ...) of the meta-model before training."""
+        """Return M copies (M, ...) of `initial`, the untrained meta-model."""
         return repeat(initial, self.section.size)
 
     def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:

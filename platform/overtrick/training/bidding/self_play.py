@@ -39,7 +39,7 @@ from overtrick.training.adaptation.opponent_population import Opponents, SelfPla
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.bidding import pretrained
 from overtrick.training.bidding.pretrained import IMPS_METRIC, PRETRAINED, BidderTrainingJob
-from overtrick.training.bidding.value_replay import ValueLearner, ValueReplayConfig, replay_rows
+from overtrick.training.bidding.value_learner import ValueLearner, ValueReplayConfig, replay_rows
 from overtrick.training.shared_sections import GaeLambda, Minibatches
 
 VALUE_OUTPUT = {"values": "imps", "calls": "baseline"}

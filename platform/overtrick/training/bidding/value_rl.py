@@ -25,7 +25,7 @@ from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.bidding import pretrained
 from overtrick.training.bidding.pretrained import PRETRAINED, SHARD, BidderTrainingJob
-from overtrick.training.bidding.value_replay import ValueLearner, ValueReplayConfig, replay_rows
+from overtrick.training.bidding.value_learner import ValueLearner, ValueReplayConfig, replay_rows
 
 
 class ValueRlConfig(ValueReplayConfig):

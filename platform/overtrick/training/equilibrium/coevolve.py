@@ -25,7 +25,7 @@ from overtrick.population.genomes import DirectEncoding, GenomeEncoding, Percept
 from overtrick.reports import figures, metric_names
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
-from overtrick.training.equilibrium.inner_best_response import Inner, estimate_best_response
+from overtrick.training.equilibrium.best_response_payoff import Inner, estimate_best_response
 from overtrick.training.equilibrium.strategy_evaluator import (
     StrategyEvaluator,
     TreeEvaluator,

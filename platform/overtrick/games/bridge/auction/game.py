@@ -20,7 +20,7 @@ from overtrick.games.bridge.auction_rules import BIDS, CALLS, LAST_BID, NEXT_SEA
 from overtrick.games.bridge.cards import CARDS, SEATS, TRICKS, format_hand, hand_bits, random_deals
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
-from overtrick.games.observation_checks import check_limits, check_rows
+from overtrick.games.observation_validation import check_limits, check_rows
 
 SCORINGS = {"imps": "imp", "points": "point", "nothing": "call"}
 """Unit of payoffs by scoring; with the scoring `nothing` all payoffs are 0."""

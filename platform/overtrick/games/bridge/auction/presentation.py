@@ -30,7 +30,7 @@ class AuctionPresentation(Presentation):
         return SEATS.index("S")
 
     def action_name_of(self, word: str) -> str:
-        """Return the name of the call typed as a word such as 1NT, pass or dbl, else the word."""
+        """Return the name of a typed call such as 1NT, pass or dbl; other words are unchanged."""
         upper, known = word.upper(), auction_rules.CALL_SYNONYMS
         if upper.endswith("NT"):
             return upper[:-1]

@@ -27,7 +27,7 @@ from overtrick.games.bridge.cards import (
     random_deals,
 )
 from overtrick.games.bridge.trick_rules import NO_CARD
-from overtrick.games.observation_checks import check_limits, check_rows
+from overtrick.games.observation_validation import check_limits, check_rows
 
 ALL_CARDS = (1 << CARDS) - 1  # bit mask
 POSITIONS = ("declarer", "left", "dummy", "right")

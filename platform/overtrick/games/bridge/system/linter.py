@@ -148,13 +148,15 @@ def _is_implied(test: RangeTest, by: Sequence[RangeTest]) -> bool:
 
 @njit(cache=True)
 def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-untyped-def]
-    """Search B blocks of rules for hands that fit no rule; return one per block (B,), 0 for none.
+    """Search for a hand that fits no rule of its block, for each of B blocks of rules.
 
-    A block is tried after the lowest legal auction that matches its pattern. The auction begins
-    with the smallest number of passes that the block's conditions allow.
+    Return card bit masks (B,), 0 where no such hand was found. The hands are tested in one auction
+    for each block: the fewest passes that the block's conditions allow, then the lowest legal call
+    of each mask in turn.
 
-    blocks: (B,) rows of SystemTables.block. masks: (B, L) bit masks of the allowed calls, from the
-    opening bid onwards, padded with 0. hands: (P,) card bit masks to try.
+    `blocks`: (B,) rows of SystemTables.block.
+    `masks`: (B, L) bit masks of the allowed calls, from the opening bid onwards, padded with 0.
+    `hands`: (P,) card bit masks to test.
     """
     found = np.zeros(len(blocks), np.int64)
     fields = np.zeros((len(hands), hand_evaluation.WIDTH), np.int16)

@@ -63,10 +63,10 @@ def pass_down(longer: BoardClasses, sums: Array | None, shorter: BoardClasses) -
 
 @njit(cache=True)
 def key_of(masks, place):  # type: ignore[no-untyped-def]
-    """Return the key of a board in `BoardClasses`, equal for boards that differ only in suits.
+    """Return the key of a board in `BoardClasses`: equal for boards equal up to renaming of suits.
 
     `masks`: (4,) bit mask of the board's ranks in each suit.
-    `place`: (4,) output: the suit's position among the four rank masks of the key.
+    `place`: (4,) output: for each suit, the position of its rank mask in the key.
     """
     for suit in range(SUITS):
         ahead = 0

@@ -193,7 +193,7 @@ def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def shape_of(known, round, index):  # type: ignore[no-untyped-def]
-    """Return the index of a hand's shape (see the module's docstring), a row of `known.kind`.
+    """Return the number of a hand's shape (see the module's docstring): its row in `known.kind`.
 
     known: the tables from `hand_indexer`. index: index of the hand in the round `round`, from 0.
     """

@@ -1,4 +1,4 @@
-"""HTML pages of files: recorded games, bridge boards, or a video; they need no server."""
+"""HTML pages that show one file: recorded games, bridge boards or a video; no server needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from overtrick.storage import game_records
 VIDEO_SUFFIX = ".mp4"
 
 
-def file_page(path: Path, first: int, system: str | None = None) -> str:
+def html_of_file(path: Path, first: int, system: str | None = None) -> str:
     """Return the HTML page of a file of recorded games, of bridge boards, or of a video.
 
     `first`: the number of games or boards to show. `system`: the bidding system for boards that do
