@@ -58,6 +58,7 @@ def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
         _check_capabilities(game, observations, deals, rng)
     _check_redeal(game, turns[0][1], rng)
     _check_payoffs(game, turns)
+    _check_related_games(game, deals, turns)
     _check_pickling(game, deals, turns)
     if game.actions is not None:
         _check_validation(game, turns, rng)
@@ -170,6 +171,10 @@ def _check_state_copies(game: Any, state: Any) -> None:
     taken = select_rows(state, np.arange(games)[::-1])
     back = select_rows(taken, np.arange(games)[::-1])
     _check(_equal_states(before, back), "start", "games must be selectable by row")
+    if isinstance(state, core.CountsDivergedGames):
+        diverged = state.diverged_games
+        ok = diverged.shape == (games,) and diverged.dtype == bool
+        _check(ok, "diverged_games", f"must be (G,) bool, not {diverged.shape} {diverged.dtype}")
 
 
 def _check_features(game: Any, rows: Observations) -> None:
@@ -221,6 +226,50 @@ def _check_capabilities(game: Any, rows: Observations, deals: Deals, rng: Genera
         found = game.privileged_features(some, deals[some.game])
         ok = found.ndim == 2 and len(found) == len(some) and found.dtype == np.float32
         _check(ok and np.isfinite(found).all(), "privileged_features", "must be (R, F) float32")
+    if isinstance(game, core.SuitSymmetric):
+        _check_canonical_suits(game, some)
+    if isinstance(game, core.AbstractStates):
+        _check_abstract_states(game, some)
+
+
+def _check_canonical_suits(game: Any, rows: Observations) -> None:
+    """Check the relabelling of suits: a permutation of actions that leaves nothing to relabel."""
+    found, original = game.canonical_observations(rows)
+    order = np.sort(original, axis=1)
+    ok = order.shape == (len(rows), game.actions) and (order == np.arange(game.actions)).all()
+    _check(ok, "canonical_observations", "must return a permutation of the actions for each row")
+    ok = np.array_equal(np.take_along_axis(rows.legal, original, axis=1), found.legal)
+    _check(ok, "canonical_observations", "must relabel the legal actions like the observation")
+    ok = _equal_rows(game.canonical_observations(found)[0], found)
+    _check(ok, "canonical_observations", "must leave rows in canonical order as they are")
+    uniform = UniformPolicy()
+    ok = np.allclose(game.canonical_policy(uniform).probs(rows), uniform.probs(rows))
+    _check(ok, "canonical_policy", "must give each action the probability of its relabelled action")
+
+
+def _check_abstract_states(game: Any, rows: Observations) -> None:
+    """Check that unknown state abstractions are refused, and that policies can be combined."""
+    try:
+        game.state_keys("")
+    except UserError:
+        pass
+    else:
+        raise BrokenGameError("state_keys: must raise UserError for an unknown name")
+    uniform = UniformPolicy()
+    ok = np.array_equal(game.combined_policy({}, uniform).probs(rows), uniform.probs(rows))
+    _check(ok, "combined_policy", "must act as `others` for players without a policy")
+
+
+def _check_related_games(game: Any, deals: Deals, turns: Turns) -> None:
+    """Check the game made from portable options, and the game on which policies are evaluated."""
+    related: dict[str, Any] = {}
+    if isinstance(game, core.PortableOptions):
+        related["portable_options"] = type(game)(**game.portable_options())
+    if isinstance(game, core.EvaluatedOnAnother):
+        related["evaluation_game"] = game.evaluation_game()
+    for method, other in related.items():
+        ok = _equal_rows(other.observe(other.start(deals.copy())), turns[0][1])
+        _check(ok, method, "the game must start as this game does")
 
 
 def _check_redeal(game: Any, rows: Observations, rng: Generator) -> None:

@@ -93,9 +93,41 @@ class UnseededDeal(Broken):
         return super().deal(games, np.random.default_rng())
 
 
+class LosesAnAction(Broken):
+    def canonical_observations(self, observations):
+        return observations, np.zeros((len(observations), self.actions), np.int64)
+
+    def canonical_policy(self, policy):
+        return policy
+
+
+class AcceptsAnyAbstraction(Broken):
+    def state_keys(self, representation):
+        return lambda observations: observations.infoset
+
+    def combined_policy(self, players, others):
+        return others
+
+
+class ForgetsItsFaces(LiarsDice):
+    def __init__(self, faces=6):
+        super().__init__(faces=faces)
+
+    def portable_options(self):
+        return {}
+
+
+class EvaluatedOnOtherDice(Broken):
+    def evaluation_game(self):
+        return LiarsDice(faces=6)
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
+        (LosesAnAction, "canonical_observations: must return a permutation"),
+        (AcceptsAnyAbstraction, "state_keys: must raise UserError"),
+        (EvaluatedOnOtherDice, "evaluation_game: the game must start as this game does"),
         (NotZeroSum, "step: payoffs must sum to zero"),
         (Float64Features, "features: must be .R, F. float32"),
         (WrongProbabilities, "every_deal: probabilities must sum to 1"),
@@ -113,3 +145,9 @@ def test_a_broken_game_is_named_with_its_method(kind, message):
     check_game(Broken())
     with pytest.raises(UserError, match=message):
         check_game(kind())
+
+
+def test_portable_options_must_make_the_same_game():
+    check_game(ForgetsItsFaces())
+    with pytest.raises(UserError, match="portable_options: the game must start as this game does"):
+        check_game(ForgetsItsFaces(faces=2))

@@ -43,12 +43,12 @@ WANDERED_LARGE = 4_000
 LONGEST = 52  # turns
 
 
-def test_id(name_and_options):
+def label(name_and_options):
     name, options = name_and_options
     return name + "".join(f"-{key}-{option}" for key, option in options.items())
 
 
-@pytest.fixture(scope="module", params=GAMES, ids=test_id)
+@pytest.fixture(scope="module", params=GAMES, ids=label)
 def name_and_options(request):
     """Return the name of a game and its options."""
     return request.param
@@ -67,9 +67,7 @@ def game_with_tree(name_and_options, game_and_tree):
     return game_and_tree(name, **options)
 
 
-small = pytest.mark.parametrize(
-    "name_and_options", SMALL, indirect=True, ids=test_id, scope="module"
-)
+small = pytest.mark.parametrize("name_and_options", SMALL, indirect=True, ids=label, scope="module")
 """Laws of games whose deals can all be listed."""
 
 
@@ -347,7 +345,7 @@ def test_observations_depend_only_on_revealed_columns(game_with_tree, rng):
         assert first_contents.setdefault(key, contents) == contents
 
 
-@pytest.mark.parametrize("name_and_options", POKER, ids=test_id)
+@pytest.mark.parametrize("name_and_options", POKER, ids=label)
 def test_a_seat_never_observes_the_other_seats_card(name_and_options, game_and_tree, rng):
     name, options = name_and_options
     game, tree = game_and_tree(name, **options)

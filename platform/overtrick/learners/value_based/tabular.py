@@ -17,7 +17,14 @@ import numpy as np
 from numba import njit
 from numpy.random import Generator
 
-from overtrick.core import Array, BehaviouralPolicy, Observations, Trajectories, UserError
+from overtrick.core import (
+    AbstractStates,
+    Array,
+    BehaviouralPolicy,
+    Observations,
+    Trajectories,
+    UserError,
+)
 from overtrick.policies import model_kinds
 from overtrick.policies.memoryless import MemorylessPolicy
 from overtrick.policies.uniform import UniformPolicy
@@ -300,9 +307,11 @@ def _load_stored(weights: model_kinds.StoredWeights, game: Any) -> BehaviouralPo
     UserError for a damaged model.
     """
     folder = weights.source
+    if not isinstance(game, AbstractStates):
+        raise UserError(f"the model in {folder} has Q-tables, but {game.name} has no state keys")
     try:
         states = game.state_keys(weights.job["tabular"]["state_abstraction"])
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError):
         raise UserError(
             f"the model in {folder} is damaged: its job names no tabular.state_abstraction; "
             "restore it"
