@@ -234,5 +234,5 @@ def test_q_learning_finds_the_best_line_of_a_small_deal(rng):
 
 
 def test_an_unknown_state_abstraction_is_refused(game):
-    with pytest.raises(UserError, match="unknown representation 'prospect': did you mean"):
+    with pytest.raises(UserError, match="unknown state abstraction 'prospect': did you mean"):
         game.state_keys("prospect")

@@ -75,7 +75,7 @@ class ComparisonEvaluation(EvaluationBudget):
     """Evaluation budget of a comparison table, the same for every method."""
 
     every: Count | None = None
-    """Iterations between evaluations during training, for learning curves; none: no learning
+    """Iterations between evaluations during training, for learning curves; null: no learning
     curves."""
 
 

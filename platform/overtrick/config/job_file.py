@@ -199,7 +199,7 @@ class Track(Section):
     """MLflow tracking store: sqlite or http address; else MLFLOW_TRACKING_URI."""
 
     register: str | None = Field(default=None, pattern=NAMED)
-    """Name under which the model is registered in MLflow; none: do not register it."""
+    """Name under which the model is registered in MLflow; null: do not register it."""
 
 
 class Videos(Section):
@@ -208,7 +208,7 @@ class Videos(Section):
     unused_keys = (UnusedKeys({"every": (None,)}, ("opponent",)),)
 
     every: Count | None = None
-    """Iterations between videos; each shows the newest checkpoint. none: no videos."""
+    """Iterations between videos; each shows the newest checkpoint. null: no videos."""
 
     opponent: Opponent = "random"
     """Opponent of the model in the videos."""

@@ -112,7 +112,7 @@ class Search(BaseModel):
     """Number of random draws; each is combined with every combination of grid values."""
 
     metric: str | None = None
-    """Metric by which trials are compared during training; -NAME if smaller is better; none: the
+    """Metric by which trials are compared during training; -NAME if smaller is better; null: the
     trainer's score."""
 
     grace_period: Annotated[int, Field(ge=1)] | None = None

@@ -21,37 +21,37 @@ from overtrick.policies import network_sizes
 from overtrick.policies.forward_pass import Weights
 from overtrick.population.genetic import EvolutionConfig
 
-HiddenLayers = Annotated[tuple[Count, ...], Field(description="units of each ReLU layer")]
-Discount = Annotated[Fraction, Field(description="discount factor gamma, per decision")]
-GaeLambda = Annotated[Fraction, Field(description="lambda of generalised advantage estimation")]
-EntropyCoef = Annotated[float, Field(ge=0, description="entropy bonus, in points per nat")]
-CriticLearningRate = Annotated[Positive, Field(description="Adam's learning rate of the critic")]
-GradientSteps = Annotated[Count, Field(description="gradient steps per iteration")]
-BatchSize = Annotated[Count, Field(description="decisions per gradient step")]
+HiddenLayers = Annotated[tuple[Count, ...], Field(description="Units of each ReLU layer.")]
+Discount = Annotated[Fraction, Field(description="Discount factor gamma, per decision.")]
+GaeLambda = Annotated[Fraction, Field(description="Lambda of generalised advantage estimation.")]
+EntropyCoef = Annotated[float, Field(ge=0, description="Entropy bonus, in points per nat.")]
+CriticLearningRate = Annotated[Positive, Field(description="Adam's learning rate of the critic.")]
+GradientSteps = Annotated[Count, Field(description="Gradient steps per iteration.")]
+BatchSize = Annotated[Count, Field(description="Decisions per gradient step.")]
 PolicySolver = Annotated[
-    Literal["trpo", "ppo"], Field(description="policy optimiser of the policy gradient")
+    Literal["trpo", "ppo"], Field(description="Policy optimiser of the policy gradient.")
 ]
 Minibatches = Annotated[
-    Count, Field(description="minibatches of a PPO epoch, with a gradient step on each")
+    Count, Field(description="Minibatches of a PPO epoch, with a gradient step on each.")
 ]
-NewOpponents = Annotated[Count, Field(description="new random opponents per iteration")]
+NewOpponents = Annotated[Count, Field(description="New random opponents per iteration.")]
 HeadInitScale = Annotated[
     Positive,
-    Field(description="largest scale of the last layer's initial weights in random networks"),
+    Field(description="Largest scale of the last layer's initial weights in random networks."),
 ]
 LogitBiasStd = Annotated[
     float,
     Field(
         ge=0,
-        description="largest standard deviation of the last layer's biases in random networks: "
-        "preferences among actions in logits, or means of continuous actions",
+        description="Largest standard deviation of the last layer's biases in random networks: "
+        "preferences among actions in logits, or means of continuous actions.",
     ),
 ]
 ActionStdScale = Annotated[
     Positive,
     Field(
-        description="factor on the initial standard deviations of actions in random networks, for "
-        "games whose actions are real vectors"
+        description="Factor on the initial standard deviations of actions in random networks, for "
+        "games whose actions are real vectors."
     ),
 ]
 

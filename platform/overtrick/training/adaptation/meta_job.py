@@ -41,13 +41,13 @@ class Meta(shared.PolicyGradient):
     """KL bound of the outer step with TRPO, in nats per decision (beta in the paper)."""
 
     outer_kl_end: Positive | None = None
-    """outer_kl at the last iteration, reached linearly; none: outer_kl is constant."""
+    """outer_kl at the last iteration, reached linearly; null: outer_kl is constant."""
 
     outer_lr: Positive = 0.01
     """Adam's learning rate of the outer step with PPO (beta in the paper)."""
 
     outer_lr_end: Positive | None = None
-    """outer_lr at the last iteration, reached linearly; none: outer_lr is constant."""
+    """outer_lr at the last iteration, reached linearly; null: outer_lr is constant."""
 
     weight_ema: float = Field(default=0.0, ge=0, lt=1)
     """Decay of the moving average of weights, which is evaluated and stored; 0: use the newest
@@ -70,7 +70,7 @@ class Meta(shared.PolicyGradient):
     """Games against each opponent before each inner step."""
 
     outer_games: Count | None = None
-    """Games against each opponent after the last inner step; none: as many as games."""
+    """Games against each opponent after the last inner step; null: as many as games."""
 
     gradient_estimator: GradientEstimator = "critic"
     """Estimator of the inner gradient. critic: sampled returns minus the critic's baseline. All
@@ -89,7 +89,7 @@ class Adaptation(Section):
     """Settings of the trained model's adaptation to an opponent in evaluation."""
 
     gradient_estimator: GradientEstimator | None = None
-    """Gradient estimator of adaptation; none: that of meta.gradient_estimator. Here opponent_model
+    """Gradient estimator of adaptation; null: that of meta.gradient_estimator. Here opponent_model
     needs no tree: without a tree it simulates games against a network that clones the opponent.
     """
 

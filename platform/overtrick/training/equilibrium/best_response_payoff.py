@@ -31,7 +31,7 @@ class Inner(Section):
     """
 
     depth: int | None = Field(default=None, ge=0)
-    """Number of own decisions that the look-ahead searches exhaustively; none: all decisions."""
+    """Number of own decisions that the look-ahead searches exhaustively; null: all decisions."""
 
     simulations: Count = 1000
     """Simulations of Monte Carlo tree search at each information set below `depth`."""

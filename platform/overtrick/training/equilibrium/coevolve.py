@@ -58,7 +58,7 @@ class Coevolve(Section):
     """Initial step size."""
 
     seat: int | None = Field(default=None, ge=0)
-    """Seat that evolves; none: one genome holds the strategies of all seats."""
+    """Seat that evolves; null: one genome holds the strategies of all seats."""
 
     generations: Count = 20
     """Generations per training iteration."""

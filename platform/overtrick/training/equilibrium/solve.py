@@ -69,7 +69,7 @@ class Solve(Section):
     """Measurements per tenfold increase of iterations."""
 
     memory_gib: float | None = None
-    """Largest size of the tree in GiB; none: the free memory of the machine."""
+    """Largest size of the tree in GiB; null: the free memory of the machine."""
 
     @field_validator("memory_gib")
     @classmethod

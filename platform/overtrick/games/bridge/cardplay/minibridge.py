@@ -240,7 +240,7 @@ class MiniBridge:
         """
         if representation not in REPRESENTATIONS:
             near = nearest(representation, REPRESENTATIONS)
-            raise UserError(f"unknown representation '{representation}': did you mean '{near}'?")
+            raise UserError(f"unknown state abstraction '{representation}': did you mean '{near}'?")
         return REPRESENTATIONS[representation]
 
     def combined_policy(
