@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 from typer import Argument, Option
 
 from overtrick.cli import TRAIN, app, arguments, console, print_result, say
@@ -226,7 +226,7 @@ def keys(trainer: Annotated[str, Argument(help="A trainer, such as meta.")]) -> 
 
     if trainer not in JOBS:
         raise UserError(f"unknown trainer '{trainer}': did you mean '{nearest(trainer, JOBS)}'?")
-    table = Table("key", "default", "meaning")
+    table = Table(Column("key", overflow="fold"), Column("default", overflow="fold"), "meaning")
     for name, default, meaning in job_file.keys(JOBS[trainer]):
         table.add_row(name, default, meaning)
     console.print(table)

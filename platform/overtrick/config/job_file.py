@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import typing
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -371,14 +372,21 @@ def validated(section: type[SectionT], content: Mapping[str, Any], source: str =
 
 
 def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield the dotted path, default and description of each key below a section."""
+    """Yield the dotted path, default and description of each key below a section.
+
+    The default is written as in a job file.
+    """
     for name, field in section.model_fields.items():
         inner = _section_class(field.annotation)
         if inner is not None and name != "game":
             yield from keys(inner, f"{prefix}{name}.")
         else:
-            default = str(field.get_default(call_default_factory=True))
-            shown = "required" if field.is_required() else default
+            default = field.get_default(call_default_factory=True)
+            if isinstance(default, BaseModel):
+                default = default.model_dump(mode="json", exclude_defaults=True)
+            if field.is_required():
+                default = "required"
+            shown = default if isinstance(default, str) else json.dumps(default)
             yield f"{prefix}{name}", shown, " ".join((field.description or "").split())
 
 
