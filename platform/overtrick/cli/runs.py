@@ -226,7 +226,11 @@ def keys(trainer: Annotated[str, Argument(help="A trainer, such as meta.")]) -> 
 
     if trainer not in JOBS:
         raise UserError(f"unknown trainer '{trainer}': did you mean '{nearest(trainer, JOBS)}'?")
-    table = Table(Column("key", overflow="fold"), Column("default", overflow="fold"), "meaning")
+    table = Table(
+        Column("key", overflow="fold"),
+        Column("default", overflow="fold"),
+        Column("meaning", overflow="fold"),
+    )
     for name, default, meaning in job_file.keys(JOBS[trainer]):
         table.add_row(name, default, meaning)
     console.print(table)
