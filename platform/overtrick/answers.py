@@ -20,5 +20,5 @@ class Answers(Predictor):
         return self.outputs
 
     def ask(self, observations: Array) -> Array:
-        """Compute the outputs of observations (R, K), as `predict` does."""
+        """Compute the model's outputs for observations (R, K), as `predict` does."""
         return self.predict(observations)

@@ -13,11 +13,11 @@ GENERATED: set[str] = set()  # variables for a local Ray that `prepare` has set
 
 
 def prepare() -> None:
-    """Set missing environment variables: threads, memory thresholds, and options of Ray.
+    """Set missing environment variables: threads, thresholds of malloc, and options of Ray.
 
     Numerical libraries use one thread, for two reasons: learner and workers share the cores, and
-    sums of floats depend on the number of threads. A local Ray listens on all network interfaces,
-    so it gets a random token, and only this run can join it.
+    the rounding of float sums depends on the number of threads. A local Ray listens on all network
+    interfaces, so it gets a random token, and only this run can join it.
     """
     for name in THREADS:
         os.environ.setdefault(name, "1")
@@ -33,7 +33,7 @@ def prepare() -> None:
 
 
 def drop_generated_token() -> None:
-    """Unset the token that `prepare` generated for a local Ray, before connecting to a cluster."""
+    """Unset the token that `prepare` generated for a local Ray, before a cluster is contacted."""
     if "RAY_AUTH_TOKEN" in GENERATED:
         del os.environ["RAY_AUTH_TOKEN"]
         if "RAY_AUTH_MODE" in GENERATED and "RAY_AUTH_TOKEN_PATH" not in os.environ:

@@ -31,15 +31,16 @@ Turns = list[tuple[Any, Observations, Array]]
 
 
 class BrokenGameError(UserError):
-    """A game violates its contract. The message names the method and the remedy."""
+    """Error: a game violates its contract. The message names the method and the remedy."""
 
 
 def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
     """Check that a game fulfils the contract of core/games.py. Raises BrokenGameError if not.
 
-    `deals`: (G, C) deals to play; None: sample them by game.deal. Give few deals if solving them is
-    slow. The check plays random games from `seed`, so it may miss rare errors. For games whose
-    actions are real vectors, illegal actions and serving are not checked.
+    `deals`: (G, C) deals to play; None: sample deals by game.deal. Give only a few if the game must
+    solve each deal, which is slow. The check plays random games from `seed`, so it may miss rare
+    errors. For games whose actions are real vectors, illegal actions and the validation of
+    observations are not checked.
     """
     _check_attributes(game)
     rng = np.random.default_rng(seed)
@@ -68,7 +69,10 @@ def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
 
 
 def _check(holds: Any, method: str, why: str) -> None:
-    """Raise BrokenGameError, with the method and the remedy, unless `holds` is true."""
+    """Raise BrokenGameError unless `holds` is true.
+
+    `method`: the method at fault, for the message. `why`: the remedy, for the message.
+    """
     if not holds:
         raise BrokenGameError(f"{method}: {why}")
 
@@ -89,7 +93,10 @@ def _check_attributes(game: Any) -> None:
 
 
 def _play_randomly(game: Any, deals: Deals, rng: Generator) -> Turns:
-    """Play games with deals (G, C) to the end with uniformly random actions; return all turns."""
+    """Play games with the given deals to the end, with uniformly random actions.
+
+    `deals`: (G, C). Returns for each turn the state before, the observations and the points gained.
+    """
     state, turns = game.start(deals.copy()), Turns()
     while len(observations := game.observe(state)):
         _check(len(turns) < MAX_TURNS, "step", f"games must end within {MAX_TURNS} turns")
@@ -105,7 +112,7 @@ def _play_randomly(game: Any, deals: Deals, rng: Generator) -> Turns:
 
 
 def _check_rows(game: Any, rows: Observations) -> None:
-    """Check shapes, types and ranges of one result of `observe`."""
+    """Check shapes, types and ranges of `rows`, the result of one call of `observe`."""
     count, columns = len(rows), len(game.observation_fields)
     shape = rows.observation.shape
     _check(shape == (count, columns), "observe", f"must return {(count, columns)}, not {shape}")
@@ -133,7 +140,10 @@ def _check_rows(game: Any, rows: Observations) -> None:
 
 
 def _check_points(game: Any, rows: Observations, gain: Array, games: int) -> None:
-    """Check the points (G, S) that one call of `step` returned."""
+    """Check the points `gain` (G, S) that one call of `step` returned.
+
+    `rows`: the observations before that call. `games`: the number of games G.
+    """
     shape = (games, game.seats)
     _check(gain.shape == shape, "step", f"must return points {shape}, not {gain.shape}")
     _check(np.isfinite(gain).all(), "step", "points must be finite")
@@ -142,7 +152,10 @@ def _check_points(game: Any, rows: Observations, gain: Array, games: int) -> Non
 
 
 def _check_payoffs(game: Any, turns: Turns) -> None:
-    """Check the payoffs of complete games: their sum over seats, and the lowest payoff."""
+    """Check the payoffs of complete games: their sum over seats, and the lowest payoff.
+
+    `turns`: all turns of the games.
+    """
     payoff = np.sum([gain for _, _, gain in turns], axis=0)
     if core.is_zero_sum(game):
         far = np.abs(payoff.sum(axis=1)).max()
@@ -154,12 +167,15 @@ def _check_payoffs(game: Any, turns: Turns) -> None:
 
 
 def _equal_states(a: Any, b: Any) -> bool:
-    """Return True if two states are equal."""
+    """Return True if all fields of two states of a game are equal."""
     return all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
 
 
 def _check_state_copies(game: Any, state: Any) -> None:
-    """Check that `observe` does not change a state, and that games can be selected from it."""
+    """Check that `observe` does not change a state, and that single games can be selected from it.
+
+    `state`: of a batch of games.
+    """
     before = copy.deepcopy(state)
     game.observe(state)
     _check(_equal_states(before, state), "observe", "must not change the state")
@@ -178,7 +194,7 @@ def _check_state_copies(game: Any, state: Any) -> None:
 
 
 def _check_features(game: Any, rows: Observations) -> None:
-    """Check shape, type and values of the network inputs."""
+    """Check shape, type and values of `game.features` for some observations."""
     found = game.features(rows)
     ok = found.ndim == 2 and len(found) == len(rows) and found.dtype == np.float32
     _check(ok, "features", f"must be (R, F) float32, not {found.shape} {found.dtype}")
@@ -190,7 +206,7 @@ def _check_features(game: Any, rows: Observations) -> None:
 
 
 def _check_texts(game: Any, rows: Observations) -> None:
-    """Check the texts that `hand` and `describe` return."""
+    """Check the texts that `game.hand` and `game.describe` return for some observations."""
     named = game.hand(rows) if game.actions is not None else np.full(len(rows), "")
     _check(named.shape == (len(rows),), "hand", f"must return (R,) strings, not {named.shape}")
     for row in rows.observation[:MAX_ROWS]:
@@ -199,12 +215,15 @@ def _check_texts(game: Any, rows: Observations) -> None:
 
 
 def _equal_rows(one: Observations, two: Observations) -> bool:
-    """Return True if two Observations are equal, apart from the numbers of their games."""
+    """Return True if two batches of observations are equal, apart from the game of each row."""
     return all(np.array_equal(getattr(one, n), getattr(two, n)) for n in COLUMNS)
 
 
 def _check_capabilities(game: Any, rows: Observations, deals: Deals, rng: Generator) -> None:
-    """Check the optional methods of a game, such as `redeal`, on one result of `observe`."""
+    """Check the optional methods of a game, such as `redeal`, on some of its observations.
+
+    `rows`: the result of one call of `observe`. `deals`: the deals (G, C) of the games.
+    """
     some = select_rows(rows, slice(0, MAX_ROWS))
     if isinstance(game, core.Redealable):
         again = game.redeal(some, rng)
@@ -233,7 +252,10 @@ def _check_capabilities(game: Any, rows: Observations, deals: Deals, rng: Genera
 
 
 def _check_canonical_suits(game: Any, rows: Observations) -> None:
-    """Check the relabelling of suits: a permutation of actions that leaves nothing to relabel."""
+    """Check how a game relabels the suits of observations to a canonical order.
+
+    The relabelling must permute the actions, and leave an observation in canonical order unchanged.
+    """
     found, original = game.canonical_observations(rows)
     order = np.sort(original, axis=1)
     ok = order.shape == (len(rows), game.actions) and (order == np.arange(game.actions)).all()
@@ -248,7 +270,7 @@ def _check_canonical_suits(game: Any, rows: Observations) -> None:
 
 
 def _check_abstract_states(game: Any, rows: Observations) -> None:
-    """Check that unknown state abstractions are refused, and that policies can be combined."""
+    """Check that a game rejects an unknown state abstraction, and that it can combine policies."""
     try:
         game.state_keys("")
     except UserError:
@@ -261,7 +283,10 @@ def _check_abstract_states(game: Any, rows: Observations) -> None:
 
 
 def _check_related_games(game: Any, deals: Deals, turns: Turns) -> None:
-    """Check the game made from portable options, and the game on which policies are evaluated."""
+    """Check that the game made from portable options, and the evaluation game, start as this game.
+
+    `deals`: (G, C). `turns`: all turns of games with these deals.
+    """
     related: dict[str, Any] = {}
     if isinstance(game, core.PortableOptions):
         related["portable_options"] = type(game)(**game.portable_options())
@@ -273,7 +298,10 @@ def _check_related_games(game: Any, deals: Deals, turns: Turns) -> None:
 
 
 def _check_redeal(game: Any, rows: Observations, rng: Generator) -> None:
-    """Check that deals sampled by `redeal` reproduce the observations at the start of a game."""
+    """Check that deals sampled by `redeal` give the same observations at the start of a game.
+
+    `rows`: the observations at the start of some games.
+    """
     if not isinstance(game, core.Redealable):
         return
     again = game.observe(game.start(game.redeal(rows, rng)))
@@ -284,7 +312,10 @@ def _check_redeal(game: Any, rows: Observations, rng: Generator) -> None:
 
 
 def _check_pickling(game: Any, deals: Deals, turns: Turns) -> None:
-    """Check that a game can be pickled, and that its copy starts the same games."""
+    """Check that a game can be pickled, and that its copy starts the same games.
+
+    `deals`: (G, C). `turns`: all turns of games with these deals.
+    """
     pickle.dumps(game)
     again = copy.deepcopy(game)
     for name in ("name", "seats", "unit", "actions", "action_names", "observation_fields"):
@@ -295,7 +326,10 @@ def _check_pickling(game: Any, deals: Deals, turns: Turns) -> None:
 
 
 def _check_validation(game: Any, turns: Turns, rng: Generator) -> None:
-    """Check that `validated_observations` accepts all observed rows and rejects impossible ones."""
+    """Check that `validated_observations` accepts all observed rows and rejects impossible ones.
+
+    `turns`: all turns of some games, with the observed rows.
+    """
     if not isinstance(game, core.ValidatesObservations):
         return
     refused = 0
@@ -317,7 +351,10 @@ def _check_validation(game: Any, turns: Turns, rng: Generator) -> None:
 
 
 def _check_illegal_actions(game: Any, turns: Turns) -> None:
-    """Check that `step` rejects illegal actions and leaves the state unchanged."""
+    """Check that `step` rejects illegal actions and leaves the state unchanged.
+
+    `turns`: all turns of some games; an illegal action is tried in each.
+    """
     for state, rows, _ in turns:
         assert rows.legal is not None
         for wrong in (-1, game.actions, *np.flatnonzero(~rows.legal[0])):
@@ -334,7 +371,10 @@ def _check_illegal_actions(game: Any, turns: Turns) -> None:
 
 
 def _check_enumeration(game: Any, played: Deals, turns: Turns) -> None:
-    """Check the list of deals, the information sets, and the payoffs against the game tree."""
+    """Check the list of all deals, the information sets, and the payoffs against the game tree.
+
+    `played`: the deals (G, C) of random games. `turns`: all turns of these games.
+    """
     deals, probability = game.every_deal()
     total = probability.sum()
     _check(len(np.unique(deals, axis=0)) == len(deals), "every_deal", "deals must be distinct")

@@ -81,7 +81,10 @@ def say(text: str) -> None:
 
 
 def print_result(as_json: bool, **values: Any) -> None:
-    """Print a command's result as one line of JSON on standard output if `as_json` is true."""
+    """Print a command's result as one line of JSON on standard output if `as_json` is true.
+
+    `values`: the keys and values of the JSON object.
+    """
     if as_json:
         print(json.dumps(values), file=_script_output(), flush=True)
 
@@ -107,9 +110,10 @@ def _original_stdout() -> TextIO:
 
 
 def command_group(name: str, panel: str, help: str) -> typer.Typer:
-    """Add a group of commands `overtrick NAME ...` to the command line and return it.
+    """Add a group of commands `overtrick NAME ...` to the command line and return the group.
 
-    `panel`: the heading in `overtrick --help` under which the group is listed.
+    `panel`: the heading in `overtrick --help` under which the group is listed. `help`: one line
+    about the group.
     """
     group = typer.Typer(name=name, no_args_is_help=True, help=help)
     app.add_typer(group, rich_help_panel=panel)
@@ -117,10 +121,10 @@ def command_group(name: str, panel: str, help: str) -> typer.Typer:
 
 
 def command_moved_to(group: typer.Typer) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a command that moved into a group: the old top-level spelling continues to work.
+    """Return a decorator for a command that moved into a group; its old spelling continues to work.
 
-    `overtrick COMMAND` is hidden from `--help`. It prints a note on standard error, then runs
-    `overtrick GROUP COMMAND`.
+    The old spelling `overtrick COMMAND` is hidden from `--help`. It prints a note on standard
+    error, then runs `overtrick GROUP COMMAND`.
     """
 
     def register(command: Callable[..., None]) -> Callable[..., None]:

@@ -24,7 +24,10 @@ Vulnerable = Annotated[str, Option(help="Vulnerable side: None, NS, EW or All.")
 
 
 def _dealer_and_vulnerability(dealer: str, vulnerable: str) -> tuple[int, int]:
-    """Return dealer and vulnerability as indices. Raises UserError for an unknown name."""
+    """Return the seat number of the dealer and the index of the vulnerability in VULNERABILITIES.
+
+    Raises UserError for an unknown name.
+    """
     from overtrick.games.bridge.cards import SEATS
     from overtrick.games.bridge.contract_results import VULNERABILITIES
 

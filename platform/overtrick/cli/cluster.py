@@ -110,7 +110,10 @@ def stop(submission: Submission, address: Address = "", as_json: arguments.Json 
 
 
 def _cluster(address: str) -> Cluster:
-    """Return a client of the Ray cluster at `address`. Raises UserError for an empty address."""
+    """Return a client of the Ray cluster whose dashboard is at `address`.
+
+    Raises UserError for an empty address.
+    """
     from overtrick.distributed.job_client import Cluster
 
     if not address:
@@ -120,9 +123,10 @@ def _cluster(address: str) -> Cluster:
 
 
 def _follow(cluster: Cluster, submission: str, as_json: bool) -> int:
-    """Print a job's log until the job ends, and return its exit code.
+    """Print the log of a submitted job until the job ends, and return the job's exit code.
 
-    Ctrl-C ends the printing, not the job.
+    `as_json`: print to standard error, because standard output is for JSON. Ctrl-C ends the
+    printing, not the job.
     """
     out = sys.stderr if as_json else sys.stdout
     try:
@@ -141,9 +145,10 @@ def _validated(
 ) -> tuple[str, dict[str, Any]]:
     """Return the command for a job file (train, sweep or evaluate) and its job as plain data.
 
-    If the job's tracking store is an SQLite file given by a relative path, the store is replaced by
-    MLFLOW_TRACKING_URI or, if that is not set, by the cluster's own store. Raises UserError for a
-    job that would fail on the cluster.
+    `sweep`: run the job as a sweep. `files_there`: do not check the job, because its files are on
+    the cluster. If the job's tracking store is an SQLite file given by a relative path, the store
+    is replaced by MLFLOW_TRACKING_URI or, if that is not set, by the cluster's own store. Raises
+    UserError for a job that would fail on the cluster.
     """
     from overtrick.comparison import comparison_job, schedule
     from overtrick.config import job_file

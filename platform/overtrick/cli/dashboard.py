@@ -56,7 +56,11 @@ def dashboard(
 
 
 def _tracking_store(run: str | None, uri: str | None) -> str:
-    """Return the URI of the tracking store to show. Raises UserError for an invalid URI."""
+    """Return the URI of the MLflow tracking store to show.
+
+    It is `uri`, or the store of the run, or the default store, or that of the newest run. Raises
+    UserError for an invalid URI.
+    """
     from overtrick.runs import lifecycle
     from overtrick.storage import locate
     from overtrick.tracking import server_address
@@ -71,7 +75,10 @@ def _tracking_store(run: str | None, uri: str | None) -> str:
 
 
 def _run_fragment(run: str) -> str:
-    """Return the URL fragment of a run's page. Raises UserError if MLflow does not know the run."""
+    """Return the URL fragment of a run's page in MLflow's dashboard.
+
+    Raises UserError if MLflow does not know the run.
+    """
     from overtrick.runs import lifecycle
 
     run_id = lifecycle.find(run).run_id
@@ -92,7 +99,10 @@ def _check_port_free(host: str, port: int) -> None:
 
 
 def _wait_for_server(server: subprocess.Popen[bytes], url: str) -> None:
-    """Wait until MLflow's server answers. Raises RunError if it ends or START_TIMEOUT passes."""
+    """Wait until MLflow's server answers.
+
+    Raises RunError if the server ends, or if it does not answer within START_TIMEOUT.
+    """
     end = time.monotonic() + START_TIMEOUT
     while server.poll() is None and time.monotonic() < end:
         try:

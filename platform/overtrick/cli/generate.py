@@ -115,14 +115,17 @@ def examples(
 def _assignments(values: list[str] | None, **options: Any) -> list[str]:
     """Return the options that are not None, followed by `values`, as a list of key=value.
 
-    If a key occurs twice, its later value counts.
+    If a key occurs twice, a reader of the list uses its later value.
     """
     given = [f"{key}={value}" for key, value in options.items() if value is not None]
     return [*given, *(values or [])]
 
 
 def _generate(config: DatasetConfig, out: Path | None, workers: int, as_json: bool) -> None:
-    """Generate a data set, show the progress, and print the path, the rows and the seconds."""
+    """Generate a data set, show the progress, and print the path, number of rows and seconds.
+
+    `out`: the file or folder to write; None: the default of the data set.
+    """
     from overtrick.datasets import chunked_build
     from overtrick.distributed.workers import open_pool
     from overtrick.reports import progress

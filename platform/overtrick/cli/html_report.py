@@ -64,7 +64,11 @@ def view(
 
 
 def _refuse(options: Mapping[str, Any], why: str) -> None:
-    """Raise UserError if an option is set. The message is the option's --NAME and then `why`."""
+    """Raise UserError if one of these command-line options was given.
+
+    `options`: values by option name; None: not given. `why`: the end of the message, after the
+    option's --NAME.
+    """
     for name, value in options.items():
         if value is not None:
             raise UserError(f"--{name} {why}")

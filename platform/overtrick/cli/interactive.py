@@ -92,10 +92,10 @@ class _AskAtTerminal:
         self.table = table
 
     def __call__(self, observations: Observations, moves: Sequence[Move]) -> int:
-        """Ask for an action and return its index.
+        """Ask for an action and return the action's index.
 
-        `observations`: one row, the person's decision. `moves`: the game so far. Raises
-        UndoRequested or QuitRequested if the person types "undo" or "quit".
+        `observations`: one row, the person's decision. `moves`: the actions of the game so far.
+        Raises UndoRequested or QuitRequested if the person types "undo" or "quit".
         """
         from overtrick.interactive.session import QuitRequested, UndoRequested
 
@@ -126,10 +126,11 @@ class _AskAtTerminal:
 
 
 def parse_action(word: str, names: Sequence[str], meant: str, numbered: bool) -> int | str:
-    """Return the index in `names` of the action that the person typed, or else a message to print.
+    """Return the index in `names` of the action that a person typed, or else a message to print.
 
-    `names`: the legal actions. `word`: the text as typed. `meant`: the same text, with a customary
-    word replaced by the game's own name. `numbered`: accept the action's number, from 1.
+    `word`: the text as typed. `names`: the names of the legal actions. `meant`: the same text, with
+    a customary word replaced by the game's own name of the action. `numbered`: accept the action's
+    number, from 1.
     """
     if not word:
         return 0 if len(names) == 1 else HELP
@@ -147,7 +148,7 @@ def parse_action(word: str, names: Sequence[str], meant: str, numbered: bool) ->
 
 
 def _read_line(prompt: str) -> str | None:
-    """Read a line and strip blanks at both ends; return None at the end of the input."""
+    """Read a line of input, without blanks at both ends; return None at the end of the input."""
     try:
         word = console.input(prompt).strip()
     except EOFError:
@@ -160,7 +161,7 @@ def _read_line(prompt: str) -> str | None:
 def _hint(table: HumanGame, observations: Observations) -> Table:
     """Return a table of advice for a decision: each action with its probability and value.
 
-    `observations`: one row, the person's decision. Empty columns are left out.
+    `observations`: one row, the person's decision. Columns without any entry are left out.
     """
     advice = table.advise(observations)
     columns = {
@@ -198,7 +199,10 @@ def _seat_name(table: HumanGame, seat: int) -> str:
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
-    """Print the results of a session as a table; print nothing if no game was finished."""
+    """Print the results of a session as a table; print nothing if no game was finished.
+
+    `summary`: the result of `ScoreSheet.summary`.
+    """
     if not summary["games"]:
         return
     title = f"{summary['game']} against {summary['against']}"

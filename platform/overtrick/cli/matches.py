@@ -89,9 +89,10 @@ def _is_bidding(a: str, b: str) -> bool:
 
 
 def _play(asked: _Request, bidding: bool) -> dict[str, Any]:
-    """Play a match, print its result and return its JSON values.
+    """Play a match, print the result and return the values for JSON output.
 
-    Raises UserError for an option that does not apply to this kind of match.
+    `bidding`: the players are bidding systems or networks that bid. Raises UserError for an option
+    that does not apply to this kind of match.
     """
     from overtrick.core.files import check_output
     from overtrick.studies.duplicate_match import REPORT_SUFFIXES
@@ -110,7 +111,7 @@ def _play(asked: _Request, bidding: bool) -> dict[str, Any]:
 
 
 def _match_players(asked: _Request) -> dict[str, Any]:
-    """Play a match between two players of a game, print the result and return its JSON values."""
+    """Play a match between two players of a game, print the result and return the JSON values."""
     from overtrick.config.overrides import apply_overrides
     from overtrick.games.bridge.system import loader
     from overtrick.storage import game_records
@@ -134,7 +135,10 @@ def _match_players(asked: _Request) -> dict[str, Any]:
 
 
 def _match_bidders(asked: _Request) -> dict[str, Any]:
-    """Play a duplicate match of two sides that bid; print the result, return its JSON values."""
+    """Play a duplicate match of two bidders, print the result and return the JSON values.
+
+    A bidder is a bidding system or a trained network.
+    """
     from overtrick.distributed.workers import open_pool
     from overtrick.evaluation import bidders
     from overtrick.reports.progress import counting

@@ -142,7 +142,8 @@ def _compare(
 ) -> None:
     """Train and evaluate the methods of a comparison table, either a new or an interrupted one.
 
-    `folder`: the table to continue, or None. `job`: the job file of a new table, or None.
+    `folder`: the run folder of the table to continue, or None. `job`: the job file of a new table,
+    or None. `overrides`: `key=value` overrides of a new table's job.
     """
     from overtrick.comparison import comparison_job, runner, schedule, statistics
     from overtrick.reports.progress import IterationBar
@@ -165,7 +166,10 @@ def _compare(
 
 
 def _end_group(done: FinishedGroup, as_json: bool, **values: Any) -> None:
-    """Print the result of a sweep or comparison table; exit with 1 if one of its runs failed."""
+    """Print the result of a sweep or comparison table; exit with 1 if a child run failed.
+
+    `values`: further values for JSON output.
+    """
     if done.undelivered:
         say(f"MLflow has not received {done.undelivered} events; they are stored in {done.folder}")
     for line in done.failed:
@@ -239,10 +243,11 @@ def keys(trainer: Annotated[str, Argument(help="A trainer, such as meta.")]) -> 
 def _job_or_run(
     command: str, job: Path | None, overrides: list[str] | None, resume: str | None
 ) -> tuple[Job, RunFolder | None]:
-    """Return (job, None) for a job file, or (job, folder) for a run to resume.
+    """Return the job to run, and the folder of the run to resume or None for a new run.
 
-    Raises UserError unless exactly one of `job` and `resume` is given. `command`: the name of the
-    command that asks, for errors.
+    `command`: the name of the calling command, for errors. `job`: the job file of a new run.
+    `resume`: the name of the run to resume. Raises UserError unless exactly one of `job` and
+    `resume` is given.
     """
     from overtrick.comparison.comparison_job import TABLES
     from overtrick.config.job_file import Job, load

@@ -60,12 +60,12 @@ class Method(Section):
 
     @property
     def training_job(self) -> str | dict[str, Any] | None:
-        """Return the job file, or the job, that trains the method; None if it is not trained."""
+        """Return the job file, or the job, that trains the method; None if there is no training."""
         return self.job if self.oracle in (None, EXACT) else self.oracle
 
 
 class ModelOf(Section):
-    """An opponent that one of the methods of the same comparison table trains."""
+    """An opponent that is itself trained: the model of a method of the same comparison table."""
 
     method: Name
     """Method whose model, trained with the first seed, is the opponent."""
@@ -121,7 +121,7 @@ class ComparisonJob(BaseJob):
     def _references(self) -> Iterable[tuple[str, Iterable[str], Iterable[str]]]:
         """Yield (key, names, allowed names) for each job key that refers to methods or opponents.
 
-        `names` are the methods or opponents that the value of the key refers to.
+        `names`: the methods or opponents in the value of the key.
         """
         learners = [name for name, method in self.methods.items() if method.job is not None]
         yield "ours", [self.ours] if self.ours else [], self.methods
@@ -149,10 +149,10 @@ def load(path: str | Path, overrides: Sequence[str]) -> ComparisonJob:
 
 
 def _with_job(method: Method, folder: Path, source: str, table: ComparisonJob) -> Method:
-    """Return a copy of a row's Method whose job is read from its file, completed and validated.
+    """Return a copy of a method whose job is read from its file, completed and validated.
 
     `folder`: the folder of the comparison's job file, to which the file name is relative. `source`:
-    names the row in errors. Raises UserError.
+    names the method in errors. Raises UserError.
     """
     asked = method.training_job
     if asked is None:
@@ -181,7 +181,10 @@ def _with_job(method: Method, folder: Path, source: str, table: ComparisonJob) -
 
 
 def _leave_out(content: dict[str, Any], key: str, source: str) -> None:
-    """Remove the value at a dotted key in place. Raises UserError if the key is missing."""
+    """Remove the value at a dotted key from a job's plain data, in place.
+
+    `source`: names the job in errors. Raises UserError if the key is missing.
+    """
     *parents, leaf = key.split(".")
     place: Any = content
     for parent in parents:
@@ -192,7 +195,10 @@ def _leave_out(content: dict[str, Any], key: str, source: str) -> None:
 
 
 def _evaluation_game(choice: GameChoice) -> tuple[str, dict[str, Any]]:
-    """Return name and options of the game on which the policies of a job are evaluated."""
+    """Return name and options of the game on which the policies of a job are evaluated.
+
+    `choice`: the game of the job.
+    """
     game = registry.evaluation_game(registry.make(choice.name, **choice.options))
     portable = isinstance(game, PortableOptions)
     return choice.name, game.portable_options() if portable else choice.options

@@ -37,7 +37,10 @@ CELLS = "cells"  # the folder of the evaluated cells, one file each
 
 @dataclass(frozen=True)
 class FinishedComparison(FinishedGroup):
-    """A comparison table with all cells evaluated, except the cells of failed methods."""
+    """A comparison table with an evaluation of each method, seed and opponent.
+
+    Evaluations of methods whose training failed are missing.
+    """
 
     outcome: statistics.Outcome
 
@@ -78,7 +81,10 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedComparison:
 def _train(
     table: ComparisonJob, plan: ComparisonSchedule, group: RunGroup, progress: OnProgress
 ) -> None:
-    """Train all trials. A trial whose opponent is trained by another trial starts after it."""
+    """Train all trials of a comparison table, first those without trained opponents.
+
+    A trial whose opponent is the model of another trial starts after that trial.
+    """
     jobs = [in_training(table, job) for job in plan.jobs]
     start_ray([{"CPU": max(table.workers, *(float(job.resources.cpus) for job in jobs))}])
     group.train(jobs[: plan.early], progress, _save_model)
@@ -91,7 +97,7 @@ def _train(
 
 
 def _save_model(child: ChildRun) -> None:
-    """Store the model of a finished trial, unless it is stored already."""
+    """Store the model of a finished child run, unless it is stored already."""
     if not (child.folder.model / model_files.CARD).exists():
         lifecycle.save_model(child.job, child.folder, child.checkpoints.state(), child.tracker)
 
@@ -99,12 +105,11 @@ def _save_model(child: ChildRun) -> None:
 def _evaluate(
     table: ComparisonJob, plan: ComparisonSchedule, group: RunGroup, progress: OnProgress
 ) -> dict[tuple[str, int, int], Row]:
-    """Evaluate the missing cells of the comparison table, and return the rows of all cells.
+    """Evaluate each method with each seed against each opponent, unless the result is stored.
 
-    The result maps (method, seed, column) to the row of the cell.
-
-    Each row is stored as soon as it is computed. Cells of a method whose training failed are left
-    out.
+    Returns the results, old and new, by (method, seed, column), where a column is the index of an
+    opponent. Each result is stored as soon as it is computed. Results of a method whose training
+    failed are missing.
     """
     place = group.folder.path / CELLS
     place.mkdir(exist_ok=True)
@@ -139,7 +144,7 @@ def _evaluate(
 
 
 def _load_player(table: ComparisonJob, entry: Entry, group: RunGroup) -> Any:
-    """Load the trained model of a trial: its weights if it can adapt, or else its policy.
+    """Load the trained model of a method: its weights if it can adapt, or else its policy.
 
     A model can adapt if its trainer evaluates it against held-out opponents.
     """
@@ -150,14 +155,14 @@ def _load_player(table: ComparisonJob, entry: Entry, group: RunGroup) -> Any:
 
 
 def _row(_: Generator, common: Any, entry: Entry, player: Any, who: str, column: int) -> Row:
-    """Evaluate one cell of the comparison table: a method with one seed against one opponent.
+    """Evaluate a method with one seed against one opponent; return a row of the results.
 
     The random numbers are the same as in an evaluation against all opponents.
 
     - `common`: the game and the evaluation budget.
     - `entry`: the method with its seed.
     - `player`: for a trained method, the result of `_load_player`.
-    - `who`, `column`: the opponent and its column.
+    - `who`, `column`: the opponent, and its index in the comparison table.
     """
     game, budget = common
     rng, pool = generator(entry.seed, RngStream.EVALUATE), start_pool(0)
@@ -177,9 +182,9 @@ def _row(_: Generator, common: Any, entry: Entry, player: Any, who: str, column:
 
 
 def _save_trial(child: ChildRun, rows: list[Row | None]) -> None:
-    """Store a trial's own result table if all its cells are evaluated.
+    """Store the results table of a child run if all its evaluations are done.
 
-    `rows`: the trial's cells; None for a missing cell.
+    `rows`: the evaluation against each opponent; None for a missing one.
     """
     done = [row for row in rows if row is not None]
     if len(done) < len(rows) or child.folder.table.exists():
@@ -190,7 +195,7 @@ def _save_trial(child: ChildRun, rows: list[Row | None]) -> None:
 
 
 def _opponent_notes(table: ComparisonJob, plan: ComparisonSchedule) -> list[str]:
-    """Return a note on each opponent that the comparison trained, with its exploitability."""
+    """Return a note on each opponent that the comparison trained: its method and exploitability."""
     game, tree = two_seat_game(table.game)
     notes = []
     for (column, who), name in zip(table.opponents.items(), plan.opponents, strict=True):
@@ -205,7 +210,10 @@ def _opponent_notes(table: ComparisonJob, plan: ComparisonSchedule) -> list[str]
 
 
 def _save_figures(plan: ComparisonSchedule, group: RunGroup, unit: str) -> None:
-    """Draw and store the learning curves of the methods that were evaluated during training."""
+    """Draw and store the learning curves of the methods that were evaluated during training.
+
+    `unit`: of the payoffs.
+    """
     histories: dict[str, list[History]] = {}
     for entry in plan.trials:
         child = group.children[entry.trial]
@@ -219,7 +227,7 @@ def _save_figures(plan: ComparisonSchedule, group: RunGroup, unit: str) -> None:
 
 
 def _report(group: RunGroup, found: statistics.Outcome) -> None:
-    """Send the means and the files of a comparison table to MLflow."""
+    """Send the mean payoffs and the files of a comparison table to MLflow."""
     unit = found.unit.replace(" ", "_")
     means = {
         f"{row['method'].replace('+', '_plus_')}/{row['stranger'].replace('+', '_plus_')}_{unit}":

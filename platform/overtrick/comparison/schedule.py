@@ -1,4 +1,4 @@
-"""Plan of a comparison table: the jobs to train and the cells to evaluate."""
+"""Plan of a comparison table: the jobs to train, and the evaluations against each opponent."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ MINIMAL_EVALUATION = {"opponents": ("random",), "repeats": 2, "eval_deals": 2, "
 
 @dataclass(frozen=True)
 class Entry:
-    """A method with one seed, and the opponents that it is evaluated against.
+    """A method with one seed, and the opponents of its evaluation.
 
-    A trained oracle (best response) has an entry for each opponent.
+    A trained oracle (best response) has an entry of its own for each opponent.
     """
 
     method: str
@@ -42,7 +42,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class ComparisonSchedule:
-    """The opponents of a comparison table, and its entries: the methods with each seed."""
+    """The opponents of a comparison table, and its entries: each method with each seed."""
 
     opponents: list[str]  # by column: a name, or the folder of a model
     entries: list[Entry]
@@ -50,26 +50,29 @@ class ComparisonSchedule:
 
     @property
     def trials(self) -> list[Entry]:
-        """The entries that are trained, sorted by trial number."""
+        """The entries whose method is trained, sorted by trial number."""
         trained = [entry for entry in self.entries if entry.job is not None]
         return sorted(trained, key=lambda entry: entry.trial)
 
     @property
     def jobs(self) -> list[Job]:
-        """The job of each trial; training may replace its evaluation settings by `in_training`."""
+        """The job of each trained entry, by trial number.
+
+        Training may replace the evaluation settings of a job by `in_training`.
+        """
         return [entry.job for entry in self.trials if entry.job is not None]
 
     @property
     def cells(self) -> list[tuple[Entry, int]]:
-        """The cells of the table: each entry with the column of each of its opponents."""
+        """The evaluations: each entry with the column (index) of each of its opponents."""
         return [(entry, column) for entry in self.entries for column in entry.columns]
 
 
 def plan_comparison(table: ComparisonJob, folder: RunFolder) -> ComparisonSchedule:
     """Plan the trainings and evaluations of a comparison table.
 
-    `folder`: the folder of the table; it will contain the models that serve as opponents. Raises
-    UserError.
+    `folder`: the folder of the table, in which training will store the models that serve as
+    opponents. Raises UserError.
     """
     trials = [(n, s) for n, m in table.methods.items() if m.job is not None for s in table.seeds]
     opponents, columns = [], range(len(table.opponents))
@@ -102,7 +105,7 @@ def plan_comparison(table: ComparisonJob, folder: RunFolder) -> ComparisonSchedu
 
 
 def _trained_columns(table: ComparisonJob) -> list[int]:
-    """Return the columns whose opponents are trained by methods of the same comparison table."""
+    """Return the columns (indices) of the opponents that the same comparison table trains."""
     return [k for k, who in enumerate(table.opponents.values()) if isinstance(who, ModelOf)]
 
 
@@ -111,8 +114,8 @@ def _job(
 ) -> Job:
     """Return the job that trains and evaluates a method with one seed under the table's budget.
 
-    `opponents`: the opponent of each column. `opponent`: for a trained oracle, the opponent that it
-    is trained against.
+    `name`: the method. `opponents`: the opponent of each column. `opponent`: for a trained oracle,
+    the opponent that it is trained against.
     """
     method = table.methods[name]
     assert isinstance(method.training_job, dict)

@@ -39,11 +39,11 @@ class Outcome:
 def summarise(
     table: ComparisonJob, cells: Mapping[tuple[str, int, int], Row], more_notes: Sequence[str]
 ) -> Outcome:
-    """Compute the results of a comparison table from its evaluated cells.
+    """Compute the results of a comparison table from all its evaluations.
 
-    `cells`: maps (method, seed, column) to the evaluation against the opponent of the column.
-    Payoffs are points per game after the last adaptation step. A method whose training failed has
-    no mean. `more_notes`: notes to append to the notes of the table.
+    `cells`: maps (method, seed, column) to the evaluation against the opponent with the index
+    `column`. Payoffs are points per game after the last adaptation step. A method whose training
+    failed has no mean. `more_notes`: notes to append to the notes of the table.
     """
     game = registry.evaluation_game(two_seat_game(table.game)[0])
     columns = list(table.opponents)
@@ -87,8 +87,9 @@ def summarise(
 def _against_baselines(table: ComparisonJob, rows: Rows, oracle: str | None) -> Rows:
     """Compare the payoff of the method `ours` with the mean of the baselines, per opponent.
 
-    The p value is from Welch's two-sided t test over seeds. It is None if there are too few seeds
-    or if there is no variance.
+    `rows`: a row for each method and opponent, with the payoffs by seed. `oracle`: the method that
+    is an oracle, which is no baseline. The p value is from Welch's two-sided t test over seeds. It
+    is None if there are too few seeds or if there is no variance.
     """
     aside = {table.ours, oracle, *table.variants}
     baselines = [method for method in table.methods if method not in aside]
@@ -122,16 +123,19 @@ def _mean(payoffs: Mapping[int, float]) -> float | None:
 
 
 def _standard_error(payoffs: Mapping[int, float]) -> float | None:
-    """Return the standard error of a mean over seeds; None for fewer than two seeds."""
+    """Return the standard error of a mean over seeds; None for fewer than two seeds.
+
+    `payoffs`: maps each seed to a payoff.
+    """
     if len(payoffs) < 2:
         return None
     return float(np.std(list(payoffs.values()), ddof=1) / np.sqrt(len(payoffs)))
 
 
 def _welch(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
-    """Return the p value of Welch's test for equal means (Welch 1947).
+    """Return the p value of Welch's test that two samples have equal means (Welch 1947).
 
-    None if a sample has fewer than two values or if there is no variance.
+    Returns None if a sample has fewer than two values or if there is no variance.
     """
     if min(len(ours), len(theirs)) < 2:
         return None
@@ -141,9 +145,9 @@ def _welch(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
 
 
 def wide(found: Outcome) -> Rows:
-    """Return a comparison table as text: a row for each method, a column for each opponent.
+    """Return the results of a comparison table as text, a row for each method.
 
-    Published payoffs have columns of their own.
+    There is a column for each opponent, and one for published payoffs against the opponent, if any.
     """
     published = {row["stranger"] for row in found.rows if row["paper"] is not None}
     lines: dict[str, dict[str, Any]] = {}
@@ -157,7 +161,10 @@ def wide(found: Outcome) -> Rows:
 
 
 def _cell(row: Mapping[str, Any]) -> str:
-    """Return a cell as text: mean payoff, standard error, and share of the oracle's payoff."""
+    """Return the result of a method against an opponent as text.
+
+    The text has the mean payoff, its standard error, and its share of the oracle's payoff.
+    """
     if row["mean"] is None:
         return "failed"
     error, share = row["standard_error"], row["share"]
@@ -177,14 +184,14 @@ def markdown(found: Outcome) -> str:
 
 
 def _comparison_cells(row: Mapping[str, Any]) -> list[str]:
-    """Format a row of `against_baselines`: payoffs with three decimals, p with two digits."""
+    """Return a row of `against_baselines` as text: payoffs with three decimals, p with two."""
     p = "-" if row["p"] is None else f"{row['p']:.2g}"
     payoffs = [f"{row[name]:.3f}" for name in ("ours", "baselines", "difference")]
     return [row["stranger"], *payoffs, p, row["verdict"]]
 
 
 def save(found: Outcome, folder: Path) -> None:
-    """Write a comparison table as Markdown, CSV and JSON files into a folder."""
+    """Write the results of a comparison table as Markdown, CSV and JSON files into a folder."""
     names = ["method", "stranger", "mean", "standard_error", "share", "paper"]
     rows = [
         [*(row[name] for name in names), *(row["payoffs"].get(seed) for seed in found.seeds)]

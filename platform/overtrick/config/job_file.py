@@ -42,7 +42,7 @@ warnings.filterwarnings("ignore", 'Field name "register"')
 
 
 class UnusedKeys(NamedTuple):
-    """Rule of a section: some keys have no effect while other keys have certain values.
+    """Rule of a job section: some keys have no effect while other keys have certain values.
 
     The rule holds while each key of `when` has one of its listed values, always if `when` is empty.
     While it holds, setting one of `keys` to a value other than its default is an error. Keys are
@@ -62,7 +62,7 @@ class UnusedKeysError(ValueError):
         super().__init__(self.message(""))
 
     def message(self, prefix: str) -> str:
-        """Return the error message: the keys, the values that make them useless, and the remedy.
+        """Return the error message: the useless keys, the values that make them so, and the remedy.
 
         `prefix`: the dotted path of the section with a final dot, or an empty string.
         """
@@ -81,9 +81,10 @@ class UnusedKeysError(ValueError):
         return f"{names} {has} no effect {reason}: {', or '.join(ways)}"
 
     def _useful_choices(self, key: str) -> list[str]:
-        """Return the values of `key` that would give the keys of this error an effect.
+        """Return the values of `key` with which the keys of this error would have an effect.
 
-        The list is empty if the type of `key` is not an enumeration of names.
+        `key`: dotted path of a key on whose value the rule depends. The list is empty if the type
+        of `key` is not an enumeration of names.
         """
         *parents, leaf = key.split(".")
         section = self.section.value_at(".".join(parents)) if parents else self.section
@@ -230,7 +231,7 @@ class BaseJob(Section):
     @pydantic.field_validator("game", mode="before")
     @classmethod
     def _expand_game(cls, value: Any) -> Any:
-        """Turn `game: NAME` and `game: {name: NAME, OPTION: VALUE}` into name and options."""
+        """Turn `game: NAME` and `game: {name: NAME, OPTION: VALUE}` into keys name and options."""
         if isinstance(value, str):
             return {"name": value}
         if isinstance(value, Mapping) and "options" not in value:
@@ -282,7 +283,7 @@ class Job(BaseJob):
 
     @property
     def evaluation(self) -> EvaluationSection | None:
-        """Return the section `evaluate`, or None if the trainer has none."""
+        """Return the section `evaluate`, or None if the job of this trainer has none."""
         return self.evaluate if isinstance(self, EvaluatedJob) else None
 
     @pydantic.field_validator("resources")
@@ -302,13 +303,14 @@ SectionT = TypeVar("SectionT", bound=Section)
 def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[JobT]]) -> JobT:
     """Read a job file, apply `key=value` overrides by dotted path, and validate the job.
 
-    `jobs`: the job class of each trainer, by the trainer's name. Raises UserError.
+    `jobs`: the job class of each trainer, by the trainer's name. Raises UserError if the file
+    cannot be read or the job is not valid.
     """
     return parse(apply_overrides(read(path), overrides), jobs, str(path))
 
 
 def load_stored(run: RunFolder, jobs: Mapping[str, type[JobT]]) -> JobT:
-    """Load the job in the folder of a run. Keys of earlier versions are translated.
+    """Load the job from the folder of a run, translating keys of earlier versions.
 
     `jobs`: the job class of each trainer, by the trainer's name. Raises UserError if the file is
     missing or damaged.
@@ -317,7 +319,7 @@ def load_stored(run: RunFolder, jobs: Mapping[str, type[JobT]]) -> JobT:
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Read a job file as plain data, without validation. Raises UserError."""
+    """Read a job file as plain data, without validation. Raises UserError if this fails."""
     try:
         content = parse_yaml(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -332,8 +334,9 @@ def read(path: str | Path) -> dict[str, Any]:
 def parse(content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: str) -> JobT:
     """Validate the plain data of a job and return the typed job.
 
+    Models from MLflow's registry are downloaded and replaced by the folders of their copies.
     `jobs`: the job class of each trainer, by the trainer's name. `source`: the file, named in error
-    messages. Raises UserError.
+    messages. Raises UserError if the job is not valid.
     """
     content = locate.pin_models(content, source)
     trainer = content.get("trainer")
@@ -348,8 +351,8 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: st
 def validated(section: type[SectionT], content: Mapping[str, Any], source: str = "") -> SectionT:
     """Validate the plain data of a section and return the typed section.
 
-    `source`: the file, named in error messages. Raises UserError with the first error of pydantic,
-    in one line.
+    `source`: the file, named in error messages. Raises UserError, in one line, for the first error
+    that pydantic finds.
     """
     try:
         return section.model_validate(dict(content))
@@ -372,9 +375,9 @@ def validated(section: type[SectionT], content: Mapping[str, Any], source: str =
 
 
 def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield the dotted path, default and description of each key below a section.
+    """Yield the dotted path, default and description of each key in a section and its subsections.
 
-    The default is written as in a job file.
+    The default is written as in a job file. `prefix`: dotted path of the section, with a final dot.
     """
     for name, field in section.model_fields.items():
         inner = _section_class(field.annotation)
@@ -397,9 +400,11 @@ def _check_keys(
     prefix: str,
     renamed: Callable[[str], str | None],
 ) -> None:
-    """Raise UserError for an unknown key. The message names its new name or the most similar key.
+    """Raise UserError if the plain data of a section contain an unknown key, at any depth.
 
-    `renamed`: maps the dotted path of a key to its new name, or to None if it was not renamed.
+    The message gives the key's new name or the most similar key. `source`: the file, named in the
+    message. `prefix`: dotted path of the section, with a final dot. `renamed`: maps the dotted path
+    of a key to its new name, or to None if it was not renamed.
     """
     for key, value in content.items():
         path = f"{prefix}{key}"

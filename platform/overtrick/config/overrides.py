@@ -16,7 +16,7 @@ from overtrick.core import UserError, nearest
 def apply_overrides(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """Return a copy of a job's plain data with overrides `dotted.key=VALUE` applied.
 
-    VALUE is parsed as YAML. Raises UserError if an override has another form.
+    VALUE is parsed as YAML. Raises UserError for an override that is not of this form.
     """
     changed = deepcopy(dict(content))
     for override in overrides:
@@ -31,8 +31,8 @@ def apply_overrides(content: Mapping[str, Any], overrides: Sequence[str]) -> dic
 def set_value(content: dict[str, Any], path: str, value: Any, source: str) -> None:
     """Set the value at a dotted path of a job's plain data, in place; add missing sections.
 
-    `source`: the origin of the value, for error messages. Raises UserError if a parent of the path
-    is not a section.
+    `source`: the origin of the value, for error messages. Raises UserError if the path goes through
+    a key that holds a plain value, not a section.
     """
     *parents, leaf = path.split(".")
     section = content
@@ -49,9 +49,10 @@ def set_value(content: dict[str, Any], path: str, value: Any, source: str) -> No
 def field_overrides(
     model: type[BaseModel], overrides: Sequence[str], subject: str
 ) -> dict[str, str]:
-    """Parse overrides `key=value` of a pydantic model without nested sections; return text by key.
+    """Split overrides `key=value` of a pydantic model's fields, and return the value texts by key.
 
-    `subject`: the name of the model in error messages. Raises UserError for an unknown key.
+    `model` has no nested sections. `subject`: the name of the model in error messages. Raises
+    UserError for an unknown key.
     """
     values = {}
     for override in overrides:
@@ -64,9 +65,9 @@ def field_overrides(
 
 
 def _split(override: str, example: str) -> tuple[str, str]:
-    """Split an override at its first `=` into key and value. Raises UserError without a `=`.
+    """Split an override `key=value` at its first `=`; return key and value.
 
-    `example`: a valid override, quoted in the error message.
+    `example`: a valid override, quoted in the error message. Raises UserError if there is no `=`.
     """
     key, equals, value = override.partition("=")
     if not equals:

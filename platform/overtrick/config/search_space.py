@@ -67,11 +67,11 @@ class ParameterSpace(BaseModel):
 
     @property
     def range(self) -> Range | None:
-        """Return the lowest and the highest number, or None for `grid` and `choice`."""
+        """Return the lowest and highest possible number, or None for `grid` and `choice`."""
         return self.uniform or self.loguniform or self.randint
 
     def draw(self, rng: Generator) -> Any:
-        """Return a random value of the space, which must not be a `grid`."""
+        """Return a random value of the space; `grid` spaces are not allowed."""
         if self.choice is not None:
             return self.choice[rng.integers(len(self.choice))]
         if self.randint is not None:
@@ -83,9 +83,10 @@ class ParameterSpace(BaseModel):
         return float(rng.uniform(*self.uniform))
 
     def perturb(self, value: Any, rng: Generator) -> Any:
-        """Return `value` times 0.8 or 1.2, clipped to the range; with probability 0.25 a new draw.
+        """Return `value` times 0.8 or 1.2, at random, or with probability 0.25 a new random value.
 
-        A `choice` is always drawn anew.
+        A scaled value is clipped to the range of the space. A `choice` is always drawn anew. This
+        is the perturbation of population based training.
         """
         resampled = rng.random() < RESAMPLE_PROBABILITY
         factor = PERTURBATION_FACTORS[rng.integers(2)]
@@ -180,7 +181,8 @@ class Search(BaseModel):
     def trial_values(self, rng_of: Callable[[int], Generator]) -> list[TrialValues]:
         """Return the values of all trials: every random draw combined with every grid point.
 
-        `rng_of`: returns the random generator of draw number k.
+        Each trial's values are a dictionary by dotted job key. `rng_of`: maps the number of a draw,
+        from 0, to its random generator.
         """
         trials = []
         for k in range(self.trials or 1):

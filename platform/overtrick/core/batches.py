@@ -31,7 +31,7 @@ class Observations:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """Actions that a policy chose for the rows of an Observations, with their log-probabilities."""
+    """Actions chosen by a policy for the R rows of an Observations, and their log-probabilities."""
 
     action: Array  # (R,) index of the action, or (R, A) real vectors
     logp: Array  # (R,) natural logarithm of the probability, or density, of the action
@@ -84,7 +84,7 @@ def select_rows(record: RecordT, rows: Array | slice) -> RecordT:
 
 
 def concat_columns(records: Sequence[RecordT]) -> RecordT:
-    """Concatenate records of one type, field by field, along the first axis of their arrays.
+    """Concatenate the arrays of several records of one type along their first axis, field by field.
 
     `records`: at least one dataclass, named tuple or dictionary of arrays. A field that is None or
     an integer is copied from the first record.
@@ -102,9 +102,10 @@ def concatenate_trajectories(batches: Sequence[Trajectories]) -> Trajectories:
 
 
 def _map_arrays(function: Callable[..., Array], *records: Any) -> Any:
-    """Apply `function` to the corresponding arrays of all records, field by field.
+    """Combine the corresponding arrays of all records with `function`, field by field.
 
-    Returns a record of the same type that holds the results.
+    `function` takes one array of each record. Returns a record of the same type that holds its
+    results. Fields that are not arrays (None, integers) are copied from the first record.
     """
     first = records[0]
     if isinstance(first, np.ndarray):

@@ -19,7 +19,7 @@ class Checkpointed:
     saved: ClassVar[tuple[str, ...]] = ()
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the sub-objects whose state is saved, by the prefix of their array names."""
+        """Return the sub-objects whose state is saved too, by the prefix of their array names."""
         return {}
 
     def state(self) -> dict[str, Array]:
@@ -30,7 +30,7 @@ class Checkpointed:
         return state
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore this object and its sub-objects from the arrays that `state` returned."""
+        """Restore this object and its sub-objects from arrays that the method `state` returned."""
         for name in self.saved:
             setattr(self, name, state[name].copy() if state[name].ndim else state[name].item())
         for name, part in self.parts().items():

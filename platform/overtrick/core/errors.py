@@ -31,5 +31,5 @@ def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """Return the entry of `words` whose spelling is most similar to `word`, for a suggestion."""
+    """Return the entry of `words` with the spelling most similar to `word`, as a suggestion."""
     return difflib.get_close_matches(word, list(words), n=1, cutoff=0.0)[0]

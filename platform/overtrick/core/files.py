@@ -1,4 +1,4 @@
-"""Write files and folders atomically, append to text files, and find the cache folder."""
+"""Write files atomically, replace folders, append to text files, and find the cache folder."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from overtrick.core.errors import UserError
 
 
 def cache_folder() -> Path:
-    """Return the folder for results that later processes reuse.
+    """Return the folder for cached results, which later processes reuse.
 
-    It is the value of the environment variable OVERTRICK_CACHE, else the folder overtrick/ in
-    XDG_CACHE_HOME, else ~/.cache/overtrick.
+    The folder is the value of the environment variable OVERTRICK_CACHE, else the folder overtrick/
+    in XDG_CACHE_HOME, else ~/.cache/overtrick.
     """
     own, shared = os.environ.get("OVERTRICK_CACHE"), os.environ.get("XDG_CACHE_HOME")
     return Path(own) if own else Path(shared or Path.home() / ".cache") / "overtrick"
 
 
 def check_output(path: Path, *suffixes: str) -> None:
-    """Raise UserError unless a path has one of the suffixes and lies in a folder that exists."""
+    """Raise UserError unless `path` has one of the suffixes and lies in a folder that exists."""
     if path.suffix not in suffixes or not path.absolute().parent.is_dir():
         kinds = " or ".join(suffixes)
         raise UserError(f"cannot write {path}: name a {kinds} file in a folder that exists")
@@ -36,12 +36,12 @@ def check_output(path: Path, *suffixes: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Context manager that writes a file atomically.
+    """Context manager for writing a file atomically: replace `path` only at the end of the block.
 
-    Yields a temporary path in the same folder. At the end of the block the temporary file is
-    renamed to `path`; after an error it is deleted. A reader sees either the old file or the
-    complete new one. Several processes may write the same file at once; the last one wins. Raises
-    OSError, naming `path`, if writing fails.
+    Yields a temporary path in the same folder, to which the block writes. At the end of the block
+    the temporary file is renamed to `path`; after an error it is deleted. A reader sees either the
+    old file or the complete new one. Several processes may write the same file at once; the last
+    one wins. Raises OSError, naming `path`, if writing fails.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
@@ -57,7 +57,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     """Context manager that fills a new folder and then puts it at `path`, replacing an old folder.
 
     Yields an empty temporary folder, and renames it to `path` at the end of the block. After an
-    error `path` is unchanged. The parent folder of `path` is created if it is missing.
+    error in the block `path` is unchanged. The parent folder of `path` is created if it is missing.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as beside:
@@ -128,7 +128,7 @@ def write_array(path: Path, array: np.ndarray) -> None:
 def write_weights(path: Path, weights: Mapping[str, np.ndarray]) -> None:
     """Write named arrays as a safetensors file.
 
-    The write is not atomic: an interruption leaves an incomplete file. Raises OSError, naming the
+    Writing is not atomic: an interruption leaves an incomplete file. Raises OSError, naming the
     file.
     """
     with naming_file_in_errors(path):
@@ -143,9 +143,9 @@ def write_weights(path: Path, weights: Mapping[str, np.ndarray]) -> None:
 
 @contextmanager
 def naming_file_in_errors(path: Path) -> Iterator[None]:
-    """Context manager that adds the file's path to any OSError raised inside the block.
+    """Context manager that adds `path` to any OSError of the block that names no file.
 
-    Python names the file only if it cannot be opened, not if the disk is full.
+    Python names the file only if the file cannot be opened, not if the disk is full.
     """
     try:
         yield

@@ -13,7 +13,7 @@ CHANCE, END = -1, -2  # values of TreeNodes.seat at chance nodes and terminal no
 
 @dataclass(frozen=True)
 class TreeNodes:
-    """V nodes of a game tree in breadth-first order; the children of a node are adjacent."""
+    """The V nodes of a game tree in breadth-first order; the children of a node are adjacent."""
 
     seats: int  # S
     parent: Array  # (V,) int32, -1 for the root
@@ -48,10 +48,11 @@ class ExplicitTreeGame(Protocol):
 class BucketedGame:
     """Zero-sum two-seat game with public actions; each seat privately holds one of K hand buckets.
 
-    Chance draws the buckets of both seats at the start. At the start of each later round it draws
-    them again, given the buckets of the previous round: independently for each seat, or from one
-    joint transition table. At a terminal node seat 0 gains `gain` + `stake` x (2 `win` - 1), and
-    seat 1 loses as much.
+    Chance draws the buckets of both seats at the start. At the start of each later betting round it
+    draws them again, given the buckets of the previous round: independently for each seat, or
+    jointly for both seats. At a terminal node seat 0 gains `gain` + `stake` x (2 w - 1), and seat 1
+    loses as much. Here w is the entry of `win` (K, K) for the two buckets: the probability that
+    seat 0 wins the showdown, plus half the probability of a tie.
     """
 
     name: str
@@ -68,8 +69,8 @@ class BucketedGame:
 
     @property
     def joint(self) -> bool:
-        """Return whether `moves`, the bucket transitions, are joint over both seats' buckets.
+        """Return whether chance moves both seats' buckets jointly from one round to the next.
 
-        If they are not, each seat's bucket changes independently of the other seat's.
+        If it does not, each seat's bucket changes independently of the other seat's.
         """
         return self.moves.ndim == 5

@@ -1,7 +1,8 @@
 """The interface of a game: methods that every game has, and optional capabilities.
 
-Each optional capability is a protocol. Test for it with isinstance, never by a game's name or
-class. `overtrick.testing.check_game` checks a game against this interface and all its capabilities.
+Each optional capability is a protocol. Test for a capability with isinstance, never by a game's
+name or class. `overtrick.testing.check_game` checks a game against this interface and all its
+capabilities.
 """
 
 from __future__ import annotations
@@ -37,26 +38,27 @@ class Game(Protocol):
     infosets: int | None  # N; None when too many to number
 
     def deal(self, games: int, rng: Generator) -> Deals:
-        """Sample deals (G, C) for G = `games` new games: all chance outcomes, drawn before play."""
+        """Sample deals (G, C) of `games` = G new games: all chance outcomes, drawn before play."""
 
     def start(self, deals: Deals) -> Any:
         """Return the state of G new games with deals (G, C). Play has no further randomness."""
 
     def observe(self, state: Any) -> Observations:
-        """Return one observation for each seat that must act now; none once every game is over."""
+        """Return one observation for each seat that must act now; no rows if every game is over."""
 
     def step(self, state: Any, observations: Observations, action: Array) -> Array:
-        """Play one action for each row and return the points (G, S) that each seat gains by it.
+        """Play one action for each row and return (G, S) the points that each seat gains by it.
 
-        The state is changed in place. For an illegal action, leaves the state unchanged and raises
-        ValueError with the words "illegal action".
+        `observations`: the rows that `observe` returned for this state. `action`: (R,) or (R, A)
+        the action of each row. The state is changed in place. An illegal action leaves the state
+        unchanged and raises ValueError with the words "illegal action".
         """
 
     def features(self, observations: Observations) -> Array:
-        """Return float32 network inputs (R, F); each row depends on its own observation only."""
+        """Return network inputs (R, F) float32; each row depends on its own observation only."""
 
     def hand(self, observations: Observations) -> Array:
-        """Return the name (R,) of each row's private information, by which figures group rows."""
+        """Return (R,) a name of the private information in each row, for grouping in figures."""
 
     def describe(self, observation: Array) -> str:
         """Return one observation (K,) as text for people."""
@@ -71,16 +73,16 @@ class Enumerable(Game, Protocol):
 
     @property
     def min_tree_size(self) -> int:
-        """Return a lower bound on the larger of two numbers: tree nodes, and deals.
+        """Return a lower bound on the size of the game tree, without enumerating deals or nodes.
 
-        Neither are enumerated.
+        The size is the number of tree nodes or the number of deals, whichever is larger.
         """
 
     def every_deal(self) -> tuple[Deals, Array]:
         """Return all distinct deals (G, C) and their probabilities (G,), which are all positive."""
 
     def revealed_columns(self, state: Any) -> Array:
-        """Return (G,) int: the number of leading deal columns that any seat has observed so far."""
+        """Return (G,) int: how many leading columns of its deal each game has shown to any seat."""
 
 
 @runtime_checkable
@@ -88,17 +90,17 @@ class Redealable(Game, Protocol):
     """A game that can resample its hidden information, given the observation of one seat."""
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
-        """Sample deals (R, C): for each row, one deal that is consistent with its observation.
+        """Sample deals (R, C): for each row, one deal that agrees with the observation in this row.
 
-        Deals are drawn from the prior distribution, conditioned on the part of the deal that the
-        seat sees. The actions of other seats are not used for inference; the caller can weight the
-        deals by the policies of these seats.
+        Deals are drawn from the game's distribution of deals, conditioned on the part of the deal
+        that the seat sees. The actions of other seats are not used for inference; the caller can
+        weight the deals by the policies of these seats.
         """
 
 
 @runtime_checkable
 class BoundedPayoff(Game, Protocol):
-    """A game with a known lowest payoff; environments pay it for an illegal action."""
+    """A game with a known lowest payoff, which RL environments pay for an illegal action."""
 
     @property
     def lowest_payoff(self) -> float:
@@ -127,9 +129,9 @@ class Resumable(Redealable, Protocol):
     """
 
     def resume(self, observations: Observations, deals: Deals) -> Any:
-        """Return the state of R games: each is at the decision of its row, with its deal (C,).
+        """Return the state of R games, each at the decision of one row of the observations.
 
-        `deals`: (R, C) deals that are consistent with the observations.
+        `deals`: (R, C) the deal of each game; it must be consistent with the observation.
         """
 
 
@@ -145,12 +147,12 @@ class PublicSituations(Game, Protocol):
         """Return the number of classes of public states."""
 
     def public_situation(self, observations: Observations) -> Array:
-        """Return (R,) int64: the class of each row's public state, numbered from 0."""
+        """Return (R,) int64: the class of the public state in each row, numbered from 0."""
 
 
 @runtime_checkable
 class CompactFeatures(Game, Protocol):
-    """A game that offers a short feature vector, for evolved networks with few weights."""
+    """A game that offers a short feature vector, as input of evolved networks with few weights."""
 
     def compact_features(self, observations: Observations) -> Array:
         """Return (R, F) float64 features of R observations, each from -1 to 1."""
@@ -161,12 +163,12 @@ class PrivilegedFeatures(Game, Protocol):
     """A game that offers features for a privileged critic, which sees all cards during training."""
 
     def privileged_features(self, observations: Observations, deals: Deals) -> Array:
-        """Return (R, F) float32 features of R observations and their complete deals (R, C)."""
+        """Return (R, F) float32 features of R decisions, given also the complete deals (R, C)."""
 
 
 @runtime_checkable
 class DeclaresZeroSum(Protocol):
-    """A game that states whether it is zero-sum. Games without this property are zero-sum."""
+    """A game that states whether it is zero-sum. Games without this property count as zero-sum."""
 
     @property
     def zero_sum(self) -> bool:
@@ -180,10 +182,10 @@ def is_zero_sum(game: Any) -> bool:
 
 @runtime_checkable
 class EvaluatedOnAnother(Protocol):
-    """A game with shaped rewards. Its policies are evaluated on the game without shaping."""
+    """A game with shaped rewards, whose policies are evaluated on the game without shaping."""
 
     def evaluation_game(self) -> Any:
-        """Return the game without reward shaping, on which policies are evaluated."""
+        """Return the same game without reward shaping, on which policies are evaluated."""
 
 
 @runtime_checkable
@@ -199,13 +201,14 @@ class SuitSymmetric(Game, Protocol):
     """A card game whose observations can be rewritten with suits in a canonical order."""
 
     def canonical_observations(self, observations: Observations) -> tuple[Observations, Array]:
-        """Return the rows with suits in canonical order, and the original index of each action.
+        """Relabel the suits of each observation in a canonical order.
 
-        The original indices are an array (R, A).
+        Returns the relabelled observations, and an array (R, A) that maps each action of a
+        relabelled row to the same action of the original row.
         """
 
     def canonical_policy(self, policy: BehaviouralPolicy) -> BehaviouralPolicy:
-        """Wrap a policy trained on canonical observations, so that it acts on ordinary ones."""
+        """Wrap a policy trained on canonical observations, so that it accepts original ones."""
 
 
 @runtime_checkable
@@ -213,7 +216,7 @@ class AbstractStates(Game, Protocol):
     """A game with named state abstractions for tabular Q-learning."""
 
     def state_keys(self, representation: str) -> Callable[[Observations], Array]:
-        """Return the function that maps observations to Q-table keys (R,).
+        """Return the function that maps R observations to their Q-table keys (R,).
 
         `representation`: the name of the state abstraction. Raises UserError for an unknown name.
         """
@@ -221,20 +224,20 @@ class AbstractStates(Game, Protocol):
     def combined_policy(
         self, players: Mapping[str, BehaviouralPolicy], others: BehaviouralPolicy
     ) -> BehaviouralPolicy:
-        """Return a policy that uses one policy for each player of the game, such as declarer.
+        """Return a policy that uses one policy for each named player of the game, such as declarer.
 
-        `players`: the policies by the player's name.
-        `others`: the policy of all players without a policy in `players`.
+        - `players`: the policies by the player's name
+        - `others`: the policy of all players without a policy in `players`
         """
 
 
 @runtime_checkable
 class InformationStateStrings(Protocol):
-    """A game with OpenSpiel's information state string for each information set."""
+    """A game that gives OpenSpiel's information state string for each information set."""
 
     @property
     def information_state_strings(self) -> tuple[str, ...]:
-        """Return the strings of the N information sets; empty before the game tree is built."""
+        """Return the N information sets' strings; an empty tuple before the game tree is built."""
 
 
 @runtime_checkable

@@ -10,10 +10,10 @@ from overtrick.core.batches import Actions, Array, Observations
 
 
 class PolicySession(Protocol):
-    """State of a policy in G games in progress: memory of the games, and random generator."""
+    """State of a policy in G games in progress: memory of these games, and a random generator."""
 
     def act(self, observations: Observations) -> Actions:
-        """Choose an action for each row of the observations."""
+        """Choose one action for each of the R observations of this session's games."""
 
 
 class Policy(Protocol):
@@ -28,7 +28,7 @@ class BehaviouralPolicy(Policy, Protocol):
     """A policy without memory, given by action probabilities. Solvers can evaluate it exactly."""
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, A) float64: 0 where illegal, each row sums to 1."""
+        """Return action probabilities (R, A) float64; 0 at illegal actions, each row sums to 1."""
 
 
 @runtime_checkable

@@ -1,7 +1,7 @@
 """Ray metrics of the game workers: games played, busy time and idle time.
 
-Ray exports them with the prefix `ray_`, and counters with the suffix `_total`. The dashboards in
-cluster/grafana show them.
+Ray exports these metrics with the prefix `ray_`, and counters with the suffix `_total`. The
+dashboards in cluster/grafana show them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _played = {"games": 0}
 
 
 def count_games(games: int) -> None:
-    """Add `games` finished games to the counter of this process."""
+    """Add `games` finished games to this process's count, which WorkerMetrics reports to Ray."""
     _played["games"] += games
 
 
@@ -35,7 +35,7 @@ class WorkerMetrics:
 
     @contextmanager
     def shard(self) -> Iterator[None]:
-        """Context manager: record the block as work on one shard, the time before it as idle."""
+        """Context manager: record the block as work on a shard, and the time before it as idle."""
         began, games = time.perf_counter(), _played["games"]
         if began > self._free:  # Ray raises an error for an increment of 0
             self._idle.inc(began - self._free)

@@ -24,7 +24,7 @@ class Learner(Protocol):
         """Return weights, optimiser state and buffers as arrays by name, for a checkpoint."""
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore a state returned by `Learner.state`."""
+        """Restore the arrays that the method `state` returned."""
 
 
 class Trainer(Protocol):

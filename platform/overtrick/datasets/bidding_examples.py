@@ -8,7 +8,7 @@ An example is one call of an auction together with the information of the caller
   it is doubled), see `auction_rules.bidding_situations`
 - `place`: the position of the call in the auction, from 0
 - `length`: the number of calls of the auction
-- `type`: the type of the call, an index into `public_knowledge.TYPES`
+- `type`: the type of the call, such as natural or transfer; an index into `public_knowledge.TYPES`
 
 Examples with outcomes have two more columns:
 
@@ -39,12 +39,12 @@ TEST_SHARE = 0.2  # share of deals in the test split (Zhang et al. 2022, section
 
 
 class BiddingExamples:
-    """Examples of one split in a folder, read from a few files at a time.
+    """Bidding examples of the training or test split, read from a few files at a time.
 
-    `folder`: has a folder of Parquet files for each split. `readers`: number of cluster CPUs that
-    read files by Ray Data; with 0 this process reads. The batches are the same for any number of
-    readers. Raises UserError if there are no examples, if they have features of another version, or
-    if they were generated with different parameters.
+    `folder`: has a folder of Parquet files for each split. `split`: "train" or "test". `readers`:
+    number of cluster CPUs that read files by Ray Data; with 0 this process reads. The batches are
+    the same for any number of readers. Raises UserError if there are no examples, if they have
+    features of another version, or if they were generated with different parameters.
     """
 
     def __init__(self, folder: str, split: str, readers: int = 0) -> None:
@@ -64,10 +64,10 @@ class BiddingExamples:
         return sum(self.counts)
 
     def batches(self, size: int, rng: Generator) -> Iterator[dict[str, Array]]:
-        """Yield every example once, in random order, in batches of `size`; the last may be smaller.
+        """Yield every example once, shuffled, in batches of `size`; the last may be smaller.
 
-        The files are taken in random order. Examples are shuffled within each group of
-        FILES_PER_WINDOW files.
+        A batch maps column names to arrays. The files are taken in random order, and examples are
+        shuffled within each group of FILES_PER_WINDOW files.
         """
         order = rng.permutation(len(self.files))
         windows = [order[k : k + FILES_PER_WINDOW] for k in range(0, len(order), FILES_PER_WINDOW)]
@@ -84,7 +84,10 @@ class BiddingExamples:
             yield rest
 
     def in_order(self, limit: int) -> Iterator[dict[str, Array]]:
-        """Yield the first `limit` examples in the order of the files, one batch per file."""
+        """Yield the first `limit` examples in the order of the files, one batch per file.
+
+        A batch maps column names to arrays.
+        """
         for file, count in zip(self.files, self.counts, strict=True):
             if limit <= 0:
                 return
@@ -92,9 +95,9 @@ class BiddingExamples:
             limit -= count
 
     def _read_in_background(self, windows: list[Array]) -> Iterator[dict[str, Array]]:
-        """Yield the examples of each window, while a thread reads the next window.
+        """Yield the examples of one group of files after another; a thread reads the next group.
 
-        `windows`: indices of the files that are in memory together.
+        `windows`: for each group, the indices of its files in `files`.
         """
 
         def read_window(places: Array) -> dict[str, Array]:
@@ -109,9 +112,9 @@ class BiddingExamples:
             yield pending.result()
 
     def _read_on_cluster(self, windows: list[Array]) -> Iterator[dict[str, Array]]:
-        """Yield the examples of each window, read by `readers` CPUs of the cluster.
+        """Yield the examples of one group of files after another, read by CPUs of the cluster.
 
-        `windows`: indices of the files that are in memory together.
+        `windows`: for each group, the indices of its files in `files`.
         """
         files = [str(self.files[k]) for places in windows for k in places]
         parts, available = list[dict[str, Array]](), 0

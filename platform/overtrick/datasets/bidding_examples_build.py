@@ -1,4 +1,7 @@
-"""Generate bidding examples from recorded auctions, or from solved deals bid by two sides."""
+"""Generate bidding examples from recorded auctions, or from double-dummy solved deals.
+
+Bidding systems or models of both sides bid the solved deals.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ PIECES_AHEAD = 8  # pieces of solved deals that are bid in parallel
 
 
 class ExamplesConfig(DatasetConfig):
-    """Settings of generated examples: files of boards, and the bidding system of each side."""
+    """Settings of generated bidding examples: files of boards, and each side's bidding system."""
 
     subject = "examples"
 
@@ -79,7 +82,8 @@ class ExamplesConfig(DatasetConfig):
     def parse(cls, overrides: Sequence[str] = (), files: Sequence[Path] = ()) -> ExamplesConfig:
         """Build the configuration from board files and `key=value` overrides.
 
-        Raises UserError, also if a bidding system or model cannot be loaded.
+        Raises UserError for unknown keys or wrong values, and if a bidding system or model cannot
+        be loaded.
         """
         if not files:
             raise UserError("name a file of boards with --file")
@@ -91,7 +95,7 @@ class ExamplesConfig(DatasetConfig):
         return config
 
     def rules(self) -> list[str]:
-        """Return the fingerprints of the bidding systems that interpret the examples' calls.
+        """Return a hash of the rules of each bidding system that interprets the examples' calls.
 
         Raises UserError if a system cannot be loaded.
         """
@@ -106,7 +110,11 @@ class ExamplesConfig(DatasetConfig):
         return Path("examples") / "-".join(Path(name).stem for name in self.files)
 
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
-        """Generate the examples in the folder `out`, or check that they exist. Raises UserError."""
+        """Generate the examples in the folder `out`, or check the existing examples.
+
+        If `out` exists, raises UserError unless its examples have these settings. Returns the
+        number of `rows`, and in `left_out` a message for each board or file that could not be used.
+        """
         problems = list[str]()
         made_with = self.model_dump(mode="json") | {"rules": self.rules()}
         if not out.exists():
@@ -135,7 +143,7 @@ class ExamplesConfig(DatasetConfig):
 
 
 class AnnotatedAuctions(NamedTuple):
-    """G boards with their auctions and the bidding systems that interpret them."""
+    """G bridge boards with their auctions and the bidding systems that interpret the calls."""
 
     hands: Array  # (G, 4) the cards of each seat as bit sets
     dealer: Array  # (G,)
@@ -154,8 +162,8 @@ class AnnotatedAuctions(NamedTuple):
 def check_system_rules(folder: str, made_with: Mapping[str, Any]) -> None:
     """Raise UserError if a bidding system has changed since examples were generated with it.
 
-    The features of new auctions would then differ from the features in the examples. `made_with`:
-    the parameters stored with the examples.
+    The features of new auctions would then differ from the features in the examples. `folder`: of
+    the examples. `made_with`: the parameters stored with the examples.
     """
     values = {n: v for n, v in made_with.items() if n in ExamplesConfig.model_fields}
     config = validated(ExamplesConfig, values)
@@ -168,8 +176,8 @@ def _parts(
 ) -> Iterator[list[AnnotatedAuctions]]:
     """Yield the auctions of all files in batches, grouped by the bidding systems of both sides.
 
-    `problems`: a list to which messages are appended: one for each invalid board, and one for each
-    file with boards that cannot be used.
+    Each batch is a list of such groups. `problems`: a list to which messages are appended: one for
+    each invalid board, and one for each file with boards that cannot be used.
     """
     for number, name in enumerate(config.files):
         if config.solved:
@@ -196,9 +204,9 @@ def _is_usable(config: ExamplesConfig, board: Board) -> bool:
 def _bid_deals(
     config: ExamplesConfig, number: int, pool: WorkerPool
 ) -> Iterator[list[AnnotatedAuctions]]:
-    """Rotate the solved deals of a file at random and let the two sides bid them.
+    """Rotate the seats of one file's solved deals at random, and let both sides bid the deals.
 
-    Yields the auctions in batches. `number`: the index of the file.
+    Yields the auctions in batches. `number`: the index of the file in `config.files`.
     """
     sides = load_side(config.system_ns), load_side(config.system_ew)
     pieces = _in_pieces(solved_deals(config.files[number]))
@@ -212,7 +220,10 @@ def _bid_deals(
 
 
 def _in_pieces(parts: Iterator[Deals]) -> Iterator[Deals]:
-    """Regroup batches of deals into batches of BOARDS_AT_ONCE deals; the last may be smaller."""
+    """Regroup batches of deals into batches of BOARDS_AT_ONCE deals; the last may be smaller.
+
+    A deal is a row of DEAL_WIDTH numbers: cards, dealer, vulnerability and double-dummy tricks.
+    """
     rest = np.zeros((0, DEAL_WIDTH), np.int8)
     for part in parts:
         rest = np.concatenate([rest, part])
@@ -224,9 +235,11 @@ def _in_pieces(parts: Iterator[Deals]) -> Iterator[Deals]:
 
 
 def _bid(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> tuple[Array, ...]:
-    """Rotate solved deals (G, C) at random and bid them.
+    """Rotate the seats of solved deals at random, and let both sides bid the deals.
 
-    Returns the first five fields of AnnotatedAuctions, from `hands` to `tables`.
+    `sides`: the bidders of North-South and East-West. `deals`: (G, DEAL_WIDTH) cards, dealer,
+    vulnerability and double-dummy tricks. Returns the first five fields of AnnotatedAuctions, from
+    `hands` to `tables`.
     """
     deal_rng, rng = rng.spawn(2)
     deals = rotate_deals(deals, deal_rng)
@@ -237,7 +250,7 @@ def _bid(rng: Generator, sides: tuple[Side, Side], deals: Deals) -> tuple[Array,
 
 
 def _group_by_systems(config: ExamplesConfig, boards: Sequence[Board]) -> list[AnnotatedAuctions]:
-    """Group recorded auctions by the bidding systems of both sides.
+    """Group recorded auctions by the bidding systems of North-South and East-West.
 
     A group has at most BOARDS_AT_ONCE boards.
     """
@@ -258,7 +271,10 @@ def _group_by_systems(config: ExamplesConfig, boards: Sequence[Board]) -> list[A
 
 
 def _system(configured: str, recorded: str) -> str:
-    """Return the bidding system of a side: as configured, or else as recorded with the board."""
+    """Return the bidding system of a side: the configured one, or else one for the recorded name.
+
+    `configured`: a system, or RECORDED. `recorded`: the name in the file of boards.
+    """
     if configured != RECORDED:
         return configured
     return "precision" if recorded in STRONG_CLUB else "natural"
@@ -267,10 +283,11 @@ def _system(configured: str, recorded: str) -> str:
 def _examples(
     config: ExamplesConfig, part: Sequence[AnnotatedAuctions], number: int, test: int
 ) -> dict[str, Array]:
-    """Build the examples of one split from a batch of auctions: columns by name, in random order.
+    """Return the bidding examples of one split from a batch of auctions, in random order.
 
-    `number`: the number of the batch, which seeds the order. `test`: the index of the split in
-    SPLITS. Returns an empty dictionary if no board of the batch is in the split.
+    `part`: the batch, grouped by bidding systems. `number`: the number of the batch, which seeds
+    the order. `test`: the index of the split in SPLITS. Returns arrays by column name; an empty
+    dictionary if no board of the batch is in the split.
     """
     chosen = [group.select(in_test_split(group.hands) == test) for group in part]
     columns = [_columns(config, group) for group in chosen if len(group.hands)]
@@ -282,7 +299,7 @@ def _examples(
 
 
 def _columns(config: ExamplesConfig, auctions: AnnotatedAuctions) -> dict[str, Array]:
-    """Return the examples of some boards by column, one row for each call.
+    """Return the bidding examples of some boards as arrays by column name, one row for each call.
 
     `datasets/bidding_examples.py` lists the columns.
     """

@@ -37,7 +37,7 @@ def load(path: Path) -> BoardFile:
 
     A Parquet file has the columns deal, dealer and vulnerability. Optional columns:
 
-    - auction, contract, declarer, play, result_tricks, kind
+    - auction, contract, declarer, play, result_tricks, kind, board, dd_table
     - system_ns and system_ew: the stated bidding systems of both pairs
     - sys_inferred_ns and sys_inferred_ew: the inferred bidding systems
 
@@ -53,8 +53,8 @@ def load(path: Path) -> BoardFile:
 def iterate_parts(path: Path) -> Iterator[BoardFile]:
     """Yield the boards of a file in parts of at most `parquet.ROWS` boards.
 
-    A Parquet file is read part by part, so it may be larger than memory. Raises UserError for an
-    unknown file ending, and for a file that cannot be read.
+    A Parquet file is read part by part, so the file may be larger than memory. Raises UserError for
+    an unknown file ending, and for a file that cannot be read.
     """
     ending = path.suffix.lower()
     if ending not in ENDINGS:
@@ -75,9 +75,9 @@ def _split(file: BoardFile) -> Iterator[BoardFile]:
 
 
 def count_parts(path: Path) -> int:
-    """Return the number of parts that `iterate_parts` yields, or a lower bound.
+    """Return the number of parts that `iterate_parts` yields; a lower bound for some formats.
 
-    The number is exact for Parquet files, and 1 for all other files. Raises UserError for an
+    The number is exact for Parquet files; for all other files it is 1. Raises UserError for an
     unreadable file.
     """
     return parquet.batch_count(path) if path.suffix.lower() == ".parquet" else 1
@@ -153,22 +153,24 @@ def _board(row: dict[str, Any], number: int) -> Board:
 def _system(row: dict[str, Any], columns: tuple[str, ...]) -> str:
     """Return the stated bidding system of a pair, else the inferred system, else an empty string.
 
-    `columns`: the names of the columns for the stated and the inferred system.
+    `row`: one row of a Parquet file of boards. `columns`: the names of the columns for the stated
+    and the inferred system.
     """
     return next((row[name] for name in columns if row.get(name) not in (None, *UNKNOWN)), "")
 
 
 def statistics(boards: Sequence[Board]) -> dict[str, Any]:
-    """Compute the statistics of a set of boards (Zhang et al. 2022, Fig. 9).
+    """Count the boards of a set by their properties (Zhang et al. 2022, Fig. 9).
 
-    Boards are counted by:
+    The properties are:
 
     - dealer and vulnerability
-    - opener (the seat that makes the first bid), and its position counted from the dealer
+    - opener (the seat that makes the first bid), and its distance from the dealer
     - number of calls; also mean and standard deviation, None without auctions
     - first call and opening bid
 
-    Boards without an auction count only for dealer and vulnerability.
+    Boards without an auction count only for dealer and vulnerability. Returns the counts of each
+    property by value.
     """
     auctions = [board for board in boards if board.auction]
     lengths = [len(board.auction) for board in auctions]
@@ -198,7 +200,10 @@ def statistics(boards: Sequence[Board]) -> dict[str, Any]:
 
 
 def panels(counts: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """Return the counts of `statistics` under readable titles, for a text table or a figure."""
+    """Return some counts of `statistics` under readable titles, for a text table or a figure.
+
+    `counts`: the result of `statistics`. Returns for each title the counts by value.
+    """
     return {
         "dealer": counts["dealer"],
         "opener (makes the first bid)": counts["opener"],
@@ -210,7 +215,10 @@ def panels(counts: dict[str, Any]) -> dict[str, dict[str, int]]:
 
 
 def _opening_place(calls: Sequence[str]) -> int | None:
-    """Return the index of the first bid in an auction, or None if all calls are passes."""
+    """Return the index of the first bid in an auction, or None if there is no bid.
+
+    `calls`: such as P, X, XX, 1C or 7N.
+    """
     return next((k for k, call in enumerate(calls) if call not in ("P", "X", "XX")), None)
 
 

@@ -3,6 +3,7 @@
 The Parquet file has a row for each board. It has the columns of recorded boards: dealer,
 vulnerability, deal (PBN), auction, system_ns, system_ew, contract, declarer. Further columns:
 
+- `board`: the board number, from 1
 - `dd_table`: the double-dummy tricks as 20 hexadecimal digits, seats N S E W by strains N S H D C
 - `tricks`: the double-dummy tricks of the declaring side
 - `score`: the points of North-South
@@ -85,7 +86,11 @@ class DealsConfig(DatasetConfig):
         return Path(f"boards/deals-{names}-{self.boards}-{self.seed}.parquet")
 
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
-        """Generate the boards in the file `out`, or check that they exist. Raises UserError."""
+        """Generate the boards in the file `out`, or check the existing file.
+
+        If `out` exists, raises UserError unless its boards have these settings. Returns the number
+        of `rows`.
+        """
         systems = self.systems()
         # systems are compared by their rules, wherever their files are
         names = {"system_ns": systems[0].name, "system_ew": systems[1].name}
@@ -108,8 +113,8 @@ def deal_boards(
 ) -> tuple[Array, Array, Array]:
     """Deal G = `count` boards of a match, starting with board number `first` (from 0).
 
-    Returns the seat that holds each card (G, 52), dealers (G,) and vulnerability codes (G,).
-    `dealer`, `vulnerability`: drawn at random, or rotating with the board number.
+    `dealer`, `vulnerability`: "random", or "rotating" with the board number. Returns the seat that
+    holds each card (G, 52), dealers (G,), and vulnerabilities (G,) as indices into VULNERABILITIES.
     """
     board = first + np.arange(count)
     holder = random_deals(count, rng)
@@ -121,7 +126,11 @@ def deal_boards(
 def _bid_and_solve(
     _: Generator, common: tuple[DealsConfig, System, System], first: int, count: int
 ) -> Columns:
-    """Deal, bid and solve the boards of one shard; return the columns of their rows."""
+    """Deal `count` boards, bid them by two systems and solve them double dummy.
+
+    `common`: the settings, and the bidding systems of North-South and East-West. `first`: the
+    number of the first board, from 0. Returns the columns of the data set by name.
+    """
     config, ns, ew = common
     rng = generator(config.seed, RngStream.INITIAL, first // SHARD)
     holder, dealer, vulnerable = deal_boards(first, count, config.dealer, config.vulnerability, rng)

@@ -1,7 +1,7 @@
 """Generate the card abstraction of limit hold'em as a Parquet file.
 
-In each betting round, the strength of every holding (hole cards with the board) is estimated by
-roll-outs. The holdings are then clustered into buckets by k-means. Last, the transition
+In each betting round, the strength of every holding (hole cards with the public cards) is estimated
+by roll-outs. The holdings are then clustered into buckets by k-means. Last, the transition
 probabilities between buckets are estimated from sampled deals. Each of these stages is computed in
 shards, see `chunked_build`.
 """
@@ -41,7 +41,7 @@ SCALED = (*ROUNDS, "deals")
 
 
 class AbstractionConfig(DatasetConfig):
-    """Settings of the card abstraction: buckets and sample counts.
+    """Settings of the card abstraction: number of buckets and sample counts.
 
     Source: Samothrakis et al. 2011, section 4.2.
     """
@@ -110,7 +110,11 @@ class AbstractionConfig(DatasetConfig):
         return Path(f"abstractions/holdem-{self.buckets}.parquet")
 
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
-        """Generate the abstraction in the file `out`, or check that it exists. Raises UserError."""
+        """Generate the card abstraction in the file `out`, or check the existing file.
+
+        If `out` exists, raises UserError unless it was generated with these settings. Returns the
+        number of `rows`, one for each bucket.
+        """
         if stored := chunked_build.load_existing(out, ABSTRACTION, self.model_dump()):
             return {"rows": len(stored.columns["start"])}
         built = _build(AbstractionParameters(**self.model_dump()), out, pool, progress)
@@ -139,7 +143,10 @@ def load_abstraction(path: Path, config: AbstractionConfig | None = None) -> Abs
 def _build(
     parameters: AbstractionParameters, out: Path, pool: WorkerPool, progress: Progress
 ) -> Abstraction:
-    """Cluster the holdings of each round into buckets, then estimate the bucket transitions."""
+    """Cluster the holdings of each round into buckets, then estimate the bucket transitions.
+
+    `out`: the file of the data set; parts of the work are stored beside it.
+    """
     sizes = [max(1, ROLLOUTS // parameters.rollouts(r)) for r in range(len(ROUNDS))]
     counts = [int(count) for count in hand_indexer(parameters.ranks).counts]
     ranges = [
@@ -152,8 +159,8 @@ def _build(
     ) -> Iterator[Columns]:
         """Compute one stage in shards; yield the columns of each part (consecutive shards).
 
-        `made_with`: the parameters that the results depend on. `work`, `common`, `join`: see
-        `chunked_build.run_shards`.
+        `stage`: 0 to 3: roll-outs of a betting round; 4: transitions. `made_with`: the parameters
+        that the results depend on. `work`, `common`, `join`: see `chunked_build.run_shards`.
         """
         made_with = {**made_with, "shard": ranges[stage][0]}
         places = (divmod(k, SHARDS_PER_PART) for k in range(len(ranges[stage])))
@@ -182,10 +189,10 @@ def _sum(counts: Sequence[Columns]) -> Columns:
 
 
 def _roll_out(_: Generator, parameters: AbstractionParameters, *shard: int) -> Columns:
-    """Estimate the strengths of some holdings of a round by roll-outs.
+    """Estimate the strengths of some holdings of a betting round by roll-outs.
 
     `shard`: round, number of the part, number of the shard in the part, first holding, and last
-    holding plus 1. The first three numbers seed the generator.
+    holding plus 1. The first three numbers seed the generator. Returns columns by name.
     """
     *key, first, end = shard
     rng = generator(parameters.seed, RngStream.INITIAL, *key)
@@ -193,10 +200,11 @@ def _roll_out(_: Generator, parameters: AbstractionParameters, *shard: int) -> C
 
 
 def _deal(_: Generator, common: Any, *shard: int) -> Columns:
-    """Sample deals and count their transitions between buckets from round to round.
+    """Sample deals and count the transitions of both hands between buckets from round to round.
 
-    `shard`: number of the stage, number of the part, number of the shard in the part, first deal,
-    and last deal plus 1. The first three numbers seed the generator.
+    `common`: the parameters, and for each round the bucket of every holding. `shard`: number of the
+    stage, number of the part, number of the shard in the part, first deal, and last deal plus 1.
+    The first three numbers of `shard` seed the generator.
     """
     parameters, buckets = common
     *key, first, end = shard
@@ -205,7 +213,7 @@ def _deal(_: Generator, common: Any, *shard: int) -> Columns:
 
 
 def _columns(built: Abstraction) -> dict[str, Array]:
-    """Return the columns of the abstraction's file, with one row for each bucket."""
+    """Return the columns of the abstraction's file by name, with one row for each bucket."""
     return {
         "start": built.start,
         **{f"move_{name}": table for name, table in zip(ROUNDS[1:], built.moves, strict=True)},

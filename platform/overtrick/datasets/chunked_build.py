@@ -38,11 +38,11 @@ class DatasetConfig(Section, ABC):
 
     @abstractmethod
     def default_path(self) -> Path:
-        """Return the file or folder of the data set, for use if the user names none."""
+        """Return the file or folder that the data set is written to if the user names none."""
 
     @abstractmethod
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
-        """Generate the data set at `out`, or check that it exists already.
+        """Generate the data set at `out`, or check that the data set there has these settings.
 
         Does not delete `parts_folder(out)`; `generate` does. Returns a dictionary with the number
         of `rows`, and with further values for some data sets. Raises UserError if another data set
@@ -51,7 +51,7 @@ class DatasetConfig(Section, ABC):
 
 
 def ignore_progress(stage: str, done: int, total: int) -> None:
-    """Progress callback that does nothing."""
+    """Ignore the progress; the default of `generate`."""
 
 
 def generate(
@@ -59,9 +59,9 @@ def generate(
 ) -> dict[str, Any]:
     """Generate a data set, or complete an interrupted generation.
 
-    Once the data set is complete, the folder of partial files is deleted. Returns a dictionary with
-    the `path`, the number of `rows` and the `seconds` taken; some data sets add keys. Raises
-    UserError as `DatasetConfig.build` does.
+    `out`: the file or folder of the data set. Once the data set is complete, the folder of partial
+    files is deleted. Returns a dictionary with the `path`, the number of `rows` and the `seconds`
+    taken; some data sets add keys. Raises UserError as `DatasetConfig.build` does.
     """
     began = time.monotonic()
     result = config.build(out, pool, progress)
@@ -75,7 +75,7 @@ def parts_folder(out: Path) -> Path:
 
 
 def create_parts_folder(out: Path) -> Path:
-    """Create the folder of the parts if it is missing. Raises UserError if that fails."""
+    """Create `parts_folder(out)` if it is missing; return it. Raises UserError if that fails."""
     parts = parts_folder(out)
     try:
         parts.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def create_parts_folder(out: Path) -> Path:
 def load_existing(
     out: Path, kind: parquet.Kind, made_with: Mapping[str, Any]
 ) -> parquet.StoredTable | None:
-    """Load a finished data set from a file; return None if there is no file.
+    """Load a finished data set from the file `out`; return None if there is no file.
 
     `kind`, `made_with`: the required kind of file, and the parameters that it must have been
     generated with. Raises UserError if `out` is a folder, or a file with another kind or other
@@ -111,11 +111,14 @@ def run_shards(
 ) -> Iterator[Columns]:  # fmt: skip
     """Compute the shards of one stage, store them in parts, and yield the columns of each part.
 
+    - `out`: the file or folder of the data set; the parts are stored beside it.
+    - `stage`: the name of the stage, for file names and progress.
     - `work(rng, common, *shard)`: computes one shard as columns by name. It must not use `rng`,
       which depends on interruptions; it derives its own generator from the shard.
     - `per_part`: number of consecutive shards in a part.
-    - `join`: combines the columns of these shards.
-    - `kind`, `made_with`: the kind of the files, and the parameters that they depend on.
+    - `join`: combines the columns of the shards of a part.
+    - `kind`, `made_with`: the kind of the parts' files, and the parameters that their content
+      depends on.
 
     A part on disk with the same `made_with` is not computed again. The files of the parts stay
     until `generate` deletes their folder. Raises UserError if that folder cannot be created.

@@ -49,7 +49,7 @@ class MinibridgeConfig(DatasetConfig):
 
     @property
     def game(self) -> GameChoice:
-        """Return the game, with the option `strain` of this configuration."""
+        """Return Mini-Bridge, with the option `strain` of this configuration."""
         return GameChoice(name="minibridge", options={"strain": self.strain})
 
     def default_path(self) -> Path:
@@ -57,7 +57,11 @@ class MinibridgeConfig(DatasetConfig):
         return Path(f"boards/minibridge-{self.defenders}-{self.strain}-{self.seed}")
 
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
-        """Generate the games in the folder `out`, or check that they exist. Raises UserError."""
+        """Generate the games in the folder `out`, or check the existing games.
+
+        If `out` exists, raises UserError unless its games have these settings. Returns the number
+        of `rows`, one for each game.
+        """
         if out.exists():
             if not any(out.glob(FILES)):
                 raise UserError(f"{out} exists and has no games: name another folder with --out")
@@ -98,7 +102,10 @@ def load(folder: Path, config: MinibridgeConfig | None = None) -> CardplayGames:
 
 
 def check_games_folder(folder: str, wanted: Mapping[str, Any]) -> None:
-    """Raise UserError unless the games of a folder were generated with the values in `wanted`."""
+    """Raise UserError unless the games of a folder were generated with the values in `wanted`.
+
+    `wanted`: required values of some fields of MinibridgeConfig.
+    """
     made_with = parquet.load(_files_of(Path(folder))[0], KIND).parameters
     for name, value in wanted.items():
         if made_with[name] != value:
@@ -106,7 +113,7 @@ def check_games_folder(folder: str, wanted: Mapping[str, Any]) -> None:
 
 
 def _files_of(folder: Path) -> list[Path]:
-    """Return the sorted files of a folder of games. Raises UserError if there are no files."""
+    """Return the sorted Parquet files in a folder of games. Raises UserError if there are none."""
     files = sorted(folder.glob(FILES))
     if not files:
         raise UserError(f"no games in {folder}: overtrick generate minibridge --out {folder}")
@@ -120,7 +127,11 @@ def load_cached(folder: str) -> CardplayGames:
 
 
 def _play_shard(_: Generator, config: MinibridgeConfig, shard: int, count: int) -> Columns:
-    """Play the games of one shard; return their columns, and each game's index in the data set."""
+    """Play the games of one shard; return the fields of CardplayGames and each game's index.
+
+    `shard`: the number of the shard, which seeds the games. `count`: number of games. The column
+    `number` is the index of a game in the data set.
+    """
     rng = generator(config.seed, RngStream.INITIAL, shard)
     game = cardplay.card_game(config.game)
     games = cardplay.random_games(game, count, config.defenders, config.lost, rng)

@@ -34,7 +34,11 @@ class LearnerShare(NamedTuple):
     learners: int = 1
 
     def rows(self, batch: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return this learner's rows of a batch of columns (R, ...); possibly none."""
+        """Return the rows of a training batch from which this learner computes its gradient.
+
+        `batch`: maps the name of each column to an array (R, ...) of R rows. The result has no rows
+        if there are fewer rows than learners.
+        """
         if self.learners == 1:
             return batch
         return {name: column[self.rank :: self.learners] for name, column in batch.items()}
@@ -53,7 +57,7 @@ class LearnerShare(NamedTuple):
                 hook(self._add)
 
     def _add(self, param: Tensor) -> None:
-        """Sum the gradient of a parameter over all learners."""
+        """Replace the gradient of a parameter by its sum over all learners; the installed hook."""
         assert param.grad is not None
         self.total(param.grad)
 
@@ -66,9 +70,9 @@ MakeTrainer = Callable[[LearnerShare], Trainer]
 class DataParallelTrainer:
     """Trainer whose iterations are computed by several learners on the cluster.
 
-    It holds the metrics and the state that the first learner reports after each iteration. If a
-    learner dies, `step` raises the error of Ray Train. Training can continue after `load` with the
-    last state.
+    This object holds the metrics and the trainer state that the first learner reports after each
+    iteration. If a learner dies, `step` raises the error of Ray Train. Training can continue after
+    `load` with the last state.
     """
 
     def __init__(
@@ -77,7 +81,7 @@ class DataParallelTrainer:
         """Set up the trainer; the learners start at the first step.
 
         `make`: builds the trainer of one learner. `iterations`: the last iteration. `learners`:
-        number of learners. `each`: the resources of one learner by kind, such as CPU.
+        number of learners. `each`: the resources of one learner: the amount of CPU, GPU and so on.
         """
         self._begin = partial(_Team, make, iterations, learners, dict(each))
         self._team: _Team | None = None
@@ -93,11 +97,11 @@ class DataParallelTrainer:
         return metrics
 
     def state(self) -> dict[str, Array]:
-        """Return the trainer's state after the last step."""
+        """Return the trainer state after the last step, as arrays by name."""
         return self._state
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Stop the learners. The next step starts them again with this state."""
+        """Stop the learners; the next step starts them again from this trainer state."""
         self.close()
         self._state, self.iteration = dict(state), int(state["iteration"])
 
@@ -111,8 +115,8 @@ class DataParallelTrainer:
 class _Team:
     """The running learners of one data-parallel trainer, as a single run of Ray Train.
 
-    Starting a run takes seconds, so it is not repeated for each iteration. The learners are at most
-    two iterations ahead of the reports that have been read.
+    Starting a run of Ray Train takes seconds, so the learners keep running between iterations. They
+    are at most two iterations ahead of the reports that have been read.
     """
 
     def __init__(
@@ -141,14 +145,17 @@ class _Team:
         self._thread.start()
 
     def _run(self, trainer: Any) -> None:
-        """Run Ray Train until the learners end; the function of the background thread."""
+        """Run Ray Train until the learners end; the function of the background thread.
+
+        `trainer`: Ray's TorchTrainer. An error is stored for `next_report`, which raises it.
+        """
         try:
             trainer.fit()
         except Exception as error:  # raised by next_report
             self._error = error
 
     def next_report(self) -> tuple[dict[str, float], dict[str, Array]]:
-        """Wait for the next iteration and return its metrics and state.
+        """Wait for the next iteration and return its metrics and the trainer state after it.
 
         If an error ended the learners, raises that error.
         """
@@ -174,9 +181,11 @@ class _Team:
 
 
 def _learn(make: MakeTrainer, state: Mapping[str, Array], iterations: int, reports: Any) -> None:
-    """Train as one of the learners, from `state` to the last iteration.
+    """Train as one of the learners, from a trainer state to the last iteration.
 
-    The first learner puts the metrics and the state of each iteration into the queue `reports`.
+    `state`: the state to start from; empty: start a new training. `iterations`: the last iteration.
+    The first learner puts the metrics and the trainer state of each iteration into the queue
+    `reports`.
     """
     from ray.train import get_context
 
@@ -198,10 +207,10 @@ def _learn(make: MakeTrainer, state: Mapping[str, Array], iterations: int, repor
 def read_files(
     load: Callable[[str], dict[str, Array]], files: Sequence[str], readers: int
 ) -> Iterator[dict[str, Array]]:
-    """Yield the columns of files in order, read by Ray Data several files ahead.
+    """Yield the contents of training files in order, read by Ray Data several files ahead.
 
-    `load`: reads one file as columns (R, ...) by name. `readers`: number of cluster CPUs that read.
-    The batches have no fixed size.
+    `load`: reads one file and returns its columns, arrays (R, ...) of R rows by name. `readers`:
+    number of cluster CPUs that read. The number of rows in each yielded dictionary varies.
     """
     from ray.data import ExecutionResources, from_items
 

@@ -47,12 +47,12 @@ class _Client(JobSubmissionClient):
 
 
 class UnreachableError(UserError):
-    """The cluster does not answer now, but may answer later."""
+    """Error: the cluster does not answer now, but may answer later."""
 
 
 @dataclass(frozen=True)
 class SubmittedJob:
-    """A job submitted to a cluster."""
+    """A job that was submitted to a Ray cluster, as Ray Jobs reports it."""
 
     id: str
     job: str
@@ -92,7 +92,7 @@ class Cluster:
             )
 
     def submit(self, task: ClusterTask) -> str:
-        """Submit a job and return its id. Raises UserError if its files are too large."""
+        """Submit a job and return its submission id. Raises UserError if the files are too big."""
         with tempfile.TemporaryDirectory() as folder:
             entry = pack(task, Path(folder))
             runtime = {
@@ -126,12 +126,15 @@ class Cluster:
         return sorted(found, key=lambda each: -(each.start or time.time()))
 
     def job(self, submission: str) -> SubmittedJob:
-        """Return a job by its id. Raises UserError for an unknown id."""
+        """Return the submitted job with this submission id. Raises UserError for an unknown id."""
         with self._request(submission):
             return _job_of(self._client.get_job_info(submission))
 
     def stop(self, submission: str) -> SubmittedJob:
-        """Stop a job, as Ctrl-C does, and wait until it has ended."""
+        """Stop a job, as Ctrl-C does, and wait up to 2 * GRACE seconds until it has ended.
+
+        Returns the job with its last known status.
+        """
         with self._request(submission):
             self._client.stop_job(submission)
         deadline = time.monotonic() + 2 * GRACE
@@ -147,8 +150,8 @@ class Cluster:
     def follow(self, submission: str, write: Callable[[str], None]) -> int:
         """Write a job's log from its beginning until the job ends; return the job's exit code.
 
-        After a broken connection the log continues where it stopped. Raises UserError if the
-        cluster does not answer for MAX_OUTAGE seconds.
+        `write`: called with each new piece of text. After a broken connection the log continues
+        where it stopped. Raises UserError if the cluster does not answer for MAX_OUTAGE seconds.
         """
         shown = 0
         while True:
@@ -161,9 +164,10 @@ class Cluster:
         return _exit_code(job)
 
     def _retry(self, ask: Callable[[], T]) -> T:
-        """Call `ask` until the cluster answers, and return the result.
+        """Call a request function until the cluster answers, and return its result.
 
-        Raises UnreachableError after MAX_OUTAGE seconds.
+        `ask`: sends one request; raises UnreachableError if the cluster does not answer. That error
+        is raised again after MAX_OUTAGE seconds.
         """
         deadline, warned = time.monotonic() + MAX_OUTAGE, False
         while True:
@@ -180,8 +184,9 @@ class Cluster:
     async def _tail(self, submission: str, shown: int, write: Callable[[str], None]) -> int:
         """Stream a job's log, without its first `shown` characters, until the connection closes.
 
-        Returns the new number of characters shown, including the first ones. After some seconds
-        without new text, `_has_more` checks whether the connection was lost.
+        `write`: called with each new piece of text. Returns the number of characters of the log
+        that have been written so far, including the first `shown`. After SILENCE seconds without
+        new text, `_has_more` checks whether the connection was lost.
         """
         received = 0
         lines: AsyncIterator[str] = self._client.tail_job_logs(submission)
@@ -205,7 +210,7 @@ class Cluster:
     def _has_more(self, submission: str, shown: int) -> bool:
         """Return True if a job has ended or its log is longer than `shown` characters.
 
-        Also True if the cluster does not answer, so that the caller connects again.
+        Also returns True if the cluster does not answer, so that the caller connects again.
         """
         try:
             return _has_ended(self.job(submission)) or len(self.log(submission)) > shown
@@ -216,7 +221,7 @@ class Cluster:
     def _request(self, submission: str = "") -> Iterator[None]:
         """Context manager that turns errors of a request to the cluster into a one-line UserError.
 
-        `submission`: the id of the requested job, if the request is about a job.
+        `submission`: the submission id, if the request is about one job.
         """
         try:
             yield
@@ -243,7 +248,10 @@ class Cluster:
 
 
 def redact(text: str) -> str:
-    """Replace the passwords and tokens in this machine's environment with asterisks."""
+    """Return a text in which the passwords and tokens of this machine's environment are asterisks.
+
+    Secrets are the environment variables whose names match SECRET.
+    """
     for name, value in os.environ.items():
         if SECRET.search(name) and len(value) >= 6:
             text = text.replace(value, "*" * 3)
@@ -255,7 +263,7 @@ def _has_ended(job: SubmittedJob) -> bool:
 
 
 def _exit_code(job: SubmittedJob) -> int:
-    """Return the exit code of a job that has ended."""
+    """Return the exit code of a job that has ended: 0 after success, STOPPED if it was stopped."""
     if job.status == JobStatus.SUCCEEDED:
         return 0
     if job.status == JobStatus.STOPPED:

@@ -26,7 +26,7 @@ TRACKING_URI = "${MLFLOW_TRACKING_URI:-sqlite:///$OVERTRICK_RUNS/mlflow.db}"
 
 @dataclass(frozen=True)
 class ClusterTask:
-    """A job to run on the cluster."""
+    """A job to run on a Ray cluster, and the command of `overtrick` that runs the job there."""
 
     command: str  # the command of `overtrick`: train, sweep, evaluate or resume
     name: str  # name of the job, or of the run to resume
@@ -39,7 +39,8 @@ def pack(task: ClusterTask, folder: Path) -> str:
     """Write the job and its files into a folder, and return the shell command that runs the job.
 
     The command runs on the cluster, in a copy of the folder. Raises UserError if the files are too
-    large, or if the task does not name a folder for them on the cluster.
+    large, or if the job has files and `task.runs` is empty, because the cluster stores the files
+    with the runs.
     """
     call = f'export MLFLOW_TRACKING_URI="{TRACKING_URI}" && exec python -m overtrick {task.command}'
     runs = f'{CHECK_RUNS_FOLDER}; mkdir -p "$OVERTRICK_RUNS"'
@@ -75,7 +76,10 @@ def pack(task: ClusterTask, folder: Path) -> str:
 
 
 def _files(plain: Any) -> Iterator[Path]:
-    """Yield the local files and folders that a job names by absolute path."""
+    """Yield the local files and folders that a job names by absolute path.
+
+    `plain`: plain data of the job, or a part of it.
+    """
     if isinstance(plain, Mapping):
         plain = list(plain.values())
     if isinstance(plain, list):
@@ -86,9 +90,9 @@ def _files(plain: Any) -> Iterator[Path]:
 
 
 def _with_paths(plain: Any, there: Mapping[str, str]) -> Any:
-    """Return a copy of plain data in which local paths are replaced by paths on the cluster.
+    """Return a copy of a job's plain data with local paths replaced by paths on the cluster.
 
-    `there`: the path on the cluster for each local path.
+    `there`: maps each local path to the path on the cluster.
     """
     if isinstance(plain, Mapping):
         return {key: _with_paths(value, there) for key, value in plain.items()}

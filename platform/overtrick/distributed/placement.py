@@ -25,7 +25,7 @@ WAYS = 10_000  # placements tried before the search gives up
 def trial_bundles(job: dict[str, Any]) -> list[Bundle]:
     """Return the bundles that a Tune trial reserves: its own first, then one for each worker.
 
-    `job`: plain data of the job. A trial with several learners only coordinates them, so its own
+    `job`: plain data of the job. With several learners the trial only coordinates them, so its own
     bundle is one CPU.
     """
     several = job["resources"]["learners"] > 1
@@ -35,9 +35,10 @@ def trial_bundles(job: dict[str, Any]) -> list[Bundle]:
 
 
 def later_bundles(job: dict[str, Any]) -> list[Bundle]:
-    """Return the bundles that Ray Train and Ray Data reserve once a trial runs.
+    """Return the bundles that Ray Train and Ray Data reserve after a trial has started.
 
-    They are for the learners, if there are several, and for the readers of training data.
+    `job`: plain data of the job. The bundles are for the learners, if there are several, and for
+    the processes that read training data.
     """
     learners, readers = (int(job["resources"][kind]) for kind in ("learners", "data_readers"))
     spread = [learner_bundle(job["resources"])] * learners if learners > 1 else []
@@ -45,7 +46,10 @@ def later_bundles(job: dict[str, Any]) -> list[Bundle]:
 
 
 def all_bundles(job: dict[str, Any]) -> list[Bundle]:
-    """Return all bundles that a job occupies at the same time."""
+    """Return all bundles that a job occupies at the same time. `job`: plain data of the job.
+
+    With `single_node` the bundles of the trial and its workers are added up to one bundle.
+    """
     own = trial_bundles(job)
     return ([total_resources(own)] if job["resources"]["single_node"] else own) + later_bundles(job)
 
@@ -57,11 +61,11 @@ def learner_bundle(resources: dict[str, Any]) -> Bundle:
 
 
 def with_autoscaler_nodes(machines: Bundles, most: str) -> list[Mapping[str, float]]:
-    """Return the nodes of a cluster, including nodes that its autoscaler may still add.
+    """Return the resources of the nodes of a cluster, also of those that its autoscaler may add.
 
-    `machines`: the resources of the present nodes. `most`: all nodes that the cluster may have,
-    including the present ones, such as "20x16CPU,4x8CPU+1GPU". Raises UserError if `most` has
-    another form.
+    `machines`: the resources of each present node. `most`: all nodes that the cluster may have,
+    including the present ones, such as "20x16CPU,4x8CPU+1GPU"; empty: only the present ones. Raises
+    UserError if `most` has another form.
     """
     left = []
     for words in most.split(",") if most else ():
@@ -84,7 +88,7 @@ def with_autoscaler_nodes(machines: Bundles, most: str) -> list[Mapping[str, flo
 def check_fits(bundles: Bundles, machines: Bundles) -> None:
     """Raise UserError if the nodes can never hold all bundles of a job at the same time.
 
-    `machines`: the resources of the nodes.
+    `bundles`: all bundles of the job. `machines`: the resources of each node.
     """
     have = total_resources(machines)
     for kind, amount in total_resources(bundles).items():
@@ -116,7 +120,7 @@ def check_fits(bundles: Bundles, machines: Bundles) -> None:
 def copies_that_fit(bundles: Bundles, machines: Bundles, most: int) -> int:
     """Return how many copies of a set of bundles fit on the nodes at once, from 1 to `most`.
 
-    If the search gives up, the result is an upper bound. `machines`: the resources of the nodes.
+    If the search gives up, the result is a lower bound. `machines`: the resources of each node.
     """
     return 1 + bisect(range(2, most + 1), 0, key=lambda k: not _fits([*bundles] * k, machines))
 
@@ -124,9 +128,9 @@ def copies_that_fit(bundles: Bundles, machines: Bundles, most: int) -> int:
 def _fits(bundles: Bundles, machines: Bundles) -> bool | None:
     """Return whether all bundles fit on the nodes at once; None if the search gives up.
 
-    A depth-first search first places the bundles that do not have the most frequent size, starting
-    with the largest bundle. It then counts how many bundles of the most frequent size fit into the
-    remaining resources.
+    `machines`: the resources of each node. A depth-first search first places the bundles that do
+    not have the most frequent size, starting with the largest bundle. It then counts how many
+    bundles of the most frequent size fit into the remaining resources.
     """
     kinds = sorted({kind for bundle in bundles for kind in bundle})
     sizes = Counter(_amounts(bundle, kinds) for bundle in bundles)
@@ -152,12 +156,19 @@ def _fits(bundles: Bundles, machines: Bundles) -> bool | None:
 
 
 def _amounts(bundle: Mapping[str, float], kinds: Sequence[str]) -> tuple[int, ...]:
-    """Return the amount of each resource kind in a bundle, in Ray's integer units."""
+    """Return the amount of each resource in `kinds`, such as CPU, in Ray's integer units.
+
+    `bundle`: amounts by kind, of a bundle or of a node.
+    """
     return tuple(round(bundle.get(kind, 0) * UNITS) for kind in kinds)
 
 
 def _count_fitting(size: tuple[int, ...], room: tuple[int, ...]) -> float:
-    """Return the number of bundles of one size that fit into the free resources of one node."""
+    """Return the number of bundles of one size that fit into the free resources of one node.
+
+    `size`: the amount of each resource in a bundle. `room`: the free amounts of the node, in the
+    same order.
+    """
     return min((r // s for s, r in zip(size, room, strict=True) if s), default=math.inf)
 
 

@@ -1,8 +1,8 @@
 """Worker pools that run shards of work on Ray actors or in this process, with equal results.
 
-Work is cut into shards of a fixed size. Shard k always gets the k-th spawned random generator, and
-results are joined in the order of the shards. If a worker dies, its shard is run again. So results
-depend neither on the number of workers nor on their failures.
+Work is cut into shards of a fixed size. For shard k, the caller's random generator spawns its k-th
+child generator, and results are joined in the order of the shards. If a worker dies, its shard is
+run again. So results depend neither on the number of workers nor on their failures.
 """
 
 from __future__ import annotations
@@ -44,24 +44,30 @@ OnResult = Callable[[int, Any], None]
 
 
 def _ignore(shard: int, result: Any) -> None:
-    """Default of `on_result`: do nothing."""
+    """Ignore a finished shard; the default of the callback `on_result`."""
 
 
 class Hostable(Protocol):
-    """An object that an actor can host: its state contains all that it needs to continue."""
+    """Interface of an object that a Ray actor can host.
+
+    The object's state contains all that a copy needs to continue after the actor died.
+    """
 
     def state(self) -> dict[str, Array]:
         """Return the object's state as arrays by name."""
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Replace the object's state."""
+        """Replace the state of this object.
+
+        `state`: arrays by name, as the method `state` returns them.
+        """
 
 
 class RemoteObject(Hostable, Protocol):
-    """Handle to a hosted object, whose methods are called by name."""
+    """Handle to a hosted object; calls the object's methods by name."""
 
     def call(self, method: str, *args: Any) -> Any:
-        """Call a method of the object and return its result."""
+        """Call a method of the hosted object and return the method's result."""
 
 
 def chunks(total: int, size: int) -> list[Shard]:
@@ -75,19 +81,20 @@ def array_chunks(size: int, *arrays: np.ndarray) -> list[Shard]:
 
 
 class WorkerPool(Protocol):
-    """A pool of workers that runs shards of work and hosts objects."""
+    """Interface of a pool of workers that runs shards of work and hosts objects."""
 
     def map(
         self, work: Work, common: Any, shards: Shards, rng: Generator, on_result: OnResult = _ignore
     ) -> list[Any]:
         """Return the results of work(generator, common, *shard) for all shards, in their order.
 
-        `rng`: spawns one generator for each shard. `on_result`: called after each shard with its
-        number and result, in any order.
+        `common`: an argument that is the same for all shards. `shards`: tuples of further
+        arguments, one for each piece of work. `rng`: spawns one generator for each shard.
+        `on_result`: called after each shard with the shard's number and result, in any order.
         """
 
     def host(self, thing: Hostable) -> RemoteObject:
-        """Host an object, on an actor or in this process, and return a handle to it."""
+        """Host an object, on a Ray actor or in this process, and return a handle to it."""
 
     def close(self) -> None:
         """Stop the workers and the hosted objects."""
@@ -119,7 +126,11 @@ class LocalPool:
     def map(
         self, work: Work, common: Any, shards: Shards, rng: Generator, on_result: OnResult = _ignore
     ) -> list[Any]:
-        """Return the results of work(generator, common, *shard) for all shards, in their order."""
+        """Return the results of work(generator, common, *shard) for all shards, in their order.
+
+        `common`: an argument that is the same for all shards. `shards`: tuples of further
+        arguments, one for each piece of work. `rng`: spawns one generator for each shard.
+        """
         results = []
         for k, (child, shard) in enumerate(zip(rng.spawn(len(shards)), shards, strict=True)):
             results.append(_run(work, child, common, shard))
@@ -127,7 +138,7 @@ class LocalPool:
         return results
 
     def host(self, thing: Hostable) -> RemoteObject:
-        """Return a handle to an object in this process."""
+        """Return a handle to an object, which stays in this process."""
         return _LocalHost(thing)
 
     def close(self) -> None:
@@ -147,8 +158,9 @@ class RayPool:
     ) -> list[Any]:
         """Return the results of work(generator, common, *shard) for all shards, in their order.
 
-        Raises RunError if MAX_LOSSES workers died on one shard. Errors of `work` are raised
-        unchanged.
+        `common`: an argument that is the same for all shards. `shards`: tuples of further
+        arguments, one for each piece of work. `rng`: spawns one generator for each shard. Raises
+        RunError if MAX_LOSSES workers died on one shard. Errors of `work` are raised unchanged.
         """
         shared, rngs = ray.put(common), rng.spawn(len(shards))
         waiting, workers = deque(range(len(shards))), range(len(self._workers))
@@ -200,29 +212,29 @@ class RayPool:
 
 
 class _LocalHost:
-    """Handle to a hosted object in this process."""
+    """Handle to a hosted object that lives in this process."""
 
     def __init__(self, thing: Hostable) -> None:
         self._thing = thing
 
     def call(self, method: str, *args: Any) -> Any:
-        """Call a method of the object and return its result."""
+        """Call a method of the hosted object and return the method's result."""
         return getattr(self._thing, method)(*args)
 
     def state(self) -> dict[str, Array]:
-        """Return the object's state."""
+        """Return the state of the hosted object."""
         return self._thing.state()
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Replace the object's state."""
+        """Replace the state of the hosted object."""
         self._thing.load(state)
 
 
 class _RayHost:
     """Handle to an object that is hosted by a Ray actor.
 
-    It receives a copy of the object's state after each call. If the actor dies, a new one is
-    started from that state and the call is repeated.
+    The handle receives a copy of the object's state after each call. If the actor dies, a new actor
+    is started from that state and the call is repeated.
     """
 
     def __init__(self, thing: Hostable) -> None:
@@ -231,9 +243,9 @@ class _RayHost:
         self.actor = _new_host(thing)
 
     def call(self, method: str, *args: Any) -> Any:
-        """Call a method of the object and return its result. A dead actor is restarted.
+        """Call a method of the hosted object and return the method's result.
 
-        Raises RunError if the actor died MAX_LOSSES times.
+        If the actor died, a new actor repeats the call. Raises RunError after MAX_LOSSES deaths.
         """
         for _ in range(MAX_LOSSES):
             try:
@@ -248,16 +260,19 @@ class _RayHost:
         raise RunError(f"{method}: the host died {MAX_LOSSES} times")
 
     def state(self) -> dict[str, Array]:
-        """Return the object's state after the last call."""
+        """Return the hosted object's state after the last call."""
         return self._state
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Replace the object's state."""
+        """Replace the state of the hosted object."""
         self.call("load", state)
 
 
 def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
-    """Run one shard on a single thread, because float sums depend on the number of threads."""
+    """Return work(rng, common, *shard), computed on one PyTorch thread.
+
+    One thread, because the rounding of float sums depends on the number of threads.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -274,7 +289,7 @@ class _Worker:
         self._meters = WorkerMetrics()
 
     def run(self, work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
-        """Run one shard and return its result."""
+        """Return work(rng, common, *shard), computed on one PyTorch thread."""
         with self._meters.shard():
             return _run(work, rng, common, shard)
 
@@ -287,7 +302,7 @@ class _HostActor:
         self._thing = thing
 
     def call(self, method: str, args: Shard) -> Any:
-        """Call a method of the object; return its result and the object's new state."""
+        """Call a method of the hosted object; return its result and the object's new state."""
         return getattr(self._thing, method)(*args), self._thing.state()
 
 
@@ -304,10 +319,10 @@ def _new_host(thing: Hostable) -> Any:
 def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     """Connect to the cluster of RAY_ADDRESS, or start Ray on this machine.
 
-    `bundles`: the resources that will be used at the same time, by kind. A local Ray gets as many
-    CPUs as they need; if the machine has fewer cores, the processes share them. Raises UserError if
-    the cluster refuses the connection. Also raises it if the cluster can never hold the bundles,
-    even after autoscaling, because Tune would wait forever.
+    `bundles`: the resources of each process that will run at the same time: amounts by kind, such
+    as CPU. A local Ray gets as many CPUs as the bundles need; if the machine has fewer cores, the
+    processes share them. Raises UserError if the cluster refuses the connection. Also raises it if
+    the cluster can never hold the bundles, even after autoscaling, because Tune would wait forever.
     """
     wanted = placement.total_resources(bundles)
     disable_log_once_globally()  # otherwise Tune keeps every saved state as text
@@ -332,15 +347,18 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
 
 
 def room_for(bundles: Sequence[Mapping[str, float]], most: int) -> int:
-    """Return how many copies of a set of bundles fit on the cluster at once, from 1 to `most`."""
+    """Return how many copies of a set of bundles fit on the cluster at once, from 1 to `most`.
+
+    `bundles`: the resources of each process of one copy: amounts by kind, such as CPU.
+    """
     return placement.copies_that_fit(bundles, _machines(), most)
 
 
 def _machines() -> list[Mapping[str, float]]:
     """Return the resources of each node, including nodes that the autoscaler may add.
 
-    Ray does not know the nodes of the autoscaler before they start. Therefore they are read from
-    the environment variable OVERTRICK_MACHINES.
+    Ray does not know the nodes of the autoscaler before they start. Therefore their resources are
+    read from the environment variable OVERTRICK_MACHINES.
     """
     there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     most = os.environ.get(placement.MACHINES, "") if os.environ.get("RAY_ADDRESS") else ""
@@ -348,7 +366,10 @@ def _machines() -> list[Mapping[str, float]]:
 
 
 class RngStream(IntEnum):
-    """Purposes of random numbers. In the key of `generator` they give independent generators."""
+    """Purposes of random numbers; different purposes have independent generators.
+
+    A purpose is the first number of the key of `generator`.
+    """
 
     INITIAL = 0
     TRAIN = 1
@@ -357,7 +378,7 @@ class RngStream(IntEnum):
 
 
 def generator(seed: int, *key: int) -> Generator:
-    """Return an independent random generator for one piece of work.
+    """Return the random generator for one piece of work, independent of all other generators.
 
     `seed`: the job's seed. `key`: an RngStream, followed by numbers that identify the work.
     """

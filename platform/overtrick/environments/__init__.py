@@ -1,1 +1,1 @@
-"""Adapters of our games: Gymnasium and PettingZoo environments, and OpenSpiel games."""
+"""Adapters of this project's games: Gymnasium and PettingZoo environments, and OpenSpiel games."""

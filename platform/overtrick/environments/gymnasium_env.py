@@ -54,7 +54,7 @@ class SingleSeatEnv(Env):
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Array, Info]:
         """Deal a new game; return the observation (F,) and info of the seat's first decision.
 
-        The same seed and actions give the same sequence of games.
+        `options`: ignored. The same seed and actions give the same sequence of games.
         """
         super().reset(seed=seed)
         if seed is not None or not self._rngs:
@@ -90,16 +90,16 @@ class SingleSeatEnv(Env):
         return self._last, points, not self._must_act, False, self._info()
 
     def action_masks(self) -> Array:
-        """Return the legal actions (A,) bool; sb3-contrib's MaskablePPO calls this method."""
+        """Return the mask (A,) bool of legal actions, for MaskablePPO of sb3-contrib."""
         assert self.game.actions is not None
         return self._mask() == 1
 
     def _mask(self) -> Array:
-        """Return the legal actions (A,) int8; all 0 once the game is over."""
+        """Return the mask (A,) int8 of legal actions; all 0 once the game is over."""
         return self.single_game.legal if self._must_act else self._no_action
 
     def _info(self) -> Info:
-        """Return the info: the agent's seat and, for discrete actions, its action mask (copied)."""
+        """Return the info: the agent's seat and, for discrete actions, a copied action mask."""
         info: Info = {"seat": self._own}
         if self.game.actions is not None:
             info["action_mask"] = self._mask().copy()

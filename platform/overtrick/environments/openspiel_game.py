@@ -1,4 +1,4 @@
-"""Convert our games with an exact tree, and their policies, to games and policies of OpenSpiel.
+"""Convert games of this project with an exact tree, and their policies, to those of OpenSpiel.
 
 Example:
 
@@ -40,17 +40,21 @@ class TreeData:
         return self
 
     def infoset_of(self, node: int, seat: int) -> int:
-        """Return the information set of a seat's latest decision up to `node`; -1 if none."""
+        """Return the information set of a seat's latest decision on the path to a tree node.
+
+        The node's own decision counts too. Returns -1 if the seat has not decided yet.
+        """
         if self.tree.seat[node] == seat:
             return int(self.tree.infoset[node])
         return int(self.sequence_infoset[self.tree.sequence[node, seat]])
 
 
 class OpenSpielGame(pyspiel.Game):
-    """One of our games as a sequential OpenSpiel game, with explicit chance and terminal returns.
+    """A game of this project as a sequential OpenSpiel game with explicit chance.
 
-    Actions have the same numbers as in our game. The chance outcomes of a node are numbered from 0.
-    A seat that is not to act keeps the information state of its last decision.
+    Returns are given at the end of the game. Actions have the same numbers as in this project. The
+    chance outcomes of a node are numbered from 0. A seat that is not to act keeps the information
+    state of its last decision.
     """
 
     def __init__(self, data: TreeData) -> None:
@@ -93,12 +97,15 @@ class OpenSpielGame(pyspiel.Game):
         )
 
     def tabular(self, policy: BehaviouralPolicy) -> Any:
-        """Convert one of our policies to a pyspiel.TabularPolicy of this game."""
+        """Convert a policy of this project to a pyspiel.TabularPolicy of this game."""
         strings, tree = self.data.infoset_strings, self.data.tree
         return tabular_policy(strings, tree.legal, policy.probs(tree.observations))
 
     def sigma(self, policy: Any) -> Array:
-        """Convert an OpenSpiel policy for this game to a strategy sigma (N, A) for our solvers."""
+        """Convert an OpenSpiel policy for this game to a strategy array sigma of this project.
+
+        Returns (N, A) action probabilities for N information sets and A actions.
+        """
         tree, state = self.data.tree, self.new_initial_state()
         sigma = np.zeros(tree.legal.shape)
         decisions = np.flatnonzero(tree.seat >= 0)
@@ -114,7 +121,7 @@ class OpenSpielGame(pyspiel.Game):
         return OpenSpielState(self)
 
     def make_py_observer(self, iig_obs_type: Any = None, params: Any = None) -> _Observer:
-        """Return the observer of information states; other observation types are not supported."""
+        """Return the observer of information states; the requested observation type is ignored."""
         return _Observer(self.data)
 
 
@@ -142,13 +149,13 @@ class OpenSpielState(pyspiel.State):
         return list(enumerate(self.data.tree.chance[self._children()].tolist()))
 
     def returns(self) -> list[float]:
-        """Return the points of each seat (S,); zeros before the end of the game."""
+        """Return the total points of each seat (S,) after the end of the game; zeros before."""
         if not self.is_terminal():
             return [0.0] * self.data.tree.seats
         return self.data.returns[self.node].tolist()
 
     def _children(self) -> slice:
-        """Return the children of this node, as a slice of the tree's nodes."""
+        """Return the indices of this node's children in the tree, as a slice."""
         first = self.data.tree.first[self.node]
         return slice(first, first + self.data.tree.children[self.node])
 
@@ -171,7 +178,7 @@ class OpenSpielState(pyspiel.State):
 
 
 class _Observer:
-    """Observer of a seat's information state, as a string or as a tensor of our features."""
+    """Observer of a player's information state, as a string or as a tensor of features."""
 
     def __init__(self, data: TreeData) -> None:
         self.data = data
@@ -179,12 +186,15 @@ class _Observer:
         self.dict = {"features": self.tensor}
 
     def set_from(self, state: OpenSpielState, player: int) -> None:
-        """Write the features of a player's information set to `tensor`; zeros if it has none."""
+        """Write the features of a player's information set to `self.tensor`.
+
+        Writes zeros if the player has not had to act yet.
+        """
         infoset = self.data.infoset_of(state.node, player)
         self.tensor[:] = self.data.features[infoset] if infoset >= 0 else 0
 
     def string_from(self, state: OpenSpielState, player: int) -> str:
-        """Return the string of a player's information set."""
+        """Return the string of a player's information set, or a note if there has been none yet."""
         infoset = self.data.infoset_of(state.node, player)
         return self.data.infoset_strings[infoset] if infoset >= 0 else f"seat {player}, nothing yet"
 

@@ -20,15 +20,18 @@ MaskedObservation = dict[str, Array]
 class TurnBasedEnv(SeatAgents, AECEnv):
     """AEC environment of a game with discrete actions; agents are called seat_0, seat_1 and so on.
 
-    Actions are indices in the order of `Game.action_names`. A seat that is not to act has no legal
-    action, and its observation is its last observation, or zeros before its first turn. Seats that
-    act at the same time act one after another, without observing each other's actions. Rewards are
-    the game's points. An illegal action ends the game: its seat gets the game's lowest payoff, the
-    other seats get 0. Episodes are never truncated.
+    Actions are indices in the order of `Game.action_names`. An agent that is not to act has no
+    legal action, and its observation is its last observation, or zeros before its first turn. Seats
+    that act at the same time act one after another, without observing each other's actions. Rewards
+    are the game's points. An illegal action ends the game: the agent that took it gets the game's
+    lowest payoff, the other agents get 0. Episodes are never truncated.
     """
 
     def __init__(self, game: Game) -> None:
-        """Make the environment. Raises UserError unless the game is playable and discrete."""
+        """Make the environment.
+
+        Raises UserError for real-vector actions, and for a game that can be solved but not played.
+        """
         registry.check_playable(game)
         if game.actions is None:
             raise UserError(f"the actions of {game.name} are real vectors: use parallel_env")
@@ -43,7 +46,7 @@ class TurnBasedEnv(SeatAgents, AECEnv):
         self.metadata["is_parallelizable"] = False
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Deal a new game. The same seed deals the same sequence of games."""
+        """Deal a new game. The same seed deals the same sequence of games. `options`: ignored."""
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         self.agents = list(self.possible_agents)
@@ -63,7 +66,7 @@ class TurnBasedEnv(SeatAgents, AECEnv):
         return {"observation": self._last[agent].copy(), "action_mask": mask.copy()}
 
     def step(self, action: int | None) -> None:
-        """Play an action of the selected agent.
+        """Play an action of the selected agent; None only for an agent whose game is over.
 
         Raises ValueError if no game is in progress.
         """
@@ -84,7 +87,7 @@ class TurnBasedEnv(SeatAgents, AECEnv):
         self._accumulate_rewards()
 
     def update_turn(self) -> None:
-        """Select the agent to act and store its observation, or end the game."""
+        """Select the agent to act and store its observation; if no agent acts, end the game."""
         if self.single_game.seat < 0:
             self._end()
             return
@@ -92,7 +95,7 @@ class TurnBasedEnv(SeatAgents, AECEnv):
         self._last[self.agent_selection] = self.single_game.observation
 
     def _end(self) -> None:
-        """Mark all agents as terminated."""
+        """Mark all agents as terminated, because the game is over."""
         self.terminations = dict.fromkeys(self.agents, True)
         self.agent_selection = self.agents[0]
 
@@ -100,7 +103,7 @@ class TurnBasedEnv(SeatAgents, AECEnv):
 def aec_env(name: str, **options: Any) -> TurnBasedEnv:
     """Make an AEC environment of a registered game with discrete actions.
 
-    options: the game's options. Raises UserError for an unknown game or option, and for a game with
-    real-vector actions.
+    `options`: the game's options. Raises UserError for an unknown game or option, and for a game
+    with real-vector actions.
     """
     return TurnBasedEnv(registry.make(name, **options))

@@ -20,14 +20,17 @@ ByAgent = dict[str, Any]
 class SimultaneousEnv(SeatAgents, ParallelEnv):
     """Parallel environment of a game with real-vector actions.
 
-    Agents are called seat_0, seat_1 and so on. Observations are the game's observation fields,
-    (K,) float64, not the scaled features. Actions are vectors of float32 from -1 to 1, in the order
-    of `Game.action_names`. Rewards are the game's points. The end of the game terminates all
-    agents. Episodes are never truncated.
+    Agents are called seat_0, seat_1 and so on. An observation has the K numbers named in
+    `Game.observation_fields`, as float64, not the scaled features. Actions are vectors of float32
+    from -1 to 1, in the order of `Game.action_names`. Rewards are the game's points. The end of the
+    game terminates all agents. Episodes are never truncated.
     """
 
     def __init__(self, game: Game) -> None:
-        """Make the environment. Raises UserError for discrete actions or an unplayable game."""
+        """Make the environment.
+
+        Raises UserError for discrete actions, and for a game that can be solved but not played.
+        """
         registry.check_playable(game)
         if game.actions is not None:
             raise UserError(
@@ -40,9 +43,9 @@ class SimultaneousEnv(SeatAgents, ParallelEnv):
     def reset(
         self, seed: int | None = None, options: ByAgent | None = None
     ) -> tuple[ByAgent, ByAgent]:
-        """Deal a new game; return the first observations and empty infos.
+        """Deal a new game; return the first observations and empty infos, both by agent.
 
-        The same seed deals the same sequence of games.
+        `options`: ignored. The same seed deals the same sequence of games.
         """
         if seed is not None:
             self._rng = np.random.default_rng(seed)
@@ -53,8 +56,9 @@ class SimultaneousEnv(SeatAgents, ParallelEnv):
     def step(self, actions: ByAgent) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
         """Play one step; return observations, rewards, terminations, truncations and infos.
 
-        When the game ends, each agent gets its previous observation again. Raises ValueError unless
-        `actions` has exactly one vector of finite numbers for each agent in `agents`.
+        Each result maps the names of the agents to values. When the game ends, each agent gets its
+        previous observation again. Raises ValueError unless `actions` has exactly one vector of
+        finite numbers for each agent in `agents`.
         """
         present = self.agents
         if set(actions) != set(present):
@@ -77,7 +81,7 @@ class SimultaneousEnv(SeatAgents, ParallelEnv):
         )
 
     def _observe(self) -> ByAgent:
-        """Return the observation of each agent; after the end of the game, its last observation."""
+        """Return the observation of each agent; after the end of the game, the agent's last one."""
         self._rows = self.game.observe(self._state)
         if len(self._rows):
             self._last = dict(zip(self.agents, self._rows.observation, strict=True))
@@ -87,7 +91,7 @@ class SimultaneousEnv(SeatAgents, ParallelEnv):
 def parallel_env(name: str = "sumo", **options: Any) -> SimultaneousEnv:
     """Make a parallel environment of a registered game with simultaneous real-vector actions.
 
-    options: the game's options. Raises UserError for an unknown game or option, and for a game with
-    discrete actions.
+    `options`: the game's options. Raises UserError for an unknown game or option, and for a game
+    with discrete actions.
     """
     return SimultaneousEnv(registry.make(name, **options))

@@ -17,7 +17,10 @@ class SeatAgents:
     render_mode = None
 
     def __init__(self, game: Game, observation_space: Space, action_space: Space) -> None:
-        """Give each agent a copy of the two spaces, so that agents sample independently."""
+        """Make one agent for each seat, each with its own copies of the two spaces.
+
+        With copies, the agents sample from their spaces independently.
+        """
         self.game = game
         self.metadata: dict[str, Any] = {"name": f"overtrick_{game.name}", "render_modes": []}
         self.possible_agents = [f"seat_{seat}" for seat in range(game.seats)]

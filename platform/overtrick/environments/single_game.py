@@ -1,6 +1,6 @@
 """Play one game at a time, for the environments.
 
-Small games are played on their exact tree, other games by an engine.
+Small games are played on their exact tree, other games by an engine for batches or single games.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ class SingleGame(Protocol):
 
     @property
     def legal(self) -> Array:
-        """Return the legal actions (A,) int8 of the seat to act; callers must not change them."""
+        """Return the mask (A,) int8 of legal actions of the seat to act.
+
+        Callers must not change the array.
+        """
 
     @property
     def observation(self) -> Array:
@@ -45,14 +48,14 @@ class SingleGame(Protocol):
         """Replace this game by a new game, dealt with `rng`."""
 
     def act(self, action: Any) -> list[float]:
-        """Play a legal action of the seat to act; return the points gained by each seat (S,)."""
+        """Play a legal action of the seat to act; return the points that each seat gains (S,)."""
 
 
 def validated_move(move: Any, width: int, agent: str) -> Array:
     """Check a real-vector action and return it as float64 (width,).
 
-    `agent`: name of the agent for the message. Raises ValueError for a wrong length or numbers that
-    are not finite.
+    `agent`: name of the agent, for the error message. Raises ValueError for a wrong length or
+    numbers that are not finite.
     """
     vector = np.asarray(move, np.float64)
     if vector.shape != (width,) or not np.isfinite(vector).all():
@@ -86,9 +89,10 @@ class EngineSingleGame:
         self.update_turn()
 
     def act(self, action: Any) -> list[float]:
-        """Play an action, and return the points gained by each seat (S,).
+        """Play an action of the seat to act, and return the points that each seat gains (S,).
 
-        The engine makes a step when all seats that act at the same time have chosen.
+        Seats that act at the same time are asked one after another; all gain 0 until the last of
+        them has chosen and the engine makes its step.
         """
         self._chosen.append(action)
         if len(self._chosen) < len(self._rows):
@@ -107,7 +111,7 @@ class EngineSingleGame:
 
     @property
     def legal(self) -> Array:
-        """Return the legal actions (A,) int8 of the seat to act."""
+        """Return the mask (A,) int8 of legal actions of the seat to act."""
         assert self._legal is not None
         return self._legal[len(self._chosen)]
 
@@ -118,7 +122,7 @@ class EngineSingleGame:
 
     @property
     def observations(self) -> Observations:
-        """Return the observation of the seat to act, as one row."""
+        """Return the observation of the seat to act, as one row for a policy."""
         row = len(self._chosen)
         return select_rows(self._rows, slice(row, row + 1))
 
@@ -149,17 +153,17 @@ class TreeSingleGame:
         self.begin(np.random.default_rng(0))
 
     def begin(self, rng: Generator) -> None:
-        """Return to the root and sample its chance outcomes."""
+        """Return to the root of the tree and sample the first chance outcomes."""
         self._rng = rng
         self._move_to(0)
 
     def act(self, action: int) -> list[float]:
-        """Follow an action to the next decision, and return the points gained by each seat (S,)."""
+        """Follow an action to the next decision; return the points that each seat gains (S,)."""
         return self._move_to(self._children[self._node][action])
 
     @property
     def legal(self) -> Array:
-        """Return the legal actions (A,) int8 of the seat to act."""
+        """Return the mask (A,) int8 of legal actions of the seat to act."""
         return self._legal[self._infoset[self._node]]
 
     @property
@@ -169,14 +173,14 @@ class TreeSingleGame:
 
     @property
     def observations(self) -> Observations:
-        """Return the observation of the seat to act, as one row."""
+        """Return the observation of the seat to act, as one row for a policy."""
         row = self._infoset[self._node]
         return select_rows(self._rows, slice(row, row + 1))
 
     def _move_to(self, node: int) -> list[float]:
-        """Move to a node, then sample chance outcomes until a seat has to act or the game is over.
+        """Move to a tree node, and on through chance nodes until a seat acts or the game is over.
 
-        Return the points (S,) gained on the way.
+        The chance outcomes are sampled. Returns the points (S,) that each seat gains on the way.
         """
         points: list[float] = self._gain[node]
         while cumulative := self._cumulative.get(node):

@@ -30,7 +30,7 @@ from overtrick.storage import locate, model_files, parquet
 
 
 class BiddingSystemJob(Job):
-    """Base class of job files that train bidding networks; names their bidding system."""
+    """Base class of jobs that train bidding networks; a key names the bidding system."""
 
     system: Opponent = "natural"
     """Bidding system that defines the meaning of the network's calls."""
@@ -54,7 +54,7 @@ class BiddingSystemJob(Job):
 
 
 class Side(NamedTuple):
-    """Partnership of two bidders: its bidding system, and the networks that choose its calls."""
+    """Partnership of two bidders: its bidding system and, if trained, its bidding networks."""
 
     name: str
     system: System
@@ -62,10 +62,11 @@ class Side(NamedTuple):
     imps: BiddingNetwork | None = None  # value network, which predicts IMPs
 
     def policy(self, ns: System, ew: System, epsilon: float = 0.0) -> Policy:
-        """Return the policy of this partnership.
+        """Return the policy with which this partnership bids.
 
-        `ns`, `ew`: the bidding systems of both sides, which give the calls their meaning.
-        `epsilon`: probability of a random call among the candidates.
+        `ns`, `ew`: the bidding systems of North-South and East-West, which give the calls their
+        meaning. `epsilon`: probability with which a bidding network makes a random one of its
+        likely calls.
         """
         if self.calls is None:
             return network_bidder.SystemBidder(ns, ew)
@@ -73,11 +74,11 @@ class Side(NamedTuple):
 
 
 def load_side(name: str) -> Side:
-    """Load a partnership: a bidding system, or a bidding network.
+    """Load a partnership that bids by a bidding system or by trained networks.
 
     `name` is the name or file of a system, or the folder, run or registry name of a model. Raises
-    UserError for an unknown name. Raises UserError also for a model without a network of calls, or
-    if the rules of the model's system have changed since.
+    UserError for an unknown name, for a model without a network of calls, or if the rules of the
+    model's system have changed since the model was trained.
     """
     folder = locate.model_folder(name)
     if not (folder / model_files.CARD).exists():
@@ -96,8 +97,9 @@ def bid_auctions(
 ) -> Array:
     """Bid G deals; return the calls (G, L) int8, padded with -1 after the end of the auction.
 
-    `holder` (G, 52): the seat that holds each card. `dealer` and `vulnerable` are (G,). The width L
-    depends only on whether any side bids by a network.
+    `ns`, `ew`: the two partnerships. `holder` (G, 52): the seat that holds each card. `dealer`
+    (G,): a seat. `vulnerable` (G,): 0 None, 1 NS, 2 EW, 3 All. The width L depends only on whether
+    a partnership bids by a network.
     """
     if ns.calls is None and ew.calls is None:
         return auction_simulation.bid_auctions(
@@ -116,8 +118,9 @@ def bid_auctions(
 def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
     """Play a duplicate match of bidding; return the IMPs (G,) that side `a` wins on each deal.
 
-    `deals` (G, 74) include the double-dummy tricks, which score the contracts. Each deal is bid at
-    two tables: side `a` is North-South at the first table and East-West at the second.
+    `a`, `b`: partnerships. A row of `deals` (G, 74) has the holders of the 52 cards, dealer,
+    vulnerability and 20 double-dummy tricks, which score the contracts. Each deal is bid at two
+    tables: `a` is North-South at the first table and East-West at the second.
     """
     game = Auction("points", seats=2)
     points = []
@@ -132,9 +135,13 @@ def rank_calls(
 ) -> list[network_bidder.CandidateCall]:
     """List the candidate calls of a bidding network for a hand and an auction, best first.
 
-    - `side`: the bidder's side; `other`: the opponents' side.
+    The best call has the highest expected IMPs or, without a value network, the highest
+    probability.
+
+    - `side`: the bidder's partnership, with a network; `other`: the opponents' partnership.
     - `calls`: the auction so far.
     - `hand`: the bidder's hand in PBN.
+    - `dealer`: a seat. `vulnerable`: 0 None, 1 NS, 2 EW, 3 All.
 
     Raises UserError for an invalid hand, a side without a network, or an auction that is over.
     """
@@ -152,11 +159,12 @@ def rank_calls(
 
 
 def solved_deals(path: str) -> Iterator[Deals]:
-    """Yield the solved deals (G, 74) of a Parquet file in batches.
+    """Yield the deals of a Parquet file that have double-dummy tricks, in batches (G, 74).
 
-    The file has columns `deal` and `dd_table`; rows without `dd_table` are left out. In all deals
-    North is the dealer and no side is vulnerable. Raises UserError for an invalid deal, or for a
-    file without solved deals.
+    The columns of a batch are the holders of the 52 cards, dealer, vulnerability and 20
+    double-dummy tricks. The file has columns `deal` and `dd_table`; rows without `dd_table` are
+    left out. In all deals North is the dealer and no side is vulnerable. Raises UserError for an
+    invalid deal, or for a file without double-dummy tricks.
     """
     number = found = 0
     for columns in parquet.batches(Path(path), ("deal", "dd_table"), ()):
@@ -182,10 +190,10 @@ def solved_deals(path: str) -> Iterator[Deals]:
 
 @lru_cache(maxsize=2)
 def sample_deals(path: str, limit: int, seed: int) -> Deals:
-    """Sample at most `limit` solved deals (G, 74) of a file uniformly, in the order of the file.
+    """Sample uniformly at most `limit` deals (G, 74) of a file, as `solved_deals` yields them.
 
-    The sample keeps the deals that drew the lowest random numbers. Raises UserError as
-    `solved_deals` does.
+    Each deal draws a random number. The sample is the `limit` deals with the lowest numbers, in the
+    order of the file. Raises UserError as `solved_deals` does.
     """
     rng = generator(seed, RngStream.INITIAL)
     deals, keys, pending = np.zeros((0, DEAL_WIDTH), np.int8), np.zeros(0), list[Deals]()
@@ -200,9 +208,10 @@ def sample_deals(path: str, limit: int, seed: int) -> Deals:
 
 
 def rotate_deals(deals: Deals, rng: Generator) -> Deals:
-    """Rotate each solved deal (G, 74) by a random number of seats.
+    """Rotate the hands of each deal (G, 74) by a random number of seats.
 
-    The dealer and the vulnerability are drawn at random, too.
+    The double-dummy tricks are rotated with the hands. The dealer and the vulnerability are drawn
+    at random, too. The columns are those of `solved_deals`.
     """
     turn, dealer, vulnerable = rng.integers(4, size=(3, len(deals)))
     found = deals.copy()

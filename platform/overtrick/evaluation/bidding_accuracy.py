@@ -29,7 +29,7 @@ IMP_TOLERANCE = 2  # IMPs; an error up to this counts as "within 2" (Zhang et al
 def predict_calls(log_probs: Array) -> dict[str, Array]:
     """Return the most likely call of each row (`predicted`) and its probability (`sure`).
 
-    `log_probs` (R, 38): log-probabilities of the calls.
+    `log_probs` (R, 38): a network's log-probabilities of the calls.
     """
     best = log_probs.argmax(axis=1)
     sure = np.exp(log_probs[np.arange(len(best)), best])
@@ -39,7 +39,7 @@ def predict_calls(log_probs: Array) -> dict[str, Array]:
 def predict_imps(log_probs: Array) -> dict[str, Array]:
     """Return the most likely IMPs of each row (`predicted`) and the mean IMPs (`expected`).
 
-    `log_probs` (R, 49): log-probabilities of -24 to 24 IMPs.
+    `log_probs` (R, 49): a network's log-probabilities of -24 to 24 IMPs.
     """
     best = log_probs.argmax(axis=1) - MAX_IMPS
     expected = (np.exp(log_probs) @ IMPS).astype(np.float32)
@@ -49,9 +49,12 @@ def predict_imps(log_probs: Array) -> dict[str, Array]:
 def call_accuracy(of: Predictions) -> dict[str, float | None]:
     """Compute the accuracy of predicted calls.
 
+    `of`: columns (R,) with the recorded `call` and the result of `predict_calls`. Returns:
+
     - `total`: share of correct predictions among all calls.
     - `real`: share of correct predictions among bids.
-    - `unreal`: share among passes, doubles and redoubles (Zhang et al. 2022, section 5.2.1).
+    - `unreal`: share of correct predictions among passes, doubles and redoubles (Zhang et al. 2022,
+      section 5.2.1).
     - `sure`: mean probability of the predicted call.
     - `calibration_error`: expected calibration error over ten bins (Guo et al. 2017, eq. 5).
 
@@ -71,6 +74,8 @@ def call_accuracy(of: Predictions) -> dict[str, float | None]:
 
 def imp_errors(of: Predictions) -> dict[str, float | None]:
     """Compute the accuracy of predicted IMPs (Zhang et al. 2022, Fig. 13).
+
+    `of`: columns (R,) with the true `imps` and the result of `predict_imps`. Returns:
 
     - `error`: mean absolute error of the expected IMPs.
     - `within_2`: share of examples in which this error is at most 2 IMPs.
@@ -96,10 +101,11 @@ def _mean(values: Array) -> float | None:
 def accuracy_table(
     of: Predictions, measure: Callable[[Predictions], dict[str, float | None]]
 ) -> list[dict[str, Any]]:
-    """Apply a measure to all examples, to ranges of auction length, and to each type of call.
+    """Compute the accuracy on all examples, by range of auction length, and by type of call.
 
-    `measure` is a function such as `call_accuracy`. Returns one row for each group that has
-    examples, with the number of its calls.
+    `of`: columns (R,) of the examples. `measure`: function that computes the accuracy, such as
+    `call_accuracy`. Returns one row for each group that has examples: its name `part`, the number
+    of its `calls`, and the results of `measure`.
     """
     parts = {"all": np.ones(len(of["call"]), bool)}
     parts |= {

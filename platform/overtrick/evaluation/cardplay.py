@@ -72,7 +72,11 @@ class CardplayGames(NamedTuple):
     above: Array  # (G,) int8 tricks won by the declaring side minus tricks of its contract
 
     def rewards(self, declaring: bool) -> Array:
-        """Return the reward (G,) of each game for the declaring side, or else for the defenders."""
+        """Return the reward (G,) of each game for the declaring side, or else for the defenders.
+
+        The declaring side's reward is its tricks above the contract, plus 1 if the contract is made
+        (Hadjur 2018). The defenders' reward is minus that.
+        """
         return scoring.trick_difference_reward(self.above.astype(float)) * (1 if declaring else -1)
 
 
@@ -88,7 +92,7 @@ def card_game(choice: GameChoice) -> MiniBridge:
 
 
 def with_trick_scoring(choice: GameChoice) -> GameChoice:
-    """Return the same game choice, with payoffs in tricks instead of contracts made.
+    """Return a copy of a game choice with payoffs in tricks instead of contracts made.
 
     A search can then rank cards that all make the contract, or that all fail.
     """
@@ -96,9 +100,9 @@ def with_trick_scoring(choice: GameChoice) -> GameChoice:
 
 
 def check_scoring(choice: GameChoice) -> None:
-    """Raise UserError unless the payoff counts whether the contract is made (the default scoring).
+    """Raise UserError unless the game's payoff is whether the contract is made, as by default.
 
-    Another scoring would have no effect here.
+    Another scoring would have no effect on the trainers that call this check.
     """
     if card_game(choice).scoring != "made":
         raise UserError(
@@ -112,7 +116,7 @@ def random_games(
 ) -> CardplayGames:
     """Play games of a random declarer; return `count` games that it won (Hadjur 2018, Algorithm 1).
 
-    `defenders`: name of the scripted defenders. `lost`: return `count` games whether won or lost.
+    `defenders`: name of the scripted defenders. `lost`: also return games that the declarer lost.
     """
     parts, played = [], 0
     while played < count:
@@ -156,11 +160,11 @@ def evaluate_declarer(
     """Evaluate a declarer against each defence; return one `result_row` for each defence.
 
     - `defence`: policies of the defenders by name.
-    - `known`: function that marks the decisions in states known to the declarer; None if the
-      declarer has no table of states.
-    - `section`: settings. If they ask for it and `deals` equals `final_deals`, the double-dummy
-      share is computed too.
-    - `deals`: number of deals.
+    - `known`: function that marks the decisions in states that the declarer has met in training;
+      None if the declarer has no table of states.
+    - `section`: settings of the evaluation. If its `double_dummy` is true and `deals` equals its
+      `final_deals`, the rows also have the share of contracts made double dummy.
+    - `deals`: number of deals. `seed`: random seed of the deals and the games.
     """
     sizes = _shards(deals)
     perfect = None
@@ -181,10 +185,12 @@ def result_row(
 ) -> dict[str, Any]:
     """Build the row of the results table for a declarer against one policy of the defenders.
 
+    - `defenders`: the name of this policy.
     - `made`: contracts made in `deals` deals. The row has their share and its 95 % confidence
       interval (Wilson 1927).
-    - `perfect`: share of contracts made with double-dummy play.
-    - `recognised`: share of the declarer's decisions in states that it knows.
+    - `perfect`: share of contracts made with double-dummy play; None if not computed.
+    - `recognised`: share of the declarer's decisions in states that it has met in training; None
+      without a table of states.
     """
     interval = binomtest(made, deals).proportion_ci(method="wilson")
     return {
@@ -197,7 +203,7 @@ def result_row(
 
 
 def flat_metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Convert evaluation rows to metrics by name, such as `made/rules`."""
+    """Convert rows of `result_row` to metrics, such as `made/rules` for defenders `rules`."""
     metrics = {f"{metric_names.MADE}{row['defenders']}": row["made"] for row in rows}
     if rows[0]["recognised"] is not None:
         metrics[metric_names.RECOGNISED] = rows[0]["recognised"]
@@ -205,7 +211,10 @@ def flat_metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def share_made(rows: list[dict[str, Any]]) -> float:
-    """Return the score of a finished run: the mean share of contracts made over all defences."""
+    """Return the score of a finished run: the mean share of contracts made over all defences.
+
+    `rows`: results of `result_row`, one for each defence.
+    """
     return float(np.mean([row["made"] for row in rows]))
 
 
@@ -214,7 +223,8 @@ def double_dummy_share(
 ) -> float:
     """Compute the share of contracts made with double-dummy play on a seed's evaluation deals.
 
-    `count`: number of deals. `folder`: stores the solutions, so that they are computed only once.
+    `count`: number of deals. `folder`: stores the double-dummy tricks, so that they are computed
+    only once.
     """
     deals = np.concatenate([evaluation_deals(choice, seed, *each) for each in _shards(count)])
     strain = choice.options.get("strain", "notrump")  # no other option changes a deal
@@ -230,17 +240,25 @@ def double_dummy_share(
 
 
 def _shards(deals: int) -> list[tuple[int, int]]:
-    """Divide evaluation deals into shards; return (number of the shard, its number of deals)."""
+    """Divide `deals` evaluation deals into shards: pairs (number of the shard, number of deals)."""
     return [(k, count) for k, (count,) in enumerate(chunks(deals, EVALUATION_SHARD))]
 
 
 def evaluation_deals(choice: GameChoice, seed: int, shard: int, deals: int) -> Deals:
-    """Deal one shard of a seed's evaluation deals, which training never uses."""
+    """Deal shard number `shard` of a seed's evaluation deals, which training never uses.
+
+    `deals`: number of deals in the shard.
+    """
     return card_game(choice).deal(deals, generator(seed, RngStream.EVALUATE, shard))
 
 
 def _play_shard(rng: Generator, common: Any, shard: int, deals: int) -> tuple[float, float]:
-    """Play a shard of evaluation deals; return the contracts made and the decisions recognised."""
+    """Play a shard of evaluation deals; return the numbers of contracts made and of known states.
+
+    A known state is a declarer's decision in a state met in training. `common`: game choice,
+    declarer, defenders, function that marks known states or None, and seed. `shard`: number of the
+    shard; `deals`: its number of deals.
+    """
     choice, declarer, defenders, known, seed = common
     game = card_game(choice)
     watch = () if known is None else (0,)

@@ -151,7 +151,10 @@ def evaluate(
 
 
 def _evaluate_opponent(rng: Generator, common: Any, name: str) -> Row:
-    """Adapt a model to one opponent; return its payoffs and exploitability after each step."""
+    """Adapt a model to one held-out opponent; return the `Row` of results against this opponent.
+
+    `common`: game choice, `Adapt` function, model and settings. `name`: the opponent's name.
+    """
     choice, adapt, model, section = common
     game, tree = playable_game(choice)
     opponent, eval_game = cached_opponent(choice, name), registry.evaluation_game(game)
@@ -193,8 +196,8 @@ def bound_exploitability(
 ) -> list[BehaviouralPolicy]:
     """Replace policies by similar policies whose exploitability is within the bound.
 
-    `section` holds the bound and the method, `bound_method`. The bound is in points beyond the
-    exploitability of an equilibrium.
+    `section` holds the bound and the method of replacement, `bound_method`. The bound is in points
+    beyond the exploitability of an equilibrium.
     """
     _, tree = playable_game(choice)
     bound = section.exploitability_bound
@@ -228,7 +231,7 @@ def payoff_against(
     deals: int,
     rng: Generator,
 ) -> tuple[float, float]:
-    """Compute a policy's payoff per game and its standard error, averaged over the seats.
+    """Compute a policy's payoff per game and its standard error, averaged over the policy's seats.
 
     The opponent sits in all other seats. With a tree the payoff is exact. Without a tree, `deals`
     deals are played from every seat.
@@ -240,7 +243,7 @@ def payoff_against(
 
 
 def exact_payoff(tree: Tree, sigma: Array, opponent: Array) -> float:
-    """Compute a strategy's exact payoff per game, averaged over the seats.
+    """Compute a strategy's exact payoff per game, averaged over the seats that it takes.
 
     `sigma` (N, A): the strategy. `opponent` (N, A): the strategy in all other seats.
     """
@@ -252,7 +255,10 @@ def exact_payoff(tree: Tree, sigma: Array, opponent: Array) -> float:
 
 
 def best_response_payoff(tree: Tree, opponent: Array) -> float:
-    """Compute the payoff per game of a best response to a strategy (N, A), averaged over seats."""
+    """Compute the payoff per game of a best response, averaged over the seats that it takes.
+
+    `opponent` (N, A): the strategy in all other seats.
+    """
     payoffs = [best_response.best_response(tree, opponent, seat)[0] for seat in range(tree.seats)]
     return sum(payoffs) / tree.seats
 
@@ -260,7 +266,8 @@ def best_response_payoff(tree: Tree, opponent: Array) -> float:
 def flat_metrics(rows: list[Row], unit: str) -> dict[str, float]:
     """Convert evaluation rows to payoffs by metric name, such as `random/after_3_big_blind`.
 
-    `unit`: the unit of the payoffs, which ends the names.
+    This is the payoff against opponent `random` after 3 steps of adaptation, in big blinds. `unit`:
+    the unit of the payoffs.
     """
     return {
         payoff_name(opponent_label(row["stranger"]), k, unit): payoff

@@ -84,7 +84,7 @@ def check_discrete_actions(game: Game) -> None:
 
 
 def check_tree(key: str, value: str, game: Game, tree: Tree | None, remedy: str) -> None:
-    """Raise UserError if there is no tree but a job's value needs one.
+    """Raise UserError if the tree is None but the value of a job's key needs a tree.
 
     The message names the dotted `key`, its `value` and the `remedy`.
     """
@@ -101,11 +101,12 @@ def cached_opponent(choice: GameChoice, name: str) -> Any:
 
 
 def cached_equilibrium(choice: GameChoice) -> Array:
-    """Return an exact equilibrium (N, A): the nearest to the strategy of opponent `cfr`.
+    """Return the exact equilibrium (N, A) nearest to the CFR+ strategy of opponent `cfr`.
 
-    CFR+ finds an equilibrium that exploits mistakes of the other side, but only approximately. The
-    equilibrium of a linear program is exact, but may not exploit mistakes. Raises UserError for a
-    game without a tree, with other than two seats, or not zero-sum.
+    The distance is measured between realisation plans. The strategy found by CFR+ exploits mistakes
+    of its opponent but is only approximately an equilibrium. An equilibrium found by a linear
+    program is exact, but may not exploit mistakes. Each process computes the result once. Raises
+    UserError for a game without a tree, with other than two seats, or not zero-sum.
     """
 
     def make() -> Array:

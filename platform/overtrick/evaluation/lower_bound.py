@@ -21,7 +21,7 @@ def lower_bound(game: Redealable, against: str, samples: Mapping[str, int]) -> d
     `against`: an opponent by name, run or folder. `samples` may replace the values of SAMPLES:
 
     - `games`: number of games, even.
-    - `particles`: deals sampled at each decision.
+    - `particles`: deals sampled at each decision, consistent with the observations.
     - `seed`: random seed.
 
     Returns the JSON object of `overtrick best-response --json`. Raises UserError for an unknown

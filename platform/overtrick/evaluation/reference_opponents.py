@@ -63,7 +63,7 @@ def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
 
 
 def resolve_opponent(name: str, game: Game) -> str:
-    """Convert the name of a model or run to its folder; return other names unchanged.
+    """Return the folder of a model, given by its name or by its run; other names unchanged.
 
     The names of reference opponents are unchanged too. Raises UserError if a run or model of the
     given name cannot be found.

@@ -20,7 +20,7 @@ from overtrick.games.bridge.system.rule_matching import NO_RULE
 
 
 class RecordedAuctions(NamedTuple):
-    """G recorded auctions, and a mask of the calls that are counted."""
+    """G recorded auctions, and a mask of the calls that statistics count."""
 
     hands: Array  # (G, 4) the cards of each seat as bit sets
     dealer: Array  # (G,)
@@ -32,13 +32,13 @@ class RecordedAuctions(NamedTuple):
 def select_auctions(
     boards: Sequence[Board], pairs: str | None = None, kind: str | None = None
 ) -> RecordedAuctions:
-    """Collect the recorded auctions of boards, and a mask of the calls to count.
+    """Collect the recorded auctions of boards, with a mask of the calls that statistics count.
 
     Boards without an auction are left out.
 
     `pairs`: count only calls of pairs whose recorded system has this name. `kind`: use only boards
-    of this kind. Raises UserError if there is no such pair or board; the message lists the recorded
-    names.
+    with this kind of players, such as `robot`. Raises UserError if there is no such pair or board;
+    the message lists the recorded names.
     """
     chosen = [board for board in boards if board.auction]
     if not chosen:
@@ -73,7 +73,8 @@ def select_auctions(
 def _check_name(name: str, recorded: Iterable[str], what: str, where: str) -> None:
     """Raise UserError unless a name is among the recorded names.
 
-    The message lists the recorded names, most frequent first.
+    The message lists the recorded names, most frequent first. `what`, `where`: the kind of name and
+    its columns in the file, for the message.
     """
     names = [each for each, _ in Counter(recorded).most_common() if each]
     if not names:
@@ -85,20 +86,22 @@ def _check_name(name: str, recorded: Iterable[str], what: str, where: str) -> No
 def follow_system(rules: System, of: RecordedAuctions) -> ReplayedAuctions:
     """Replay recorded auctions with a bidding system.
 
-    Returns, for each recorded call, the call that the system would make, and the meaning that the
-    system gives to the recorded call.
+    Returns, for each recorded call, the call that the system would make instead, and the system's
+    meaning of the recorded call.
     """
     return replay_auctions(of.hands, of.dealer, of.vulnerable, of.calls, rules, rules)
 
 
 def agreement_shares(of: RecordedAuctions, by: ReplayedAuctions) -> dict[str, float | None]:
-    """Compute the shares of the counted calls that the bidding system would make too.
+    """Compute the shares of counted calls that the bidding system would make too.
+
+    `by`: result of `follow_system` for the auctions `of`. The shares are among:
 
     - opening: all calls up to the first bid.
     - response: the next call of the opener's partner.
     - all: all calls.
 
-    The same shares are computed without passes. A share without calls is None.
+    The same shares without passes are named NAME_without_passes. A share without calls is None.
     """
     calls = of.calls
     made, same = of.counted, by.calls == calls
@@ -121,14 +124,17 @@ def agreement_shares(of: RecordedAuctions, by: ReplayedAuctions) -> dict[str, fl
 def meaning_table(
     rules: System, of: RecordedAuctions, by: ReplayedAuctions
 ) -> list[dict[str, Any]]:
-    """Compare the hands of the counted calls with the calls' meaning, by type of call.
+    """Compare hands with the meaning of their counted calls, by type of call.
 
-    Passes are left out. The last row is all types together. Columns of a row:
+    `by`: result of `follow_system` for the auctions `of`. Passes are left out. The last row is all
+    types together. Columns of a row:
 
+    - type: type of call.
     - calls: number of calls.
     - known: share of the calls to which the system gives a meaning.
-    - true: share of the hands whose points and suit lengths agree with their player's calls so far.
-    - width: mean number of high-card-point values that bids leave possible.
+    - true: share of the calls after which the hand has the HCP and suit lengths that its player's
+      calls so far show.
+    - width: mean number of HCP values that a player's calls up to a bid leave possible.
     """
     counted = of.counted & (of.calls != PASS)
     kind = rule_types(rules)[by.read]  # the last entry is the type of NO_RULE

@@ -32,10 +32,10 @@ class LiarsDice:
     """Liar's Dice: two seats roll dice in secret and bid in turn how many dice show a face.
 
     A bid is a quantity and a face. Each bid is higher than the last: by its quantity, then by its
-    face. The highest face is wild: it counts as every face. A seat that calls `liar` ends the game.
-    It loses if the last bid is true, that is, if at least that quantity of all dice show the bid's
-    face or the wild face; otherwise it wins. A deal (C,) lists the dice of seat 0, then the dice of
-    seat 1.
+    face. The highest face is wild: it counts as every face. A call of `liar` ends the game: the
+    caller loses if the last bid is true, that is, if at least that quantity of all dice show the
+    bid's face or the wild face; otherwise the caller wins. A deal (C,) lists the dice of seat 0,
+    then the dice of seat 1.
 
     Options: `dice`, the number of dice of each seat; `faces`, the number of faces of a die. Raises
     UserError unless dice x faces is 1 to 20, so that there are at most 40 bids.
@@ -120,9 +120,10 @@ class LiarsDice:
         return self._rows(np.arange(len(observation)), observation.astype(np.int64))
 
     def _rows(self, game: Array, observation: Array) -> Observations:
-        """Build Observations from observations (R, K) of games (R,).
+        """Build an Observations record from observations (R, K).
 
-        The seats, legal actions and information sets are derived from the observations.
+        `game`: (R,) index of each row's game. The seats, legal actions and information sets are
+        derived from the observations.
         """
         made = observation[:, self.dice :] >= 0
         last = self._last_bid(made)
@@ -134,15 +135,18 @@ class LiarsDice:
         return Observations(game, made.sum(axis=1) % self.seats, observation, legal, infoset)
 
     def _last_bid(self, made: Array) -> Array:
-        """Return the index (R,) of the last bid, or -1 before the first; made: (R, B) bool."""
+        """Return the index (R,) of the last bid, or -1 before the first bid.
+
+        `made`: (R, B) bool, whether each of the B possible bids has been made.
+        """
         return np.where(made.any(axis=1), self.bids - 1 - made[:, ::-1].argmax(axis=1), NO_SEAT)
 
     @cached_property
     def _holding_numbers(self) -> Array:
         """Return an array that numbers all possible sets of dice of one seat, from 0.
 
-        It has one axis per die and is indexed by the dice in ascending order. Entries at other
-        orders are -1.
+        The number of the dice a, b, ... in ascending order is at index [a, b, ...]. Entries for
+        other orders are -1.
         """
         numbers = np.full((self.faces,) * self.dice, NO_SEAT)
         every = itertools.combinations_with_replacement(range(self.faces), self.dice)

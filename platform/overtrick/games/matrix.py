@@ -75,7 +75,7 @@ class Matrix:
         return self._rows(game, np.tile(np.arange(self.seats), len(game) // self.seats))
 
     def validated_observations(self, observation: Array) -> Observations:
-        """Validate raw observations (R, 1) and add the legal actions and information sets.
+        """Validate raw observations (R, 1) and derive their legal actions and information sets.
 
         Raises UserError for an unknown seat.
         """
@@ -105,11 +105,11 @@ class Matrix:
         return np.zeros((len(observations), 0))
 
     def public_situation(self, observations: Observations) -> Array:
-        """Return (R,) zeros, because neither seat has public information."""
+        """Return the index (R,) of each row's public state: always 0, the only public state."""
         return np.zeros(len(observations), np.int64)
 
     def hand(self, observations: Observations) -> Array:
-        """Return (R,) the name of the seat, since there are no cards."""
+        """Return each row's seat as "row" or "column" (R,), because there are no cards."""
         return np.array(["row", "column"])[observations.seat]
 
     def describe(self, observation: Array) -> str:

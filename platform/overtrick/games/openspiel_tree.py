@@ -46,8 +46,8 @@ class OpenSpiel:
         """Build the complete tree; information sets are numbered in depth-first order.
 
         `fits(V, N)` returns whether V nodes and N information sets fit in memory. Raises UserError
-        if they do not fit. A few random descents detect a huge tree at once; otherwise the walk
-        stops as soon as it has found too many nodes.
+        if they do not fit. A few random descents detect a huge tree at once; otherwise construction
+        stops as soon as there are too many nodes.
         """
         root = self._game.new_initial_state()
         with _one_line(self.name):
@@ -107,9 +107,9 @@ def tabular_policy(strings: Sequence[str], legal: Array, sigma: Array) -> Any:
 def matched_information_state_strings(
     theirs: TreeNodes, strings: Sequence[str], ours: TreeNodes
 ) -> tuple[str, ...]:
-    """Return OpenSpiel's string (N,) for each information set of our implementation of a game.
+    """Return OpenSpiel's information-state string (N,) for each information set of our tree.
 
-    `theirs`, `ours`: the nodes of OpenSpiel's tree and of our tree.
+    `theirs`, `ours`: the nodes of OpenSpiel's tree, and of our own tree of the same game.
     `strings`: (N,) information-state string of each information set of OpenSpiel's tree.
 
     Raises ValueError if the trees differ in shape, chance, payoffs or information sets.
@@ -141,9 +141,10 @@ def cumulative_gain(nodes: TreeNodes) -> Array:
 
 
 def _has_perfect_information(kind: Any) -> bool:
-    """Return whether a game type has perfect information and no information-state strings.
+    """Return whether the history identifies the information sets of an OpenSpiel game type.
 
-    Its information sets are then identified by the history.
+    It does in games of perfect information and moves in turn. If OpenSpiel has information-state
+    strings for such a game, they are used instead, and the answer is false.
     """
     sees = kind.information == kind.Information.PERFECT_INFORMATION
     in_turn = kind.dynamics == kind.Dynamics.SEQUENTIAL
@@ -212,7 +213,7 @@ def _action_names(game: Any) -> tuple[str, ...]:
 
 
 def _edges(state: Any) -> list[tuple[int, int, float]]:
-    """List the edges of a node, each as (OpenSpiel's move, our number of the edge, probability).
+    """List the edges below an OpenSpiel state: (OpenSpiel's move, our edge number, probability).
 
     The probability is 1 unless chance moves.
     """
@@ -223,12 +224,15 @@ def _edges(state: Any) -> list[tuple[int, int, float]]:
 
 
 def _size_lower_bound(root: Any, fits: Callable[[float, int], bool]) -> float:
-    """Estimate a lower bound on the size of the tree below a state, in nodes.
+    """Estimate a lower bound on the number of nodes of the tree below an OpenSpiel state.
 
     Each random descent gives an unbiased estimate of the tree's size: the sum of the products of
     branching factors along its path (Knuth 1975, "Estimating the efficiency of backtrack
     programs"). In an uneven tree a few large samples dominate the mean; the mean logarithm is then
-    a better lower bound. Return early if the bound from the first few descents does not fit.
+    a better lower bound.
+
+    `fits(V, 0)`: whether V nodes fit in memory; if the bound after FEW descents does not fit, it is
+    returned at once.
     """
     rng = np.random.default_rng(0)
     sizes: list[float] = []
@@ -266,11 +270,11 @@ def _descend(state: Any, rng: np.random.Generator) -> float:
 def _breadth_first(
     table: Array, chance: Array, gains: Array, owner: Array, actions: int
 ) -> TreeNodes:
-    """Reorder the nodes of a depth-first walk breadth first.
+    """Build TreeNodes in breadth-first order from nodes in depth-first order.
 
     table: (V, 5) int32 parent, edge, depth, seat, information set. chance: (V,) probabilities.
-    gains: (ends, S) payoffs of the terminal nodes in walk order. owner: (N,) seat of each
-    information set.
+    gains: (ends, S) payoffs of the terminal nodes, depth first. owner: (N,) seat of each
+    information set. actions: number of actions, A.
     """
     order = np.argsort(table[:, 2], kind="stable")  # so children stay in their parents' order
     place = np.empty(len(order), np.int32)

@@ -14,7 +14,7 @@ PlayedActions = Sequence[tuple[int, int]]
 
 
 class Presentation:
-    """Text presentation of a game. A game overrides the methods for which it has better words.
+    """Text presentation of a game to people; subclasses adapt the words to single games.
 
     `signs`: write card suits as symbols instead of letters.
     """
@@ -28,11 +28,11 @@ class Presentation:
         return tuple(str(1 + seat) for seat in range(self.game.seats))
 
     def default_human_seat(self) -> int | None:
-        """Return the seat that a person takes by default; None if it changes after each game."""
+        """Return the seat of a person by default; None: the seat changes from game to game."""
         return None
 
     def action_name_of(self, word: str) -> str:
-        """Return the name of the action that a person means by a word.
+        """Return the name of the action that a person means by a typed word.
 
         A word without a known meaning is returned unchanged.
         """
@@ -50,9 +50,9 @@ class Presentation:
         return str(self.game.describe(observation))
 
     def describe_deal(self, deal: Array, played: PlayedActions) -> str:
-        """Return the deal (C,) with all hidden cards, and the result of a finished game, as text.
+        """Describe a finished game as text: the deal (C,) with all hidden cards, and the result.
 
-        played: all actions of the game.
+        `played`: all actions of the game. By default only these actions are listed.
         """
         names = self.game.action_names
         return ", ".join(f"seat {1 + seat} {names[action]}" for seat, action in played)

@@ -32,12 +32,12 @@ def solve_only_names() -> tuple[str, ...]:
 
 
 def spec_of(game: Any) -> GameSpec:
-    """Return the GameSpec registered under a game's name; a default spec if there is none."""
+    """Return the GameSpec registered under a game's name; a default for an unregistered name."""
     return _SPECS.get(game.name) or GameSpec(game.name, type(game))
 
 
 def make(name: str, /, **options: Any) -> Any:
-    """Make a game by its name, with options of its class, such as fold=False for poker.
+    """Make a game from its name and its options, such as fold=False for poker.
 
     Games listed by `names` implement core.Game, and small ones also core.Enumerable. The name
     openspiel/NAME makes a game of OpenSpiel, with parameters as OpenSpiel writes them; it
@@ -76,8 +76,8 @@ def check_playable(game: Any) -> None:
 def portable_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return game options that make the same game in any working folder and environment.
 
-    Relative paths and environment variables are replaced by their values. Raises UserError for an
-    unknown game or option.
+    Relative paths become absolute, and values of environment variables become options. Raises
+    UserError for an unknown game or option.
     """
     game = make(name, **options)
     return game.portable_options() if isinstance(game, contract.PortableOptions) else dict(options)
@@ -89,7 +89,7 @@ def scripted_players(game: Any) -> Mapping[str, Callable[[Any], Policy]]:
 
 
 def presentation(game: Any, signs: bool = True) -> Presentation:
-    """Return the presentation of a game to people; signs: write card suits as symbols."""
+    """Return the text presentation of a game; signs: write card suits as symbols, not letters."""
     return spec_of(game).presentation(game, signs)
 
 
@@ -102,7 +102,7 @@ def evaluation_game(game: Any) -> Any:
 
 
 def match_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a game in a match: its match defaults, updated by `options`."""
+    """Return a game's options for matches: the defaults of its GameSpec, updated by `options`."""
     known = _SPECS.get(name)
     return dict(known.match_options if known else {}) | dict(options)
 
@@ -140,7 +140,7 @@ def payoff_unit(name: str, options: Mapping[str, Any]) -> str:
 
 
 def video_writer(game: Any, path: Path) -> Callable[[Trajectories], None]:
-    """Return a function that writes the first game of trajectories to a video file.
+    """Return a function that writes a video of a batch's first game to the file `path`.
 
     Raises UserError for a game without video or a file that cannot be written, and RunError on a
     machine that cannot render.

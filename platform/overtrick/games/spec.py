@@ -13,15 +13,15 @@ from overtrick.games.presentation import Presentation
 
 
 class ModelAnswers(NamedTuple):
-    """Function from observations to a stored model's outputs, with the names of the outputs."""
+    """A stored model's function from observations to outputs, with the names of the outputs."""
 
-    kind: str  # meaning of the output: action "probabilities", real-vector "moves", or "imps"
+    kind: str  # action "probabilities", "moves" (means, then standard deviations), or "imps"
     names: tuple[str, ...]  # names of the output's columns
     answer: Callable[[Observations], Array]  # from R observations to (R, len(names)) float64
 
 
 AnswersFactory = Callable[[Mapping[str, Array], Mapping[str, Any], str], ModelAnswers | None]
-"""Function that returns the ModelAnswers of a stored model, or None if it answers with its policy.
+"""Function that returns a stored model's own ModelAnswers, or None to serve the model's policy.
 Arguments: the weights by name, the job as plain data, and the model's folder. Raises UserError for
 a damaged model."""
 
@@ -39,14 +39,17 @@ class GameSpec:
     scripted_players: Callable[[Any], Mapping[str, Callable[[Any], Policy]]] = lambda game: {}
     """Return the game's scripted players by name; each is a function from the game to a policy."""
     fallback_policies: Callable[[Any], list[BehaviouralPolicy]] = lambda game: []
-    """Return simple policies by which a local best response continues the game after its action."""
+    """Return simple policies that a local best response may follow after its next action."""
     single_game: Callable[[Any], Any] = lambda game: None
-    """Return a fast `SingleGame` for environments, or None to play on the batch engine."""
+    """Return a fast engine of one game at a time, for environments; None: use the game itself.
+
+    The engine implements `environments.single_game.SingleGame`.
+    """
     model_answers: AnswersFactory = lambda weights, job, folder: None
-    """Return the ModelAnswers of a stored model, or None if it answers with its policy."""
+    """Return a stored model's own ModelAnswers, or None to serve the model's policy."""
     presentation: type[Presentation] = Presentation
     video: Callable[[Path], Callable[[Trajectories], None]] | None = None
-    """Check a path and return a function that writes a video of the first game of trajectories."""
+    """Check a path; return a function that writes a video of a batch's first game to this path."""
 
     def load_class(self) -> Callable[..., Any]:
         """Return the class of the game; import its module if necessary."""

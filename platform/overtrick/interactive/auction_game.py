@@ -27,7 +27,7 @@ def make_auction_game(
 ) -> HumanGame:
     """Make an auction game for a person and a partner against two opponents.
 
-    `system`: the bidder of the person's side, which bids for the partner.
+    `system`: the bidder of the person's partnership, which bids for the partner.
     `against`: the bidder of the opponents.
     `options`: the game's options.
     `signs`: print suits as symbols.
@@ -60,9 +60,9 @@ def make_auction_game(
 
 
 def _north_south_first(ours: Side, theirs: Side, seat: int) -> tuple[Side, Side]:
-    """Return the two partnerships (ours, theirs) in the order North-South, East-West.
+    """Return the two partnerships in the order North-South, East-West.
 
-    `seat`: a seat of our partnership, 0 to 3 for N, E, S, W.
+    `ours`: the partnership of `seat`. `seat`: 0 to 3 for N, E, S, W.
     """
     return (ours, theirs) if seat % 2 == 0 else (theirs, ours)
 
@@ -70,7 +70,11 @@ def _north_south_first(ours: Side, theirs: Side, seat: int) -> tuple[Side, Side]
 def _describe_observation(
     presentation: Presentation, ours: Side, theirs: Side, seen: Array, moves: Sequence[Move]
 ) -> str:
-    """Return one observation (K,) of the auction as text, with the meaning of each call so far."""
+    """Return an observation of the auction as text, with the meaning of each call so far.
+
+    `ours`, `theirs`: the partnerships of the person and of the opponents. `seen`: the observation,
+    an array (K,). `moves`: all calls so far.
+    """
     ns, ew = _north_south_first(ours, theirs, int(seen[0]))
     calls, dealer = observation.calls_from_observation(seen), int(seen[1])
     meanings = auction_simulation.explain_calls(calls, dealer, int(seen[2]), ns.system, ew.system)
@@ -79,10 +83,12 @@ def _describe_observation(
 
 
 def _advise(ours: Side, theirs: Side, observations: Observations) -> list[ActionAdvice]:
-    """Return advice on the calls at a decision (one row), with the meaning of each call.
+    """Return advice on the calls at a decision of the person, with the meaning of each call.
 
-    The list starts with the candidate calls of our side's bidder. A trained bidder sorts them by
-    expected IMPs. The other legal calls that have a meaning in our side's system follow.
+    `ours`, `theirs`: the partnerships of the person and of the opponents. `observations`: one row,
+    the decision. The list starts with the candidate calls of the partner's bidder. A trained bidder
+    sorts them by expected IMPs. The other legal calls that have a meaning in the bidding system of
+    `ours` follow.
     """
     assert observations.legal is not None
     seen = observations.observation[0]

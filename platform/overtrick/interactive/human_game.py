@@ -46,7 +46,7 @@ class SeatValues(NamedTuple):
 
 @dataclass(frozen=True)
 class HumanGame:
-    """A game for a person in one seat, with the opponents and advice for the person."""
+    """A game for a person in one seat, with policies for the other seats, and advice."""
 
     game: Any
     options: Mapping[str, Any]
@@ -60,14 +60,15 @@ class HumanGame:
     systems: tuple[str, ...] = ()  # auction: bidding systems of the person's side and the opponents
 
     def own_side(self, seat: int) -> Array:
-        """Return a mask (S,): true for the person's seat and, in the auction, partner's seat."""
+        """Return a mask (S,) of seats: True for the person's and, in the auction, the partner's."""
         sides = 2 if self.systems else self.game.seats
         return (np.arange(self.game.seats) - seat) % sides == 0
 
     def value_loss(self, observations: Observations, action: int) -> float | None:
-        """Return the points that an action loses against the best action at a decision (one row).
+        """Return the points that an action loses against the best action at a decision.
 
-        Return None if the game has no exact values, and 0 at an unreachable information set.
+        `observations`: one row, the decision. Returns None if the game has no exact values, and 0
+        at an unreachable information set.
         """
         if self.seat_values is None or observations.infoset is None:
             return None
@@ -149,11 +150,11 @@ def _advise(
     search: PimcPolicy | None,
     observations: Observations,
 ) -> list[ActionAdvice]:
-    """Return each legal action at a decision (one row) with its probability and value.
+    """Return each legal action at a decision with its probability and value.
 
-    The probability is the action's probability under the opponent's policy in this seat. The value
-    is exact if there are `seat_values`. If there is a `search`, it is estimated by
-    perfect-information Monte Carlo (PIMC). Otherwise it is None.
+    `observations`: one row, the decision. The probability is that of the opponent's policy in the
+    same seat. The value is exact if there are `seat_values`. Otherwise, `search` estimates it by
+    perfect-information Monte Carlo (PIMC). Without both it is None.
     """
     assert observations.legal is not None
     probabilities = values = None

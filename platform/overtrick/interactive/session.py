@@ -21,7 +21,7 @@ from overtrick.storage.game_records import Games, Move, Recorder
 
 
 class UndoRequested(Exception):
-    """Raised when the person wants to change the last decision."""
+    """Raised when the person wants to take back the last decision."""
 
 
 class QuitRequested(Exception):
@@ -39,7 +39,7 @@ It raises UndoRequested, if there is a decision to undo, or QuitRequested.
 class HumanPolicy:
     """Policy that replays a person's earlier choices of this game, and then asks the person.
 
-    It is its own PolicySession. New choices are appended to `choices`.
+    The object is its own PolicySession. New choices are appended to `choices`.
     """
 
     ask: Callable[[Observations], int]
@@ -47,11 +47,14 @@ class HumanPolicy:
     played: int = 0  # number of choices made since the start of the game
 
     def start(self, games: int, rng: Generator) -> HumanPolicy:
-        """Return the policy itself as its session."""
+        """Return this object as the session of the game."""
         return self
 
     def act(self, observations: Observations) -> Actions:
-        """Return the next earlier choice; ask the person once all earlier choices are replayed."""
+        """Return the next earlier choice, or ask the person if all earlier choices are replayed.
+
+        `observations`: one row, the person's decision.
+        """
         if self.played == len(self.choices):
             self.choices.append((observations, self.ask(observations)))
         self.played += 1
@@ -113,7 +116,7 @@ class ScoreSheet:
     games: list[PlayedGame] = field(default_factory=list)
 
     def _mean(self, value: Callable[[int], float]) -> float:
-        """Return the mean of `value(seat)` over the games, for the person's seat in each game."""
+        """Return the mean of a function of the person's seat over the games of the session."""
         return float(np.mean([value(each.seat) for each in self.games]))
 
     def summary(self) -> dict[str, Any]:
@@ -152,7 +155,10 @@ class ScoreSheet:
         }
 
     def record(self) -> Games:
-        """Return the session's games as the content of a games file; at least one is needed."""
+        """Return the games of the session as recorded games, for a file.
+
+        There must be at least one game.
+        """
         table, games = self.table, self.games
         return Games(
             table.game.name,

@@ -16,7 +16,7 @@ from overtrick.policies.forward_pass import Weights, forward, tensors
 
 
 class Critic:
-    """Network that predicts the discounted return from a decision, trained by Adam."""
+    """Value network that predicts the discounted return after a decision, trained by Adam."""
 
     def __init__(self, inputs: int, hidden: Sequence[int], rng: Generator, rate: float) -> None:
         self.adam = Adam(initial_weights([inputs, *hidden, 1], rng, head=0.1), rate)
@@ -27,7 +27,7 @@ class Critic:
         return to_arrays(self.adam.params)
 
     def fit(self, features: Array, returns: Array, rng: Generator, epochs: int = 2) -> float:
-        """Train the network to predict `returns` (D,) from `features` (D, F).
+        """Train the network to predict the returns (D,) of D decisions from their features (D, F).
 
         Returns the mean squared error of the last epoch.
         """
@@ -45,6 +45,6 @@ class Critic:
 
 
 def predict(weights: Weights, features: Array) -> Array:
-    """Return (D,) the returns that a critic's weights predict from `features` (D, F)."""
+    """Predict the returns (D,) of D decisions from their features (D, F), by a critic's weights."""
     with torch.inference_mode():
         return forward(tensors(weights), torch.from_numpy(features))[:, 0].double().numpy()

@@ -20,10 +20,11 @@ INITIAL_ACTION_STD = 0.5
 def initial_policy_weights(
     game: Game, hidden: Sequence[int], rng: Generator, head: float = 1.0
 ) -> Weights:
-    """Draw initial weights of a policy network for a game, as `initial_weights` does.
+    """Draw initial weights of a policy network for a game, by `initial_weights`.
 
-    For a game with continuous actions the initial mean is near 0 and the standard deviation is
-    INITIAL_ACTION_STD.
+    `hidden`: units of each hidden layer. `head`: scale of the last layer's weights; unused if the
+    game has continuous actions. A continuous action has an initial mean near 0 and the initial
+    standard deviation INITIAL_ACTION_STD.
     """
     layers = (input_size(game), *hidden, output_size(game))
     if game.actions is not None:
@@ -56,13 +57,13 @@ def random_networks(
     rng: Generator,
     log_std: Array | None = None,
 ) -> Weights:
-    """Return the weights (count, ...) of random policy networks; most play nearly uniformly.
+    """Draw the weights (count, ...) of random policy networks; most networks play nearly uniformly.
 
-    The last layer's weights and biases of each network are multiplied by the squares of random
-    numbers from 0 to 1.
+    In each network the last layer's weights are multiplied by the square of a random number from 0
+    to 1, and the last layer's biases by the square of another.
 
-    - `sizes`: units of each layer.
-    - `head_scale`: largest scale of the last layer's weights.
+    - `sizes`: units of each layer, from the inputs to the outputs.
+    - `head_scale`: largest scale of the last layer's weights, as `head` in `initial_weights`.
     - `bias_std`: largest standard deviation of the last layer's biases. The unit is that of the
       outputs: logits, or mean components of a continuous action.
     - `log_std`: logarithms of the standard deviations of continuous actions; None for discrete

@@ -33,12 +33,12 @@ class Optimizer:
         self._optimizer.step()
 
     def set_learning_rate(self, rate: float) -> None:
-        """Set the learning rate of later steps; the rate is not part of the state."""
+        """Set the learning rate of later steps; `state` does not save the rate."""
         for group in self._optimizer.param_groups:
             group["lr"] = rate
 
     def state(self) -> dict[str, Array]:
-        """Return the weights, and the optimiser's moments under the keys `MOMENT.WEIGHT`."""
+        """Return weights by name, and the optimiser's moments by names such as `exp_avg.w0`."""
         out = to_arrays(self.params)
         for name, param in self.params.items():
             for key, value in self._optimizer.state.get(param, {}).items():
@@ -47,7 +47,7 @@ class Optimizer:
         return out
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the weights and moments that `state` returned."""
+        """Restore the weights and moments from a result of `state()`."""
         self._optimizer.state.clear()
         with torch.no_grad():
             for name, param in self.params.items():

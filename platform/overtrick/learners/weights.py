@@ -29,7 +29,7 @@ def to_arrays(params: Mapping[str, Tensor]) -> Weights:
 
 
 def flatten(params: Mapping[str, Tensor]) -> Tensor:
-    """Concatenate all weights to one vector, in the order of their names."""
+    """Concatenate all weights to one vector, in the order of the dictionary."""
     return torch.cat([value.reshape(-1) for value in params.values()])
 
 

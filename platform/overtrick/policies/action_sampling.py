@@ -30,7 +30,7 @@ def sample_gaussian_actions(mean: Array, log_std: Array, rng: Generator) -> Acti
     """Sample one real vector for each row from independent normal distributions.
 
     `mean` and `log_std` are (R, A); `log_std` is the natural logarithm of the standard deviation.
-    Raises RunError if they are not finite or `log_std` exceeds MAX_LOG_STD.
+    Raises RunError if `mean` is not finite, or `log_std` is not a number below MAX_LOG_STD.
     """
     if not (np.isfinite(mean).all() and (log_std < MAX_LOG_STD).all()):
         raise RunError(

@@ -42,7 +42,7 @@ class _BatchedNetworksSession:
         self.rng = rng
 
     def act(self, observations: Observations) -> Actions:
-        """Sample actions for all rows with one batched forward pass."""
+        """Sample an action for each row of observations with one batched forward pass."""
         member = observations.game // self.games_each
         slot = forward_pass.pad_slots(member, self.members)
         features = forward_pass.pad(self.features(observations), member, slot, self.members)

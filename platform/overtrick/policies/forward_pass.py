@@ -40,9 +40,9 @@ def forward(
 ) -> Tensor:
     """Compute the outputs of a multilayer perceptron: hidden layers and a linear output layer.
 
-    `x` is (R, F) and the result (R, outputs). For M networks with weights (M, ...), `x` is
-    (M, R, F) and the result (M, R, outputs). `disturb`: a function applied to each hidden layer's
-    activations, such as dropout.
+    `x` is (R, F) and the result (R, outputs). For M networks with weights (M, ...), `x` is (M, R,
+    F) and the result (M, R, outputs). `activation`: a key of ACTIVATIONS. `disturb`: a function
+    applied to each hidden layer's activations, such as dropout.
     """
     layers = len(weights) // 2
     for layer in range(layers):
@@ -62,9 +62,10 @@ def masked_log_softmax(logits: Tensor, legal: Tensor) -> Tensor:
 
 
 def pad_slots(member: Array, members: int) -> Array:
-    """Return (R,) the position of each row among the rows of the same member, from 0.
+    """Return (R,) the index of each row among the rows of the same member, from 0.
 
-    `member` (R,) is the member of each row, from 0 to `members` - 1.
+    `member` (R,): number of the member to which each row belongs, such as one of M networks, from 0
+    to `members` - 1.
     """
     order = np.argsort(member, kind="stable")
     starts = np.searchsorted(member[order], np.arange(members))
@@ -76,8 +77,9 @@ def pad_slots(member: Array, members: int) -> Array:
 def pad(rows: Array, member: Array, slot: Array, members: int) -> Array:
     """Group rows (R, ...) by member and pad them with zeros to (M, longest, ...).
 
-    `member` (R,) is the member of each row, `slot` (R,) its position as returned by `pad_slots`.
-    `longest` is the largest number of rows of a member.
+    `member` (R,): number of the member to which each row belongs, such as one of M networks. `slot`
+    (R,): the row's index in its group, as returned by `pad_slots`. `longest` is the largest number
+    of rows of a member.
     """
     longest = int(slot.max()) + 1 if len(slot) else 0
     out = np.zeros((members, longest, *rows.shape[1:]), rows.dtype)

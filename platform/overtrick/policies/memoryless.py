@@ -23,7 +23,7 @@ class MemorylessPolicy(ABC):
 
 
 class MemorylessSession:
-    """Session of a policy without memory: samples actions from its probabilities."""
+    """Session of a policy without memory: samples actions from the policy's probabilities."""
 
     def __init__(self, policy: BehaviouralPolicy, rng: Generator) -> None:
         self.policy = policy

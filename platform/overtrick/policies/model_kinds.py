@@ -35,7 +35,7 @@ class StoredWeights(NamedTuple):
         return unprefixed(prefix, self.arrays)
 
     def seat(self, seat: int) -> StoredWeights:
-        """Return the weights of one seat; empty unless each seat has its own network."""
+        """Return the weights of one seat's network; empty unless each seat has its own network."""
         return self._replace(arrays=self.under(SEAT.format(seat)))
 
 
@@ -51,12 +51,12 @@ KINDS: list[ModelKind] = []
 
 
 def register(kind: ModelKind) -> None:
-    """Register a kind of model, to be tried after all kinds registered before."""
+    """Register a kind of model; kinds are tried in the order of registration."""
     KINDS.append(kind)
 
 
 def kind_of(weights: StoredWeights) -> ModelKind | None:
-    """Find the kind of a model; None if the model cannot be loaded as a policy."""
+    """Find the registered kind of a stored model; None if the model is not a policy by itself."""
     return next((kind for kind in KINDS if kind.matches(weights)), None)
 
 
@@ -98,7 +98,7 @@ def load_strategy(weights: StoredWeights, game: Any) -> TabularPolicy:
 
 
 def load_seats(weights: StoredWeights, game: Any) -> PolicyBySeat:
-    """Build the policy of a model that has one network for each seat."""
+    """Build the policy of a stored model that has one network for each seat."""
     policies = []
     for seat in range(game.seats):
         own = weights.seat(seat)
@@ -108,14 +108,17 @@ def load_seats(weights: StoredWeights, game: Any) -> PolicyBySeat:
 
 
 def load_network(weights: StoredWeights, game: Any) -> Any:
-    """Build the policy of a stored network. In games of real-vector actions it is Gaussian."""
+    """Build the policy of a stored network; in games of real-vector actions it is Gaussian."""
     arrays = weights.under("policy")
     check_network(arrays, game, weights.source)
     return network_policy(game.features, arrays)
 
 
 def check_network(arrays: Mapping[str, Array], game: Any, source: str) -> None:
-    """Raise UserError unless `arrays` are a network whose inputs and outputs fit a game."""
+    """Raise UserError unless the inputs and outputs of a network fit a game.
+
+    `arrays`: the network's weights by name. `source`: the model's folder, for error messages.
+    """
     model = f"the model in {source}"
     if not isinstance(game, Game):
         raise UserError(f"{model} is a network, and {game.name} has no features for networks")

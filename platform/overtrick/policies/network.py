@@ -29,7 +29,11 @@ class NetworkPolicy(MemorylessPolicy):
 
 
 def network_policy(features: Callable[[Observations], Array], weights: Weights) -> Any:
-    """Return the policy of one network: NetworkPolicy; for real vectors, BatchedNetworks."""
+    """Return the policy of a network: NetworkPolicy for discrete actions, else BatchedNetworks.
+
+    `features`: function from observations to network inputs. Weights for real-vector actions are
+    recognised by the name LOG_STD.
+    """
     if LOG_STD in weights:
         return BatchedNetworks(features, {name: value[None] for name, value in weights.items()})
     return NetworkPolicy(features, weights)

@@ -16,7 +16,7 @@ def input_size(game: Game) -> int:
 
 
 def output_size(game: Game) -> int:
-    """Return the number of outputs of a policy network: A, or the length of an action vector."""
+    """Return the outputs of a policy network: number of actions, or length of an action vector."""
     return len(game.action_names) if game.actions is None else game.actions
 
 
@@ -33,7 +33,7 @@ def privileged_input_size(game: Any) -> int:
 
 
 def _first_decisions(game: Game) -> tuple[Observations, Deals]:
-    """Return the first observations of one game, and the deal of each of their rows."""
+    """Deal one game; return its first observations, and for each observation the game's deal."""
     deals = game.deal(1, np.random.default_rng(0))
     observations = game.observe(game.start(deals))
     return observations, deals[observations.game]
@@ -45,7 +45,7 @@ def check_layers(
 ) -> None:  # fmt: skip
     """Raise UserError unless weights w0, b0, w1, ... are finite layers of a perceptron.
 
-    - `inputs`, `outputs`: the sizes that the game needs.
+    - `inputs`, `outputs`: numbers of inputs and outputs that the game needs.
     - `model`, `game`: names for error messages.
     - `others`: weights other than layers, which must be finite too.
     """

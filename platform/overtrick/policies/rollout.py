@@ -96,7 +96,8 @@ def play_duplicate(
 ) -> tuple[Array, Array]:
     """Play each deal S times, once with `policy` in each seat and `opponent` in all other seats.
 
-    Returns the payoffs (deals, S) of `policy` in seats 0, 1, ..., and their mean (deals,).
+    S is the game's number of seats, `deals` the number of deals. Returns the payoffs (deals, S) of
+    `policy` in seats 0, 1, ..., and their mean (deals,).
     """
     deal_rng, play_rng = rng.spawn(2)
     dealt = game.deal(deals, deal_rng)
@@ -110,13 +111,13 @@ def play_duplicate(
 
 
 def random_seating(games: int, rng: Generator) -> Array:
-    """Return a random seating (G, 2) of policies 0 and 1 for each of G two-seat games."""
+    """Draw which of policies 0 and 1 takes each seat of G two-seat games; return (G, 2)."""
     first = rng.integers(2, size=games)
     return np.stack([first, 1 - first], axis=1)
 
 
 def select_policy_decisions(batch: Trajectories, seating: Array, policy: int) -> Trajectories:
-    """Return only the decisions of one policy.
+    """Return only the decisions of one policy in a batch of trajectories.
 
     `seating` (G, S) is the index of the policy in each seat of each game.
     """
@@ -132,8 +133,8 @@ def _trajectories(
 ) -> Trajectories:
     """Sort recorded decisions by game, seat and time, and compute their rewards.
 
-    `payoff` (G, S): final points. `like`: observations whose arrays have the right shapes and
-    types, used if nothing was recorded.
+    `moments`: the decisions in the order of play. `payoff` (G, S): final points. `like`:
+    observations whose arrays have the right shapes and types, used if nothing was recorded.
     """
     made = np.zeros(payoff.size, np.int64)  # decisions so far of each owner, a (game, seat)
     places = []

@@ -9,7 +9,8 @@ from overtrick.policies.memoryless import MemorylessPolicy
 class TabularPolicy(MemorylessPolicy):
     """Policy given by a strategy sigma (N, A): action probabilities, 0 where illegal.
 
-    `probs` raises UserError for observations of a game with other actions or more information sets.
+    `probs` raises UserError if the observations' game has another number of actions, or more
+    information sets.
     """
 
     def __init__(self, sigma: Array) -> None:

@@ -35,6 +35,6 @@ class _UniformVectorSession:
         self.rng = rng
 
     def act(self, observations: Observations) -> Actions:
-        """Sample one vector for each row."""
+        """Sample one uniform real vector for each row of observations."""
         move = self.rng.uniform(-1, 1, (len(observations), self.width))
         return Actions(move, np.full(len(observations), -self.width * np.log(2)))

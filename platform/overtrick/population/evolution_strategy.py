@@ -28,10 +28,11 @@ makes it faster. `cma` also adapts the covariance matrix (Hansen and Ostermeier 
 class EvolutionStrategy:
     """Evolution strategy: samples lambda genomes per generation; the better half sets the mean.
 
-    `start` draws the initial mean (P,) of a search. When a search has converged or stagnates,
-    another search starts from a new mean. All random draws come from `rng`. A checkpoint holds the
-    scores of all generations, because they determine everything else: `load` repeats all
-    generations with the stored scores instead of evaluations.
+    A genome is a vector of P real numbers; lambda is `size`. `start` draws the initial mean (P,) of
+    a search, and `step` is the initial step size. When a search has converged or stagnates, another
+    search starts from a new mean. All random draws come from `rng`. A checkpoint holds only the
+    scores of all generations, because they determine the genomes: `load` repeats all generations
+    with the stored scores instead of evaluations.
     """
 
     start: Callable[[Generator], Array]
@@ -49,13 +50,16 @@ class EvolutionStrategy:
         return self.step if self._run is None else float(self._run.sigma)
 
     def ask(self) -> Array:
-        """Return genomes (lambda, P) to evaluate."""
+        """Sample the genomes (lambda, P) of the next generation, for evaluation."""
         if self._run is None or self._run.stop():
             self._restart()
         return np.array(self._run.ask())
 
     def tell(self, genomes: Array, score: Array) -> None:
-        """Update the strategy by the scores (lambda,) of the last genomes; larger is better."""
+        """Update the strategy by the scores (lambda,) of the last genomes; larger is better.
+
+        `genomes`: the result of the last `ask`.
+        """
         self._run.tell(list(genomes), (-score).tolist())
         self.scores.append(np.array(score, np.float64))
 
@@ -66,7 +70,8 @@ class EvolutionStrategy:
     def load(self, state: Mapping[str, Array]) -> None:
         """Restore a state by repeating its generations with the stored scores.
 
-        This strategy must be new and configured like the strategy that returned the state.
+        This strategy must be freshly constructed, with the settings and the seed of the strategy
+        that returned the state.
         """
         for score in state["told"]:
             self.tell(self.ask(), score)

@@ -21,24 +21,25 @@ class EvolutionConfig:
 
 
 def select(fitness: Array, count: int) -> Array:
-    """Return (count,) the indices of the fittest members, best first.
+    """Return (count,) the indices of the fittest members of a population, best first.
 
-    Members of equal fitness stay in their order.
+    Ties go to the first member.
     """
     return np.argsort(-fitness, kind="stable")[:count]
 
 
 def elite_count(members: int, elite_share: float) -> int:
-    """Return the number of elite members, at least 1."""
+    """Return the number of elite members in a population of `members`, at least 1."""
     return max(1, round(members * elite_share))
 
 
 def evolve(weights: Weights, fitness: Array, config: EvolutionConfig, rng: Generator) -> Weights:
-    """Return the next generation of M members: weights with leading axis M, best member first.
+    """Return the weights (M, ...) of a population's next generation, the elite first.
 
-    The elite is copied. For every other member an elite member is drawn at random as its mate, and
-    each weight is taken from the member or the mate with equal probability. With probability
-    `mutation_rate` the member then gets Gaussian noise on every weight.
+    `weights` (M, ...) and `fitness` (M,) are those of the M present members. The elite, a share
+    `elite_share` of the members, is copied. For every other member an elite member is drawn at
+    random as its mate, and each weight is taken from the member or the mate with equal probability.
+    With probability `mutation_rate` the member then gets Gaussian noise on every weight.
     """
     members = len(fitness)
     order = select(fitness, members)

@@ -18,7 +18,7 @@ become subnormal numbers, which are very slow.
 
 
 class GenomeEncoding(ABC):
-    """Encoding of strategies (M, N, A) as genomes (M, P)."""
+    """Encoding of M strategies (M, N, A) as genomes (M, P): vectors of P real numbers."""
 
     legal: Array  # (N, A) bool
     genes: int  # P, the length of a genome
@@ -30,8 +30,8 @@ class GenomeEncoding(ABC):
     def strategies(self, genomes: Array) -> Array:
         """Decode genomes (M, P) to strategies (M, N, A), 0 at illegal actions.
 
-        Information sets without weight get the uniform strategy. Source: Samothrakis and Lucas
-        2011, eq. 5. Raises UserError if the genomes have a wrong length.
+        An information set whose action weights are all 0 gets the uniform strategy. Source:
+        Samothrakis and Lucas 2011, eq. 5. Raises UserError if the genomes have a wrong length.
         """
         if genomes.ndim != 2 or genomes.shape[1] != self.genes:
             raise UserError(f"a genome must have {self.genes} numbers, not {genomes.shape[-1]}")
@@ -58,7 +58,7 @@ class DirectEncoding(GenomeEncoding):
         self.genes = int(legal.sum())
 
     def weights(self, genomes: Array) -> Array:
-        """Return squared genes at legal actions, (M, N, A)."""
+        """Decode genomes (M, P): return the squared genes at legal actions, (M, N, A)."""
         weights = np.zeros((len(genomes), *self.legal.shape))
         weights[:, self.legal] = genomes**2
         return weights
@@ -68,9 +68,9 @@ class PerceptronEncoding(GenomeEncoding):
     """Encoding as weights of a network with one tanh layer and a sigmoid output for each action.
 
     The network is evaluated at every information set, and its outputs are normalised over the legal
-    actions. `inputs` are (N, F), `legal` is the mask (N, A), `hidden` the number H of hidden units.
-    The genes are hidden weights (F, H) and biases (H,), then output weights (H, A) and biases (A,).
-    Source: Samothrakis and Lucas 2011, eqs. 5 and 6.
+    actions. `inputs` (N, F) are the features of the information sets, `legal` is the mask (N, A),
+    `hidden` the number H of hidden units. The genes are hidden weights (F, H) and biases (H,), then
+    output weights (H, A) and biases (A,). Source: Samothrakis and Lucas 2011, eqs. 5 and 6.
     """
 
     def __init__(self, inputs: Array, legal: Array, hidden: int) -> None:
@@ -85,7 +85,7 @@ class PerceptronEncoding(GenomeEncoding):
         self.genes = sum(rows * columns for rows, columns in self.shapes)
 
     def weights(self, genomes: Array) -> Array:
-        """Return the sigmoid outputs of the networks at legal actions, (M, N, A)."""
+        """Decode genomes (M, P): return (M, N, A) the sigmoid outputs at legal actions."""
         ends = np.cumsum([rows * columns for rows, columns in self.shapes])
         parts = np.split(genomes, ends[:-1], axis=1)
         w0, b0, w1, b1 = (

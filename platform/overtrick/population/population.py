@@ -31,8 +31,8 @@ class Population:
     def replace_worst(self, candidate: Weights, fitness: Array, rng: Generator) -> dict[str, float]:
         """Add a candidate, remove the least fit of all M + 1 members, and evolve the M others.
 
-        `fitness` (M + 1,) is the fitness of the members, then of the candidate. Returns the best,
-        mean and worst fitness.
+        `candidate`: weights of one network. `fitness` (M + 1,): fitness of the M members, then of
+        the candidate. Returns the best, mean and worst fitness.
         """
         survivors = np.sort(select(fitness, self.size))
         joined = {n: v[survivors] for n, v in with_candidate(self.weights, candidate).items()}
@@ -48,11 +48,11 @@ class Population:
         return _summary(fitness)
 
     def state(self) -> dict[str, Array]:
-        """Return the weights."""
+        """Return the members' weights (M, ...) by name."""
         return dict(self.weights)
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the weights."""
+        """Replace the members' weights by a result of `state()`."""
         self.weights = dict(state)
 
 

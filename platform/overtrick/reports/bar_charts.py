@@ -33,10 +33,10 @@ def shares(counts_by_title: Mapping[str, Mapping[str, int]], columns: int = 2) -
 
 
 def grouped_shares(rows: Sequence[Mapping[str, Any]], key: str, names: Sequence[str]) -> Figure:
-    """Draw a group of bars for each row, one bar for each column of shares, in per cent.
+    """Draw a group of bars for each row of a table, one bar for each column of percentages.
 
-    `key`: the column that labels the rows. `names`: the columns to draw, with shares from 0 to 1. A
-    share of None has no bar.
+    `key`: the column that labels the groups. `names`: the columns to draw, with fractions from 0 to
+    1. A fraction of None has no bar.
     """
     figure, (axis,) = panels(1, max(5.5, 0.8 * len(rows)), 3.6)
     width = 0.8 / len(names)

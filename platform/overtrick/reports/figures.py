@@ -31,7 +31,7 @@ MAX_INFOSETS = 40  # information sets that fit in a figure
 def panels(
     count: int, width: float, height: float, columns: int | None = None, sharey: bool = False
 ) -> tuple[Figure, list[Any]]:
-    """Return an empty figure with `count` charts in a grid, and their axes.
+    """Return an empty figure with `count` charts in a grid, and the axes of each chart.
 
     `width`: of the figure, in inches. `height`: of a row of charts, in inches. `columns`: number of
     charts side by side; None: all. `sharey`: share the y axis.
@@ -46,7 +46,10 @@ def panels(
 
 
 def learning_curve(history: History, unit: str) -> Figure:
-    """Plot the payoff after adaptation over the iterations, one line for each held-out opponent."""
+    """Plot the payoff after adaptation over the iterations, a line for each held-out opponent.
+
+    `history`: each iteration and its metrics. `unit`: of the payoff.
+    """
     figure, (axis,) = panels(1, 6.4, 4)
     steps = metric_names.last_steps(history)
     for colour, (opponent, step) in zip(itertools.cycle(COLOURS), steps.items()):
@@ -62,9 +65,9 @@ def learning_curve(history: History, unit: str) -> Figure:
 def convergence(history: History, unit: str) -> Figure:
     """Plot the exploitability of each solver over the iterations, with lines of slope -1/2 and -1.
 
-    Both axes are logarithmic, so a line shows a rate of convergence. After T iterations 1/sqrt(T)
-    bounds every CFR variant (Zinkevich et al. 2007, theorem 4; Lanctot et al. 2009; Tammelin et al.
-    2015; Brown and Sandholm 2019). CFR+ and discounted CFR often approach 1/T.
+    Both axes are logarithmic, so the slope of a line is a rate of convergence. After T iterations
+    1/sqrt(T) bounds every CFR variant (Zinkevich et al. 2007, theorem 4; Lanctot et al. 2009;
+    Tammelin et al. 2015; Brown and Sandholm 2019). CFR+ and discounted CFR often approach 1/T.
     """
     figure, (axis,) = panels(1, 6.4, 4)
     start = gap_name("", unit)
@@ -86,7 +89,7 @@ def convergence(history: History, unit: str) -> Figure:
 def evolution_progress(history: History, unit: str) -> Figure:
     """Plot exploitability and step size of an evolution strategy over the number of evaluations.
 
-    Follows Fig. 6 of Samothrakis and Lucas 2011.
+    An evaluation is that of one genome. Follows Fig. 6 of Samothrakis and Lucas 2011.
     """
     figure, axes = panels(2, 9, 4)
     evaluations = [m[metric_names.EVALUATIONS] for _, m in history]
@@ -99,7 +102,7 @@ def evolution_progress(history: History, unit: str) -> Figure:
 
 
 def strategy_bars(sigma: Array, situations: Sequence[str], actions: Sequence[str]) -> Figure:
-    """Draw the action probabilities of a strategy (N, A), one bar for each information set.
+    """Draw the action probabilities of a strategy (N, A), one stacked bar for each information set.
 
     `situations`: names of the N information sets. `actions`: names of the A actions.
     """
@@ -114,11 +117,11 @@ def strategy_bars(sigma: Array, situations: Sequence[str], actions: Sequence[str
 
 
 def game_tree(nodes: TreeNodes, probability: Array, actions: Sequence[str]) -> Figure:
-    """Draw the upper part of a game tree with a strategy (Samothrakis and Lucas 2011, Fig. 3).
+    """Draw a game tree with a strategy (Samothrakis and Lucas 2011, Fig. 3).
 
-    `probability`: (V,) probability of the edge into each of V nodes; it sets the width of the edge.
-    Chance nodes are grey and show only their first two outcomes. Other nodes have the colour of
-    their seat.
+    `nodes`: the V nodes of the tree. `probability`: (V,) probability of the edge into each node,
+    which sets the width of the edge. Chance nodes are grey and show only their first
+    MAX_CHANCE_CHILDREN outcomes. Other nodes have the colour of the seat that acts.
     """
     below = np.bincount(nodes.parent[1:], minlength=len(nodes.parent))
     first = 1 + np.cumsum(below) - below
@@ -156,12 +159,12 @@ def game_tree(nodes: TreeNodes, probability: Array, actions: Sequence[str]) -> F
 
 
 def bucket_graph(start: Array, moves: Sequence[Array]) -> Figure:
-    """Draw the transitions between card buckets (Samothrakis and Lucas 2011, Fig. 5).
+    """Draw the transitions between buckets of hands (Samothrakis and Lucas 2011, Fig. 5).
 
-    `start`: (K, K) joint probability of both seats' first buckets. `moves`: for each betting
-    round after the first, (K, K) probabilities of moving from one bucket to another. The width of
-    a line shows the probability of a transition. The size of a point shows the probability of a
-    bucket.
+    `start`: (K, K) joint probability of both seats' first buckets, for K buckets. `moves`: for each
+    betting round after the first, (K, K) probabilities of each bucket given the bucket in the round
+    before. The width of a line shows the probability of a transition. The size of a point shows the
+    probability of a bucket.
     """
     figure, (axis,) = panels(1, 7, 4)
     held = start.sum(axis=1)
@@ -180,8 +183,8 @@ def bucket_graph(start: Array, moves: Sequence[Array]) -> Figure:
 def action_heatmaps(probabilities: Array, actions: Sequence[str]) -> Figure:
     """Draw a heat map for each action: its probability in each betting round and card bucket.
 
-    `probabilities`: (rounds, K, A) for K buckets and A actions. Follows Fig. 4 of Samothrakis and
-    Lucas 2011.
+    `probabilities`: (rounds, K, A) for K buckets of hands and A actions. Follows Fig. 4 of
+    Samothrakis and Lucas 2011.
     """
     figure, axes = panels(len(actions), 3.2 * len(actions), 3.4, sharey=True)
     for a, (axis, action) in enumerate(zip(axes, actions, strict=True)):
@@ -193,10 +196,9 @@ def action_heatmaps(probabilities: Array, actions: Sequence[str]) -> Figure:
 
 
 def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
-    """Draw the payoff after each adaptation step, a chart for each held-out opponent.
+    """Draw the payoff after each adaptation step, one chart for each held-out opponent.
 
-    A dashed line shows the best-response value. `rows`: the results table, a row for each
-    opponent.
+    `rows`: the results table, a row for each opponent. A dashed line shows the best-response value.
     """
     figure, axes = panels(len(rows), max(6.4, 2.6 * len(rows)), 4, sharey=True)
     for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):
@@ -214,14 +216,18 @@ def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
 def adaptation_figures(
     history: History, rows: Sequence[Mapping[str, Any]], unit: str
 ) -> dict[str, Figure]:
-    """Return the figures of a trainer whose model adapts: learning curve and final adaptation."""
+    """Return the figures of a trainer whose model adapts: learning curve and final adaptation.
+
+    `history`: each iteration and its metrics. `rows`: the results table, a row for each held-out
+    opponent. Returns the figures by name.
+    """
     return {"learning_curve": learning_curve(history, unit), "adaptation": adaptation(rows, unit)}
 
 
 def learning_figures(
     history: History, policy: str, unit: str, gap_unit: str, exact: bool
 ) -> dict[str, Figure]:
-    """Return the figures of a trainer whose model does not adapt.
+    """Return the figures, by name, of a trainer whose model does not adapt.
 
     The first figure is the learning curve. If `exact`, the second figure shows the exploitability
     of the policy named `policy` over the iterations, in `gap_unit`.
@@ -237,8 +243,9 @@ def learning_figures(
 def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     """Plot payoff against exploitability of an adapting model, a chart for each held-out opponent.
 
-    Each point belongs to one exploitability bound. The line above the points shows the best payoff
-    that any strategy of the same exploitability reaches.
+    `rows`: one for each opponent, with the model's results at each bound in `adapted`, and further
+    best payoffs in `frontier`. Each point belongs to one exploitability bound. The line above the
+    points shows the best payoff that any strategy of the same exploitability reaches.
     """
     figure, axes = panels(len(rows), 3.2 * len(rows), 3.6)
     for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):
@@ -256,7 +263,7 @@ def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
 
 
 def policies_by_hand(probabilities: Array, hands: Sequence[str], actions: Sequence[str]) -> Figure:
-    """Draw the action probabilities of a population with each hand, one chart for each member.
+    """Draw the action probabilities with each hand, one chart for each member of a population.
 
     `probabilities`: (members, hands, A). Follows Fig. 4 of Wu et al. 2022.
     """
@@ -276,8 +283,9 @@ def policies_by_hand(probabilities: Array, hands: Sequence[str], actions: Sequen
 def parallel_coordinates(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Figure:
     """Draw the trials of a sweep in parallel coordinates: one axis for each key, the last for rank.
 
-    `rows`: the trials, the best first. A trial without a score is labelled with the iteration at
-    which it stopped. `keys`: the searched job keys.
+    `rows`: the trials, the best first, with the searched keys, `score` and `iterations`. A trial
+    without a score is labelled with the iteration at which it stopped. `keys`: the searched job
+    keys.
     """
     figure, (axis,) = panels(1, 6.4, 4)
     scales = [sorted({str(row[key]) for row in rows}, key=_by_size) for key in keys]
@@ -299,7 +307,7 @@ def parallel_coordinates(rows: Sequence[Mapping[str, Any]], keys: Sequence[str])
 
 
 def _heights(things: Sequence[Any]) -> Array:
-    """Return evenly spaced heights from 0 to 1, one for each entry of `things`."""
+    """Return evenly spaced y coordinates from 0 to 1 for drawing a sequence, one for each entry."""
     return np.linspace(0, 1, len(things)) if len(things) > 1 else np.ones(1)
 
 

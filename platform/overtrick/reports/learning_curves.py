@@ -27,7 +27,7 @@ MAX_LINES = 4  # lines of a panel whose legend fits inside it
 def confidence_band(values: Array) -> tuple[Array, Array]:
     """Return the mean over seeds (X,) and half the width of its confidence band (X,).
 
-    `values`: (seeds, X). The width is nan for a single seed.
+    `values`: (seeds, X) a metric at X points of the x axis. The width is nan for a single seed.
     """
     seeds = len(values)
     mean = values.mean(axis=0)
@@ -38,7 +38,7 @@ def confidence_band(values: Array) -> tuple[Array, Array]:
 
 
 def seed_curve(seeds: Sequence[Mapping[float, float]]) -> Curve | None:
-    """Return the mean curve of several seeds at the x values that all seeds share.
+    """Return the mean of a metric over several seeds at the x values that all seeds share.
 
     `seeds`: for each seed, a map from x to the metric. Returns None if no x value is common to all
     seeds.
@@ -54,7 +54,7 @@ def payoff_curves(groups: Mapping[str, Sequence[History]], unit: str) -> Curves:
     """Return curves of the payoff after adaptation, for each opponent and each group of seeds.
 
     The x values are iterations; a curve is the mean over the seeds of a group. `groups`: maps the
-    label of a group to the histories of its seeds.
+    label of a group to the histories of its seeds. Returns the curves by opponent and label.
     """
     every = [entry for histories in groups.values() for each in histories for entry in each]
     found: Curves = {}
@@ -103,9 +103,9 @@ def _payoff_label(unit: str) -> str:
 
 
 def draw_curves(drawn: Curves, xlabel: str, ylabel: str, marker: str | None = None) -> Figure:
-    """Draw curves with their confidence bands.
+    """Draw curves with their confidence bands, one chart for each title.
 
-    `drawn`: maps the title of each chart to its curves by label.
+    `drawn`: maps the title of each chart to the chart's curves by label.
     """
     width = max(4.5, 3.2 * min(len(drawn), MAX_COLUMNS))
     figure, axes = panels(len(drawn), width, 3.4, MAX_COLUMNS)

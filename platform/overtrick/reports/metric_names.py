@@ -29,7 +29,7 @@ RECOGNISED = "recognised"
 
 
 def gap_name(policy: str, unit: str) -> str:
-    """Return the MLflow name of a policy's or solver's exploitability metric, with the unit.
+    """Return the MLflow name of the exploitability metric of a policy or solver, with the unit.
 
     A plus sign, which MLflow does not accept, becomes "_plus".
     """
@@ -39,7 +39,7 @@ def gap_name(policy: str, unit: str) -> str:
 def opponent_label(opponent: str) -> str:
     """Return the short name of an opponent for metrics and figures.
 
-    A model is named after its run.
+    `opponent`: a name or the path of a model. A model of a run has the name of the run.
     """
     path = Path(opponent)
     if "/" not in opponent:

@@ -38,7 +38,7 @@ class IterationBar:
         self._task = self._bar.add_task(name, total=iterations, metrics=STARTING)
 
     def show(self, iteration: int, metrics: Mapping[str, float]) -> None:
-        """Show that an iteration is finished, with its metrics."""
+        """Show that an iteration is finished, with the iteration's metrics."""
         if self._first is None:
             self._first, self._began = iteration, time.monotonic()
         summary = _summary(metrics)
@@ -70,9 +70,9 @@ class IterationBar:
 def counting(console: Console, name: str, total: int) -> Iterator[OnProgress]:
     """Context manager that shows the progress of work with a known total.
 
-    Yields a function to call with the amount of finished work. Until its first call, with 0, the
-    bar shows that the work is being prepared. Without a terminal, only one line is printed, at the
-    start.
+    `total`: the amount of work, such as a number of games. Yields a function to call with the
+    amount of finished work. Until its first call, with 0, the bar shows that the work is being
+    prepared. Without a terminal, only one line is printed, at the start.
     """
     ready = f"{name}: getting ready (a first run compiles)"
     terminal = console.is_terminal
@@ -85,10 +85,10 @@ def counting(console: Console, name: str, total: int) -> Iterator[OnProgress]:
 
 @contextmanager
 def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """Context manager that shows the progress of work in stages.
+    """Context manager that shows the progress of work that is done in several stages.
 
-    Yields a function to call with the name of the stage, the number of finished parts, and the
-    number of all parts.
+    Yields a function to call with the name of the stage, the number of finished shards of the
+    stage, and the number of all its shards.
     """
     began = last = time.monotonic()
     with Progress(*_columns(), console=console, disable=not console.is_terminal) as bar:
@@ -106,7 +106,10 @@ def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _summary(metrics: Mapping[str, float]) -> str:
-    """Return one line: the exploitabilities, or else the payoffs after the last adaptation step."""
+    """Return a line of text with the exploitabilities, or else with the payoffs, in some metrics.
+
+    The payoffs are those after the last adaptation step.
+    """
     gaps = [(n.rpartition("/")[2], g) for n, g in metrics.items() if n.startswith("exploitability")]
     if gaps:
         return " ".join(f"{policy} {gap:.2g}" for policy, gap in gaps)

@@ -17,8 +17,9 @@ Rows = Sequence[Mapping[str, Any]]
 def evaluation(rows: Rows, unit: str) -> Table:
     """Return the results table of an evaluation.
 
-    If the model adapts, the table has a column for the payoff after each adaptation step. Otherwise
-    its columns are the keys of the rows.
+    `rows`: one for each held-out opponent or policy. `unit`: of the payoffs. If the model adapts,
+    the table has a column for the payoff after each adaptation step. Otherwise its columns are the
+    keys of the rows.
     """
     if rows and "steps" in rows[0]:
         return _adaptation(rows, unit)
@@ -47,7 +48,7 @@ def csv_text(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def plain(rows: Rows, title: str = "") -> Table:
-    """Return rows as a table. All rows have the keys of the first row."""
+    """Return rows as a table with a column for each key. All rows have the keys of the first."""
     table = Table(*(rows[0] if rows else ()), title=title)
     for row in rows:
         table.add_row(*map(short, row.values()))
@@ -55,7 +56,7 @@ def plain(rows: Rows, title: str = "") -> Table:
 
 
 def short(entry: Any) -> str:
-    """Format a table entry: numbers with four significant digits, None as a dash."""
+    """Format a table entry as text: floats with four significant digits, None as a dash."""
     if entry is None:
         return "-"
     if isinstance(entry, list):
@@ -64,7 +65,10 @@ def short(entry: Any) -> str:
 
 
 def _adaptation(rows: Rows, unit: str) -> Table:
-    """Return a table with payoffs after each adaptation step and the best-response value."""
+    """Return a table of payoffs after each adaptation step, a row for each held-out opponent.
+
+    The last columns are the best-response value, and the last payoff as a share of that value.
+    """
     steps = len(rows[0]["steps"])
     after = [f"after {k}" for k in range(1, steps)]
     first = "before" if after else "payoff"
@@ -81,10 +85,12 @@ def _adaptation(rows: Rows, unit: str) -> Table:
 
 
 def safety(rows: Rows, unit: str) -> Table:
-    """Return a table of an adapting model's payoff and exploitability, a row for each bound.
+    """Return a table of an adapting model's payoff and exploitability.
 
-    A bound limits the exploitability of the model's responses. The last column is the best payoff
-    that any strategy of the same exploitability reaches.
+    `rows`: one for each held-out opponent, with the model's results at each bound in `adapted`. The
+    table has a row for each opponent and exploitability bound. A bound limits the exploitability of
+    the model's responses. The last column is the best payoff that any strategy of the same
+    exploitability reaches.
     """
     title = f"{unit} a game"
     table = Table("stranger", "bound", "payoff", "exploitability", "most of all", title=title)

@@ -77,7 +77,7 @@ class MultiAgentSetup:
         return [SEAT.format(k) for k in range(self.seats)] if self.by_seat else [LEARNER]
 
     def opponent_names(self) -> list[str]:
-        """List the names of the past selves and opponents that may sit in all seats but one."""
+        """List the names of all past selves and other opponents, such as past_0 and stranger_0."""
         past = [f"{PAST_SELF}_{k}" for k in range(self.past_selves)]
         return past + [f"{OPPONENT}_{k}" for k in range(len(self.opponents))]
 
@@ -91,7 +91,10 @@ class MultiAgentSetup:
 
 
 def past_self_module(past_self: str, learner: str) -> str:
-    """Return the name of the RLlib module of a learner's past self."""
+    """Return the name of the RLlib module with a past self's copy of one learner's network.
+
+    `past_self`: name of the past self, such as past_0. `learner`: name of the learner's module.
+    """
     return f"{past_self}_{learner}"
 
 
@@ -149,7 +152,7 @@ def algorithm_config(setup: MultiAgentSetup) -> AlgorithmConfig:
 
 
 def _sampling(setup: MultiAgentSetup) -> dict[str, Any]:
-    """Return RLlib's sampling settings of the algorithm, with fewer environments for PPO.
+    """Return RLlib's settings for sampling games with the run's algorithm.
 
     The end of an iteration cuts the games in progress, and the last decision of each seat in them
     is lost. PPO therefore gets so few environments that each plays at least two games per
@@ -164,7 +167,7 @@ def _sampling(setup: MultiAgentSetup) -> dict[str, Any]:
 
 
 def _training(setup: MultiAgentSetup) -> dict[str, Any]:
-    """Return the algorithm's training settings, converted from its section of the job."""
+    """Return RLlib's training settings, converted from the job's keys of the algorithm."""
     section = setup.section
     settings = {name: section[key] for key, name in SETTINGS[setup.algorithm].items()}
     if setup.algorithm == "PPO":
@@ -185,13 +188,14 @@ def _training(setup: MultiAgentSetup) -> dict[str, Any]:
 
 
 def _replay(setup: MultiAgentSetup) -> dict[str, Any]:
-    """Return RLlib's settings of a replay buffer with `gradient_steps` steps per iteration.
+    """Return RLlib's settings of the replay buffer and of the number of gradient steps.
 
-    RLlib alternates rounds of sampling and training. It derives the number of gradient steps after
-    a round from the training intensity: decisions trained on per decision sampled. For this it
-    assumes that a round samples one step of each environment of the workers and of this process.
-    The intensity returned here corrects for two differences. If there are workers, only they
-    sample. A round of complete episodes samples one game of each worker.
+    The setting `training_intensity` is the number of decisions trained on per decision sampled. Its
+    value makes an iteration take the job's number `gradient_steps`, despite two wrong assumptions
+    of RLlib about a round of sampling:
+
+    - that this process samples too: if there are workers, only they sample
+    - that each environment makes one step: with COMPLETE_EPISODES it plays one complete game
     """
     sampling, section = SAMPLING[setup.algorithm], setup.section
     envs = sampling["num_envs_per_env_runner"]
@@ -234,4 +238,4 @@ SETTINGS: dict[str, dict[str, str]] = {
     },
     "SAC": {"tau": "tau", "initial_alpha": "initial_alpha", **_BUFFER},
 }
-"""For each algorithm: RLlib's name of each key of the algorithm's section in a job."""
+"""For each algorithm: the job's keys of the algorithm, each with RLlib's name of the setting."""

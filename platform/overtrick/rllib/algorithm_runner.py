@@ -24,15 +24,15 @@ from overtrick.rllib.replay_buffer import LearnerReplayBuffer
 LEARNER_METRICS = {"loss": "total_loss", "entropy_nats": "entropy"}
 """RLlib's name of each metric of the learner, by our name; not every algorithm has all metrics."""
 POLICY_DRAWS, REPLAY_DRAWS = 1, 2
-"""Last number in the seed of a random generator: the purpose of its draws.
+"""Number for the purpose of a random generator: the last part of the generator's seed.
 
-It follows the iteration's seed, the worker, and the environment or opponent. The seeds of deals do
-not have this number, which numpy treats as 0.
+The parts before are the iteration's seed, the worker's index, and the index of the environment or
+opponent. The seeds of deals have no last part, which numpy treats as 0.
 """
 
 
 def policy_networks(state: Mapping[str, Array], algorithm: str) -> dict[str, Weights]:
-    """Extract the policy network of each learning module from the state of a runner."""
+    """Return the policy network of each learning module by name, from `AlgorithmRunner.state()`."""
     network = rl_modules.POLICY_NETWORKS[algorithm]
     return {
         name: rl_modules.extract_weights(weights, network)
@@ -42,7 +42,7 @@ def policy_networks(state: Mapping[str, Array], algorithm: str) -> dict[str, Wei
 
 
 def _modules(state: Mapping[str, Array]) -> dict[str, Weights]:
-    """Return the weights of each module in the state of a runner."""
+    """Return the weights of each RLlib module by name, from `AlgorithmRunner.state()`."""
     arrays = unprefixed("module", state)
     return {n: unprefixed(n, arrays) for n in sorted({n.partition(".")[0] for n in arrays})}
 
@@ -67,8 +67,9 @@ class AlgorithmRunner:
             self.store_past_self(slot)
 
     def step(self, seed: int, epsilon: float) -> dict[str, float]:
-        """Run one iteration with a random seed; return its metrics.
+        """Run one iteration of sampling and training; return its metrics by name.
 
+        `seed`: seeds all random generators for this iteration.
         `epsilon`: probability of a random action, used by DQN.
         """
         _seed_all([seed])
@@ -104,7 +105,7 @@ class AlgorithmRunner:
         self._set_learner({"rl_module": copies})
 
     def state(self) -> dict[str, Array]:
-        """Return the weights, target networks, optimisers and replay buffer as arrays."""
+        """Return weights, target networks, optimisers and replay buffer as arrays by name."""
         learner = self._learner_state()
         out = {"done": self._total}
         for module, weights in learner["rl_module"].items():
@@ -120,7 +121,7 @@ class AlgorithmRunner:
         return out
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore what `state` returned, in this process or another one."""
+        """Restore a state that the method `state` of this or another runner returned."""
         learner = self._learner_state()
         for optimizer in learner["optimizer"].values():
             optimizer["state"]["state"] = {}
@@ -135,8 +136,9 @@ class AlgorithmRunner:
             self._load_replay_buffer(unprefixed("memory", state), int(state["target_age"]))
 
     def _load_replay_buffer(self, games: Mapping[str, Array], age: int) -> None:
-        """Replace the replay buffer, and restore the schedule of target updates.
+        """Replace the replay buffer, and restore the schedules of target updates and learning.
 
+        `games`: content of the buffer, as `LearnerReplayBuffer.state` returns it.
         `age`: environment steps since the last update of the target networks.
         """
         buffer = self.algorithm.local_replay_buffer = LearnerReplayBuffer(self.setup)
@@ -172,7 +174,7 @@ class AlgorithmRunner:
             return self.algorithm.learner_group.get_state()["learner"]
 
     def _set_learner(self, learner: dict[str, Any]) -> None:
-        """Set the given entries of the learner's state, and copy its weights to all env runners."""
+        """Set entries of the RLlib learner's state, and copy its weights to all env runners."""
         group = self.algorithm.learner_group
         with self._paused:
             group.set_state({"learner": learner})
@@ -199,7 +201,7 @@ class AlgorithmRunner:
 
 
 def _lock_updates(learner: Any) -> Any:
-    """Make the learner thread of APPO hold a lock during updates; return the lock.
+    """Make APPO's learner thread hold a lock while it updates weights; return the lock.
 
     RLlib itself takes the lock only to read the weights.
     """
@@ -215,7 +217,7 @@ def _lock_updates(learner: Any) -> Any:
 
 
 def _seed_all(key: list[int]) -> None:
-    """Seed the global random generators of this process, which RLlib uses."""
+    """Seed the global generators of torch, numpy and Python in this process, which RLlib uses."""
     a, b, c = np.random.SeedSequence(key).generate_state(3)
     torch.manual_seed(int(a))
     np.random.seed(b)
@@ -223,8 +225,9 @@ def _seed_all(key: list[int]) -> None:
 
 
 def _prepare(runner: Any, seed: int, epsilon: float, restart: bool) -> None:
-    """Seed an env runner for an iteration and set its exploration.
+    """Prepare an env runner for an iteration: set its seeds and DQN's exploration.
 
+    `seed`: the iteration's seed. `epsilon`: probability of a random action.
     `restart`: start new games, because checkpoints do not hold unfinished games.
     """
     key = [seed, runner.worker_index]

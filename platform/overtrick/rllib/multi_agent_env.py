@@ -29,8 +29,8 @@ _env_numbers = itertools.count()  # of this process
 def observation_space(game: Game, raw: bool) -> Dict:
     """Return the observation space of an agent.
 
-    `raw`: include the raw observation and two numbers, of the environment and of its current game.
-    A policy with memory uses them to notice that a new game has begun.
+    `raw`: include the raw observation, and two numbers that identify the environment and the game
+    in progress. A policy with memory uses them to notice that a new game has begun.
     """
     spaces: dict[str, Any] = {FEATURES: Box(-np.inf, np.inf, (input_size(game),), np.float32)}
     if game.actions is not None:
@@ -50,11 +50,11 @@ def action_space(game: Game) -> gym.Space:
 
 
 class GameEnv(MultiAgentEnv):
-    """Multi-agent environment of one game: each seat is an agent, named by its number.
+    """Multi-agent environment of one game at a time: each seat is an agent.
 
     In a share of the games the learner has one random seat, and an opponent has all other seats.
-    The name of an opponent's agent holds the seat and the opponent, so that a policy mapping finds
-    the policy that plays it.
+    An agent's name is its seat's number and, if an opponent plays the agent, the opponent's name;
+    RLlib's policy mapping finds the policy by this name.
 
     Entries of `config`:
 
@@ -86,13 +86,13 @@ class GameEnv(MultiAgentEnv):
         self.reseed([config["seed"], getattr(config, "worker_index", 0)])
 
     def reseed(self, seed: Any) -> None:
-        """Draw all later games from a new seed."""
+        """Seed the generator of all later deals, opponents and learner seats."""
         self._rng = np.random.default_rng(seed)
 
     def reset(
         self, *, seed: int | None = None, options: AnyDict | None = None
     ) -> tuple[AnyDict, AnyDict]:
-        """Deal a new game; return the first agents' observations, and empty infos."""
+        """Deal a new game; return the observations of the agents to act, and empty infos."""
         if seed is not None:
             self.reseed(seed)
         self._state = self.game.start(self.game.deal(1, self._rng))
@@ -105,7 +105,10 @@ class GameEnv(MultiAgentEnv):
         return self._observe(), {}
 
     def step(self, action_dict: AnyDict) -> tuple[AnyDict, AnyDict, AnyDict, AnyDict, AnyDict]:
-        """Play one action of each agent in `action_dict`; return RLlib's five dictionaries."""
+        """Play one action of each agent in `action_dict`.
+
+        Return RLlib's five dictionaries: observations, rewards, terminated, truncated and infos.
+        """
         acted = [self.agents[seat] for seat in self._observations.seat]
         actions = np.stack([np.asarray(action_dict[agent]) for agent in acted])
         if self.canonical:
@@ -144,7 +147,7 @@ class GameEnv(MultiAgentEnv):
 
 
 def agent_name(seat: int, opponent: str) -> str:
-    """Return the name of an agent: its seat, and the opponent that plays it, if there is one."""
+    """Return the name of an agent: its seat, and the opponent that plays it; "" for a learner."""
     return f"{seat} {opponent}".strip()
 
 
@@ -154,5 +157,5 @@ def seat_of_agent(agent: str) -> int:
 
 
 def opponent_of_agent(agent: str) -> str:
-    """Return the opponent that plays an agent, from the agent's name; empty for a learner."""
+    """Return the name of the opponent that plays an agent; "" if a learner plays it."""
     return agent.partition(" ")[2]

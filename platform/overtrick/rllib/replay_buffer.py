@@ -38,18 +38,21 @@ class LearnerReplayBuffer(MultiAgentEpisodeReplayBuffer):
         self._setup = setup
 
     def reseed(self, seed: Any) -> None:
-        """Draw all later samples from a new seed."""
+        """Seed the generator of all later samples."""
         self.rng = np.random.default_rng(seed)
 
     def sample(self, *args: Any, **options: Any) -> Any:
-        """Sample decisions of learners only. Raises RunError if there are none yet."""
+        """Sample decisions of learners only; the arguments are those of RLlib's buffer.
+
+        Raises RunError if no learner has made a decision yet.
+        """
         learners = [name for name in self._setup.learners() if self._module_to_indices.get(name)]
         if not learners:
             raise RunError("no learner has made a decision yet: raise learning_starts")
         return super().sample(*args, **options, modules_to_sample=learners)
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays of a checkpoint (see the class); none for an empty buffer."""
+        """Return the buffer's games as arrays by name (see the class); {} for an empty buffer."""
         games = list(self.episodes)
         by_game = [self._learner_episodes(game) for game in games]
         episodes = [episode for seats in by_game for episode in seats.values()]
@@ -71,13 +74,13 @@ class LearnerReplayBuffer(MultiAgentEpisodeReplayBuffer):
         }
 
     def _learner_episodes(self, game: MultiAgentEpisode) -> dict[int, SingleAgentEpisode]:
-        """Return the episode of each seat in which a learner acted during a game."""
+        """Return the episodes of the learners in a game, by seat."""
         own = {agent_name(seat, ""): seat for seat in range(self._setup.seats)}
         episodes = game.agent_episodes.items()
         return {own[agent]: each for agent, each in episodes if agent in own and len(each)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Add the games of a checkpoint to the buffer."""
+        """Add games to the buffer from arrays that the method `state` returned."""
         columns = unprefixed(OBSERVATIONS, state)
         episode = first = row = 0
         games = []
@@ -108,7 +111,10 @@ class LearnerReplayBuffer(MultiAgentEpisodeReplayBuffer):
 
 
 def _columns(observations: Any) -> dict[str, Array]:
-    """Return observations as columns; RLlib stores them as columns or as a list of rows."""
+    """Return an episode's observations as one array for each name in RLlib's observation space.
+
+    RLlib stores them in this form, or as a list with one dictionary for each observation.
+    """
     if isinstance(observations, Mapping):
         return dict(observations)
     return {name: np.stack([each[name] for each in observations]) for name in observations[0]}

@@ -41,7 +41,10 @@ POLICY_NETWORKS = {"PPO": "policy", "APPO": "policy", "DQN": "af", "SAC": "pi"}
 
 
 class Mlp(nn.Sequential):
-    """Multilayer perceptron from (R, F) to (R, out) with ReLU between its layers."""
+    """Multilayer perceptron with ReLU between its layers.
+
+    `sizes`: number of inputs, hidden units of each layer, and number of outputs.
+    """
 
     def __init__(self, sizes: Sequence[int]) -> None:
         pairs = [(nn.Linear(*pair), nn.ReLU()) for pair in itertools.pairwise(sizes)]
@@ -65,9 +68,9 @@ class GaussianMlp(Mlp):
 
 
 def extract_weights(state: Mapping[str, Array], network: str) -> Weights:
-    """Extract one network from a module's state, in the format of this package's models.
+    """Extract one network from an RLlib module's weights, in the format of this package's models.
 
-    `network`: the name of the network in the module.
+    `state`: the module's weights by name. `network`: the name of the network in the module.
     """
     weights: Weights = {}
     for name, value in state.items():
@@ -92,7 +95,7 @@ class NoCatalog:
 
 
 def _sizes(module: Any) -> tuple[int, tuple[int, ...], int]:
-    """Return a module's number of features, its hidden units by layer, and its actions."""
+    """Return a module's number of features, hidden units by layer, and number of actions."""
     space, (features,) = module.action_space, module.observation_space[FEATURES].shape
     out = space.n if isinstance(space, Discrete) else space.shape[0]
     return features, tuple(module.model_config["hidden"]), int(out)
@@ -203,7 +206,7 @@ class FixedPolicyModule(RLModule):
         self.reseed(self.model_config["seed"])
 
     def reseed(self, seed: Any) -> None:
-        """Draw all later actions from a new seed."""
+        """Seed the generator of all later actions."""
         self._rng = np.random.default_rng(seed)
 
     def _forward(self, batch: AnyDict, **rest: Any) -> AnyDict:
@@ -222,7 +225,7 @@ class FixedPolicyModule(RLModule):
         return {Columns.ACTIONS: torch.from_numpy(action)}
 
     def _act_in_matches(self, observations: Observations, places: Array) -> Array:
-        """Return the actions (R, A) of a policy with memory, which continues within each game.
+        """Return the actions (R, A) of a policy with memory, with one session for each game.
 
         `places` (R, 2): the index of each row's environment, and the index of its current game.
         When the second index changes, the policy starts a new session.

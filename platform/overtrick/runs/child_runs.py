@@ -1,4 +1,4 @@
-"""Run groups: the child runs of a sweep or a comparison table, trained side by side."""
+"""Run groups: sweeps and comparison tables, whose child runs are trained at the same time."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class RunGroup:
 
     @property
     def failed(self) -> list[str]:
-        """One line for each child run that failed: its name and the error."""
+        """One line for each child run that failed: the name of the child run and the error."""
         both = zip(self.children, self.errors, strict=True)
         return [f"{child.folder.name}: {error}" for child, error in both if error]
 
@@ -78,12 +78,12 @@ class RunGroup:
         until: int | None = None,
         starts: Mapping[int, Path | None] = MappingProxyType({}),
     ) -> None:
-        """Train the first len(`jobs`) child runs side by side.
+        """Train the first len(`jobs`) child runs of a sweep or comparison table at the same time.
 
-        - `jobs`: the jobs to train. A job may differ from the job in its child's folder, for
+        - `jobs`: the job of each child run. It may differ from the job in the child's folder, for
           instance in the evaluation settings.
-        - `progress`: called after each iteration of a child, with the sum of all finished
-          iterations.
+        - `progress`: called after each iteration of a child, with the number of finished
+          iterations, summed over all children.
         - `save`: called for each child whose training has reached its last iteration.
         - `early_stopping`: a rule that may end some children earlier.
         - `until`: the iteration at which all children stop; None: the last iteration of each job.
@@ -116,10 +116,10 @@ class RunGroup:
                     save(child)
 
     def close(self, status: str) -> None:
-        """Send the final status of the group and of each child run to MLflow.
+        """Send the final status of a sweep or comparison table and of its child runs to MLflow.
 
-        If a write to disk fails for one run, the status of all other runs is still sent. `status`:
-        MLflow's status of the group.
+        If the disk is full or fails for one run, the status of all other runs is still sent.
+        `status`: MLflow's status of the sweep or table itself.
         """
         with ExitStack() as stack:
             for child in reversed(self.children):
@@ -130,7 +130,7 @@ class RunGroup:
         """Send the final status of a child run to MLflow.
 
         The status is FAILED after an error. It is FINISHED if the child has a results table or was
-        stopped early. Otherwise it is `status`.
+        stopped early. Otherwise it is `status`, MLflow's status of the sweep or comparison table.
         """
         end = ""
         if error := self.errors[child.number]:
@@ -155,9 +155,10 @@ def save_results(child: ChildRun) -> None:
 
 @contextmanager
 def open_group(folder: RunFolder, work: BaseJob, jobs: Sequence[Job]) -> Iterator[RunGroup]:
-    """Lock and open a run group with one child run for each job; close it after the block.
+    """Context manager that locks and opens a sweep or comparison table, and closes it afterwards.
 
-    `work`: the job of the group itself. Raises UserError if another process works on the group.
+    `work`: the job of the sweep or table itself. `jobs`: the job of each child run. Raises
+    UserError if another process works on the same folder.
     """
     with lifecycle.locked(folder):
         group = RunGroup(folder, work, jobs)

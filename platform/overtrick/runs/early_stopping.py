@@ -10,13 +10,13 @@ class EarlyStopping(Protocol):
     """A rule that ends some trials before their last iteration."""
 
     def stops(self, trial: int, iteration: int, metrics: Mapping[str, float]) -> bool:
-        """Return True if the trial should end after this iteration, given its metrics.
+        """Return True if a trial should end after this iteration, given the iteration's metrics.
 
         `trial`: the number of the trial.
         """
 
     def stopped_at(self) -> Mapping[int, int]:
-        """Return a map from the number of each stopped trial to its last iteration."""
+        """Return a map from the number of each stopped trial to the trial's last iteration."""
 
     def error(self) -> str:
-        """Return why the rule cannot compare the trials, or an empty string if it can."""
+        """Return the reason why the rule cannot compare the trials; empty if the rule can."""

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 def run_page(run: RunFolder, games: Games | None = None) -> str:
     """Return the HTML report of a run: table, figures, videos, learning curves and job.
 
-    `games`: recorded games of the run's model, to show as well.
+    `games`: recorded games of the run's model; the report then also shows them.
     """
     job = job_file.load_stored(run, JOBS)
     lead = f"{job.trainer} on {job.game.name}, seed {job.seed}"
@@ -55,7 +55,10 @@ def _result(run: RunFolder, job: Job) -> list[str]:
 
 
 def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[str]:
-    """Return HTML with the learning curve of every metric that changed during training."""
+    """Return HTML with the learning curve of every metric that changed during training.
+
+    `history`: each iteration and its metrics.
+    """
     curves: dict[str, list[tuple[int, float]]] = {}
     for iteration, metrics in history:
         for name, value in metrics.items():
@@ -69,7 +72,7 @@ def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[str]:
 def update_description(run: RunFolder, tracker: Tracker, end: str = "") -> None:
     """Write the description of a run to MLflow. A failure is only logged.
 
-    `end`: a sentence about the end of the run, if it failed or was stopped.
+    `end`: a sentence that says why the run failed or was stopped; otherwise empty.
     """
     try:
         tracker.note(mlflow_note.describe(run, end))
@@ -83,7 +86,8 @@ def reporting_failure(
 ) -> Iterator[None]:
     """Context manager that reports an error inside the block to MLflow and then raises it again.
 
-    `close`: called with MLflow's status, KILLED after an interrupt, FAILED after any other error.
+    `close`: called with MLflow's final status of the run: KILLED after an interrupt, FAILED after
+    any other error.
     """
     try:
         yield

@@ -60,7 +60,10 @@ def new_folder(name: str) -> RunFolder:
 
 
 def find(run: str) -> RunFolder:
-    """Find a run by its name or path. Raises UserError, with the nearest name, if there is none."""
+    """Find a run by its name or path.
+
+    Raises UserError for an unknown run; the message names the most similar run.
+    """
     folder = locate.find_run(run)
     if folder is None:
         known = locate.run_names()
@@ -90,7 +93,7 @@ def check_job(job: Job) -> None:
 def kind_of(run: RunFolder) -> tuple[str, RunFolder]:
     """Return the kind of a run folder ("run", "sweep" or "table"), and the folder to resume.
 
-    For a child run, these are the kind and the folder of its group.
+    For a child run, these are the kind and the folder of the sweep or table that it belongs to.
     """
     group = run.group
     if not group.children.exists():
@@ -101,7 +104,7 @@ def kind_of(run: RunFolder) -> tuple[str, RunFolder]:
 def check_kind(run: RunFolder, kind: str) -> None:
     """Raise UserError unless a run folder is of the given kind and not a child run.
 
-    The message names the command that resumes the folder.
+    `kind`: "run", "sweep" or "table". The message names the command that resumes the folder.
     """
     found, group = kind_of(run)
     if found != kind or group != run:
@@ -110,7 +113,10 @@ def check_kind(run: RunFolder, kind: str) -> None:
 
 
 def open_folder(job: BaseJob, name: str, children: bool = False) -> RunFolder:
-    """Create a run's folder with its job file; if `children`, also the folder for child runs."""
+    """Create a run's folder, named after `name` and the current time, and write the job file.
+
+    `children`: also create the folder for child runs.
+    """
     run = new_folder(name)
     write_job(job, run)
     if children:
@@ -145,8 +151,8 @@ def locked(run: RunFolder) -> Iterator[None]:
 def train(run: RunFolder, progress: Listener) -> FinishedRun:
     """Train a run from its newest checkpoint to its last iteration, and store its results.
 
-    `progress`: receives each iteration and its metrics. Raises UserError if another process works
-    on the run, or if it is a sweep, a comparison table, or a child run.
+    `progress`: called with each iteration and its metrics. Raises UserError if another process
+    works on the run, or if `run` is a sweep, a comparison table, or a child run.
     """
     check_kind(run, "run")
     job = read_job(run)
@@ -169,14 +175,14 @@ def train(run: RunFolder, progress: Listener) -> FinishedRun:
 
 
 def tracked(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Listener:
-    """Return a listener that sends a trial's metrics to MLflow and makes its videos."""
+    """Return a listener that sends a trial's metrics to MLflow and makes videos of its model."""
     return combined(tracker.metrics, videos.listener(job, checkpoints, tracker))
 
 
 def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) -> Tracker:
     """Open the MLflow record of a run. If the record is new, send the job to MLflow.
 
-    `parent`: for a child run, the run group that it belongs to.
+    `parent`: for a child run, the sweep or comparison table that it belongs to.
     """
     content = job.model_dump(mode="json")
     tags = provenance.run_tags(job.trainer, job.game.name) | locate.model_tags(content)
@@ -190,10 +196,11 @@ def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) 
 
 
 def evaluate_stored(name: str, workers: int) -> tuple[list[dict[str, Any]], str, str]:
-    """Evaluate a stored model again as its job specifies.
+    """Evaluate a stored model again with the evaluation settings of the job that trained it.
 
-    Returns the rows of the results table, the name of the game, and the unit of payoffs.
-    `workers`: number of Ray workers that play the games; 0: this process plays. Raises UserError.
+    `name`: a path, the name of a run, or the registered name of a model. `workers`: number of Ray
+    workers that play the games; 0: this process plays. Returns the rows of the results table, the
+    name of the game, and the unit of payoffs. Raises UserError.
     """
     folder = find_model(name)
     stored = model_files.load(folder)
@@ -208,10 +215,10 @@ def evaluate_stored(name: str, workers: int) -> tuple[list[dict[str, Any]], str,
 
 
 def register(name: str, model: str, alias: str | None) -> int:
-    """Register the model of a run in MLflow's model registry and return its version.
+    """Register the model of a run in MLflow's model registry and return the model's new version.
 
     `name`: the run. `model`: the name of the registered model. `alias`: an alias of that model,
-    which is moved to the new version. Raises UserError.
+    which is moved to the new version; None: no alias. Raises UserError.
     """
     model_versions.check_names(model, alias)
     run = find(name)
@@ -229,7 +236,7 @@ def save_results(
 ) -> list[dict[str, Any]]:
     """Store model, figures, results table and HTML report of a trained run; send them to MLflow.
 
-    `state`: the trainer's last state. Returns the rows of the results table.
+    `state`: the trainer's state after the last iteration. Returns the rows of the results table.
     """
     report = save_model(job, run, state, tracker).report(run.history())
     save_figures(report.figures, run, tracker)
@@ -239,15 +246,16 @@ def save_results(
 
 
 def save_figures(drawn: Mapping[str, Any], run: RunFolder, tracker: Tracker) -> None:
-    """Store figures, given by name, in a run's folder and in MLflow."""
+    """Store figures in a run's folder and in MLflow. `drawn`: maps names to figures."""
     figures.save(drawn, run.figures)
     tracker.artifact(run.figures, run.figures.name)
 
 
 def save_model(job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tracker) -> Trainer:
-    """Store the model from a trainer's last state in a run's folder and in MLflow.
+    """Store the model from a trainer's state in a run's folder and in MLflow.
 
-    Returns the trainer, loaded with that state.
+    `state`: the trainer's state after the last iteration. Returns the trainer, loaded with that
+    state. Also registers the model in MLflow and makes a video, if the job asks for them.
     """
     resources = job.resources.model_copy(update={"gpus": 0.0})  # this machine may have none
     here = job.model_copy(update={"resources": resources})
@@ -267,7 +275,10 @@ def save_model(job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tr
 
 
 def save_table(run: RunFolder, rows: Any, tracker: Tracker) -> None:
-    """Store the results table of a run and send it to MLflow; the run is then finished."""
+    """Store the results table of a run and send it to MLflow; the run is then finished.
+
+    `rows`: the rows of the table, as plain data.
+    """
     write_text(run.table, json.dumps(rows, indent=1) + "\n")
     tracker.artifact(run.table)
     html_page.update_description(run, tracker)

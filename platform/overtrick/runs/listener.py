@@ -9,7 +9,7 @@ Listener = Callable[[int, dict[str, float]], None]
 
 
 def combined(*listeners: Listener) -> Listener:
-    """Return a listener that passes each iteration to several listeners in turn."""
+    """Return a listener that calls several listeners in turn with each iteration."""
 
     def listen(iteration: int, metrics: dict[str, float]) -> None:
         for each in listeners:

@@ -18,8 +18,8 @@ REST = "\n\nThe rest is among the artifacts."
 def describe(run: RunFolder, end: str = "") -> str:
     """Return the description of a run, sweep or comparison table, from the files in its folder.
 
-    `end`: a sentence about the end of the run, if it failed or was stopped; shown instead of the
-    results.
+    `end`: a sentence that says why the run failed or was stopped, shown instead of the results;
+    otherwise empty.
     """
     job = run.read_job()
     if end:
@@ -34,22 +34,25 @@ def describe(run: RunFolder, end: str = "") -> str:
 
 
 def failed(error: BaseException) -> str:
-    """Return a sentence that reports a run's failure, with the error."""
+    """Return a sentence that says that a run failed, with the error's message."""
     expected = isinstance(error, (RunError, UserError))
     return f"It failed: {error if expected else f'{type(error).__name__}: {error}'}"
 
 
 def stopped(run: RunFolder, iteration: int) -> str:
-    """Return a sentence that reports the iteration of a stopped run, and the resume command.
+    """Return a sentence with the iteration at which a run was stopped and the resume command.
 
-    `run`: the run to resume; for a child run its run group.
+    `run`: the run to resume; for a child run, the sweep or comparison table that it belongs to.
     """
     resume = f"`overtrick resume {run.name}` continues it"
     return f"It was stopped after iteration {iteration}; {resume}."
 
 
 def _lead(job: Mapping[str, Any]) -> str:
-    """Return the description's first line: trainer, game, seed and number of iterations."""
+    """Return the first line of the description: trainer, game, seed and number of iterations.
+
+    `job`: plain data of the job.
+    """
     options = ", ".join(f"{key} {value}" for key, value in job["game"]["options"].items())
     game = f"**{job['game']['name']}**" + (f" ({options})" if options else "")
     words = [f"**{job['trainer']}** on {game}"]
@@ -59,7 +62,10 @@ def _lead(job: Mapping[str, Any]) -> str:
 
 
 def _table(job: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
-    """Return the results table as Markdown with its unit. For a sweep, each row is a trial."""
+    """Return the results table as Markdown, followed by its title with the unit.
+
+    `job`: plain data of the job. `rows`: the rows of the table; for a sweep, one for each trial.
+    """
     if not rows:
         return "It is done."
     if "trial" in rows[0]:
@@ -73,7 +79,7 @@ def _table(job: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
 def _cut(text: str, rest: str = " ...") -> str:
     """Shorten a text to the length that MLflow accepts, at the end of a line if possible.
 
-    `rest`: appended to a shortened text.
+    `rest`: appended to a text that was shortened.
     """
     if len(text) <= MOST:
         return text

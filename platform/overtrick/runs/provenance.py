@@ -28,7 +28,8 @@ def run_tags(trainer: str, game: str) -> dict[str, str]:
 def code_tags() -> dict[str, str]:
     """Return MLflow tags with the version and the git commit of this code.
 
-    On a cluster the code is a copy without git; then the tags of the submitter are returned.
+    On a cluster the code is a copy without git. Then the tags are returned that the machine which
+    submitted the job has sent.
     """
     if SENT in os.environ:
         return dict(json.loads(os.environ[SENT]))
@@ -41,7 +42,10 @@ def code_tags() -> dict[str, str]:
 
 
 def dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested sections into one dictionary with dotted keys."""
+    """Flatten nested mappings into one dictionary whose keys are joined by dots.
+
+    `prefix`: put before each key.
+    """
     found: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping) and value:

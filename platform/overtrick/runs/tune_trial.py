@@ -38,7 +38,7 @@ FAILED = "failed"  # key of a result: the error that ends the trial
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """A job to train as a Tune trial."""
+    """A job that is to be trained as a Tune trial."""
 
     job: Job
     listener: Listener
@@ -99,7 +99,11 @@ class Trial(tune.Trainable):
         self.trainer.load(read_state(Path(checkpoint)))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Switch to another job in the same process, which avoids the start of a new process."""
+        """Switch this process to another trial's job, so that Tune need not start a new process.
+
+        `new_config`: as the configuration in the class. Returns True: the switch is always
+        possible.
+        """
         self.trainer.close()
         self.setup(new_config)
         return True
@@ -110,7 +114,7 @@ class Trial(tune.Trainable):
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
-        """Return the trial's resource bundles: first the learner's, then one for each worker."""
+        """Return the trial's resource bundles: its trainer's first, then one for each worker."""
         job = config["run"]["job"]
         strategy = "STRICT_PACK" if job["resources"]["single_node"] else "PACK"
         return tune.PlacementGroupFactory(placement.trial_bundles(job), strategy=strategy)
@@ -119,7 +123,7 @@ class Trial(tune.Trainable):
 class _Stopper:
     """Tune stopper that passes metrics to the trials' listeners and decides when a trial ends.
 
-    A restarted trial repeats some iterations. The listener receives each iteration only once.
+    A restarted trial repeats some iterations, but its listener receives each iteration only once.
     """
 
     def __init__(
@@ -151,7 +155,7 @@ class _BoundedMemoryScheduler(FIFOScheduler):
     """
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
-        """Free the futures of results that were read, then decide as the FIFO scheduler does."""
+        """Free the object references of results that were read, then decide by the base class."""
         manager = tune_controller._actor_manager
         awaited = manager._actor_task_events.get_futures()
         for futures in manager._tracked_actors_to_task_futures.values():
@@ -165,10 +169,10 @@ def train(
     """Train jobs as Tune trials, as many at once as fit on the cluster.
 
     A trial continues from its newest checkpoint in the run's folder, to its last iteration or until
-    `early_stopping` ends it. All trials use the checkpoint settings of the first one. Returns for
-    each trial None, or the error that ended it. Raises UserError if a job can never fit on the
-    cluster, or if early stopping cannot compare the trials; KeyboardInterrupt if training was
-    interrupted.
+    `early_stopping` ends it. All trials use the checkpoint settings of the first unfinished one.
+    Returns for each trial the error that ended it, or None. Raises UserError if a job can never fit
+    on the cluster, or if early stopping cannot compare the trials; KeyboardInterrupt if training
+    was interrupted.
     """
     stopped = early_stopping.stopped_at() if early_stopping else {}
 
@@ -236,7 +240,10 @@ def _last_line(error: BaseException) -> str:
 
 
 def _config(trial: PlannedTrial, run: RunFolder, number: int) -> dict[str, Any]:
-    """Return the Tune configuration of a trial, with the checkpoint to resume."""
+    """Return the Tune configuration of a trial, with the checkpoint from which it resumes.
+
+    `run`: the folder that holds the trial's checkpoints. `number`: the number of the trial.
+    """
     checkpoints = run.checkpoints(number)
     resume = checkpoints.newest()
     if trial.start is not None and checkpoints.iteration() <= iteration_of(trial.start):
@@ -261,6 +268,9 @@ def _build_trainer(job: Job) -> Trainer | DataParallelTrainer:
 
 
 def _build_learner(job: dict[str, Any], share: LearnerShare) -> Trainer:
-    """Build the trainer of one data-parallel learner, in its own process."""
+    """Build the trainer of one data-parallel learner; called in the learner's own process.
+
+    `job`: plain data of the job. `share`: the learner's share of each training batch.
+    """
     parsed = parse(job, JOBS, "the trial's job")
     return TRAINERS[parsed.trainer].trainer(parsed, start_pool(0), share)

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def check_videos(job: Job) -> None:
-    """Raise an error for a job whose videos cannot be made.
+    """Raise an error if the job asks for videos and they cannot be made.
 
     Raises UserError for unsuitable settings, RunError if the renderer is not installed.
     """
@@ -64,10 +64,10 @@ def listener(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Liste
 
 
 def save_video(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
-    """Write a video of one game played by the model in `state`, before any adaptation.
+    """Write a video of one game played by the model in a trainer's state, before any adaptation.
 
-    `state`: a trainer's state. The opponent is `videos.opponent`. Does nothing if the job asks for
-    no videos. If the rendering fails, a warning is logged.
+    The opponent is `videos.opponent`. Does nothing if the job asks for no videos. If the rendering
+    fails, a warning is logged.
     """
     if job.videos.every is None:
         return

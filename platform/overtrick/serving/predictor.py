@@ -20,7 +20,8 @@ class Predictor:
     """A stored model that computes outputs from single observations, without a game in progress.
 
     `observation_fields`: the names of the input columns. Inputs are integers, unless the game's
-    actions are real vectors. `outputs`: the names of the output columns. `kind`: their meaning:
+    actions are real vectors. `outputs`: the names of the output columns. `kind`: the meaning of the
+    outputs:
 
     - probabilities: the probability of each action
     - moves: the mean of each component of an action, and its standard deviation as NAME_std
@@ -57,7 +58,15 @@ class Predictor:
 
 
 def mlflow_description(folder: Path) -> dict[str, Any]:
-    """Return a stored model's inputs and outputs, for `Tracker.model`. Raises UserError."""
+    """Describe a stored model's inputs and outputs for MLflow, as an argument of `Tracker.model`.
+
+    - `facts`: the type of each input column.
+    - `said`: the type of each output column.
+    - `example`: example values of each input column.
+    - `about`: metadata, such as the game, the trainer and digests of the files.
+
+    Raises UserError as Predictor does.
+    """
     stored, predictor = model_files.load(folder), Predictor(folder)
     fields = predictor.observation_fields
     input_type = "double" if predictor.game.actions is None else "long"
@@ -77,9 +86,9 @@ def mlflow_description(folder: Path) -> dict[str, Any]:
 
 
 def _policy_answers(stored: model_files.Model, folder: Path, game: Any) -> ModelAnswers:
-    """Return the output function of a model with a policy.
+    """Build the function that computes the outputs of a stored model that is a policy.
 
-    The outputs are probabilities, or mean and standard deviation of actions that are real vectors.
+    The outputs are action probabilities, or mean and standard deviation of real-vector actions.
     """
     names = tuple(game.action_names)
     policy = model_files.policy(folder, game)

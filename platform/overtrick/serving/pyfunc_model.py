@@ -15,17 +15,17 @@ from overtrick.serving.predictor import Predictor
 
 
 class ServedModel(mlflow.pyfunc.PythonModel):
-    """A stored model with MLflow's interface."""
+    """A stored model as an MLflow Python model, which MLflow can load and serve."""
 
     def load_context(self, context: Any) -> None:
-        """Load the model from the artifacts that MLflow has unpacked."""
+        """Load the stored model from the artifact `model` that MLflow has unpacked."""
         self.predictor = Predictor(Path(context.artifacts["model"]))
 
     # MLflow reads the type hints when the class is made
     def predict(
         self, context: Any, model_input: pd.DataFrame, params: Any = None
     ) -> list[dict[str, Any]]:
-        """Return the outputs of each row (one observation) by name, with None in place of NaN."""
+        """Return for each row (one observation) the model's outputs by name; None replaces NaN."""
         fields = list(self.predictor.observation_fields)
         outputs = self.predictor.predict(model_input[fields].to_numpy())
         return [

@@ -1,10 +1,10 @@
 """Advantage estimates from sampled games with the variance of chance removed (AIVAT).
 
-Games are sampled on the tree. Estimated strategies of all seats give each node an estimated value.
-Consider the change of this value at a chance event or at the seat's own action, minus the expected
-change there. This difference has mean 0 whatever the opponents' true strategies are. AIVAT
-therefore leaves it out: the advantage stays unbiased and its variance falls. Changes of value at
-the opponents' actions stay in.
+Games are sampled on the game tree, for one learning seat. Estimated strategies of all seats give
+each node an estimated value for this seat. Consider the change of this value at a chance event or
+at the seat's own action, minus the expected change there. This difference has mean 0 whatever the
+opponents' true strategies are. AIVAT therefore leaves it out: the advantage stays unbiased and its
+variance falls. Changes of value at the opponents' actions stay in.
 
 Source: Burch et al. 2018, "AIVAT: a new variance reduction technique for agent evaluation in
 imperfect information games".
@@ -36,15 +36,16 @@ class AivatRollouts:
 def sample_rollouts(
     tree: Tree, sigma: Array, estimate: Array, seat: int, games: int, rng: Generator
 ) -> AivatRollouts:
-    """Sample games played by sigma (N, A), and sum one seat's AIVAT advantages by action.
+    """Sample games in which all seats play sigma, and sum the AIVAT advantages of `seat`.
 
-    The advantage of a decision is the value after the chosen action minus the value before it, plus
-    the same difference for each later action of the opponents, up to the end of the game. The value
-    of a node is the seat's expected points under the strategy `estimate` (N, A). At the seat's own
-    decisions `estimate` must equal sigma. At all other decisions it holds estimates of the
-    opponents' strategies. The advantages are unbiased for every `estimate`. Their variance is
-    smaller, the closer `estimate` is to the opponents' true strategies. The values use all hidden
-    cards of the finished game.
+    sigma and `estimate` are strategies (N, A): N information sets, A actions. The advantage of a
+    decision is the value after the chosen action minus the value before it, plus the same
+    difference for each later action of the opponents, up to the end of the game. The value of a
+    node is the seat's expected points under the strategy `estimate`. At the seat's own decisions
+    `estimate` must equal sigma. At all other decisions it holds estimates of the opponents'
+    strategies. The advantages are unbiased for every `estimate`. Their variance is smaller, the
+    closer `estimate` is to the opponents' true strategies. The values use all hidden cards of the
+    finished game.
     """
     gain = tree.gains[seat]
     value = _node_values(tree.parent, gain, edge_probability(tree, estimate))
@@ -59,7 +60,11 @@ def sample_rollouts(
 
 @njit(cache=True)
 def _node_values(parent, gain, edge_prob):  # type: ignore[no-untyped-def]
-    """Return (V,) a seat's expected points from each node, plus the gain on the edge into it."""
+    """Return (V,) a seat's expected points on the edge into each node and from the node onwards.
+
+    V is the number of tree nodes. `parent` (V,) is the parent of each node, `gain` (V,) the seat's
+    points on the edge into each node, and `edge_prob` (V,) the probability of this edge.
+    """
     value = gain.copy()
     for node in range(len(parent) - 1, 0, -1):
         value[parent[node]] += edge_prob[node] * value[node]

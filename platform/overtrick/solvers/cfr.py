@@ -4,7 +4,7 @@ Source: Zinkevich et al. 2007, "Regret minimization in games with incomplete inf
 
 | here | the papers |
 |---|---|
-| alternating updates by default | CFR of 2007 updates all seats at once (`-simultaneous`) |
+| seats are updated in turn by default | CFR of 2007: all at once, here variants `-simultaneous` |
 | sums in the order of a depth-first traversal, as in OpenSpiel | order not specified |
 """
 
@@ -26,11 +26,11 @@ from overtrick.solvers.iterative_solver import IterativeSolver
 class CfrVariant:
     """CFR variant, given by its discounts.
 
-    Source: Brown and Sandholm 2019, "Solving imperfect-information games via discounted regret
-    minimization". After iteration t, positive cumulative regrets are multiplied by t^a / (t^a + 1)
-    with a = `positive`. Negative cumulative regrets are multiplied by t^b / (t^b + 1) with b =
-    `negative`. The strategy of iteration t has weight t^`average` in the average strategy. The
-    exponent inf means no discount; -inf sets regrets to 0.
+    After iteration t, positive cumulative regrets are multiplied by t^a / (t^a + 1) with a =
+    `positive`. Negative cumulative regrets are multiplied by t^b / (t^b + 1) with b = `negative`.
+    The exponent inf means no discount; -inf sets regrets to 0. The strategy of iteration t has
+    weight t^`average` in the average strategy. Source: Brown and Sandholm 2019, "Solving
+    imperfect-information games via discounted regret minimization".
     """
 
     positive: float
@@ -99,9 +99,10 @@ def solve(tree: Tree, iterations: int, variant: CfrVariant = CFR_PLUS) -> Array:
 
 
 def strategy_from_weights(tree: Tree, weights: Array) -> Array:
-    """Normalise weights (L,) of legal actions to a strategy (N, A).
+    """Normalise weights (L,) within each information set to a strategy (N, A).
 
-    An information set whose weights sum to 0 gets the uniform strategy.
+    `weights` has an entry for each of the L legal actions of all N information sets. An information
+    set whose weights sum to 0 gets the uniform strategy.
     """
     weight = np.bincount(tree.action_infoset, weights, minlength=tree.infosets)[:, None]
     reached = weight > 0
@@ -133,7 +134,7 @@ def _run(  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _discount_factor(power, t):  # type: ignore[no-untyped-def]
-    """Return t^power / (t^power + 1), written so that it cannot overflow; 1 for inf, 0 for -inf."""
+    """Return t^power / (t^power + 1), without overflow; 1 if `power` is inf, 0 if it is -inf."""
     if np.isinf(power):
         return 1.0 if power > 0 else 0.0
     return 1 / (1 + float(t) ** -power)
@@ -141,10 +142,15 @@ def _discount_factor(power, t):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_regrets(walk, chance, gain, sigma, plan, seat, value, regret):  # type: ignore[no-untyped-def]
-    """Add one seat's instantaneous counterfactual regrets to `regret` (L,).
+    """Add the instantaneous counterfactual regrets of `seat` to `regret` (L,), by legal action.
 
-    Fills `value` (V,) with the seat's expected points from each node, plus its gain on the edge
-    into the node.
+    Also fills `value` (V,) with the seat's expected points from each node onwards, plus its gain on
+    the edge into the node.
+
+    - `walk`: inner nodes of the tree, children before parents (a PostOrder)
+    - `chance` (V,): probability of the chance outcome that leads to each node; 1 after actions
+    - `gain` (V,): the seat's points on the edge into each node
+    - `sigma` (L,), `plan` (1 + L,): strategy of all seats, and its realisation plan
     """
     for i in range(len(walk.node)):
         here = 0.0
@@ -165,10 +171,16 @@ def _add_regrets(walk, chance, gain, sigma, plan, seat, value, regret):  # type:
 
 @njit(cache=True)
 def _match_regrets(rows, start, past, regret, sigma, plan, discounts):  # type: ignore[no-untyped-def]
-    """Discount regrets and set the next strategy by regret matching (Hart and Mas-Colell 2000).
+    """Discount cumulative regrets and set the next strategy by regret matching, both in place.
 
-    `rows` lists information sets. The information sets of one seat must be in the order of play,
-    because the realisation plan is computed from a seat's earlier to its later decisions.
+    - `rows`: information sets to update; those of one seat in the order of play, because the
+      realisation plan is computed from a seat's earlier to its later decisions
+    - `start` (N + 1,): index of each information set's first legal action among all L
+    - `past` (N,): entry of `plan` for the seat's own actions before each information set
+    - `regret` (L,), `sigma` (L,), `plan` (1 + L,): regrets, strategy, and its realisation plan
+    - `discounts`: factor of positive regrets, and factor of negative regrets
+
+    Source: Hart and Mas-Colell 2000.
     """
     for row in rows:
         positive = 0.0

@@ -15,7 +15,7 @@ class IterativeSolver(Checkpointed, ABC):
 
     @abstractmethod
     def run(self, iterations: int) -> None:
-        """Run more iterations."""
+        """Run `iterations` more iterations."""
 
     @abstractmethod
     def average(self) -> Array:

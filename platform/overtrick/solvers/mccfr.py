@@ -89,7 +89,7 @@ class MccfrSolver(IterativeSolver):
         self._nodes = _node_records(tree)
 
     def run(self, iterations: int) -> None:
-        """Run more iterations; each iteration makes one traversal for the update of each seat."""
+        """Run `iterations` more iterations, each with one sampled traversal for each seat."""
         tables = (self._nodes, self.tree.gains, self.regret, self.total)
         if self.variant.outcome:
             _outcome(*tables, self.tree.chance, iterations, self.variant.exploration, self.rng)
@@ -106,7 +106,7 @@ class MccfrSolver(IterativeSolver):
         return {**super().state(), "generator": _generator_words(self.rng)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the arrays that `state` returned, and the state of the generator."""
+        """Restore arrays returned by the method `state`, including the state of the generator."""
         super().load(state)
         _restore_generator(self.rng, state["generator"])
 
@@ -139,7 +139,7 @@ def _restore_generator(rng: Generator, words: Array) -> None:
 
 
 def _node_records(tree: Tree) -> Array:
-    """Return the nodes of a tree as (V,) records of the type NODE_RECORD."""
+    """Return the V nodes of a tree as (V,) records of the type NODE_RECORD."""
     nodes = np.zeros(tree.nodes, NODE_RECORD)
     nodes["first"], nodes["children"], nodes["seat"] = tree.first, tree.children, tree.seat
     acts = tree.seat >= 0
@@ -164,9 +164,11 @@ def _cumulate_chance(nodes, chance):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always")
 def _sample_chance(nodes, first, children, u):  # type: ignore[no-untyped-def]
-    """Return the child that chance moves to, given a uniform random number u in [0, 1).
+    """Return the child node that chance samples, given a uniform random number u in [0, 1).
 
-    The search starts where the child would be if all outcomes were equally likely.
+    `nodes`: records of all nodes (NODE_RECORD). `first` and `children`: first child of the chance
+    node, and number of its children. The search starts where the child would be if all outcomes
+    were equally likely.
     """
     child = first + int(u * children)
     while child > first and u < nodes[child - 1].upto:
@@ -178,7 +180,7 @@ def _sample_chance(nodes, first, children, u):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always")
 def _positive(regret, start, stop):  # type: ignore[no-untyped-def]
-    """Return the sum of an information set's positive regrets."""
+    """Return the sum of the positive regrets of one information set, in regret[start:stop]."""
     positive = 0.0
     for place in range(start, stop):
         positive += max(regret[place], 0.0)
@@ -187,15 +189,20 @@ def _positive(regret, start, stop):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always")
 def _action_probability(regret, place, positive, actions):  # type: ignore[no-untyped-def]
-    """Return the probability of an action by regret matching (Hart and Mas-Colell 2000)."""
+    """Return the probability of one action by regret matching (Hart and Mas-Colell 2000).
+
+    `place`: index of the action's regret. `positive`: sum of the positive regrets of its
+    information set; if it is 0, all `actions` legal actions are equally likely.
+    """
     return max(regret[place], 0.0) / positive if positive > 0 else 1 / actions
 
 
 @njit(cache=True, inline="always")
 def _sample_action(regret, start, stop, positive, u):  # type: ignore[no-untyped-def]
-    """Return the index of the action that regret matching samples for a uniform u in [0, 1).
+    """Return the index in `regret` of the action that regret matching samples for u in [0, 1).
 
-    The action is uniformly random if `positive` is 0.
+    regret[start:stop] are the regrets of one information set, and `positive` is the sum of the
+    positive ones. The action is uniformly random if `positive` is 0. `u`: a uniform random number.
     """
     chosen = start
     if positive > 0:
@@ -219,9 +226,10 @@ def _add_to_average(strategy_sum, regret, start, stop, positive, weight):  # typ
 
 @njit(cache=True, inline="always")
 def _update_regrets(regret, start, stop, value, below):  # type: ignore[no-untyped-def]
-    """Add the sampled regrets of one decision to `regret`; return the decision's value.
+    """Add the sampled regrets of one decision to `regret`; return the value of the decision.
 
-    The values of its actions are value[below], value[below + 1], and so on.
+    The actions of the decision have the regrets regret[start:stop], and the values value[below],
+    value[below + 1], and so on.
     """
     positive, here = _positive(regret, start, stop), 0.0
     for place in range(start, stop):
@@ -236,8 +244,12 @@ def _update_regrets(regret, start, stop, value, below):  # type: ignore[no-untyp
 def _external(nodes, gain, regret, strategy_sum, iterations, rng):  # type: ignore[no-untyped-def]
     """Run iterations of external sampling; update `regret` and `strategy_sum` in place.
 
-    For each seat a traversal lists the seat's visited decisions, then updates their regrets from
-    the last decision to the first.
+    An iteration makes one traversal for each seat. A traversal lists the seat's visited decisions,
+    then updates their regrets from the last decision to the first.
+
+    - `nodes` (V,): nodes of the tree, as records of the type NODE_RECORD
+    - `gain` (S, V): points of each seat on the edge into each node
+    - `regret` (L,), `strategy_sum` (L,): sums of sampled regrets and of strategies, by legal action
     """
     seats = len(gain)
     size = 1 + len(regret)  # perfect recall: a traversal visits each own sequence at most once
@@ -275,8 +287,15 @@ def _external(nodes, gain, regret, strategy_sum, iterations, rng):  # type: igno
 def _outcome(nodes, gain, regret, strategy_sum, chance, iterations, exploration, rng):  # type: ignore[no-untyped-def]
     """Run iterations of outcome sampling; update `regret` and `strategy_sum` in place.
 
-    For each seat one game is sampled. The regrets of the seat's decisions in it are then updated
-    from the last decision to the first.
+    An iteration samples one game for each seat. The regrets of the seat's decisions in this game
+    are then updated from the last decision to the first.
+
+    - `nodes` (V,): nodes of the tree, as records of the type NODE_RECORD
+    - `gain` (S, V): points of each seat on the edge into each node
+    - `regret` (L,), `strategy_sum` (L,): sums of sampled regrets and of weighted strategies, by
+      legal action
+    - `chance` (V,): probability of the chance outcome that leads to each node
+    - `exploration`: probability with which the updated seat takes a uniformly random action
     """
     size = 1 + len(regret)
     at, chosen, won = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size)

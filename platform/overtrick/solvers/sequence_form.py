@@ -23,10 +23,10 @@ TOLERANCE = 1e-10  # feasibility tolerance; the smallest that HiGHS accepts
 
 
 class SequenceFormSolver(IterativeSolver):
-    """Sequence-form linear program with the interface of the iterative solvers.
+    """Solver of two-player zero-sum games by the sequence-form linear program.
 
-    Its first iteration solves the program; later iterations change nothing. Raises UserError unless
-    the game has two seats and is zero-sum.
+    It has the interface of the iterative solvers: the first iteration solves the program, and later
+    iterations change nothing. Raises UserError unless the game has two seats and is zero-sum.
     """
 
     saved = ("iteration", "sigma")
@@ -43,7 +43,7 @@ class SequenceFormSolver(IterativeSolver):
         self.iteration += iterations
 
     def average(self) -> Array:
-        """Return the equilibrium (N, A)."""
+        """Return the equilibrium (N, A); the uniform strategy before the first iteration."""
         return self.sigma
 
 
@@ -51,7 +51,8 @@ def equilibrium(tree: Tree) -> tuple[float, Array]:
     """Return the game's value to seat 0 in points, and a Nash equilibrium sigma (N, A).
 
     A normal-form game is the special case of one information set for each seat. Raises UserError
-    unless the game has two seats and is zero-sum; RunError if the linear program cannot be solved.
+    unless the game has two seats and is zero-sum. Raises RunError if the linear program cannot be
+    solved.
     """
     check_two_player_zero_sum(tree)
     solutions = [
@@ -83,8 +84,8 @@ class LinearProgram(NamedTuple):
     - the seat's payoff from the root onwards against a best response: the payoff that the plan
       guarantees.
 
-    Each action of the opponent gives one inequality. It bounds the payoff from the action's
-    information set onwards from above.
+    Each action of the opponent gives one inequality: an upper bound on the payoff from the action's
+    information set onwards.
     """
 
     points: csr_array  # (1 + L, 1 + L) expected points by the opponent's sequence and the own one
@@ -96,14 +97,20 @@ class LinearProgram(NamedTuple):
 
     @property
     def secured(self) -> Array:
-        """(U,) objective whose maximum is an equilibrium: the payoff that the plan guarantees."""
+        """(U,) weights of the objective "payoff that the plan guarantees", for solve_program.
+
+        A plan that maximises this objective is an equilibrium strategy of the seat.
+        """
         goal = np.zeros(len(self.lower))
         goal[-1] = 1
         return goal
 
 
 def seat_program(tree: Tree, seat: int) -> LinearProgram:
-    """Return the constraints that link a seat's realisation plan to the payoff it guarantees."""
+    """Return the linear program whose feasible points contain a seat's realisation plans.
+
+    Its constraints link a plan to the payoff that the plan guarantees against a best response.
+    """
     actions, infosets = len(tree.action_infoset), tree.infosets
     own = tree.observations.seat == seat
     own_action = own[tree.action_infoset]
@@ -135,16 +142,19 @@ def seat_program(tree: Tree, seat: int) -> LinearProgram:
 
 
 def _sparse(shape: tuple[int, int], *entries: tuple[float, Array, Array]) -> coo_array:
-    """Return a sparse matrix. Each entry is a value with the arrays of its rows and columns."""
+    """Build a sparse matrix from entries (value, rows, columns).
+
+    Each entry puts its value at all positions (rows[k], columns[k]).
+    """
     values, rows, columns = zip(*entries, strict=True)
     repeated = np.repeat(values, [len(each) for each in rows])
     return coo_array((repeated, (np.concatenate(rows), np.concatenate(columns))), shape=shape)
 
 
 def solve_program(program: LinearProgram, goal: Array) -> Array:
-    """Return the unknowns (U,) that maximise the objective `goal` (U,).
+    """Return the unknowns (U,) of a linear program that maximise the objective.
 
-    Raises RunError if there is no solution.
+    `goal` (U,): weight of each unknown in the objective. Raises RunError if there is no solution.
     """
     tolerances = dict.fromkeys(
         ("primal_feasibility_tolerance", "dual_feasibility_tolerance"), TOLERANCE
@@ -167,7 +177,7 @@ def solve_program(program: LinearProgram, goal: Array) -> Array:
 def strategy_from_solutions(tree: Tree, solutions: Sequence[Array]) -> Array:
     """Return the strategy (N, A) that the solutions (U,) of both seats' programs describe.
 
-    It is uniform at information sets that a seat's own actions never reach.
+    The strategy is uniform at information sets that the acting seat's own actions never reach.
     """
     plans = [each[1 : len(tree.action_infoset) + 1] for each in solutions]
     return strategy_from_weights(
@@ -178,9 +188,9 @@ def strategy_from_solutions(tree: Tree, solutions: Sequence[Array]) -> Array:
 def _points(tree: Tree, seat: int) -> csr_array:
     """Return a seat's payoff matrix (1 + L, 1 + L) of the sequence form.
 
-    Row and column 0 are the empty sequences; the others end with one of the L legal actions. Rows
-    are the opponent's sequences, columns the seat's own. An entry sums gain x probability of chance
-    over the nodes to which the two sequences lead.
+    Rows are the opponent's sequences of actions, columns the seat's own. Row and column 0 are the
+    empty sequences; the others end with one of the L legal actions. An entry is the sum of the
+    seat's gain x probability of chance over the nodes to which the two sequences lead.
     """
     paying = np.flatnonzero(tree.gain[:, seat])
     _, chance_reach = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)

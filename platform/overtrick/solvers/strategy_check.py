@@ -10,7 +10,8 @@ from overtrick.core import Array, UserError
 def check_rows(sigma: Array, legal: Array) -> None:
     """Raise UserError unless each row of sigma (..., N, A) has probabilities of legal actions.
 
-    `legal` (N, A) is the mask of legal actions. The probabilities of a row must have sum 1.
+    `legal` (N, A): mask of the legal actions at each information set. The probabilities of a row
+    must have sum 1.
     """
     sums = np.where(legal, sigma, 0).sum(axis=-1)
     wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma != 0) & ~legal)).any(axis=-1)

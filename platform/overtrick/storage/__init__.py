@@ -1,1 +1,1 @@
-"""Files of runs, models, recorded games and tables of arrays; find runs and models."""
+"""Files of runs, models, recorded games and data sets; find runs and models."""

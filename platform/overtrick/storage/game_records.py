@@ -1,4 +1,4 @@
-"""Recorded games on disk: deals and moves, from which observations are recomputed."""
+"""Recorded games on disk: chance outcomes and actions, from which observations are recomputed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Move(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A move and the observation of the seat that made it."""
+    """One step of a replayed game: a move, and what its seat observed before it."""
 
     move: Move
     observation: Array  # (K,)
 
 
 class Recorder:
-    """Wrapper of a game that records the deals, moves and payoffs of the games played on it."""
+    """Wrapper of a game that records the deals, moves and payoffs of the games that are played."""
 
     def __init__(self, game: Any) -> None:
         self.game = game
@@ -44,13 +44,19 @@ class Recorder:
         return getattr(self.game, name)
 
     def start(self, deals: Deals) -> Any:
-        """Start a game for each deal, and discard the games recorded before."""
+        """Start a game for each deal, and discard the games recorded before.
+
+        Returns the state of the started games.
+        """
         self.deals, self.moves = deals, [[] for _ in deals]
         self.payoff = np.zeros((len(deals), self.game.seats))
         return self.game.start(deals)
 
     def step(self, state: Any, observations: Observations, action: Array) -> Array:
-        """Play and record the actions of all seats that must act; return the points of the step."""
+        """Play and record the actions of all seats that act now; return the points that seats gain.
+
+        `action`: one action for each row of `observations`. Returns (G, S) for G games and S seats.
+        """
         reward: Array = self.game.step(state, observations, action)
         self.payoff += reward
         for game, seat, made in zip(observations.game, observations.seat, action, strict=True):
@@ -60,7 +66,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Games:
-    """G recorded games of one or more players."""
+    """G recorded games of S seats, played by one or more players."""
 
     game: str
     options: Mapping[str, Any]
@@ -92,7 +98,7 @@ def save(path: Path, games: Games) -> None:
 
 
 def load(path: Path) -> Games:
-    """Read recorded games from a Parquet file. Raises UserError."""
+    """Read recorded games from a Parquet file. Raises UserError for an unusable file."""
     stored = parquet.load(path, KIND)
     try:
         about = [stored.parameters[name] for name in ("game", "options", "players", "systems")]
@@ -108,7 +114,10 @@ def load(path: Path) -> Games:
 
 
 def steps(games: Games, game: int) -> Iterator[Step]:
-    """Replay recorded game number `game`; yield its steps. Raises UserError for illegal moves."""
+    """Replay one recorded game and yield its moves, each with the observation before it.
+
+    `game`: the index of the game. Raises UserError for illegal moves.
+    """
     rules = registry.make(games.game, **games.options)
     state = rules.start(games.deals[[game]])
     left = list(games.moves[game])

@@ -47,7 +47,7 @@ def find_run(run: str) -> RunFolder | None:
 
 
 def absolute_path(name: str) -> str:
-    """Return the absolute path of a run if `name` is a run's name; else of the path `name`."""
+    """Return the absolute path of the run with this name, or else of the file or folder `name`."""
     return str(find_run(name) or Path(name).absolute())
 
 
@@ -81,15 +81,16 @@ def model_folder(name: str) -> Path:
 
 
 def is_registered(name: str) -> bool:
-    """Return True if a name is that of a registered model, models:/..."""
+    """Return True if `name` is that of a model in MLflow's registry: models:/..."""
     return name.startswith(SCHEME)
 
 
 def pin_models(content: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Replace each registered model in a job's plain data by the folder of its download.
+    """Replace each registered model in a job's plain data by the folder of its downloaded copy.
 
-    So a resumed job keeps its models, even if an alias has moved since. Models are downloaded from
-    the MLflow server of the job. `source`: names the job in errors. Raises UserError.
+    `content`: the job's plain data. `source`: names the job in errors. The models are downloaded
+    from the MLflow server of the job. With these folders a resumed job keeps its models, even if an
+    alias has moved in the meantime. Raises UserError.
     """
     section = content.get("track")
     uri = section.get("uri") if isinstance(section, Mapping) else None
@@ -115,10 +116,10 @@ def pin_models(content: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 
 def download(name: str, uri: str) -> Path:
-    """Download a registered model, unless it is in the cache, and return its folder.
+    """Download a registered model, unless it is in the local cache, and return its folder.
 
     `name`: models:/NAME/VERSION or models:/NAME@ALIAS. `uri`: the MLflow server. Raises UserError
-    for an unknown model, a model of another program, or another format.
+    for an unknown model, a model that another program stored, or another file format.
     """
     asked = model_versions.parse(name)
     server_address.check(uri, must_exist=True)
@@ -146,7 +147,7 @@ def download(name: str, uri: str) -> Path:
 
 
 def model_tags(content: Mapping[str, Any]) -> dict[str, str]:
-    """Return MLflow tags with the registered name and digests of each model that a job uses.
+    """Return MLflow tags with the registered name and file digests of each model that a job uses.
 
     `content`: the job's plain data after `pin_models`, with the folders of the models.
     """
@@ -164,14 +165,15 @@ def model_tags(content: Mapping[str, Any]) -> dict[str, str]:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 digest of each file of a model."""
+    """Return the SHA-256 digest of each file of a model, by file name."""
     return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in FILES}
 
 
 def _download(uri: str, location: str, name: str, folder: Path) -> None:
-    """Download the data of a model into `folder`/model. Raises UserError if its digests differ.
+    """Download the files of a registered model into `folder`/model.
 
     `location`: the URI of the model's MLflow artifacts. `name`: the registered name, for errors.
+    Raises UserError if the digests of the files differ from the model's metadata.
     """
     about = _metadata(uri, location, name, folder)
     if about.get("format") != FORMAT:
@@ -189,9 +191,10 @@ def _download(uri: str, location: str, name: str, folder: Path) -> None:
 
 
 def _metadata(uri: str, location: str, name: str, folder: Path) -> dict[str, Any]:
-    """Read Overtrick's metadata in the MLmodel file of a model.
+    """Return the metadata that this project stored in the MLmodel file of a registered model.
 
-    Raises UserError if there is none.
+    `location`: the URI of the model's MLflow artifacts. `name`: the registered name, for errors.
+    `folder`: a folder for the downloaded file. Raises UserError if there is no such metadata.
     """
     try:
         file = mlflow_tracker.fetch(uri, f"{location}/MLmodel", folder)

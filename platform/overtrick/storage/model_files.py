@@ -41,7 +41,7 @@ class Model:
 def check_place(folder: Path) -> None:
     """Raise UserError unless a model can be written to a folder.
 
-    An earlier model in the folder may be replaced, unless it belongs to a run.
+    A model that is already in the folder may be replaced, unless it belongs to a run.
     """
     if os.path.lexists(folder):
         names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
@@ -54,7 +54,7 @@ def check_place(folder: Path) -> None:
 
 
 def save(model: Model, folder: Path) -> None:
-    """Write a model atomically, in place of an earlier one."""
+    """Write a model to a folder in one atomic step, in place of an earlier model."""
     with replacing_folder(folder) as new:
         write_weights(new / WEIGHTS, dict(sorted(model.weights.items())))
         card = {"format": FORMAT, "game": model.game, "job": model.job}
@@ -66,7 +66,8 @@ def save(model: Model, folder: Path) -> None:
 def load(folder: Path, game: str | None = None) -> Model:
     """Read a stored model.
 
-    Raises UserError if it is missing or damaged, or if it is a model of another game than `game`.
+    `game`: the game that the model must play; None accepts any. Raises UserError if the model is
+    missing or damaged, or plays another game.
     """
     card_path, weights_path = folder / CARD, folder / WEIGHTS
     try:
@@ -93,15 +94,16 @@ def load(folder: Path, game: str | None = None) -> Model:
 
 
 def plays(weights: Mapping[str, Array]) -> bool:
-    """Return True if a model has a policy that plays without search or an opponent model."""
+    """Return True if these weights contain a policy that plays without search or opponent model."""
     return model_kinds.kind_of(StoredWeights(dict(weights), {}, "")) is not None
 
 
 def policy(folder: Path, game: Any) -> Any:
     """Load the policy of a stored model for a game.
 
-    The policy is behavioural, unless the game's actions are real vectors. Raises UserError for a
-    model that does not play by itself, is damaged, or does not fit the game.
+    `folder`: of the model. The policy is behavioural, unless the game's actions are real vectors.
+    Raises UserError for a model that cannot play without search or opponent model, is damaged, or
+    does not fit the game.
     """
     stored = load(folder, game.name)
     return model_kinds.load_policy(StoredWeights(stored.weights, stored.job, str(folder)), game)

@@ -16,7 +16,7 @@ full path; any other new key stays in its section."""
 
 
 def _dotted(*groups: Sections) -> dict[str, str]:
-    """Merge tables of renamed keys into one map from each old dotted key to its new dotted key."""
+    """Merge several groups of renamed job keys into one map from old to new dotted keys."""
     found: dict[str, str] = {}
     for sections in groups:
         for section, names in sections.items():
@@ -228,7 +228,8 @@ _VALUES = {
 def new_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str | None:
     """Return the present name of an old dotted job key; None if the key is not an old one.
 
-    `job`: plain data of the job, because some new names depend on its `solver`.
+    `trainer`: the name of the job's trainer. `job`: plain data of the job, because some new names
+    depend on the key `solver` of a section.
     """
     if key in _SOLVER_KEYS:
         section = key.partition(".")[0]
@@ -240,7 +241,7 @@ def new_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str | None:
 
 
 def translate_job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a stored job's plain data with present keys and values."""
+    """Return a stored job's plain data with the present names of all keys and values."""
     new = deepcopy(dict(job))
     trainer = new.get("trainer")
     for key, value in list(job.items()):
@@ -257,7 +258,10 @@ def translate_job(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _move(job: dict[str, Any], old: str, new: str | None) -> None:
-    """Move the value at an old dotted key of a job to the new key; do nothing if `new` is None."""
+    """Move the value at an old dotted key of a job to the new key; do nothing if `new` is None.
+
+    `job`: plain data, changed in place. An old value gets its new name.
+    """
     if new is None:
         return
     section, _, leaf = old.rpartition(".")
@@ -274,9 +278,10 @@ def _new_value(leaf: str, value: Any) -> Any:
 
 
 def _new_search_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str:
-    """Return the new name of a key in the section `search`.
+    """Return the new name of a key in the section `search` of a sweep's job.
 
-    The key is an option of the search, or the dotted job key whose values the search varies.
+    `key`: an option of the search, or the dotted job key whose values the search varies. `trainer`,
+    `job`: as in `new_key`.
     """
     dotted = key if "." in key else f"search.{key}"
     new = new_key(trainer, dotted, job) or dotted
@@ -284,7 +289,11 @@ def _new_search_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str:
 
 
 def _translate_method(method: Any) -> Any:
-    """Translate the jobs and dotted keys of one method of a comparison table."""
+    """Return one method of a comparison table with the new names of its job keys and values.
+
+    `method`: plain data of an entry in the section `methods`. Anything but a mapping is returned
+    unchanged.
+    """
     if not isinstance(method, Mapping):
         return method
     new = dict(method)
@@ -306,6 +315,9 @@ def _translate_method(method: Any) -> Any:
 
 
 def _any_new_key(key: str, job: Mapping[str, Any]) -> str:
-    """Return the new name of a dotted key that any trainer renamed; return other keys unchanged."""
+    """Return the new name of a dotted key that was renamed for any trainer; else the key unchanged.
+
+    `job`: plain data with the key `solver` of each section, on which some new names depend.
+    """
     found = (new_key(trainer, key, job) for trainer in KEYS)
     return next((new for new in found if new is not None), key)

@@ -1,8 +1,8 @@
 """Tables of arrays in Parquet files, with metadata about their content and origin.
 
-Every column is an array (R, ...). Axes after the first are flattened into lists of fixed length.
-Columns of text, or with missing values (None), are object arrays. The schema's metadata has kind,
-version and parameters as JSON under the key `overtrick`. Files are written atomically.
+Every column is an array (R, ...) of R rows. Axes after the first are flattened into lists of fixed
+length. Columns of text, or with missing values (None), are object arrays. The schema's metadata has
+kind, version and parameters as JSON under the key `overtrick`. Files are written atomically.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROWS = 10_000  # of a batch, where a file is read in batches
 
 @dataclass(frozen=True)
 class Kind:
-    """Name and format version of a data set's files, and advice to users for an unusable file.
+    """Kind of data in a file: name, format version, and a remedy for error messages.
 
     The version is raised when the meaning of the columns changes.
     """
@@ -40,7 +40,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class StoredTable:
-    """The columns of a file, and the parameters that it was made with."""
+    """The columns of a file, and the parameters with which its data was generated."""
 
     parameters: dict[str, Any]
     columns: dict[str, Array]  # (R, ...) each
@@ -48,7 +48,7 @@ class StoredTable:
 
 @dataclass(frozen=True)
 class TableHeader:
-    """The metadata of a file."""
+    """Description of a file without its data: number of rows, column names and parameters."""
 
     rows: int
     columns: tuple[str, ...]
@@ -60,9 +60,9 @@ def save(
 ) -> None:
     """Write columns to a file atomically.
 
-    `columns`: numbers or booleans (R, ...), or objects (R,). `parameters`: describe the origin of
-    the data, and must be JSON-serialisable. Raises ValueError if columns differ in length or the
-    parameters cannot be serialised.
+    `columns`: arrays of R rows by name, numbers or booleans (R, ...) or objects (R,). `parameters`:
+    describe the origin of the data, and must be JSON-serialisable. Raises ValueError if columns
+    differ in length or the parameters cannot be serialised.
     """
     arrays = {name: np.ascontiguousarray(column) for name, column in columns.items()}
     about = {
@@ -85,8 +85,9 @@ def save(
 def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) -> StoredTable:
     """Read a file and check its kind, version, digest and parameters.
 
-    `parameters`: the required parameters; None accepts any. Raises UserError, with the remedy of
-    the kind, for a file that is missing, damaged, or not as required.
+    `kind`: the required kind and version. `parameters`: the required parameters; None accepts any.
+    Raises UserError for a file that is missing, damaged, or not as required; the message ends with
+    the remedy of the kind.
     """
     file, about = _open(path, kind)
     try:
@@ -110,10 +111,11 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
 
 
 def head(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) -> TableHeader:
-    """Read the metadata of a file without its rows. The digest is not checked.
+    """Read the number of rows, the column names and the parameters of a file, but not its data.
 
-    `parameters`: the required parameters; None accepts any. Raises UserError for a file that is
-    missing, damaged, or not as required.
+    `kind`: the required kind and version. `parameters`: the required parameters; None accepts any.
+    The digest is not checked. Raises UserError for a file that is missing, damaged, or not as
+    required.
     """
     file, about = _open(path, kind)
     try:
@@ -125,7 +127,10 @@ def head(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
 
 
 def _open(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]]:
-    """Open a file and parse its metadata. Raises UserError for another kind or version."""
+    """Open a file and return it with its parsed metadata.
+
+    Raises UserError if the file is missing or unreadable, or has another kind or version.
+    """
     if not path.is_file():
         raise UserError(f"no {kind.name} at {path}: {kind.remedy}")
     try:
@@ -148,7 +153,10 @@ def _open(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]]:
 def common_parameters(
     files: Sequence[Path], parameters: Sequence[dict[str, Any]], kind: Kind
 ) -> dict[str, Any]:
-    """Return the parameters that all files of a data set share. Raises UserError if they differ."""
+    """Return the parameters that all files of a data set share. Raises UserError if they differ.
+
+    `parameters`: the parameters of each file.
+    """
     for file, each in zip(files, parameters, strict=True):
         if each != parameters[0]:
             raise UserError(f"{file} was made with other parameters than {files[0]}: {kind.remedy}")
@@ -156,7 +164,7 @@ def common_parameters(
 
 
 def _damaged(path: Path, kind: Kind, error: Exception) -> UserError:
-    """Return a UserError that a file cannot be read, with the reason and the remedy."""
+    """Return a UserError that says that a file is damaged, with the reason and the remedy."""
     return UserError(f"{path} is damaged ({_reason(error)}): {kind.remedy}")
 
 
@@ -168,10 +176,10 @@ def _reason(error: Exception) -> str:
 def batches(
     path: Path, required: Sequence[str], optional: Sequence[str]
 ) -> Iterator[dict[str, list[Any]]]:
-    """Yield columns of any Parquet file as lists, ROWS rows at a time.
+    """Yield the rows of any Parquet file in batches of ROWS: columns by name, as lists.
 
-    `optional`: columns that the file may lack. Raises UserError for a file that cannot be read or
-    lacks a required column.
+    `required`, `optional`: names of the columns to read; the file may lack the optional ones.
+    Raises UserError for a file that cannot be read or lacks a required column.
     """
     try:
         with parquet.ParquetFile(path) as file:
@@ -187,7 +195,10 @@ def batches(
 
 
 def batch_count(path: Path) -> int:
-    """Return the number of batches of ROWS rows in a file. Raises UserError if it is unreadable."""
+    """Return the number of batches that `batches` yields for a file.
+
+    Raises UserError if the file cannot be read.
+    """
     try:
         return -(-int(parquet.read_metadata(path).num_rows) // ROWS)
     except (pa.ArrowException, OSError) as error:
@@ -210,7 +221,10 @@ def _check_parameters(
 
 
 def _digest(about: Mapping[str, Any], columns: Mapping[str, Array]) -> str:
-    """Return a SHA-256 digest of metadata and columns. Parquet does not protect its metadata."""
+    """Return a SHA-256 digest of metadata and columns.
+
+    `about`: the metadata without the digest, which Parquet itself does not protect.
+    """
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     for name, column in columns.items():
         digest.update(f"{name} {column.dtype} {column.shape}".encode())
@@ -220,7 +234,10 @@ def _digest(about: Mapping[str, Any], columns: Mapping[str, Array]) -> str:
 
 
 def _column(array: Array) -> pa.Array:
-    """Convert an array (R, ...) to a Parquet column of R numbers, lists, or byte strings."""
+    """Convert an array (R, ...) to a Parquet column of R numbers, lists, or byte strings.
+
+    An array (R, W) of uint8 becomes R byte strings of length W.
+    """
     if array.ndim == 2 and array.dtype == np.uint8 and array.size:
         kind = pa.binary(array.shape[1])
         return pa.Array.from_buffers(kind, len(array), [None, pa.py_buffer(array)])
@@ -231,7 +248,10 @@ def _column(array: Array) -> pa.Array:
 
 
 def _array(column: pa.ChunkedArray, objects: bool) -> Array:
-    """Convert a Parquet column to a flat array of numbers, or to R objects if `objects` is set."""
+    """Convert a Parquet column to an array: flat for numbers and bytes, (R,) for objects.
+
+    `objects`: the column was saved from an object array, such as text.
+    """
     if objects:
         return np.array(column.to_pylist(), object)
     chunk = column.combine_chunks()

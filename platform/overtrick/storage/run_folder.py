@@ -19,7 +19,7 @@ STATE = "state.safetensors"  # the file of a checkpoint that holds the trainer's
 
 
 class _PathInRun:
-    """Attribute of a RunFolder: the path of a file or folder in it, which may not exist yet."""
+    """Descriptor: a path inside a RunFolder, which need not exist yet."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -72,7 +72,7 @@ class RunFolder:
 
     @property
     def group(self) -> RunFolder:
-        """For a child run, the folder of its sweep or table; otherwise this folder."""
+        """For a child run, the folder of its sweep or comparison table; otherwise this folder."""
         above = RunFolder(self.path.parent.parent)
         return above if above.children.exists() else self
 
@@ -90,9 +90,10 @@ class RunFolder:
         return dict(json.loads(self.job.read_text()))
 
     def checkpoints(self, trial: int = 0) -> TrialCheckpoints:
-        """Return the checkpoints of a trial.
+        """Return the checkpoints of one Tune trial of this run, sweep or comparison table.
 
-        The checkpoints of child runs are in the folder of their group.
+        `trial`: the number of the trial. The checkpoints of a child run are in the folder of its
+        sweep or comparison table.
         """
         return TrialCheckpoints(self.path, trial)
 
@@ -140,7 +141,7 @@ class TrialCheckpoints:
 
 
 def trial_name(trial: int) -> str:
-    """Return the name of a trial's folder inside Tune's folders."""
+    """Return the folder name of a trial inside the folders that Ray Tune writes."""
     return f"trial-{trial}"
 
 
@@ -150,5 +151,5 @@ def read_state(checkpoint: Path) -> dict[str, Array]:
 
 
 def iteration_of(checkpoint: Path) -> int:
-    """Return the number of iterations that a checkpoint's trainer had finished."""
+    """Return the number of iterations that the trainer had finished when it wrote a checkpoint."""
     return int(read_state(checkpoint)["iteration"])

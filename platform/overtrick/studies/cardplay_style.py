@@ -19,7 +19,7 @@ from overtrick.solvers.lookahead.pimc import PimcPolicy
 
 
 class CardplayStudy(NamedTuple):
-    """Deals with a declarer's card play as text, and how often it followed each rule of thumb."""
+    """Deals with a declarer's card play as text, and how often it followed rules of thumb."""
 
     hands: list[str]
     style: list[dict[str, Any]]  # rule, asked (decisions to which it applies), followed (share)
@@ -40,10 +40,10 @@ def study_style(
     - `choice`: the game and its options.
     - `declarer`, `against`: the declarer and the defenders, each a player by name or a model
       folder.
-    - `worlds`: if above 0, the declarer is the rollout policy of a PIMC search that samples this
-      many deals per decision.
+    - `worlds`: if above 0, PIMC search plays the declarer. It samples this many deals per
+      decision, and `declarer` is its rollout policy.
     - `boards`: number of deals shown as text.
-    - `deals`: number of deals measured.
+    - `deals`: number of deals in which the style is measured.
     - `signs`: show suits as symbols, not letters.
 
     Raises UserError for an unknown player.

@@ -1,7 +1,7 @@
-"""Duplicate matches of two bidding sides (systems or trained bidders), scored in IMPs.
+"""Duplicate matches of two partnerships (bidding systems or trained bidders), scored in IMPs.
 
 Every deal is bid at two tables with the seats exchanged. A contract is scored by the double-dummy
-tricks of its side. The difference of the two scores is converted to IMPs.
+tricks of the declaring side. The difference of the two scores is converted to IMPs.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class TableResult(NamedTuple):
 
 
 class BoardResults(NamedTuple):
-    """Results of G boards of a duplicate match.
+    """Results of G boards of a duplicate match between partnerships a and b.
 
-    At the open table the first side sits North-South, at the closed table East-West.
+    At the open table partnership a sits North-South, at the closed table East-West.
     """
 
     holder: Array  # (G, 52) the seat that holds each card
@@ -58,7 +58,7 @@ class BoardResults(NamedTuple):
 
 
 class DuplicateMatch(NamedTuple):
-    """A finished duplicate match of two bidding sides."""
+    """A finished duplicate match between partnerships a and b."""
 
     a: Side
     b: Side
@@ -66,12 +66,12 @@ class DuplicateMatch(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """The first side's mean IMPs a board."""
+        """The mean IMPs a board that partnership a has won."""
         return float(self.boards.imps.mean())
 
     @property
     def standard_error(self) -> float:
-        """The standard error of the first side's mean, in IMPs a board."""
+        """The standard error of `mean`, in IMPs a board."""
         return float(self.boards.imps.std(ddof=1) / np.sqrt(len(self.boards.imps)))
 
 
@@ -81,9 +81,9 @@ def is_bidding_system(name: str) -> bool:
 
 
 def find_bidder(what: str) -> Path | None:
-    """Find the folder of a bidding model by its path or run; return None for anything else.
+    """Find the folder of a model that bids in the auction; return None for anything else.
 
-    Raises UserError for a damaged model.
+    `what`: the path of the model, or the name of its run. Raises UserError for a damaged model.
     """
     try:
         folder = lifecycle.find_model(what)
@@ -97,10 +97,11 @@ def find_bidder(what: str) -> Path | None:
 def play_match(
     a: str, b: str, boards: int, seed: int, pool: WorkerPool, progress: OnProgress
 ) -> DuplicateMatch:
-    """Play a match of `boards` boards between two sides that bid; dealer and vulnerability rotate.
+    """Play a duplicate match between two partnerships; dealer and vulnerability rotate.
 
-    `a`, `b`: sides as `bidders.load_side` accepts them. `progress`: called with the number of
-    finished boards. Raises UserError for an unknown side.
+    `a`, `b`: partnerships as `bidders.load_side` accepts them. `boards`: number of boards.
+    `progress`: called with the number of finished boards. Raises UserError for an unknown
+    partnership.
     """
     sides = load_side(a), load_side(b)
     shards = [(first, min(SHARD, boards - first)) for first in range(0, boards, SHARD)]
@@ -119,7 +120,8 @@ def play_match(
 def _play_shard(rng: Generator, sides: tuple[Side, Side], first: int, count: int) -> BoardResults:
     """Bid `count` boards at both tables, starting with board number `first`; score the contracts.
 
-    If both tables reach the same contract, it is solved double dummy only once.
+    `sides`: partnerships a and b. If both tables reach the same contract, the contract is solved
+    double dummy only once.
     """
     a, b = sides
     holder, dealer, vulnerable = deal_boards(first, count, "rotating", "rotating", rng)
@@ -151,7 +153,7 @@ def _play_shard(rng: Generator, sides: tuple[Side, Side], first: int, count: int
 def recorded_games(match: DuplicateMatch) -> Games:
     """Return the auctions of a duplicate match as recorded games, first those of the open table.
 
-    The payoff is the contract's score in points, with the contract played double dummy.
+    The payoff is the score of the contract in points, with the contract played double dummy.
     """
     boards = match.boards
     deals = np.full((len(boards.holder), DEAL_WIDTH), UNSOLVED, np.int8)
@@ -170,10 +172,10 @@ def recorded_games(match: DuplicateMatch) -> Games:
 
 
 def board_row(match: DuplicateMatch, board: int) -> dict[str, Any]:
-    """Return board number `board` (from 0) of a match as one row of a report.
+    """Return one board of a match as a row of a report.
 
-    The row has the auction, contract, tricks and North-South score of both tables, and the IMPs of
-    the first side.
+    `board`: the index of the board, from 0. The row has the auction, contract, tricks and
+    North-South score of both tables, and the IMPs that partnership a has won.
     """
     boards = match.boards
     row: dict[str, Any] = {
@@ -196,9 +198,9 @@ def board_row(match: DuplicateMatch, board: int) -> dict[str, Any]:
 
 
 def describe_board(match: DuplicateMatch, board: int, signs: bool = True) -> str:
-    """Return board number `board` (from 0) as text, with both auctions and the meanings of calls.
+    """Return one board of a match as text, with both auctions and the meanings of the calls.
 
-    `signs`: show suits as symbols, not letters.
+    `board`: the index of the board, from 0. `signs`: show suits as symbols, not letters.
     """
     boards, row = match.boards, board_row(match, board)
     lines = [
@@ -229,7 +231,7 @@ def _made_calls(calls: Array) -> list[int]:
 
 
 def write_report(match: DuplicateMatch, out: Path, show: int = 0) -> None:
-    """Write a match to a .csv or .md file, one row for each board.
+    """Write a report of a match to a .csv or .md file, with a row for each board.
 
     `show`: number of boards that are also shown as diagrams, in a .md file only. Raises UserError
     for another ending or a missing folder.

@@ -38,7 +38,7 @@ def solve_game(
 
     - `plan`: the algorithm, a name in SOLVERS.
     - `memory`: limit for the game tree in GiB; None: all free memory.
-    - `save`: a folder in which the strategy is stored as a model.
+    - `save`: a folder in which the strategy is stored as a model; None: do not store it.
     - `progress`: called with the number of finished iterations; first with 0, when the tree is
       built and the kernels are compiled.
 
@@ -72,11 +72,11 @@ def solve_game(
 
 
 def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> dict[str, Any]:
-    """Return the best-response value in each seat, as `overtrick best-response --json` prints it.
+    """Compute the best-response value in each seat against an opponent in all other seats.
 
-    `against`: an opponent by name, a run, or a model folder. `asked`: settings of
-    `lower_bound`, which estimates the values in a game that is too large for a tree. Raises
-    UserError.
+    `against`: the opponent by name, a run, or a model folder. `asked`: settings of `lower_bound`,
+    which estimates the values in a game that is too large for a tree. Returns the values that
+    `overtrick best-response --json` prints. Raises UserError.
     """
     game = registry.make(name)
     if isinstance(game, core.Redealable) and not isinstance(game, core.Enumerable):
@@ -100,9 +100,9 @@ def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> 
 def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
     """Convert a stored model to a pyspiel.TabularPolicy.
 
-    `folder`: the model of a game openspiel/NAME, or of an Overtrick game that OpenSpiel also has.
-    `twin`: in the second case, the game in OpenSpiel, such as "leduc_poker(suit_isomorphism=true)"
-    for leduc_textbook.
+    `folder`: the model of a game openspiel/NAME, or of a game of this project that OpenSpiel also
+    has. `twin`: in the second case, the game in OpenSpiel, such as
+    "leduc_poker(suit_isomorphism=true)" for leduc_textbook.
 
     Raises UserError for a model that cannot be read, a missing `twin`, or a `twin` with another
     game tree; ValueError if two seats share an information-state string.
@@ -134,7 +134,11 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
 def _iterate(
     evaluator: StrategyEvaluator, plan: str, iterations: int, seed: int, progress: OnProgress
 ) -> tuple[Array, float]:
-    """Run a solver; return its average strategy (N, A) and the seconds of the iterations alone."""
+    """Run a solver; return its average strategy (N, A) and the seconds of the iterations alone.
+
+    `plan`: the algorithm, a name in SOLVERS. `progress`: called with the number of finished
+    iterations.
+    """
     solver = make_solver(plan, evaluator, seed)
     solver.run(0)  # compiles the kernels or loads them; so does equilibrium_distance, below
     strategy_evaluator.equilibrium_distance(evaluator, solver.average())

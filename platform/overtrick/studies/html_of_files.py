@@ -18,8 +18,8 @@ VIDEO_SUFFIX = ".mp4"
 def html_of_file(path: Path, first: int, system: str | None = None) -> str:
     """Return the HTML page of a file of recorded games, of bridge boards, or of a video.
 
-    `first`: the number of games or boards to show. `system`: the bidding system for boards that do
-    not name theirs; it explains their calls. Raises UserError.
+    `first`: the number of games or boards to show. `system`: the bidding system that explains the
+    calls of boards without a named system; None: leave such calls unexplained. Raises UserError.
     """
     if system is not None:
         load(system)  # raises UserError for an unknown system
@@ -43,7 +43,10 @@ def html_of_file(path: Path, first: int, system: str | None = None) -> str:
 
 
 def _boards_page(path: Path, first: int, system: str | None) -> str:
-    """Return the HTML page of the first boards of a file."""
+    """Return the HTML page of the first boards of a file of bridge boards.
+
+    `first`, `system`: as in `html_of_file`.
+    """
     found = board_files.load(path)
     write = partial(bridge_boards.board_article, default_system=system)
     boards = PageSection("Boards", list(map(write, found.boards[:first])))

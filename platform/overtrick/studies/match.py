@@ -24,7 +24,7 @@ from overtrick.training.tournament import PairResult, play_duplicate_boards
 
 @dataclass(frozen=True)
 class MatchResult:
-    """Result of a match, with the game in which it was played."""
+    """Result of a match, with the name and unit of the game in which it was played."""
 
     game: str
     unit: str
@@ -48,6 +48,7 @@ def play_match(
     - `game`: the name of the game; None: the game of a model, or the only game that has both
       reference opponents.
     - `options`: options of the game.
+    - `boards`: number of boards.
     - `video`: a file for a video of one more game, with `a` in seat 0.
     - `record`: return the games as well.
 
@@ -74,10 +75,10 @@ def play_match(
 
 
 def check_players(players: Sequence[str], others: Sequence[str]) -> None:
-    """Raise UserError, with the nearest name, unless all players exist.
+    """Raise UserError unless all players exist; the message names the most similar player.
 
     A player is a reference opponent of any game, a run, a path, or a registered model. `others`:
-    further names that the error message may propose.
+    further names that the message may propose.
     """
     reference = {name for names in _opponents_by_game().values() for name in names}
     known = reference | set(locate.run_names())
@@ -94,7 +95,10 @@ def _opponents_by_game() -> dict[str, list[str]]:
 
 
 def load_player(what: str, choice: GameChoice) -> Any:
-    """Return the policy of a reference opponent, a run or a model folder. Raises UserError."""
+    """Return the policy of a reference opponent, a run or a model folder in a game.
+
+    `choice`: the game and its options. Raises UserError.
+    """
     game, _ = playable_game(choice)
     name = resolve_opponent(what, game)
     if name in opponent_names(game):
@@ -105,8 +109,8 @@ def load_player(what: str, choice: GameChoice) -> Any:
 def choose_game(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> GameChoice:
     """Return the game of a match between players `a` and `b`, with its options.
 
-    If a player is a model, its game and options are used, overridden by the given ones. Raises
-    UserError.
+    `game`: the name of the game; None: find it. If a player is a model, its game and options are
+    used, with `options` in place of the model's own. Raises UserError.
     """
     opponents = _opponents_by_game()
     reference = {name for names in opponents.values() for name in names}
@@ -123,7 +127,7 @@ def choose_game(a: str, b: str, game: str | None, options: Mapping[str, Any]) ->
 
 
 def _only_game(a: str, b: str, games: Sequence[str]) -> str:
-    """Return the only game of a list. Raises UserError if there is none or more than one.
+    """Return the only game in `games`. Raises UserError if there is none or more than one.
 
     `games`: the games that have both reference opponents `a` and `b`.
     """

@@ -40,8 +40,9 @@ def evaluate_safety(
     - `overrides`: `key=value` overrides of the model's job.
     - `out`: a folder for safety.json and safety.png; None: the folder figures/ of the run.
 
-    Returns the values that `overtrick safety --json` prints, and the folder (None for a model
-    without a run). Raises UserError for a model that does not adapt, or a game without a tree.
+    Returns the values that `overtrick safety --json` prints, and the folder of the files (None if
+    there is neither `out` nor a run). Raises UserError for a model that does not adapt, or a game
+    without a tree.
     """
     folder = lifecycle.find_model(what)
     stored = model_files.load(folder)
@@ -65,7 +66,8 @@ def _jobs_by_bound(
 ) -> dict[float | None, Job]:
     """Return the job of a stored model for each exploitability bound, and without a bound (None).
 
-    `source`: the file of the job, named in errors. Raises UserError.
+    `card`: the plain data of the job. `source`: the file of the job, named in errors. `against`:
+    held-out opponents that replace those of the job; empty: keep them. Raises UserError.
     """
     plain = apply_overrides(card, overrides)
     job = job_file.parse(plain, JOBS, source)
@@ -92,12 +94,13 @@ def _safety_rows(
     """Return one row for each held-out opponent, with the keys stranger, frontier and adapted.
 
     - `stranger`: the opponent.
-    - `frontier`: the points of `response_frontier`.
+    - `frontier`: the result of `response_frontier`.
     - `adapted`: for each bound, a dictionary about the model after its last adaptation step. Its
       keys are `bound`, `payoff`, `standard_error`, `exploitability`, and `most`: the best payoff
       that any strategy of at most that exploitability reaches.
 
-    Payoffs are in points a game. Only the games of the adaptation are random.
+    `jobs`: the job for each bound. Payoffs are in points a game. Only the games of the adaptation
+    are random.
     """
     tables = {}
     for bound, job in jobs.items():
@@ -125,11 +128,11 @@ def _safety_rows(
 
 
 def response_frontier(tree: Tree, opponent: Array) -> list[dict[str, float]]:
-    """Evaluate restricted Nash responses to an opponent (N, A), from equilibrium to best response.
+    """Evaluate restricted Nash responses to an opponent, from equilibrium to best response.
 
-    A restricted Nash response assumes that the opponent plays its strategy with probability
-    `trust`. Returns for each value of TRUSTS a dictionary with `trust`, `payoff` and
-    `exploitability`, in points a game.
+    `opponent`: its strategy (N, A). A restricted Nash response assumes that the opponent plays this
+    strategy with probability `trust`. Returns for each value of TRUSTS a dictionary with `trust`,
+    `payoff` and `exploitability`, in points a game.
     """
     points = []
     for trust in TRUSTS:

@@ -42,7 +42,7 @@ class Asha:
         """Create the rule, and repeat the decisions that `file` already contains.
 
         `grace`: iterations before the first rung. `factor`: the reduction factor between rungs.
-        `measure`: returns the score of an iteration's metrics.
+        `measure`: function from an iteration's metrics to the score.
         """
         self._file, self._grace, self._factor, self._measure = file, grace, factor, measure
         self._rungs: dict[int, dict[int, float]] = {}  # by rung: scores by trial
@@ -102,5 +102,5 @@ class Asha:
         return rung
 
     def _passed(self, trial: int) -> list[int]:
-        """Return the rungs at which a trial has a score."""
+        """Return the rungs that a trial has reached with a score."""
         return [rung for rung, scores in self._rungs.items() if trial in scores]

@@ -42,13 +42,14 @@ def train(
 ) -> list[Round]:
     """Train the trials of a sweep by PBT and return its rounds.
 
-    - `first`: the values with which each trial starts.
-    - `job_of`: builds a trial's job from its values.
-    - `measure`: returns the score of an iteration's metrics.
+    - `first`: the values with which each trial starts, by job key.
+    - `job_of`: function from a trial's values to its job.
+    - `measure`: function from an iteration's metrics to the score.
     - `interval`: the number of iterations in a round.
+    - `group`: the child runs, one for each trial.
 
-    The results of a finished trial are stored with its last job.
-    Raises UserError if no score was measured in a round; RunError if every trial failed.
+    The results of a finished trial are stored with its job of the last round. Raises UserError if
+    no score was measured in a round; RunError if every trial failed.
     """
     file = group.folder.path / SCHEDULE
     rounds: list[Round] = [[{"copied": None, "values": dict(chosen)} for chosen in first]]
@@ -81,8 +82,9 @@ def train(
 def trial_schedule(rounds: Sequence[Round], trial: int, interval: int) -> list[dict[str, Any]]:
     """Return the hyperparameters that a trial used over time, one entry for each change.
 
-    An entry has the values by job key, the iteration from which they were used (`from`), and the
-    number of the trial that was copied (`copied`; None at the start).
+    `rounds`: as returned by `train`. `interval`: the number of iterations in a round. An entry has
+    the values by job key, the iteration from which they were used (`from`), and the number of the
+    trial that was copied (`copied`; None at the start).
     """
     return [
         {"from": number * interval, "copied": each[trial]["copied"], **each[trial]["values"]}
@@ -94,8 +96,9 @@ def trial_schedule(rounds: Sequence[Round], trial: int, interval: int) -> list[d
 def _scores(group: RunGroup, measure: Measure, begin: int, end: int) -> list[float]:
     """Return each trial's last score after iteration `begin` and up to iteration `end`.
 
-    The score is -inf for a trial that failed, or whose score is not finite. Raises UserError if a
-    trial has no score; RunError if every trial failed.
+    `measure`: function from an iteration's metrics to the score. The score is -inf for a trial that
+    failed, or whose score is not finite. Raises UserError if a trial has no score; RunError if
+    every trial failed.
     """
     scores = []
     for child, failed in zip(group.children, group.errors, strict=True):
@@ -116,6 +119,7 @@ def _next(job: Job, rounds: Sequence[Round], scores: Sequence[float]) -> Round:
     """Plan the next round: each of the worst trials copies a random one of the best trials.
 
     The copying trial then perturbs the copied hyperparameters, except those searched on a grid.
+    `scores`: the score of each trial in the last of the `rounds`.
     """
     search, last = job.search, rounds[-1]
     populations: dict[str, list[int]] = {}

@@ -90,7 +90,10 @@ def _check_comparable(job: Job, source: str) -> None:
 
 
 def _check_copies(job: Job, jobs: Sequence[Job], source: str) -> None:
-    """Raise UserError if PBT's trials could not copy each other, because state shapes differ."""
+    """Raise UserError if PBT's trials could not copy each other's trainer state.
+
+    This is so if arrays of their states differ in shape. `jobs`: the job of each trial.
+    """
     first: dict[str, tuple[int, ...]] | None = None
     for each in jobs:
         trainer = TRAINERS[each.trainer].trainer(each, LocalPool())
@@ -105,7 +108,7 @@ def _check_copies(job: Job, jobs: Sequence[Job], source: str) -> None:
 
 
 def trials_of(job: Job, source: str) -> list[tuple[TrialValues, Job]]:
-    """Return each trial's values by job key, and the job with these values.
+    """Return for each trial of a sweep its values by job key, and the job with these values.
 
     Random values are drawn with the job's seed. `source`: names the job file in errors. Raises
     UserError for an empty search, or for values that make an invalid job.
@@ -149,9 +152,9 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedSweep:
 def _train(
     job: Job, source: str, tried: Sequence[TrialValues], group: RunGroup, progress: OnProgress
 ) -> list[dict[str, Any]]:
-    """Train the trials by the method of the search; return a row for each trial, the best first.
+    """Train the trials by the sweep's search method; return a row for each trial, the best first.
 
-    `tried`: the values with which each trial starts.
+    `source`: names the job file in errors. `tried`: the values with which each trial starts.
     """
     search, jobs = job.search, [child.job for child in group.children]
     measure = TRAINERS[job.trainer].progress_score or (lambda metrics: None)
@@ -198,7 +201,8 @@ def _rows(
 ) -> list[dict[str, Any]]:
     """Return the results table of a sweep: one row for each trial, the best score first.
 
-    The score is None if the trial failed, was stopped, or ended with a score that is not finite.
+    A row has the trial's number, values and score. The score is None if the trial failed, was
+    stopped, or ended with a score that is not finite. `tried`: values of each trial by job key.
     `more`: additional columns of each trial.
     """
     rows = []
@@ -227,9 +231,10 @@ def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:
 def _curves(job: Job, scored: list[dict[str, Any]], group: RunGroup) -> dict[str, Figure]:
     """Draw learning curves, averaged over seeds, for each combination of values of the other keys.
 
-    The other keys are all searched keys except the seed. If there is only one other key and its
-    values are numbers, also plot the final payoff over these values. A trainer may add figures of
-    its own. If the search does not vary the seed, only the trainer's figures are drawn.
+    The other keys are all searched keys except the seed. `scored`: the rows of the results table
+    that have a score. Returns the figures by name. If there is only one other key and its values
+    are numbers, also plot the final payoff over these values. A trainer may add figures of its own.
+    If the search does not vary the seed, only the trainer's figures are drawn.
     """
     others = [key for key in job.search.spaces if key != "seed"]
     unit = registry.payoff_unit(job.game.name, job.game.options)

@@ -82,7 +82,7 @@ class Tracker:
         return run_id(self.folder)
 
     def params(self, values: Mapping[str, Any]) -> None:
-        """Report the run's configuration by dotted key. Call it only once."""
+        """Report the run's configuration; call this only once. `values`: by dotted job key."""
         self._add({"params": {k: str(v)[:PARAM_LENGTH] for k, v in values.items()}})
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
@@ -99,14 +99,14 @@ class Tracker:
         self._add({"artifact": str(path.absolute()), "place": place})
 
     def model(self, path: Path, answers: Mapping[str, Any]) -> None:
-        """Report the folder of the trained model.
+        """Report the folder of the trained model, to be logged as the run's model in MLflow.
 
         `answers`: the model's inputs and outputs as `predictor.mlflow_description` returns them.
         """
         self._add({"model": str(path.absolute()), "answers": dict(answers), "step": self.reported})
 
     def note(self, text: str) -> None:
-        """Set the description on the run's page in MLflow to a Markdown text."""
+        """Set the description on the run's page in MLflow. `text`: in Markdown."""
         self._add({"note": text})
 
     def register(self, name: str) -> None:
@@ -129,7 +129,10 @@ class Tracker:
         return len(self._waiting)
 
     def _add(self, event: dict[str, Any]) -> None:
-        """Append an event to the spool file. Its time is never before the previous event's."""
+        """Append an event to the spool file, with the current time or the time of the event before.
+
+        Of the two times the later one is taken, so that times never decrease.
+        """
         now = time.time_ns() // 1_000_000
         self._last_time = event["time"] = max(self._last_time, now)
         append_line(self._spool, json.dumps(event))
@@ -137,7 +140,7 @@ class Tracker:
         self._new.set()
 
     def _deliver(self) -> None:
-        """Deliver events until the run is closed; runs in the background thread."""
+        """Deliver events until the run is closed; the function of the background thread."""
         wait, longest = BACKOFF
         client, run_id, size = None, "", BATCH
         while not (self._closing.is_set() and not self._waiting):
@@ -159,10 +162,11 @@ class Tracker:
             size = BATCH
 
     def _deliver_batch(self, client: Any, run_id: str, batch: list[dict[str, Any]]) -> bool:
-        """Deliver a batch of events and count them as sent.
+        """Deliver a batch of events, and return True once they are delivered or set aside.
 
-        If MLflow rejects a batch of several events, returns False, so that the caller sends them
-        one by one. An event that is rejected on its own is moved to REJECTED_EVENTS.
+        `client`: of MLflow. If MLflow rejects a batch of several events, returns False, so that the
+        caller sends them one by one. An event that is rejected on its own is written to the file
+        REJECTED_EVENTS.
         """
         try:
             _send(client, run_id, batch)
@@ -181,14 +185,20 @@ class Tracker:
         return True
 
     def _wait(self, seconds: float) -> bool:
-        """Wait before the next try. Return False if `close` was called and its patience is over."""
+        """Wait before the next try to deliver. Return False if the run is closing and time is up.
+
+        `close` sets that time by its parameter `patience`.
+        """
         if not self._closing.wait(seconds):
             return True
         time.sleep(min(seconds, 1.0))
         return time.monotonic() < self._deadline
 
     def _open(self) -> tuple[Any, str]:
-        """Connect to MLflow; return the client and the run's id, which is created only once."""
+        """Connect to MLflow; return the client and the run's id.
+
+        The run is created in MLflow only once.
+        """
         from mlflow.exceptions import MlflowException
 
         with server_address.sqlite_lock(self._uri):
@@ -217,13 +227,16 @@ class Tracker:
 
 
 def history(folder: Path) -> list[tuple[int, dict[str, float]]]:
-    """Read all reported iterations of a run with their metrics, even while the run continues."""
+    """Read all reported iterations of a run with their metrics, even while the run continues.
+
+    `folder`: of the run.
+    """
     events = [json.loads(line) for line in read_complete_lines(folder / SPOOL, repair=False)]
     return [(e["step"], e["metrics"]) for e in events if "metrics" in e]
 
 
 def run_id(folder: Path) -> str | None:
-    """Read a run's MLflow id from its folder; None if nothing has been delivered."""
+    """Read the MLflow id of a run from the run's folder; None if nothing has been delivered."""
     identity = folder / IDENTITY
     return identity.read_text().strip() if identity.exists() else None
 
@@ -250,9 +263,9 @@ def command_client(uri: str) -> Iterator[Any]:
 
 
 def fetch(uri: str, file: str, folder: Path) -> Path:
-    """Download an MLflow artifact into a folder and return its path. Raises UserError.
+    """Download an MLflow artifact into a folder and return its path there.
 
-    `uri`: the MLflow server. `file`: the URI of the artifact.
+    `uri`: the MLflow server. `file`: the URI of the artifact. Raises UserError if that fails.
     """
     from mlflow import artifacts
     from mlflow.exceptions import MlflowException
@@ -264,7 +277,10 @@ def fetch(uri: str, file: str, folder: Path) -> Path:
 
 
 def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
-    """Send events of a run to MLflow: first all metrics, then the other events in order."""
+    """Send events of a run to MLflow: first all metrics, then the other events in order.
+
+    `client`: of MLflow.
+    """
     from mlflow.entities import Metric, Param
 
     metrics = [
@@ -292,10 +308,11 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
 
 
 def _log_model(client: Any, run_id: str, event: Mapping[str, Any]) -> None:
-    """Log the model of a run in MLflow, with LOADER as its code. A second call changes nothing.
+    """Log the model of a run in MLflow, with LOADER as the code that loads it.
 
-    `event["answers"]` has the keys `facts` and `said` (MLflow's types of inputs and outputs, by
-    name), `example` (inputs by column), and `about` (metadata of the model).
+    A second call changes nothing. `event["answers"]` has the keys `facts` and `said` (MLflow's
+    types of inputs and outputs, by name), `example` (inputs by column), and `about` (metadata of
+    the model).
     """
     from mlflow import pyfunc
     from mlflow.entities import LoggedModelOutput

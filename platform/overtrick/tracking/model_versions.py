@@ -17,7 +17,7 @@ MISSING, EXISTS = "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"  # MLflow
 
 
 class NoModelError(UserError):
-    """MLflow has no model of the run."""
+    """Error: MLflow has no model of the run."""
 
     error_code = "INVALID_PARAMETER_VALUE"  # MLflow's code for an event that it never accepts
 
@@ -50,9 +50,10 @@ def check_names(name: str, alias: str | None) -> None:
 
 
 def find(client: Any, reference: ModelReference, uri: str) -> Any:
-    """Return MLflow's record of a model version.
+    """Return MLflow's record of a version of a registered model.
 
-    If there is none, raises UserError; the message lists the existing models, versions or aliases.
+    `uri`: the MLflow server, for errors. If there is no such version, raises UserError; the message
+    lists the existing models, versions or aliases.
     """
     name, version, alias = reference
     try:
@@ -75,7 +76,7 @@ def find(client: Any, reference: ModelReference, uri: str) -> Any:
 
 
 def model_id(client: Any, run_id: str) -> str | None:
-    """Return MLflow's id of a run's model, or None if the run has no model."""
+    """Return MLflow's id of the model of a run, or None if MLflow has no model of the run."""
     outputs = client.get_run(run_id).outputs
     return outputs.model_outputs[0].model_id if outputs and outputs.model_outputs else None
 
@@ -84,7 +85,7 @@ def register(client: Any, run_id: str, name: str, alias: str | None = None) -> i
     """Register the model of a run under a name and return its version.
 
     A model that is already registered keeps its version. `alias`: an alias that is moved to this
-    version. Raises NoModelError.
+    version; None: no alias. Raises NoModelError if MLflow has no model of the run.
     """
     known = model_id(client, run_id)
     if known is None:

@@ -37,18 +37,18 @@ OTHER_CREDENTIALS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_AUTH", "MLFLOW_TR
 
 
 def absolute(uri: str) -> str:
-    """Make the path in a sqlite address absolute; return any other address unchanged."""
+    """Make the path in the MLflow address of a SQLite store absolute; keep any other address."""
     file = sqlite_file(uri)
     return uri if file is None else f"{SQLITE}{file}"
 
 
 def sqlite_file(uri: str) -> Path | None:
-    """Return the absolute path of a SQLite store; None for the address of a server."""
+    """Return the absolute path of a SQLite store; None if `uri` is the address of a server."""
     return Path(uri.removeprefix(SQLITE)).absolute() if uri.startswith(SQLITE) else None
 
 
 def validate(uri: str) -> str:
-    """Validate an MLflow address and return it with an absolute path.
+    """Validate an MLflow address, and return it with an absolute path if it is a SQLite store.
 
     Raises ValueError unless it is sqlite:///FILE or an http(s) URL without a password. A password
     would be stored with the run and shown.
@@ -65,17 +65,17 @@ def validate(uri: str) -> str:
 
 
 def default() -> str:
-    """Return the address in MLFLOW_TRACKING_URI, or else mlflow.db in the current folder.
+    """Return the MLflow address in MLFLOW_TRACKING_URI, or else mlflow.db in the current folder.
 
-    Raises UserError if the address contains a password.
+    Raises UserError if the address is invalid or contains a password.
     """
     return validated(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT, "MLFLOW_TRACKING_URI")
 
 
 def validated(uri: str, where: str) -> str:
-    """Validate an MLflow address and return it with an absolute path.
+    """Validate an MLflow address, and return it with an absolute path if it is a SQLite store.
 
-    `where`: the origin of the address, named in errors. Raises UserError.
+    `where`: the origin of the address, named in errors. Raises UserError for an invalid address.
     """
     try:
         return validate(uri)
@@ -84,19 +84,20 @@ def validated(uri: str, where: str) -> str:
 
 
 def artifact_folder(uri: str, experiment: str) -> str | None:
-    """Return the URI of an experiment's artifact folder beside a SQLite store.
+    """Return the URI of the folder for an experiment's artifacts, beside a SQLite store.
 
-    Returns None for the address of a server, which chooses the folder itself.
+    Returns None if `uri` is the address of a server, which chooses the folder itself.
     """
     database = sqlite_file(uri)
     return None if database is None else (database.parent / "mlartifacts" / experiment).as_uri()
 
 
 def check(uri: str, must_exist: bool = False, experiment: str = "") -> None:
-    """Raise UserError if runs of an experiment cannot be tracked at an address.
+    """Raise UserError if runs of an experiment cannot be tracked at an MLflow address.
 
-    `must_exist`: also raise it if the store does not exist or the server does not answer. Otherwise
-    a server that does not answer only causes a warning, because events can wait on disk.
+    `must_exist`: also raise the error if the store does not exist or the server does not answer.
+    Otherwise a server that does not answer only causes a warning, because events can wait on disk.
+    `experiment`: its name; empty: check no rights.
     """
     file = sqlite_file(uri)
     if file is None:
@@ -109,7 +110,10 @@ def check(uri: str, must_exist: bool = False, experiment: str = "") -> None:
 
 @functools.cache  # every trial of a sweep checks it
 def _check_server(uri: str, must_exist: bool, experiment: str) -> None:
-    """Check that a server answers and accepts runs of this user; cached by arguments."""
+    """Check that an MLflow server answers and accepts runs of this user; cached by arguments.
+
+    `must_exist`, `experiment`: as in `check`. Raises UserError.
+    """
     try:
         with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=5) as answer:
             answer.read()
@@ -125,7 +129,10 @@ def _check_server(uri: str, must_exist: bool, experiment: str) -> None:
 
 
 def _away(error: Exception, reason: object) -> bool:
-    """Return True if a connection error may be temporary, so that a later try may succeed."""
+    """Return True if a connection error may be temporary, so that a later try may succeed.
+
+    `reason`: the error that caused `error`, or `error` itself.
+    """
     if isinstance(error, urllib.error.HTTPError):  # of a proxy in front of the server
         return error.code in GATEWAY_ERRORS
     if isinstance(reason, socket.gaierror):
@@ -137,7 +144,8 @@ def _away(error: Exception, reason: object) -> bool:
 def _check_rights(uri: str, experiment: str) -> None:
     """Raise UserError if a server rejects the credentials, or if this user may not add runs.
 
-    The right to add runs is only checked for an experiment that exists.
+    `experiment`: the experiment of the runs. The right to add runs is only checked for an
+    experiment that exists.
     """
     if any(os.environ.get(name) for name in OTHER_CREDENTIALS):
         return  # another way to authenticate, which MLflow's client handles
@@ -179,7 +187,10 @@ def _check_rights(uri: str, experiment: str) -> None:
 
 
 def _credentials() -> tuple[str | None, str | None]:
-    """Return the user name and password for MLflow, from the environment or MLflow's file."""
+    """Return user name and password for MLflow, from the environment or MLflow's own file.
+
+    Both may be None.
+    """
     names = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
     stored = configparser.ConfigParser(interpolation=None)
     stored.read(Path.home() / ".mlflow" / "credentials")
@@ -189,9 +200,10 @@ def _credentials() -> tuple[str | None, str | None]:
 
 @contextlib.contextmanager
 def sqlite_lock(uri: str) -> Iterator[None]:
-    """Context manager that locks a SQLite store; does nothing for a server.
+    """Context manager that locks a SQLite store against other processes.
 
-    Two processes that create the tables of a store at the same time would damage it.
+    Two processes that create the tables of a store at the same time would damage it. Does nothing
+    if `uri` is the address of a server.
     """
     file = sqlite_file(uri)
     if file is None:
@@ -203,7 +215,7 @@ def sqlite_lock(uri: str) -> Iterator[None]:
 
 
 def _check_sqlite(uri: str, file: Path) -> None:
-    """Raise UserError if a SQLite store cannot be written, or is not an SQLite file."""
+    """Raise UserError if a SQLite store cannot be written, or if its file is not a SQLite file."""
     place = file if file.exists() else file.parent
     if not os.access(place, os.W_OK):
         raise UserError(f"track.uri {uri}: {place} cannot be written")

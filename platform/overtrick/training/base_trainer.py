@@ -48,8 +48,9 @@ class BaseTrainer(Checkpointed, ABC, Generic[JobT]):
     """Base class of trainers; an instance is the training run of one job.
 
     `iteration` counts finished iterations. A checkpoint holds all that the next iteration depends
-    on. `saved` names arrays and numbers. `stateful` names attributes with `state()` and `load()`;
-    each name is the prefix of its arrays in the checkpoint.
+    on: the attributes listed in `saved`, which are arrays or numbers, and those listed in
+    `stateful`, which have methods `state` and `load`. The name of a `stateful` attribute is the
+    prefix of its arrays in the checkpoint.
     """
 
     saved: ClassVar[tuple[str, ...]] = ("iteration",)
@@ -117,24 +118,31 @@ class BaseTrainer(Checkpointed, ABC, Generic[JobT]):
         return self.evaluate_model(self.job, self.model(), self.pool, rng)
 
     def report(self, history: History) -> Report:
-        """Return the results table and the figures of a finished run."""
+        """Compute the results table of a finished run, and draw its figures.
+
+        `history`: the metrics of all iterations.
+        """
         rows = self.rows()
         return Report(rows, self.figures(history, rows))
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the figures of a finished run; return them by name."""
+        """Draw the figures of a finished run; return them by name.
+
+        `history`: the metrics of all iterations. `rows`: the results table.
+        """
         return {}
 
     @staticmethod
     def sweep_figures(job: Any, groups: Mapping[str, Sequence[History]]) -> dict[str, Figure]:
-        """Draw this trainer's additional figures of a sweep; return them by name.
+        """Draw the figures that this trainer adds to those of every sweep; return them by name.
 
-        `groups`: histories of the trials, grouped by label; trials of a group differ only by seed.
+        `groups`: by the group's label, the metrics of all iterations of each run; runs of a group
+        differ only by seed.
         """
         return {}
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the attributes named in `stateful`."""
+        """Return the attributes listed in `stateful`, by name."""
         return {name: getattr(self, name) for name in self.stateful}
 
     def close(self) -> None:
@@ -144,7 +152,7 @@ class BaseTrainer(Checkpointed, ABC, Generic[JobT]):
 
 @dataclass(frozen=True)
 class TrainerSpec:
-    """Registered trainer: its job class, its functions, and the scores that sweeps compare."""
+    """Entry of a trainer in the registry: its class, its static functions, and its scores."""
 
     job: type[Job]
     trainer: Callable[..., BaseTrainer[Any]]  # (job, pool[, share of the data])
@@ -163,8 +171,9 @@ def register(
 ) -> Callable[[TrainerT], TrainerT]:
     """Return a class decorator that registers a trainer.
 
-    `name`: the trainer's name in job files. `table_score` and `progress_score` are described at
-    `TableScore` and `ProgressScore`. Without a progress score, iterations cannot be compared.
+    `name`: the trainer's name in job files. `job`: the class of its job files. `table_score`: the
+    score of a run, from its results table. `progress_score`: the score of an iteration, from its
+    metrics; without it, iterations cannot be compared. Larger scores are better.
     """
 
     def add(trainer: TrainerT) -> TrainerT:

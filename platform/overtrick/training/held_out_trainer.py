@@ -1,7 +1,7 @@
 """Base classes of trainers whose model is evaluated against held-out opponents.
 
-A subclass defines what is restored from a stored model (`knowledge`) and how it adapts to an
-opponent (`adapt`).
+A subclass defines how a stored model is restored (`knowledge`) and how it adapts to an opponent
+(`adapt`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ JobT = TypeVar("JobT", bound=Job)
 class HeldOutTrainer(BaseTrainer[JobT]):
     """Base class of trainers whose model adapts to held-out opponents in evaluation.
 
-    `game` and `tree` belong to the job; the tree is None if the game is too large for one. `unit`
-    is the unit of payoffs in evaluation.
+    `game` and `tree` are the job's game and its tree; the tree is None if the game is too large for
+    one. `unit` is the unit of payoffs in evaluation.
     """
 
     adapt: ClassVar[staticmethod[..., Any]]
@@ -45,18 +45,21 @@ class HeldOutTrainer(BaseTrainer[JobT]):
     @staticmethod
     @abstractmethod
     def knowledge(job: Any, weights: Mapping[str, Array]) -> Any:
-        """Rebuild the model from stored weights, in the form that `adapt` takes as its model.
+        """Rebuild the model from stored weights, in the form that function `adapt` takes.
 
-        The type depends on the trainer: for example weights, or weights with a prior over the
-        opponent's actions. Raises UserError if the weights do not fit the job.
+        The type depends on the trainer. It can be a policy, the weights of a network, or several
+        networks with settings. Raises UserError if the weights do not fit the job.
         """
 
     def evaluate(self) -> Metrics:
-        """Return the payoffs against all held-out opponents before and after each step."""
+        """Return the payoffs against all held-out opponents after each step of adaptation.
+
+        The first payoff against an opponent is from before adaptation.
+        """
         return evaluation.flat_metrics(self.rows(), self.unit)
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the learning curve and the adaptation to each held-out opponent."""
+        """Draw the learning curve, and the payoffs during adaptation to each held-out opponent."""
         return figures.adaptation_figures(history, rows, self.unit)
 
     @staticmethod
@@ -69,23 +72,26 @@ class HeldOutTrainer(BaseTrainer[JobT]):
 
     @staticmethod
     def evaluation_section(job: Any) -> HeldOutEvaluation:
-        """Return the held-out opponents and the games of evaluations."""
+        """Return the settings of the evaluation: held-out opponents and numbers of games."""
         return job.evaluate
 
     @classmethod
     def evaluate_model(
         cls, job: Any, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Evaluate a stored model against each held-out opponent, before and after adaptation."""
+        """Evaluate a stored model against each held-out opponent, before and after adaptation.
+
+        Returns a row for each opponent.
+        """
         known, section = cls.knowledge(job, weights), cls.evaluation_section(job)
         return evaluation.evaluate(job.game, cls.adapt, known, section, pool, rng)
 
 
 class UnadaptedTrainer(HeldOutTrainer[JobT]):
-    """Base class of trainers of one fixed policy for all seats, which does not adapt to opponents.
+    """Base class of trainers of one fixed policy for all seats, which never adapts to opponents.
 
-    Where the game has a tree, evaluations during training also measure the policy's exploitability.
-    A subclass returns the policy from `knowledge`.
+    If the game has a tree, evaluations during training also measure the policy's exploitability. In
+    a subclass, `knowledge` returns the policy.
     """
 
     adapt = staticmethod(without_adaptation)
@@ -93,7 +99,10 @@ class UnadaptedTrainer(HeldOutTrainer[JobT]):
     """Name of the policy in the metric of its exploitability."""
 
     def evaluate(self) -> Metrics:
-        """Return the policy's exploitability, and its payoffs against held-out opponents."""
+        """Return the policy's payoffs against held-out opponents, and its exploitability.
+
+        Exploitability is measured only if the game has a tree.
+        """
         return self._exploitability() | super().evaluate()
 
     def _exploitability(self) -> Metrics:

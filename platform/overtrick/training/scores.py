@@ -22,9 +22,9 @@ def table_mean(rows: Rows) -> float:
 
 
 def table_payoff(rows: Rows) -> float:
-    """Return the payoff after the last adaptation step in a results table.
+    """Return the payoff after the last adaptation step, averaged over the held-out opponents.
 
-    It is the mean over held-out opponents.
+    `rows`: a results table with a row for each held-out opponent.
     """
     return sum(float(row["steps"][-1]) for row in rows) / len(rows)
 
@@ -35,9 +35,9 @@ def table_negative_exploitability(rows: Rows) -> float:
 
 
 def payoff(metrics: Mapping[str, float]) -> float | None:
-    """Return the payoff after the last adaptation step among an iteration's metrics.
+    """Return the payoff after the last adaptation step, averaged over the held-out opponents.
 
-    It is the mean over held-out opponents.
+    `metrics`: the metrics of one iteration. Returns None if it had no evaluation.
     """
     last = metric_names.last_steps([(0, metrics)])
     payoffs = [
@@ -50,19 +50,22 @@ def payoff(metrics: Mapping[str, float]) -> float | None:
 
 
 def negative_exploitability(metrics: Mapping[str, float]) -> float | None:
-    """Return minus the first metric of an iteration that is an exploitability."""
+    """Return minus the first exploitability among an iteration's metrics; None if there is none."""
     gaps = (gap for name, gap in metrics.items() if name.startswith("exploitability"))
     return next((-gap for gap in gaps), None)
 
 
 def contracts_made(metrics: Mapping[str, float]) -> float | None:
-    """Return the share of contracts made, averaged over the defenders that are evaluated."""
+    """Return the share of contracts made, averaged over the defenders in the evaluation."""
     shares = [value for name, value in metrics.items() if name.startswith(metric_names.MADE)]
     return mean(shares) if shares else None
 
 
 def bidding_accuracy(metrics: Mapping[str, float]) -> float | None:
-    """Return the accuracy of the call network, or minus the mean error of the value network."""
+    """Return the call network's accuracy, or minus the value network's mean error in IMPs.
+
+    Returns None if the iteration had no evaluation.
+    """
     if "error_imps" in metrics:
         return -metrics["error_imps"]
     return metrics.get("total_precision")
@@ -74,6 +77,6 @@ def board_imps(metrics: Mapping[str, float]) -> float | None:
 
 
 def named(metric: str) -> ProgressScore:
-    """Return a score that reads one metric; for the name "-METRIC" it is minus the metric."""
+    """Return a progress score that is one metric; for the name "-METRIC", minus METRIC."""
     name, sign = metric.removeprefix("-"), -1.0 if metric.startswith("-") else 1.0
     return lambda metrics: sign * metrics[name] if name in metrics else None

@@ -66,13 +66,13 @@ class PolicyGradient(Section):
     critic_learning_rate: CriticLearningRate = 0.003
 
     def critic(self, game: Game, rng: Generator, privileged: bool) -> Critic:
-        """Make a critic for a game; a privileged critic sees the whole deal."""
+        """Make a critic with these settings for a game; a privileged critic sees the whole deal."""
         size = network_sizes.privileged_input_size if privileged else network_sizes.input_size
         return Critic(size(game), self.hidden, rng, self.critic_learning_rate)
 
 
 class RandomNetworks(Section):
-    """Settings of random networks as opponents."""
+    """Settings of the distribution from which the weights of random networks are drawn."""
 
     head_init_scale: HeadInitScale = 1.0
     logit_bias_std: LogitBiasStd = 0.0
@@ -99,7 +99,7 @@ class RandomOpponents(RandomNetworks):
 
 
 class RandomMembers(RandomNetworks):
-    """Settings of the random networks that a population starts with."""
+    """Settings of the random networks with which a population starts."""
 
     action_std_scale: ActionStdScale = 1.0
 
@@ -118,7 +118,7 @@ class GeneticOperators(Section):
     """
 
     def operators(self) -> EvolutionConfig:
-        """Return these settings as a configuration of the genetic operators."""
+        """Convert these settings to the configuration of the genetic operators."""
         return EvolutionConfig(self.elite_share, self.mutation_rate, self.mutation_strength)
 
 
@@ -165,7 +165,7 @@ class QLearning(EpsilonGreedy):
     """
 
     def config(self) -> dqn.DqnConfig:
-        """Return these settings as a configuration of the learner."""
+        """Convert these settings to the configuration of the learner."""
         return dqn.DqnConfig(
             self.learning_rate, self.gradient_steps, self.batch_size, self.replay_capacity,
             self.target_update_interval, self.discount, self.loss,

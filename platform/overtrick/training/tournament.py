@@ -26,7 +26,7 @@ from overtrick.training.base_trainer import BaseTrainer, Metrics, Rows, register
 
 
 class PairResult(NamedTuple):
-    """Results of the first of two players, summed over duplicate boards."""
+    """Results of the first of two players against the second, summed over duplicate boards."""
 
     boards: float  # number of boards, each played from both seats
     points: float  # sum over boards of the player's mean points in both seats
@@ -36,7 +36,7 @@ class PairResult(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Mean points per game."""
+        """Mean points per game of the first player."""
         return self.points / self.boards
 
     @property
@@ -47,7 +47,7 @@ class PairResult(NamedTuple):
 
 
 class Tournament(Section):
-    """Settings: the players, and the number of boards in a round."""
+    """Settings: the players, and the number of boards of each pair in an iteration."""
 
     players: tuple[Opponent, ...]
     """Names of reference opponents or runs, or folders of models."""
@@ -74,7 +74,10 @@ class TournamentJob(Job):
 def play_duplicate_boards(
     game: Game, a: Policy, b: Policy, boards: int, rng: Generator
 ) -> PairResult:
-    """Play policy `a` against policy `b` on duplicate boards, each from both seats."""
+    """Play `boards` duplicate boards, each from both seats; return the results of policy `a`.
+
+    Its opponent is policy `b`.
+    """
     by_seat, mean = play_duplicate(game, a, b, boards, rng)
     wins, losses = (by_seat > 0).sum(), (by_seat < 0).sum()
     return PairResult(boards, mean.sum(), np.square(mean).sum(), float(wins), float(losses))
@@ -82,7 +85,7 @@ def play_duplicate_boards(
 
 @register("tournament", TournamentJob, scores.table_mean)
 class TournamentTrainer(BaseTrainer[TournamentJob]):
-    """Trainer that plays a round robin; in an iteration every pair plays some boards."""
+    """Trainer that plays a round robin; in each iteration every pair plays some boards."""
 
     saved = ("iteration", "results")
     stateful = ()
@@ -95,7 +98,7 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
         self.results = np.zeros((len(self.pairs), len(PairResult._fields)))
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play one round and return every player's mean points per game so far."""
+        """Let every pair play its boards; return every player's mean points per game so far."""
         section = self.job.tournament
         shards = [(section.players[a], section.players[b]) for a, b in self.pairs]
         results = self.pool.map(_play_pair, (self.job.game, section.boards), shards, rng)
@@ -104,7 +107,10 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
         return {f"{opponent_label(r['player'])}/mean_{unit}": r["mean"] for r in self.rows()}
 
     def model(self) -> dict[str, Array]:
-        """Return the results (pairs, 5) of all pairs, in the order of `itertools.combinations`."""
+        """Return the results (pairs, 5) of all pairs, in the order of `itertools.combinations`.
+
+        The columns are the fields of `PairResult`.
+        """
         return {"results": self.results}
 
     @staticmethod
@@ -121,8 +127,8 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
     ) -> Rows:
         """Return one table row for each player, best player first.
 
-        A row has the mean points per game, the share of games won, and the shares won against each
-        player in the order of the rows. The share against the player itself is None.
+        A row has the player's mean points per game, share of games won, and share of games won
+        against each player, in the order of the rows. The share against the player itself is None.
         """
         labels = [opponent_label(name) for name in job.tournament.players]
         one, other = np.array(list(combinations(range(len(labels)), 2))).T
@@ -148,7 +154,10 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
 
 
 def _play_pair(rng: Generator, common: Any, a: str, b: str) -> PairResult:
-    """Play one round's boards between two players, given by name."""
+    """Play one iteration's boards between two players; return the results of player `a`.
+
+    `common`: game, and number of boards. `a`, `b`: names of the players.
+    """
     choice, boards = common
     game, _ = two_seat_game(choice)
     one, other = cached_opponent(choice, a), cached_opponent(choice, b)

@@ -68,7 +68,10 @@ def auction_over(state):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def may_double(state):  # type: ignore[no-untyped-def]
-    """Return whether the next seat may double, and whether it may redouble."""
+    """Return whether the next seat may double, and whether it may redouble.
+
+    state: (STATE_WIDTH,). The end of the auction is not checked.
+    """
     theirs = (state[LAST_BIDDER] - state[NEXT_SEAT]) % 2 == 1
     some = state[LAST_BID] >= 0
     return some and theirs and state[DOUBLED] == 0, some and not theirs and state[DOUBLED] == 1
@@ -157,10 +160,10 @@ def _make_all(calls, dealer, state):  # type: ignore[no-untyped-def]
 
 
 def bidding_situations(calls: Array) -> Array:
-    """Return the last bid, its relative seat and its doubling (R, 3) int8 before each call.
+    """Return last bid, relative seat of the last bid, and doubling (R, 3) int8 before each call.
 
-    These three numbers determine the legal calls. calls: (G, L) the calls of G auctions, R in all,
-    padded with -1. Columns of the result:
+    These three numbers determine the legal calls. calls: (G, L) the calls of G auctions, R calls in
+    all, padded with -1. Columns of the result:
 
     0: the last bid, or -1 before any bid.
     1: the seat of the last bid relative to the caller, from 0 (the caller) to 3 (the right-hand
@@ -173,7 +176,10 @@ def bidding_situations(calls: Array) -> Array:
 
 
 def legal_in_situations(situations: Array) -> Array:
-    """Return the legal calls (R, 38) bool, given the result (R, 3) of `bidding_situations`."""
+    """Return the legal calls (R, 38) bool, given the last bid, its relative seat and its doubling.
+
+    situations: (R, 3) these three numbers, as returned by `bidding_situations`.
+    """
     last, by, doubled = situations.T[:, :, None]
     bids = np.arange(PASS + 1) > last
     theirs, ours = (by % 2 == 1) & (doubled == 0), (by % 2 == 0) & (doubled == 1)
@@ -195,9 +201,9 @@ def _situations(calls, found):  # type: ignore[no-untyped-def]
 
 
 def parse_calls(text: str) -> list[int]:
-    """Parse calls such as "1N P 2D X"; words such as 1NT, Pass and Dbl are accepted in any case.
+    """Parse a text such as "1N P 2D X" as calls, integers from 0 to 37.
 
-    Raises UserError for an unknown call.
+    Words such as 1NT, Pass and Dbl are accepted in any case. Raises UserError for an unknown call.
     """
     return [_parse_call(word) for word in text.split()]
 
@@ -218,7 +224,7 @@ def _parse_call(word: str) -> int:
 
 
 def check_auction(calls: Sequence[int], done: bool = True) -> None:
-    """Raise UserError for the first illegal call of an auction.
+    """Raise UserError if an auction contains an illegal call; the error names the first one.
 
     done: if true, also raise UserError if the auction has not ended.
     """
@@ -235,9 +241,10 @@ def check_auction(calls: Sequence[int], done: bool = True) -> None:
 
 @njit(cache=True)
 def _first_illegal(calls, state):  # type: ignore[no-untyped-def]
-    """Make calls until the first illegal call; return its index, or len(calls) if all are legal.
+    """Make the calls of an auction up to the first illegal call, and return its index.
 
-    state: (STATE_WIDTH,) output, the state of the auction before the illegal call.
+    Return len(calls) if all are legal. state: (STATE_WIDTH,) output, the state of the auction
+    before the illegal call.
     """
     start_auction(state, 0)
     for place in range(len(calls)):

@@ -21,7 +21,7 @@ CARD_NAMES = tuple(suit + rank for suit in SUITS for rank in RANKS)
 SUIT_MASK = (1 << TRICKS) - 1  # all clubs; shift by 13 s for suit s
 HONOUR_POINTS = {"A": 4, "K": 3, "Q": 2, "J": 1}
 CARD_POINTS = np.array([HONOUR_POINTS.get(name[1], 0) for name in CARD_NAMES])
-"""Honour points (52,) of each card by Milton Work's count: 4, 3, 2, 1 for A, K, Q, J."""
+"""High-card points (52,) of each card by Milton Work's count: 4, 3, 2, 1 for A, K, Q, J."""
 
 
 def random_deals(games: int, rng: Generator) -> Array:
@@ -32,18 +32,27 @@ def random_deals(games: int, rng: Generator) -> Array:
 
 
 def hand_bits(holder: Array) -> Array:
-    """Convert deals (G, 52) to the hands (G, 4) of all seats as card bit masks."""
+    """Convert deals (G, 52) to the hands (G, 4) of all seats as card bit masks.
+
+    holder: (G, 52) the seat that holds each card.
+    """
     bits = np.int64(1) << np.arange(CARDS, dtype=np.int64)
     return np.stack([(holder == seat) @ bits for seat in range(4)], axis=1)
 
 
 def honour_points(holder: Array) -> Array:
-    """Return the honour points (G, 4) of each seat in deals (G, 52)."""
+    """Return the high-card points (G, 4) of each seat in deals (G, 52).
+
+    holder: (G, 52) the seat that holds each card.
+    """
     return np.stack([(holder == seat) @ CARD_POINTS for seat in range(4)], axis=1)
 
 
 def suit_lengths(holder: Array) -> Array:
-    """Return the suit lengths (G, 4, 4), by seat and suit, in deals (G, 52)."""
+    """Return the suit lengths (G, 4, 4), by seat and suit, in deals (G, 52).
+
+    holder: (G, 52) the seat that holds each card.
+    """
     by_suit = holder.reshape(-1, 4, TRICKS)
     return np.stack([(by_suit == seat).sum(axis=2) for seat in range(4)], axis=1)
 
@@ -75,7 +84,7 @@ def parse_deal(text: str) -> Array:
 
 
 def parse_hand(hand: str, whose: str = "the hand") -> list[int]:
-    """Parse a PBN hand such as KT8.A96.A95.7542, spades first, and return its cards.
+    """Parse a PBN hand such as KT8.A96.A95.7542, spades first; return its cards as integers.
 
     whose: name of the hand for error messages. Raises UserError for wrong ranks or number of suits.
     """
@@ -116,7 +125,7 @@ def count_cards(cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def draw_card(cards, rng):  # type: ignore[no-untyped-def]
-    """Draw a uniformly random card from a bit mask that is not empty."""
+    """Draw a card from a non-empty bit mask of cards, uniformly at random."""
     for _ in range(int(rng.random() * count_cards(cards))):
         cards &= cards - 1
     card = 0
@@ -127,7 +136,7 @@ def draw_card(cards, rng):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _shuffle(holder, rng):  # type: ignore[no-untyped-def]
-    """Shuffle each row of `holder` (G, 52) in place, independently (Fisher and Yates)."""
+    """Shuffle each row of `holder` (G, 52) in place and independently (Fisher-Yates shuffle)."""
     for game in range(len(holder)):
         for last in range(holder.shape[1] - 1, 0, -1):
             other = int(rng.random() * (last + 1))

@@ -18,7 +18,7 @@ VULNERABILITIES = ("None", "NS", "EW", "All")
 def north_south_points(contracts: Contracts, vulnerable: Array, tricks: Array) -> Array:
     """Return North-South's duplicate points (G,) for contracts and the tricks won in them.
 
-    vulnerable: (G,) index into VULNERABILITIES. tricks: (G,) tricks of the declaring side, ignored
+    vulnerable: (G,) 0 None, 1 NS, 2 EW, 3 All. tricks: (G,) tricks of the declaring side, ignored
     where all four players passed.
     """
     side = contracts.declarer % 2

@@ -1,7 +1,6 @@
 """Text diagrams of bridge deals, auctions and card play.
 
-Mini-Bridge deals are drawn with the declarer as South. In all functions, `signs` chooses how suits
-are written: as symbols if true, as letters if false.
+Mini-Bridge deals are drawn with the declarer as South.
 """
 
 from __future__ import annotations
@@ -22,7 +21,10 @@ COLUMNS, WEST = ("West", "North", "East", "South"), 3  # columns of an auction; 
 
 
 def deal_diagram(deal: Array, signs: bool = True) -> str:
-    """Draw the four hands of a Mini-Bridge deal (54,) as a compass, with the contract below."""
+    """Draw the four hands of a Mini-Bridge deal (54,) as a compass, with the contract below.
+
+    signs: write suits as symbols instead of letters.
+    """
     level, strain = int(deal[CARDS + 1]) - 6, STRAINS[deal[CARDS]]
     said = _with_symbol(strain, signs) if strain in SUITS else strain
     return f"{hands_diagram(deal[:CARDS], POSITIONS.index('N'), signs)}\n{level}{said} by South"
@@ -32,7 +34,7 @@ def hands_diagram(holder: Array, north: int = 0, signs: bool = True) -> str:
     """Draw four hands as a compass diagram, with North on top.
 
     holder: (52,) the seat, 0 to 3, that holds each card. north: the seat that is drawn as North;
-    the other seats follow clockwise.
+    the other seats follow clockwise. signs: write suits as symbols instead of letters.
     """
     top, right, below, left = (_hand_lines(holder, (north + k) % 4, signs) for k in range(4))
     indent = " " * HAND_WIDTH
@@ -44,7 +46,7 @@ def hands_diagram(holder: Array, north: int = 0, signs: bool = True) -> str:
 def auction_table(calls: Sequence[int], dealer: int, signs: bool = True) -> str:
     """Format an auction as a table of four columns: West, North, East, South.
 
-    dealer: seat of the dealer; 0 is North.
+    dealer: seat of the dealer; 0 is North. signs: write suits as symbols instead of letters.
     """
     said = [""] * ((dealer - WEST) % 4) + [format_call(each, signs) for each in calls]
     rows = [COLUMNS, *(said[first : first + 4] for first in range(0, len(said), 4))]
@@ -56,7 +58,8 @@ def call_meanings(
 ) -> list[str]:
     """Format an auction as one line for each call: the caller, the call and its meaning.
 
-    dealer: seat of the dealer; 0 is North. meanings: meaning of each call in words.
+    dealer: seat of the dealer; 0 is North. meanings: meaning of each call in words. signs: write
+    suits as symbols instead of letters.
     """
     return [
         f"  {SEATS[(dealer + k) % 4]} {format_call(made, signs):<5} {meaning}"
@@ -65,7 +68,7 @@ def call_meanings(
 
 
 def format_call(made: int, signs: bool = True) -> str:
-    """Format a call, such as 1S, X or Pass."""
+    """Format a call, such as 1S, X or Pass. signs: write the suit as a symbol, not a letter."""
     said = CALLS[made]
     if said == "P":
         return "Pass"
@@ -75,7 +78,7 @@ def format_call(made: int, signs: bool = True) -> str:
 def format_play(deal: Array, cards: Array, signs: bool = True) -> str:
     """Format the tricks of a Mini-Bridge deal (54,) and the result of its contract.
 
-    cards: (52,) in the order played.
+    cards: (52,) in the order played. signs: write suits as symbols instead of letters.
     """
     lines, won = format_tricks(deal, cards, signs)
     above = won - int(deal[CARDS + 1])
@@ -90,8 +93,9 @@ def format_tricks(
 
     A star marks the winning card. The last trick may be unfinished.
 
-    deal: (54,) Mini-Bridge deal. cards: the cards in the order played. seats: letters to print for
-    the declarer, left-hand opponent, dummy and right-hand opponent.
+    deal: (54,) Mini-Bridge deal. cards: the cards in the order played. signs: write suits as
+    symbols instead of letters. seats: letters to print for the declarer, left-hand opponent, dummy
+    and right-hand opponent.
     """
     leader, won, lines = 1, 0, []
     for first in range(0, len(cards), 4):
@@ -114,15 +118,17 @@ def format_tricks(
 def format_hand(holder: Array, seat: int, signs: bool = True) -> str:
     """Format the cards of one seat in one line, spades first.
 
-    holder: (52,) the seat that holds each card.
+    holder: (52,) the seat that holds each card. signs: write suits as symbols instead of letters.
     """
     return "  ".join(_hand_lines(holder, seat, signs))
 
 
 def _hand_lines(holder: Array, seat: int, signs: bool) -> list[str]:
-    """Return one line for each suit of a seat's hand, spades first; empty lines if it has no cards.
+    """Return one line for each suit of a seat's hand, spades first.
 
-    holder: (52,) the seat that holds each card.
+    The lines are empty if `holder` contains no card of the seat.
+
+    holder: (52,) the seat that holds each card. signs: write suits as symbols instead of letters.
     """
     held = [CARD_NAMES[card] for card in np.flatnonzero(holder == seat)]
     if not held:

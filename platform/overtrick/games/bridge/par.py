@@ -27,7 +27,8 @@ class Par(NamedTuple):
 def _bid_points() -> Array:
     """Return the declaring side's points (2, 35, 14) by vulnerability, bid and tricks won.
 
-    Contracts that fail count as doubled, other contracts as undoubled.
+    The vulnerability is that of the declaring side: 0 no, 1 yes. Contracts that fail count as
+    doubled, other contracts as undoubled.
     """
     vulnerable, bid, tricks = np.ix_(range(2), range(BIDS), range(TRICKS + 1))
     level, strain = bid // 5 + 1, bid % 5
@@ -42,8 +43,8 @@ def par(tables: Array, dealer: Array, vulnerable: Array) -> Par:
     """Compute the par scores and par contracts of R boards from double-dummy tricks.
 
     After a par contract, neither side gains by a higher bid. A contract that fails is doubled. Of
-    contracts with equal scores, return the highest. Of two partners with equal tricks, North or
-    East declares.
+    contracts with equal scores, return the highest. If two partners take equally many tricks, North
+    or East declares.
 
     tables: (R, 4, 5) double-dummy tricks by declarer and strain.
     dealer: (R,) seat; it matters only if both sides can make the same contract.
@@ -62,8 +63,12 @@ def _par(tables, dealer, vulnerable, points, found):  # type: ignore[no-untyped-
     The value of a bid for its side is the smaller of two numbers: the points of the contract, if
     the opponents pass; minus the value of the opponents' best higher bid, if they bid on.
 
-    tables: (R, 4, 5) double-dummy tricks. dealer: (R,). vulnerable: (R, 2) by side. points: the
-    result of `_bid_points`. found: (R, 5) output, the score and the columns of Contracts.
+    tables: (R, 4, 5) double-dummy tricks.
+    dealer: (R,).
+    vulnerable: (R, 2) whether North-South and East-West are vulnerable.
+    points: the result of `_bid_points`.
+    found: (R, 5) output, the score and the columns of Contracts; the input has the values of a
+        passed-out board.
     """
     best = np.empty((2, BIDS + 1), np.int64)  # by side: highest points by this or a higher bid
     choice = np.empty((2, BIDS + 1), np.int64)  # the bid with these points

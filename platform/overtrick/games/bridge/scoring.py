@@ -29,15 +29,18 @@ IMP_FLOORS = np.array([
 
 
 def trick_score(level: Array, strain: Array) -> Array:
-    """Return the points (G,) for the bid tricks of undoubled contracts of level 1 to 7."""
+    """Return the trick score (G,) of undoubled contracts that are made, without overtricks.
+
+    level: (G,) 1 to 7. strain: (G,) 0 to 4 for C, D, H, S, NT.
+    """
     return level * TRICK_POINTS[strain] + 10 * (strain == NOTRUMP)
 
 
 def trick_difference_reward(above: Array) -> Array:
     """Return the reward (G,) of Hadjur 2018, Algorithm 1, for tricks won relative to the contract.
 
-    The reward is `above`, plus 1 if the contract is made. above: (G,) tricks won minus tricks
-    needed for the contract.
+    above: (G,) tricks won minus tricks needed for the contract. The reward is this difference, plus
+    1 if the contract is made.
     """
     return above + (above >= 0)
 
@@ -79,5 +82,5 @@ def duplicate_points(
 
 
 def imps(points: Array) -> Array:
-    """Convert point differences (G,) to IMPs of the same sign."""
+    """Convert point differences (G,) to IMPs (G,) of the same sign."""
     return np.sign(points) * np.searchsorted(IMP_FLOORS, np.abs(points), side="right")

@@ -13,7 +13,7 @@ NO_CARD = -1
 
 @njit(cache=True)
 def playable_cards(hand, led):  # type: ignore[no-untyped-def]
-    """Return the legal cards of a hand as a bit mask: the suit led if the hand has it, else all.
+    """Return the legal cards of a hand as a bit mask: cards of the suit led, or all if it has none.
 
     hand: bit mask. led: the card led to the trick, or NO_CARD for the leader.
     """
@@ -27,7 +27,7 @@ def playable_cards(hand, led):  # type: ignore[no-untyped-def]
 def beats(card, best, strain):  # type: ignore[no-untyped-def]
     """Return whether `card` beats `best`, the card that is winning the trick so far.
 
-    strain: trump suit, 0 to 3, or notrump.
+    strain: trump suit, 0 to 3, or notrump, 4.
     """
     if card // TRICKS == best // TRICKS:
         return card > best
@@ -40,8 +40,8 @@ def replay_tricks(hands: Array, strain: Array, leader: Array, cards: Array) -> t
     Return the number (G,) of finished tricks that the declaring side won, and the index (G,) of the
     first card that was not held or did not follow suit, NO_CARD if every card was legal.
 
-    hands: (G, 4) card bit masks. strain: (G,). leader: (G,) seat of the opening lead. cards: (G,
-    52) the cards in the order played, padded with NO_CARD.
+    hands: (G, 4) card bit masks. strain: (G,). leader: (G,) seat of the opening lead, so the seat
+    before it declares. cards: (G, 52) the cards in the order played, padded with NO_CARD.
     """
     won = np.zeros(len(hands), np.int64)
     wrong = np.full(len(hands), NO_CARD)

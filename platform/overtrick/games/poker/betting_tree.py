@@ -116,5 +116,8 @@ def _apply(rules: PokerRules, node: _Node, verb: str) -> _Node:
 
 
 def _live_from(live: list[bool], seat: int) -> int:
-    """Return the first seat that has not folded, in order of play from `seat`."""
+    """Return the first seat from `seat` on, in order of play, that has not folded.
+
+    `live`: for each seat, whether it has not folded.
+    """
     return next(s % len(live) for s in range(seat, seat + len(live)) if live[s % len(live)])

@@ -81,7 +81,7 @@ class EnumerablePoker(Poker):
     def _equal_deals(self) -> Array:
         """Return all deals of distinct cards (n, C) in lexicographic order, equally likely.
 
-        With the option `fold`, cards are ranks, and deals that differ only in suits are duplicates.
+        With the option `fold`, cards are ranks: deals that differ only in suits are equal rows.
         """
         deals = np.zeros((1, 0), np.int64)
         for _ in range(self.rules.cards):
@@ -93,7 +93,7 @@ class EnumerablePoker(Poker):
 
     @property
     def min_tree_size(self) -> int:
-        """Return the number of deals or a lower bound on the tree's nodes, whichever is larger."""
+        """Return the larger of two numbers: deals, and a lower bound on the tree's nodes."""
         nodes = sum(math.perm(self.kinds, self.seats + int(turned)) for turned in self.turned)
         return max(nodes, math.perm(self.deck, self.rules.cards))
 

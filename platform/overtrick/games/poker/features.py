@@ -54,7 +54,10 @@ PLACE = (SUITS - 1 - CARDS % SUITS) * RANKS + (CARDS // SUITS + 1) % RANKS
 
 
 def card_feature_count(rules: PokerRules, view: str) -> int:
-    """Return the number of features that depend only on cards; they precede all other features."""
+    """Return the number of features that depend only on cards; they precede all other features.
+
+    `view`: the game's option of that name.
+    """
     if rules.best_five:
         return len(PLACE) if view == "cards" else TENTHS
     return rules.ranks * (2 if sum(rules.board) else 1)
@@ -120,10 +123,10 @@ def most_chips(rules: PokerRules) -> int:
 def privileged_features(
     rules: PokerRules, observations: Observations, deals: Array, ranks: Array, hands: Array
 ) -> Array:
-    """Return the features (R, F) float32 that only a privileged critic has, from all cards.
+    """Return the features (R, F) float32 that a privileged critic has in addition to a policy.
 
-    deals: (R, C) all cards. ranks: (R, C) ranks of all cards. hands: (R, S) strength of each seat's
-    hand at a showdown.
+    deals: (R, C) all cards of each row's game. ranks: (R, C) the ranks of these cards.
+    hands: (R, S) strength of each seat's hand at a showdown.
     """
     seat, seen = observations.seat, observations.observation
     rows, seats = np.arange(len(seat)), len(rules.posts)

@@ -132,7 +132,7 @@ class Poker:
         return self._dealt(cards, rng)
 
     def _dealt(self, cards: Array, rng: Generator) -> Deals:
-        """Replace each -1 in `cards` (G, C) by a random unused card, and return the deals (G, C).
+        """Replace each -1 in `cards` (G, C) by a random unused card; return the complete deals.
 
         If the game represents cards by their ranks (option `fold`), the deals contain the ranks.
         """
@@ -204,8 +204,8 @@ class Poker:
     def won(self, strength: Array, game: Array, end: Array) -> Array:
         """Return the points (G, S) won by each seat in games that have ended; 0 in other games.
 
-        strength: (G, S) hand strengths at a showdown. game: (R,) the games that have ended. end:
-        (R,) the terminal node of each of these games in the betting tree.
+        strength: (G, S) hand strengths at a showdown. game: (R,) the indices of the R ended games.
+        end: (R,) the terminal node of each of these games in the betting tree.
         """
         gain = np.zeros(strength.shape)
         settle(game, end, self.betting.live, self.betting.chips, strength, gain)
@@ -232,7 +232,10 @@ class Poker:
         return features.card_feature_count(self.rules, self.view)
 
     def privileged_features(self, observations: Observations, deals: Deals) -> Array:
-        """Return a privileged critic's features (R, F) float32; `deals` (R, C) has all cards."""
+        """Return `features` and, after them, the features that only a privileged critic has.
+
+        The result is (R, F) float32. `deals`: (R, C) all cards of each row's game.
+        """
         ranks = self.rank(deals)
         hands = strength(self.rules, deals, ranks)
         own = features.privileged_features(self.rules, observations, deals, ranks, hands)
@@ -250,7 +253,7 @@ class Poker:
 
     @property
     def lowest_payoff(self) -> float:
-        """Return minus the most chips that a seat can have in the pot, in units of payoff."""
+        """Return the lowest payoff of a seat: minus the most chips that it can have in the pot."""
         return float(-self.betting.chips.max() / self.rules.chips_a_unit)
 
     @property

@@ -35,7 +35,7 @@ def _card_sums() -> tuple[Array, Array]:
     """Return the tables KEYS and BITS, (52,) int64 each, with one value per card.
 
     Summed over the cards of a hand, KEYS count its cards of each rank and of each suit. The sum of
-    BITS contains a bit mask of ranks for each suit, LANE bits wide.
+    BITS has LANE bits for each suit: a bit mask of the ranks of the hand's cards of that suit.
     """
     rank, suit = np.divmod(np.arange(RANKS * SUITS), SUITS)
     digit = np.where(rank < LOWER, 5**rank, 5 ** np.maximum(rank - LOWER, 0) << UPPER_AT)
@@ -74,9 +74,9 @@ def _strength_keys(counts: Array) -> Array:
 def _tables() -> tuple[Array, Array, Array, Array, Array]:
     """Return the tables LOWER_PLACE, UPPER_PLACE, BY_COUNTS, BY_RANKS and CATEGORY_OF.
 
-    LOWER_PLACE (5 ** 6,): int32 offset, by the base-5 digits of the counts of the lower 6 ranks.
-    UPPER_PLACE (5 ** 7,): int32 offset, by the digits of the counts of the upper 7 ranks.
-    BY_COUNTS (n,): int16 strength of a hand without flush, at the sum of the hand's two offsets.
+    LOWER_PLACE (5 ** 6,): int32 offset, by the counts of the lower 6 ranks as a base-5 number.
+    UPPER_PLACE (5 ** 7,): int32 offset, by the counts of the upper 7 ranks as a base-5 number.
+    BY_COUNTS (n,): int16 strength of a hand without flush, by the sum of the hand's two offsets.
     BY_RANKS (8192,): int16 strength of a flush, by the bit mask of its ranks.
     CATEGORY_OF (CLASSES,): int8 category of each strength, an index into CATEGORIES.
     """
@@ -138,9 +138,9 @@ def category(strength: Array) -> Array:
 
 @njit(cache=True)
 def strength_of_sums(key, bits):  # type: ignore[no-untyped-def]
-    """Return the strength of one hand from the sums of its cards' table entries.
+    """Return the strength of a hand of 5 to 7 cards from the sums of KEYS and BITS over its cards.
 
-    key: NOTHING plus the sum of KEYS over its cards. bits: the sum of BITS.
+    key: NOTHING plus the sum of KEYS. bits: the sum of BITS.
     """
     if key & FLUSHED:
         suit = 0

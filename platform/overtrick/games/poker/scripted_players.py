@@ -21,9 +21,9 @@ class ScriptedPlayer(MemorylessPolicy):
         self.game = game
 
     def first_legal(self, observations: Observations, *verbs: str) -> Array:
-        """Return action probabilities (R, A): 1 for the first of `verbs` that is legal.
+        """Return action probabilities (R, A): 1 for the most preferred action that is legal.
 
-        verbs: names of actions from `rules.VERBS`, in order of preference.
+        verbs: names of actions from `rules.VERBS`, in order of preference; one must be legal.
         """
         node = observations.observation[:, self.game.observation_fields.index("betting")]
         action = self.game.betting.verb[node][:, [VERBS.index(verb) for verb in verbs]]
@@ -64,9 +64,9 @@ class Folder(ScriptedPlayer):
 class Bluffer(ScriptedPlayer):
     """Player of Kuhn and Leduc poker that raises strong hands and sometimes bluffs with weak ones.
 
-    The highest rank or a pair is strong: it raises, or calls if no raise is allowed. The lowest
-    rank without a pair is weak: it checks or folds, but at each decision it acts like a strong hand
-    with probability `bluff`. All other hands call or check.
+    With a strong hand (the highest rank, or a pair) the player raises, or calls if no raise is
+    allowed. With a weak hand (the lowest rank, no pair) it checks or folds, but at each decision
+    it acts as with a strong hand with probability `bluff`. With other hands it calls or checks.
     """
 
     def __init__(self, game: Poker, bluff: float = 0.2) -> None:

@@ -28,11 +28,11 @@ def strength(rules: PokerRules, deals: Array, ranks: Array) -> Array:
 
 @njit(cache=True)
 def settle(game, end, live, chips, strength, gain):  # type: ignore[no-untyped-def]
-    """Write the net chips won by each seat into `gain` (G, S), for games that have ended.
+    """Divide the pots of ended games: write each seat's net chips won into `gain` (G, S).
 
     The strongest hands that have not folded share the pot.
 
-    game: (R,) the games that have ended. end: (R,) the terminal betting node of each.
+    game: (R,) indices of the R ended games. end: (R,) the terminal betting node of each.
     live: (B, S) bool, whether the seat has not folded at each betting node.
     chips: (B, S) chips of each seat in the pot at each betting node.
     strength: (G, S) hand strengths.

@@ -32,9 +32,9 @@ class BettingNode(NamedTuple):
 def build_nodes(rules: PokerRules, fold: bool, view: str) -> tuple[BettingNode, Array]:
     """Build the linked betting nodes of a game; return the root, and one node for each card view.
 
-    A card view is a pair of seat to act and betting round, which decides the visible cards. The
-    second result is an array with the index of one betting node for each card view. Results are
-    cached for each game, because hold'em takes a moment.
+    A card view is a pair of seat to act and betting round: it decides which cards are visible. The
+    second result holds the index, in the betting tree, of one node for each card view. Results are
+    cached, because hold'em takes a moment. `fold`, `view`: options of the game.
     """
     game, rng = Poker(rules, fold, None, view), np.random.default_rng(0)
     betting, acts = game.betting, np.flatnonzero(game.betting.seat >= 0)
@@ -62,9 +62,10 @@ def build_nodes(rules: PokerRules, fold: bool, view: str) -> tuple[BettingNode, 
 
 
 def observe_at_nodes(game: Poker, state: PokerState, nodes: Array) -> tuple[Array, Array]:
-    """Return features and observations of each game at each of the betting nodes `nodes`.
+    """Return features (G, n, F) and observations (G, n, K) of G games, each at n betting nodes.
 
-    The shapes are (G, nodes, F) and (G, nodes, K).
+    `state`: has the cards of the games; its own betting nodes are ignored.
+    `nodes`: (n,) indices of the n betting nodes in the betting tree.
     """
     games = len(state.node)
     state = select_rows(state, np.repeat(np.arange(games), len(nodes)))

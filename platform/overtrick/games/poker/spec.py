@@ -16,12 +16,15 @@ from overtrick.games.spec import GameSpec
 
 
 def _fallbacks(game: Poker) -> list[BehaviouralPolicy]:
-    """Return the policies by which a local best response continues: call always, fold always."""
+    """Return policies that a local best response may follow after its next action.
+
+    The first always calls or checks, the second always checks or folds.
+    """
     return [players.Caller(game), players.Folder(game)]
 
 
 def _single_game(game: Poker) -> Any:
-    """Return the fast engine for one game at a time, or None if information sets are numbered."""
+    """Return a fast engine of one game at a time; None if information sets are numbered."""
     return SinglePokerGame(game) if game.infosets is None else None
 
 

@@ -72,7 +72,7 @@ def decode(kind: Kind, flat: Array, source: str) -> dict[str, Array]:
 class ZooPolicy:
     """A policy of AgentZoo: an MLP, or an LSTM with memory.
 
-    `numbers`: the arrays of its parameter file, by name.
+    `numbers`: the arrays of the policy's parameter file by name, as returned by `decode`.
     `sample`: if true, sample actions from the normal distribution around the mean action, as the
         original demonstration does; otherwise use the mean.
     """
@@ -117,9 +117,10 @@ class _ZooSession:
         return replace(drawn, action=rotated(drawn.action, -turns))
 
     def _lstm(self, inputs: Array, observations: Observations) -> Array:
-        """Update the memory from inputs (R, 64) and return the hidden state (R, 64).
+        """Run one LSTM step on inputs (R, 64): update the memory, return the hidden state.
 
-        The gates are in the order input, candidate, forget, output; the forget gate has bias 1.
+        The hidden state is (R, 64). `observations`: give the game and seat of each row. The gates
+        are in the order input, candidate, forget, output; the forget gate has bias 1.
         """
         at = observations.game, observations.seat
         net = self.policy.net

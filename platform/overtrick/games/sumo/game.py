@@ -198,21 +198,21 @@ class Sumo:
         return points
 
     def _result(self, lost: Array, drawn: Array) -> Array:
-        """Return the points (n, 2) for winning, losing or drawing n matches in one step.
+        """Return the points (n, 2) of both ants for winning, losing or drawing in one step.
 
-        A match that goes on gives 0.
+        The points are 0 in a match that goes on.
 
         `lost`: (n, 2) bool, the ants that lost in this step.
-        `drawn`: (n,) bool.
+        `drawn`: (n,) bool, the matches that end as draws in this step.
         """
         alone = lost & ~lost[:, ::-1]
         reward = self.reward
         return reward.win * alone[:, ::-1] + reward.lose * alone + reward.draw * drawn[:, None]
 
     def _shaping(self, before: Array, after: Array, control: Array) -> Array:
-        """Return the points (n, 2) of the reward's shaping terms for the movement in one step.
+        """Return the points (n, 2) that each ant gains in one step from the reward's shaping terms.
 
-        `before`, `after`: (n, 2, 3) torso positions in m.
+        `before`, `after`: (n, 2, 3) torso positions in m, before and after the step.
         `control`: (n, 2, 8) actions.
         """
         old, new = before[..., :2], after[..., :2]
@@ -277,7 +277,7 @@ def ant_observations(bodies: Bodies) -> Array:
 
 
 def _absolute_folder(folder: Any) -> str | None:
-    """Return the absolute path of a folder, or None if there is none.
+    """Return the absolute path of a folder, or None if `folder` is None or empty.
 
     Raises UserError if `folder` is not a string.
     """
@@ -287,9 +287,10 @@ def _absolute_folder(folder: Any) -> str | None:
 
 
 def _reward_weights(reward: str | Mapping[str, float]) -> RewardWeights:
-    """Return the weights of a reward, given by name or as changes of the weights of `shaped`.
+    """Return the reward weights that the game's option `reward` asks for.
 
-    Raises UserError for an unknown name or term, or for a weight that is not a finite number.
+    `reward`: a name of REWARDS, or new values for some of the weights of `shaped`. Raises UserError
+    for an unknown name or term, or for a weight that is not a finite number.
     """
     if isinstance(reward, str):
         if reward not in REWARDS:

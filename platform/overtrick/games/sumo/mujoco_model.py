@@ -157,10 +157,10 @@ def _geom_options(rgba: list[float]) -> dict[str, object]:
 
 
 def _set_inertia(body: mujoco.MjsBody, end: Array) -> None:
-    """Set a capsule's mass and inertia as MuJoCo before 2.1.1 did; the capsule ends at `end` (3,).
+    """Set the mass and inertia of a body with one capsule as MuJoCo before 2.1.1 did.
 
-    Both are computed for a cylinder that is longer than the capsule's axis by half a radius at each
-    end.
+    They are those of a cylinder that extends beyond the capsule's axis by half a radius at each
+    end. `end`: (3,) end of the axis, which begins at the body's origin.
     """
     high = float(np.linalg.norm(end)) + LIMB
     mass = DENSITY * np.pi * LIMB**2 * high

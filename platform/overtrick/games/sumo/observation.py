@@ -59,16 +59,17 @@ def rotated(values: Array, turns: Array) -> Array:
 def in_world_axes(observation: Array) -> tuple[Array, Array]:
     """Return observations (R, 120) rotated to world axes, and the applied quarter turns (R,).
 
-    observation: (R, 120) of the view `world`, or (R, 121) of the view `ahead`.
+    observation: (R, 120) with the game's option view=world, or (R, 121) with view=ahead.
     """
     turns = observation[:, len(FIELDS) :].astype(np.int64).sum(axis=1)  # 0 in `world`
     return rotated(observation[:, : len(FIELDS)], turns), turns
 
 
 def _quarter_turn() -> dict[str, tuple[str, int]]:
-    """Return, for each field and motor, the source and sign of its value after a quarter turn.
+    """Return the effect of one quarter turn of both ants about the vertical, counter-clockwise.
 
-    The value of a field after the turn is the value of its source before the turn, times the sign.
+    The result maps the name of each observation field and motor to a pair (name, sign): its value
+    after the turn is the sign times the value that the named field or motor had before the turn.
     """
     axes = {"x": ("y", -1), "y": ("x", 1), "i": ("j", -1), "j": ("i", 1)}
     turn = {name: (name, 1) for name in (*FIELDS, *MOTORS)}
@@ -91,10 +92,10 @@ def _quarter_turn() -> dict[str, tuple[str, int]]:
 
 
 def _rotation_table(names: tuple[str, ...]) -> tuple[Array, Array]:
-    """Return the permutations of N fields or motors by 0 to 3 quarter turns.
+    """Return the effect of 0 to 3 quarter turns on N observation fields or motors.
 
-    names: the N fields or motors. The results are the index (4, N) of the source of each name, and
-    the sign (4, N) of its value.
+    names: the N fields or motors. Return two arrays (4, N), `source` and `sign`: after k turns,
+    value j is sign[k, j] times value source[k, j] before the turns.
     """
     turn = _quarter_turn()
     once = np.array([names.index(turn[name][0]) for name in names])
@@ -107,4 +108,4 @@ def _rotation_table(names: tuple[str, ...]) -> tuple[Array, Array]:
 
 
 ROTATIONS = {len(names): _rotation_table(names) for names in (FIELDS, MOTORS)}
-"""Rotation tables by number of columns: of observations (120) and of actions (8)."""
+"""Results of `_rotation_table` for observations (key 120) and actions (key 8), by their width."""

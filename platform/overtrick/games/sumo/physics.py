@@ -48,7 +48,10 @@ class Physics:
     threads: int = 1
 
     def settle(self, position: Array, velocity: Array) -> Bodies:
-        """Return the physical state of new matches at position (n, 30) and velocity (n, 28)."""
+        """Return the state of n new matches at given positions and velocities, with contact forces.
+
+        `position`: (n, 30), `velocity`: (n, 28), as in `Bodies`.
+        """
         n = len(position)
         start = Bodies(position, velocity, np.zeros_like(velocity), np.empty((n, ANTS, BODIES, 6)))
         return self.advance(start, None)
@@ -72,7 +75,7 @@ class Physics:
 
 
 class _Simulator:
-    """Simulator with MuJoCo's buffers for BATCH_SIZE matches, which every call overwrites."""
+    """Simulator of up to BATCH_SIZE matches; each call overwrites MuJoCo's buffers."""
 
     def __init__(self, physics: Physics) -> None:
         self.first = physics.forces == "first"
@@ -107,7 +110,10 @@ class _Simulator:
         return Bodies(position, velocity, warmstart, force.reshape(n, ANTS, BODIES, 6))
 
     def _last_forces(self, n: int) -> Array:
-        """Return the contact forces (n, 26, 6) of the last computed stage of the integrator."""
+        """Return the contact torques and forces (n, 26, 6) on the bodies of both ants.
+
+        They are of the integrator stage that the batch computed last, for the first `n` matches.
+        """
         force = np.empty((n, ANTS * BODIES, 6))
         for k in range(n):
             self.batch.get_data(k, self.data)

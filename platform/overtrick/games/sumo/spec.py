@@ -20,7 +20,7 @@ def _scripted_players(game: Any) -> Mapping[str, Callable[[Any], Policy]]:
 
 
 def _video_writer(path: Path) -> Callable[[Trajectories], None]:
-    """Return a function that writes the first match of trajectories to a video file.
+    """Return a function that writes a video of a batch's first match to a file.
 
     path: the video file. Raises UserError if it cannot be written, and RunError if no renderer
     works.

@@ -33,8 +33,7 @@ from overtrick.policies.network import network_policy
 class PolicyOptimizer(Protocol):
     """Algorithm that improves policy weights on a surrogate objective.
 
-    The surrogate maps weights to the policy's output. It may contain adaptation steps (MAML). The
-    optimiser does not see these steps.
+    The surrogate may contain the adaptation steps of MAML; the optimiser does not see these steps.
     """
 
     step: float  # KL bound of TRPO, Adam's learning rate of PPO; a schedule may change it
@@ -42,13 +41,13 @@ class PolicyOptimizer(Protocol):
     def improve(
         self, theta: Params, surrogate: Surrogate, rng: Generator
     ) -> tuple[Params, dict[str, float]]:
-        """Return improved weights and metrics."""
+        """Improve policy weights `theta` on a surrogate objective; return them and metrics."""
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays of a checkpoint."""
+        """Return the optimiser's state as named arrays, for a checkpoint."""
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the arrays that `state` returned."""
+        """Restore the optimiser's state from a result of `state()`."""
 
 
 POLICY_OPTIMIZERS: dict[str, Callable[[float, float], PolicyOptimizer]] = {"trpo": Trpo, "ppo": Ppo}
@@ -65,7 +64,7 @@ class ActorCritic(Checkpointed):
     - `features`: function from observations to network inputs.
     - `gamma` (0 to 1): discount per decision.
     - `lam` (0 to 1): lambda of GAE.
-    - `critic_note`: name of the extra array in the trajectories that is the critic's input. With
+    - `critic_note`: name of the array in `Trajectories.extras` that is the critic's input. With
       None the critic's input is the policy's features.
     - `minibatches`: number of groups into which PPO divides the games of a batch.
     """
@@ -108,9 +107,9 @@ class ActorCritic(Checkpointed):
     def improve(
         self, surrogate: Surrogate, features: Array, returns: Array, rng: Generator
     ) -> dict[str, float]:
-        """Improve the policy on a surrogate, then fit the critic; return metrics.
+        """Improve the policy on a surrogate objective, then fit the critic; return metrics.
 
-        `features` (D, F) are the critic's inputs and `returns` (D,) its targets.
+        `features` (D, F) are the critic's inputs at D decisions, and `returns` (D,) its targets.
         """
         theta, metrics = self.optimizer.improve(tensors(self.theta), surrogate, rng)
         self.theta = to_arrays(theta)
@@ -118,11 +117,14 @@ class ActorCritic(Checkpointed):
         return metrics
 
     def weights(self) -> dict[str, Array]:
-        """Return the weights of a model file: policy and critic."""
+        """Return the weights of policy and critic by name, for a model file."""
         return {**prefixed("policy", self.theta), **prefixed("critic", self.critic.weights)}
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the critic's optimiser, including its weights, and the policy optimiser."""
+        """Return the objects with a saved state: the critic's Adam, and the policy optimiser.
+
+        The state of Adam includes the critic's weights.
+        """
         return {"critic": self.critic.adam, "solver": self.optimizer}
 
     def state(self) -> dict[str, Array]:
@@ -130,7 +132,7 @@ class ActorCritic(Checkpointed):
         return {**super().state(), **prefixed("policy", self.theta)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the arrays that `state` returned."""
+        """Restore policy, critic and optimisers from a result of `state()`."""
         super().load(state)
         self.theta = unprefixed("policy", state)
 
@@ -138,10 +140,10 @@ class ActorCritic(Checkpointed):
 def _surrogate(
     sample: samples.PolicyGradientSample, minibatches: tuple[Surrogate, ...] = ()
 ) -> Surrogate:
-    """Return the surrogate objective of one policy network on a sample, for TRPO or PPO.
+    """Build the surrogate objective of one policy network on its own sampled games.
 
-    The network itself played all games of the sample. `minibatches`: surrogates on disjoint groups
-    of these games, for PPO.
+    The tasks of `sample` are groups of these games. `minibatches`: surrogates on disjoint groups of
+    the games, for PPO.
     """
 
     def policy(theta: Params) -> Tensor:

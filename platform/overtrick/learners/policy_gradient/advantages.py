@@ -9,15 +9,16 @@ from overtrick.core import Array, Trajectories
 
 
 def discounted_returns(batch: Trajectories, gamma: float) -> Array:
-    """Return (D,) the discounted points of the acting seat from each decision to the game's end."""
+    """Compute the discounted returns (D,) of the acting seat, from each decision on."""
     return _backwards(batch.reward, np.zeros(len(batch)), batch.last, gamma, 1.0)
 
 
 def generalised_advantages(batch: Trajectories, values: Array, gamma: float, lam: float) -> Array:
-    """Return (D,) generalised advantage estimates (Schulman et al. 2016, eq. 16).
+    """Compute generalised advantage estimates (D,) of decisions (Schulman et al. 2016, eq. 16).
 
-    `values` (D,) are a baseline's predictions. With `lam` = 1 the estimate is the discounted return
-    minus the baseline. All games are complete, so no value is bootstrapped after the last decision.
+    `values` (D,): a baseline's predictions of the discounted returns. `lam`: lambda of the
+    estimator; with `lam` = 1 the estimate is the discounted return minus the baseline. All games
+    are complete, so no value is bootstrapped after the last decision.
     """
     return _backwards(batch.reward, values, batch.last, gamma, lam)
 
@@ -25,15 +26,15 @@ def generalised_advantages(batch: Trajectories, values: Array, gamma: float, lam
 def subtract_leave_one_out_mean(
     advantage: Array, infoset: Array, member: Array, games: float
 ) -> Array:
-    """Subtract a leave-one-out baseline from advantages (D,).
+    """Subtract a leave-one-out baseline from the advantages (D,) of D decisions.
 
     `member` (D,) is the policy that made each decision, and `infoset` (D,) its information set. The
-    baseline of a decision is the mean advantage of the same policy's other games at the same
-    information set. The mean is shrunk towards 0 by `games` pseudo-observations of advantage 0. The
-    baseline corrects for the part of the return that an earlier baseline did not predict, such as
-    the effect of this particular opponent. A game reaches an information set at most once, so a
-    game's own return is not in its baseline. The baseline therefore adds no bias (Kool et al. 2019,
-    "Buy 4 REINFORCE samples, get a baseline for free!").
+    baseline of a decision is the mean advantage of the same policy's decisions at the same
+    information set in other games. The mean is shrunk towards 0 by `games` pseudo-observations of
+    advantage 0. The baseline corrects for the part of the return that an earlier baseline did not
+    predict, such as the effect of this particular opponent. A game reaches an information set at
+    most once, so a game's own return is not in its baseline. The baseline therefore adds no bias
+    (Kool et al. 2019, "Buy 4 REINFORCE samples, get a baseline for free!").
     """
     _, row = np.unique(member * (int(infoset.max(initial=0)) + 1) + infoset, return_inverse=True)
     total, count = np.bincount(row, advantage), np.bincount(row)

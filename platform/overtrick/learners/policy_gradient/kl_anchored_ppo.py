@@ -81,7 +81,7 @@ class KlAnchoredPolicy:
         )
 
     def _output(self, theta: Params, sample: DiscreteTensors) -> Tensor:
-        """Return (M, R, A) log-probabilities of a sample's actions under the weights `theta`."""
+        """Compute the policy's log-probabilities (M, R, A) on a sample's rows by weights theta."""
         logits_of_rows = logits(theta, sample.features.flatten(0, 1), self.config)
         return masked_log_softmax(logits_of_rows.view(*sample.weight.shape, -1), sample.legal)
 
@@ -90,6 +90,6 @@ class KlAnchoredPolicy:
         return {**prefixed("policy", self.theta), **prefixed("solver", self.optimizer.state())}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the arrays that `state` returned."""
+        """Restore policy and policy optimiser from a result of `state()`."""
         self.theta = unprefixed("policy", state)
         self.optimizer.load(unprefixed("solver", state))

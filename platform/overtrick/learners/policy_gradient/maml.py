@@ -44,14 +44,15 @@ def meta_surrogate(
     fisher_subsample: int = 1,
     minibatches: int = 1,
 ) -> Surrogate:
-    """Return the meta-objective: the surrogate of the policies adapted to each of M tasks.
+    """Build MAML's meta-objective: the surrogate of the M policies adapted to M tasks.
 
-    It is a function of the common initial weights (Wu et al. 2022, eqs. 5 to 7).
+    The objective is a function of the common initial weights (Wu et al. 2022, eqs. 5 to 7).
 
-    - `inner`: one sample for each inner step, collected by the weights before that step.
-    - `outer`: sample collected by the adapted weights.
+    - `inner`: for each inner step the sampled games of the weights before that step.
+    - `outer`: sampled games of the adapted weights.
     - `step`: learning rate of an inner step.
-    - `fisher_subsample`: TRPO computes its curvature from every n-th task.
+    - `second_order`: as in `adapt`.
+    - `fisher_subsample`: a number n; TRPO computes its curvature from every n-th task.
     - `minibatches`: number of groups into which PPO divides the tasks.
     """
     tasks = len(outer.weight)

@@ -32,9 +32,10 @@ class Ppo:
     - `entropy_coef`: weight of the entropy bonus, in points per nat.
     - `clip`: importance ratios are clipped to 1 - `clip` .. 1 + `clip`.
     - `epochs`: largest number of epochs. An epoch is one step, or one step for each minibatch.
-    - `target_kl`: epochs end early once the mean KL divergence of a decision exceeds this, in nats.
-    - `teacher_kl_coef`: weight of the KL divergence from the surrogate's teacher, in points per
-      nat.
+    - `target_kl`: in nats. Epochs end early once the mean KL divergence from the behaviour policy
+      per decision exceeds this.
+    - `teacher_kl_coef`: weight of the KL divergence from the surrogate's teacher policy, in points
+      per nat.
     """
 
     step: float
@@ -48,10 +49,10 @@ class Ppo:
     def improve(
         self, theta: Params, surrogate: Surrogate, rng: Generator
     ) -> tuple[Params, dict[str, float]]:
-        """Return weights improved by the clipped objective, and metrics.
+        """Improve policy weights `theta` by the clipped objective; return new weights and metrics.
 
-        `kl` is the KL divergence from the behaviour policy in nats, `gain` the increase of the
-        estimated payoff in points.
+        Metric `kl` is the KL divergence from the behaviour policy in nats, and `gain` the increase
+        of the estimated payoff in points.
         """
         adam = Adam(to_arrays(theta), self.step)
         if self._moments:
@@ -76,7 +77,8 @@ class Ppo:
     def _descend(self, adam: Adam, surrogate: Surrogate, logp: Tensor) -> None:
         """Take one Adam step on the clipped objective.
 
-        `logp`: log-probabilities of the current policy on the rows of the surrogate's sample.
+        `logp`: output of the current policy's network on the rows of the surrogate's sample. It is
+        log-probabilities for discrete actions.
         """
         sample = surrogate.sample
         ratio = sample.ratio(logp)
@@ -89,9 +91,9 @@ class Ppo:
         adam.minimise(loss)
 
     def state(self) -> dict[str, Array]:
-        """Return the state of the optimiser Adam; empty before the first update."""
+        """Return the weights and moments of the optimiser Adam; empty before the first update."""
         return dict(self._moments)
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the arrays that `state` returned."""
+        """Restore Adam's moments from a result of `state()`."""
         self._moments = dict(state)

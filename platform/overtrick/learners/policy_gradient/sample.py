@@ -27,7 +27,7 @@ ArrayT = TypeVar("ArrayT", Array, Tensor)
 
 @dataclass(frozen=True)
 class _DiscreteRows(Generic[ArrayT]):
-    """Columns of a discrete sample, as numpy arrays or torch tensors."""
+    """Arrays of a policy-gradient sample with discrete actions, in numpy or torch."""
 
     features: ArrayT  # (M, R, F) float32
     legal: ArrayT  # (M, R, A) bool; padding rows are all legal
@@ -38,7 +38,7 @@ class _DiscreteRows(Generic[ArrayT]):
 
 @dataclass(frozen=True)
 class _ContinuousRows(Generic[ArrayT]):
-    """Columns of a continuous sample, as numpy arrays or torch tensors."""
+    """Arrays of a policy-gradient sample with continuous actions, in numpy or torch."""
 
     features: ArrayT  # (M, R, F) float32
     action: ArrayT  # (M, R, A) float32
@@ -55,7 +55,7 @@ class DiscreteSample(_DiscreteRows[Array]):
 
     - From sampled games: one row for each decision. `weight` is 1 / games. `credit` is weight x
       advantage at the action taken, 0 at other actions.
-    - From exact values: one row for each information set. `weight` is its reach probability.
+    - From exact action values: one row for each information set. `weight` is its reach probability.
       `credit` is weight x action probability x advantage at every action.
 
     Padding has weight and credit 0.
@@ -84,7 +84,8 @@ def padded_sample(
 ) -> DiscreteSample:
     """Group decisions (D, ...) by task into a sample of M tasks, padded to the longest task.
 
-    `member` (D,) is the task of each decision, `members` the number M of tasks.
+    The first five arguments are columns of DiscreteSample with one row for each decision. `member`
+    (D,): the task of each decision. `members`: the number M of tasks.
     """
     slot = forward_pass.pad_slots(member, members)
     floats = (each.astype(np.float32) for each in (logp, credit, weight))
@@ -106,11 +107,12 @@ def discrete_sample(
 ) -> DiscreteSample:
     """Build the policy-gradient sample of M policies with discrete actions.
 
-    Each policy played `games` games. `features` (D, F), the policies' log-probabilities `logp`
-    (D, A), `advantage` (D,) and `member` (D,), the policy of each decision, are in the order of the
-    batch. With `merge`, a policy's decisions at one information set become one row with summed
-    credit and weight. Merging changes no result that is linear in credit, and makes the sample
-    several times smaller.
+    `batch` holds the D decisions of all policies, each of which played `games` games. The other
+    arrays have one row for each decision of the batch: network inputs `features` (D, F), the
+    policy's log-probabilities `logp` (D, A), `advantage` (D,) of the action taken, and `member`
+    (D,), the index of the policy. `members` is M. With `merge`, a policy's decisions at one
+    information set become one row with summed credit and weight. Merging changes no result that is
+    linear in credit, and makes the sample several times smaller.
     """
     assert batch.legal is not None
     credit = np.zeros(batch.legal.shape)
@@ -140,9 +142,10 @@ def rollout_sample(
 ) -> Sample:
     """Build the policy-gradient sample of M policies that played `games` games each.
 
-    `params` are the policies' weights, with leading axis M. `features` (D, F), `advantage` (D,) and
-    `member` (D,), the policy of each decision, are in the order of the batch. `merge`: make one row
-    for each information set, as in `discrete_sample`; ignored for continuous actions.
+    `params` are the policies' weights, with leading axis M. `batch` holds the D decisions of all
+    policies. Each decision has network inputs `features` (D, F), the `advantage` (D,) of the action
+    taken, and the index of its policy, `member` (D,). `merge`: make one row for each information
+    set, as in `discrete_sample`; ignored for continuous actions.
     """
     members = len(params["w0"])
     slot = forward_pass.pad_slots(member, members)
@@ -179,10 +182,10 @@ def join_samples(samples: list[SampleT]) -> SampleT:
 
 
 class PolicyGradientSample(ABC):
-    """Sample as torch tensors, on which policies with other weights can be evaluated.
+    """Policy-gradient sample in torch, on which policies with other weights can be evaluated.
 
-    The output of a policy is computed by its network on the sample's rows. For discrete actions the
-    output is log-probabilities (M, R, A). For continuous actions it is mean and log standard
+    The output of a policy is the output of its network on the sample's rows. For discrete actions
+    these are log-probabilities (M, R, A). For continuous actions they are mean and log standard
     deviation (M, R, 2A).
     """
 
@@ -191,11 +194,11 @@ class PolicyGradientSample(ABC):
 
     @abstractmethod
     def output(self, params: Params) -> Tensor:
-        """Return the output on the sample's rows of M policies with weights (M, ...)."""
+        """Compute the output of M policies with weights `params` (M, ...) on the sample's rows."""
 
     @abstractmethod
     def ratio(self, output: Tensor) -> Tensor:
-        """Return the importance ratios: action probabilities over those of the behaviour policy.
+        """Compute importance ratios: action probabilities of `output` over the behaviour policy's.
 
         The ratios have the shape of `credit`. They are at most e^20, so that an action with almost
         no probability and no credit does not produce a NaN. They are 1 at illegal actions.
@@ -203,11 +206,11 @@ class PolicyGradientSample(ABC):
 
     @abstractmethod
     def divergence(self, output: Tensor) -> Tensor:
-        """Return (M, R) KL(behaviour policy, policy with this output), in nats."""
+        """Compute for each row KL(behaviour policy, policy with this output), (M, R) in nats."""
 
     @abstractmethod
     def entropy(self, output: Tensor) -> Tensor:
-        """Return (M, R) the entropy of the policy with this output, in nats."""
+        """Compute for each row the entropy of the policy with this output, (M, R) in nats."""
 
     def every(self, nth: int, first: int = 0) -> Self:
         """Return the sample restricted to every `nth` task, starting at task `first`."""
@@ -216,54 +219,57 @@ class PolicyGradientSample(ABC):
 
 
 class DiscreteTensors(_DiscreteRows[Tensor], PolicyGradientSample):
-    """Discrete sample as torch tensors."""
+    """Policy-gradient sample with discrete actions, as torch tensors."""
 
     def output(self, params: Params) -> Tensor:
-        """Return the policies' log-probabilities (M, R, A) of the actions, -inf where illegal."""
+        """Compute the action log-probabilities (M, R, A) by weights `params`; -inf if illegal."""
         return masked_log_softmax(forward(params, self.features), self.legal)
 
     def ratio(self, output: Tensor) -> Tensor:
-        """Return (M, R, A) importance ratios, 1 at illegal actions."""
+        """Compute importance ratios (M, R, A) of `output` to the behaviour policy; 1 if illegal."""
         return torch.where(self.legal, output - self.logp, 0.0).clamp(max=20).exp()
 
     def divergence(self, output: Tensor) -> Tensor:
-        """Return (M, R) KL divergences, exact over all actions, in nats."""
+        """Compute for each row KL(behaviour policy, policy of `output`), exactly, in nats."""
         gap = torch.where(self.legal, self.logp - output, 0.0)
         return (self.logp.exp() * gap).sum(dim=-1)
 
     def entropy(self, output: Tensor) -> Tensor:
-        """Return (M, R) entropies in nats."""
+        """Compute for each row the policy's entropy over the legal actions, (M, R) in nats."""
         terms = torch.where(self.legal, output.exp() * output.clamp(min=-60), 0.0)
         return -terms.sum(dim=-1)
 
 
 class ContinuousTensors(_ContinuousRows[Tensor], PolicyGradientSample):
-    """Continuous sample as torch tensors."""
+    """Policy-gradient sample with continuous actions, as torch tensors."""
 
     def output(self, params: Params) -> Tensor:
-        """Return the policies' means, then log standard deviations (M, R, 2A), of the actions."""
+        """Return (M, R, 2A) for each row the action's mean, then its log standard deviation."""
         mean = forward(params, self.features)
         return torch.cat([mean, params[LOG_STD].unsqueeze(-2).expand_as(mean)], dim=-1)
 
     def ratio(self, output: Tensor) -> Tensor:
-        """Return (M, R) density ratios of the action vectors."""
+        """Compute importance ratios (M, R): new density of each sampled action over the old one.
+
+        The new density is that of `output`, the old one that of the behaviour policy.
+        """
         before = self._log_density(self.mean, self.log_std)
         return (self._log_density(*output.chunk(2, dim=-1)) - before).clamp(max=20).exp()
 
     def divergence(self, output: Tensor) -> Tensor:
-        """Return (M, R) KL divergences between normal distributions, in nats."""
+        """Compute for each row KL(behaviour policy, policy of `output`), (M, R) in nats."""
         mean, log_std = output.chunk(2, dim=-1)
         spread = (2 * (self.log_std - log_std)).exp()
         off = (self.mean - mean).square() * (-2 * log_std).exp()
         return (log_std - self.log_std + (spread + off - 1) / 2).sum(dim=-1)
 
     def entropy(self, output: Tensor) -> Tensor:
-        """Return (M, R) differential entropies in nats."""
+        """Compute for each row the differential entropy of the action, (M, R) in nats."""
         _, log_std = output.chunk(2, dim=-1)
         return (log_std + 0.5 * np.log(2 * np.pi * np.e)).sum(dim=-1)
 
     def _log_density(self, mean: Tensor, log_std: Tensor) -> Tensor:
-        """Return (M, R) log-densities of the action vectors, up to a constant."""
+        """Compute the normal log-density (M, R) of the sampled actions, up to a constant."""
         off = (self.action - mean) * (-log_std).exp()
         return -(off.square() / 2 + log_std).sum(dim=-1)
 

@@ -17,7 +17,7 @@ Policy = Callable[[Params], Tensor]
 
 @dataclass(frozen=True)
 class Surrogate:
-    """Surrogate objective: a sample, and a map from weights to a policy's output on the sample."""
+    """Surrogate objective: a sample of decisions, and a policy's output on it for any weights."""
 
     sample: PolicyGradientSample
     policy: Policy
@@ -35,15 +35,15 @@ class Surrogate:
         return (sample.credit * sample.ratio(output)).sum() / len(sample.weight)
 
     def divergence(self, output: Tensor) -> Tensor:
-        """Return the mean KL divergence from the behaviour policy in nats per decision (scalar)."""
+        """Compute the mean KL(behaviour policy, policy with this output) in nats per decision."""
         return self._mean(self.sample.divergence(output))
 
     def entropy(self, output: Tensor) -> Tensor:
-        """Return the mean entropy in nats per decision (scalar)."""
+        """Compute the mean entropy of the policy with this output, in nats per decision."""
         return self._mean(self.sample.entropy(output))
 
     def teacher_kl(self, output: Tensor) -> Tensor:
-        """Return the mean KL divergence from the teacher in nats per decision (scalar).
+        """Compute the mean KL(policy with this output, teacher policy) in nats per decision.
 
         Only for discrete actions.
         """

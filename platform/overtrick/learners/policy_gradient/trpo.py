@@ -25,9 +25,10 @@ from overtrick.learners.weights import Params, flatten, unflatten
 class Trpo:
     """TRPO update: a natural-gradient step to the KL bound, then a backtracking line search.
 
-    `step` is the KL bound: the largest mean KL divergence of a decision, in nats. `entropy_coef` is
-    the weight of the entropy bonus, in points per nat. The curvature may be computed from a subset
-    of the tasks (Schulman et al. 2015, appendix C). The KL bound is checked on all tasks.
+    `step` is the KL bound: the largest mean KL divergence per decision from the behaviour policy,
+    in nats. `entropy_coef` is the weight of the entropy bonus, in points per nat. The curvature may
+    be computed from a subset of the tasks (Schulman et al. 2015, appendix C). The KL bound is
+    checked on all tasks.
     """
 
     step: float
@@ -39,9 +40,11 @@ class Trpo:
     def improve(
         self, theta: Params, surrogate: Surrogate, rng: Generator
     ) -> tuple[Params, dict[str, float]]:
-        """Return improved weights and metrics.
+        """Improve policy weights `theta` on a surrogate objective; return new weights and metrics.
 
-        The weights are unchanged if no step within the bound improves the objective.
+        The weights are unchanged if no step within the bound improves the objective. Metrics: `kl`
+        in nats, `gain` of the objective in points, and `step_taken`, the accepted share of the full
+        step.
         """
         params = {n: v.detach().requires_grad_() for n, v in theta.items()}
         logp = surrogate.policy(params)
@@ -81,11 +84,11 @@ class Trpo:
         return surrogate.gain(logp) + self.entropy_coef * surrogate.entropy(logp)
 
     def state(self) -> dict[str, Array]:
-        """Return an empty checkpoint: TRPO keeps nothing between steps."""
+        """Return an empty checkpoint: TRPO keeps nothing between updates."""
         return {}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Do nothing: TRPO keeps nothing between steps."""
+        """Do nothing: TRPO keeps nothing between updates."""
 
 
 def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, steps: int) -> Tensor:

@@ -52,13 +52,13 @@ def clone_behaviour(
     """Train networks on demonstrations; return their weights and mean cross-entropy in nats.
 
     `adam` holds the initial weights of one network, or of M networks that each learn from their own
-    demonstrations. Adam's moments are kept between calls. The cross-entropy per decision is () or
-    (M,).
+    demonstrations. Adam's moments are kept between calls. The cross-entropy per decision is () for
+    one network and (M,) for M.
 
-    `held_out` has the shape of `demonstrations.taken`: action counts of validation decisions, on
-    the same inputs, which are excluded from training. If it is given, each network keeps the
-    weights of the epoch with the lowest cross-entropy on the validation decisions, to prevent
-    overfitting. This lowest cross-entropy is then returned.
+    `held_out` (shaped like `demonstrations.taken`): action counts of validation decisions at the
+    same inputs. The validation decisions must not be counted in `demonstrations`. With `held_out`,
+    each network keeps the weights of the epoch with the lowest cross-entropy on the validation
+    decisions, to prevent overfitting. This lowest cross-entropy is then returned.
     """
     features = torch.from_numpy(demonstrations.features)
     legal = torch.from_numpy(demonstrations.legal)
@@ -88,10 +88,11 @@ def clone_behaviour(
 
 
 def cross_entropy(params: Params, features: Tensor, legal: Tensor, taken: Tensor) -> Tensor:
-    """Return the mean cross-entropy of the taken actions, () or (M,) in nats per decision.
+    """Compute the mean cross-entropy of the taken actions: () or, for M networks, (M,).
 
-    The cross-entropy is 0 if no action was taken. Its minimum is the entropy of the imitated
-    policy, reached only by the imitated policy's probabilities.
+    The unit is nats per decision. The arrays are as in Demonstrations. The cross-entropy is 0 if no
+    action was taken. Its minimum is the entropy of the imitated policy, reached only by the
+    imitated policy's probabilities.
     """
     logp = masked_log_softmax(forward(params, features), legal)
     log_likelihood = torch.where(legal, taken * logp.clamp(min=-100), 0.0).sum(dim=(-2, -1))
@@ -101,7 +102,10 @@ def cross_entropy(params: Params, features: Tensor, legal: Tensor, taken: Tensor
 def _epoch(
     adam: Adam, features: Tensor, legal: Tensor, taken: Tensor, batch: int, rng: Generator
 ) -> None:
-    """Train for one epoch on all demonstrations in random order; M networks share the order."""
+    """Train networks for one epoch on demonstrations, in random minibatches of `batch` rows.
+
+    M networks share the order of the rows.
+    """
     count = features.shape[-2]
     order = torch.from_numpy(rng.permutation(count)) if batch < count else torch.arange(count)
     for indices in torch.split(order, batch):

@@ -39,10 +39,10 @@ class ClassifierConfig:
 
 
 class Classifier:
-    """Classifier trained by cross-entropy.
+    """Classifier network trained by cross-entropy.
 
-    The mask `possible` (R, A) marks the possible classes of each row; all others have probability
-    0.
+    In its methods the mask `possible` (R, A) marks the possible classes of each of R examples; all
+    others have probability 0.
     """
 
     def __init__(self, weights: Weights, config: ClassifierConfig) -> None:
@@ -53,13 +53,13 @@ class Classifier:
         self.noise = torch.Generator(config.device)
 
     def seed(self, rng: Generator) -> None:
-        """Seed the dropout noise of later steps; the seed is not part of the state."""
+        """Seed the dropout noise of later steps; `state` does not save the seed."""
         self.noise.manual_seed(int(rng.integers(2**63)))
 
     def learn(
         self, features: Array, possible: Array, label: Array, total_rows: int | None = None
     ) -> Tensor:
-        """Take one gradient step; return the mean cross-entropy before it, in nats.
+        """Take one gradient step; return the mean cross-entropy before the step, in nats.
 
         `features` are (R, F) float32 and `possible` is (R, A) bool. `label` has the classes (R,)
         or, if all classes are possible, their probabilities (R, A). The sum of the rows' losses is
@@ -82,7 +82,7 @@ class Classifier:
         return scores
 
     def _drop(self, hidden: Tensor) -> Tensor:
-        """Apply inverted dropout (Srivastava et al. 2014) to hidden units."""
+        """Apply inverted dropout (Srivastava et al. 2014) to the activations of a hidden layer."""
         keep_probability = 1 - self.config.dropout
         kept = torch.empty_like(hidden).bernoulli_(keep_probability, generator=self.noise)
         return hidden * kept / keep_probability
@@ -97,7 +97,10 @@ class Classifier:
         return torch.from_numpy(values).to(self.config.device, non_blocking=True)
 
     def check_weights(self, where: str) -> None:
-        """Raise RunError if a weight is not finite; `where` is part of the message."""
+        """Raise RunError if a weight is not finite.
+
+        `where`: time of the step, for the error message, such as "in iteration 3".
+        """
         for value in self.optimizer.params.values():
             check_loss(float(value.detach().sum()), where)
 
@@ -110,7 +113,7 @@ class Classifier:
         return self.optimizer.state()
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the arrays that `state` returned."""
+        """Restore weights and optimiser from a result of `state()`."""
         self.optimizer.load(state)
 
 
@@ -120,13 +123,19 @@ def logits(
     config: ClassifierConfig,
     transform: HiddenTransform = None,
 ) -> Tensor:
-    """Return (R, A) float32 outputs of a network for `features` (R, F)."""
+    """Compute the outputs (R, A) float32 of a network for `features` (R, F).
+
+    `transform`: function applied to each hidden layer's activations, such as dropout.
+    """
     with torch.autocast(features.device.type, torch.bfloat16, enabled=config.bfloat16):
         return forward(params, features, config.activation, transform).float()
 
 
 def check_loss(loss: float, where: str) -> float:
-    """Return a loss. Raises RunError if it is not finite; `where` is part of the message."""
+    """Return `loss` unchanged; raise RunError if it is not finite.
+
+    `where`: time of the loss, for the error message, such as "in iteration 3".
+    """
     if not np.isfinite(loss):
         raise RunError(
             f"the loss is {loss} {where}: the last checkpoint is still valid; "

@@ -22,12 +22,16 @@ def fit_opponent_models(
     held_out_share: float,
     rng: Generator,
 ) -> Weights:
-    """Fit M opponent models (M, ...): copies of a network, each trained on one opponent.
+    """Fit models of M opponents: copies of one network, each trained on one opponent's decisions.
 
-    `prior` holds the weights of the network before training.
-    `decisions` has a leading axis M and counts of actions. `learning_rate` is Adam's. A random
-    share `held_out_share` of the decisions is kept out of training, for early stopping. A model
-    without decisions equals the prior.
+    - `prior`: the network's weights before training. The model of an opponent without decisions
+      keeps these weights.
+    - `decisions`: counts of each opponent's actions, by input; arrays (M, R, ...).
+    - `learning_rate`: Adam's learning rate.
+    - `held_out_share`: share of the decisions, chosen at random, that is not trained on and serves
+      for early stopping.
+
+    Returns the models' weights (M, ...).
     """
     split_rng, learn_rng = rng.spawn(2)
     held_out = split_rng.binomial(decisions.taken.astype(np.int64), held_out_share)
@@ -39,9 +43,10 @@ def fit_opponent_models(
 def correct_by_counts(prediction: Array, taken: Array, prior_decisions: float) -> Array:
     """Combine predicted action probabilities (..., N, A) with observed counts of actions.
 
-    Returns the mean of a Dirichlet posterior. Its prior is the prediction, with the weight of
-    `prior_decisions` decisions. Rarely observed information sets stay near the prediction; often
-    observed ones approach the observed frequencies.
+    `taken` (..., N, A): how often each action was observed at each information set. Returns the
+    mean of a Dirichlet posterior. Its prior is the prediction, with the weight of `prior_decisions`
+    decisions. Rarely observed information sets stay near the prediction; often observed ones
+    approach the observed frequencies.
     """
     counts = taken + prior_decisions * prediction
     return counts / counts.sum(axis=-1, keepdims=True)

@@ -70,8 +70,9 @@ class Dqn:
     target network's value of the best legal action there. After the last decision no value is
     added. With `config.monte_carlo` the target is the discounted sum of all later rewards.
 
-    `notes`: names of the extra arrays of the trajectories that are passed to `values` as inputs. An
-    extra array must have equal values at a decision and its successor.
+    `values`: function that computes action values from weights, features and extra inputs. `notes`:
+    names of the arrays in `Trajectories.extras` that are these extra inputs. Such an array must
+    have equal values at a decision and its successor.
     """
 
     def __init__(
@@ -92,10 +93,7 @@ class Dqn:
         self.gradient_steps = 0  # taken so far
 
     def policy(self, explore: bool = True, epsilon: float = 0.1) -> GreedyPolicy:
-        """Return the greedy policy.
-
-        With `explore` it takes a random action with probability `epsilon`.
-        """
+        """Return the greedy policy or, with `explore`, the epsilon-greedy policy."""
         return GreedyPolicy(self.features, self.weights(), epsilon if explore else 0.0)
 
     def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
@@ -146,7 +144,10 @@ class Dqn:
     def _target_values(
         self, current_rows: Mapping[str, Tensor], next_rows: Mapping[str, Tensor]
     ) -> Tensor:
-        """Return (R,) the target value of each decision; `next_rows` are its successors."""
+        """Compute the target value (R,) of each decision in `current_rows`.
+
+        `next_rows`: the successors of these decisions. Both are named columns with R rows.
+        """
         if self.config.monte_carlo:
             return current_rows["reward"]
         with torch.no_grad():
@@ -168,7 +169,7 @@ class Dqn:
         return {name: torch.from_numpy(columns[name]) for name in wanted}
 
     def weights(self) -> Weights:
-        """Return the current weights."""
+        """Return the current weights of the Q-network."""
         return to_arrays(self.adam.params)
 
     def state(self) -> dict[str, Array]:
@@ -181,7 +182,7 @@ class Dqn:
         }
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the arrays that `state` returned."""
+        """Restore networks, replay buffer and step counter from a result of `state()`."""
         self.adam.load(unprefixed("values", state))
         self.target = tensors(unprefixed("target", state))
         self.buffer.load(unprefixed("memory", state))
@@ -193,8 +194,8 @@ class GreedyPolicy(MemorylessPolicy):
     """Epsilon-greedy policy of a Q-network.
 
     It takes the legal action of the highest value. With probability `epsilon` it takes a uniformly
-    random legal action. `notes`: extra inputs of `values` besides the features, the same at every
-    decision.
+    random legal action. `values`: function that computes the action values. `notes`: its inputs
+    besides the features, the same at every decision.
     """
 
     features: Callable[[Observations], Array]
@@ -219,8 +220,8 @@ class GreedyPolicy(MemorylessPolicy):
 def epsilon_greedy(values: Array, legal: Array, epsilon: float) -> Array:
     """Return (R, A) the action probabilities of the epsilon-greedy policy for action values (R, A).
 
-    With probability `epsilon` the action is uniform over the legal actions. Of equally good actions
-    the first one is the best.
+    With probability `epsilon` the action is uniform over the legal actions. Ties go to the first
+    action.
     """
     best_action = np.where(legal, values, -np.inf).argmax(axis=1)
     probs = epsilon * legal / legal.sum(axis=1, keepdims=True)

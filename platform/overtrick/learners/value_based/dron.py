@@ -39,9 +39,9 @@ def opponent_profile(counts: Array) -> Array:
     """Return the profiles (M, P) float32 of M opponents from the counts of their actions.
 
     `counts` (M, public states, A): a public state is a coarse description of the information that
-    all seats share. A profile holds the frequency of each action in each public state, multiplied
-    by n / (n + PRIOR_DECISIONS) after n observed decisions there. The profile of an opponent
-    without observed decisions is 0.
+    all seats share. A profile holds the frequency of each action in each public state (P numbers).
+    After n observed decisions in the state, its frequencies are multiplied by n / (n +
+    PRIOR_DECISIONS). The profile of an opponent without observed decisions is 0.
     """
     observed = counts.sum(axis=-1, keepdims=True)
     return (counts / (observed + PRIOR_DECISIONS)).reshape(len(counts), -1).astype(np.float32)
@@ -51,11 +51,12 @@ def initial_experts(
     inputs: int, hidden: Sequence[int], actions: int, profile: int, gate: Sequence[int],
     count: int, rng: Generator,
 ) -> Weights:  # fmt: skip
-    """Draw initial weights of a mixture of experts.
+    """Draw initial weights of a mixture of `count` experts with a gate.
 
-    The network `state.w0`, ... maps features to the action values of all experts, which share their
-    hidden layers. The network `gate.w0`, ... maps a profile of P numbers to a score of each expert.
-    `hidden` and `gate` are the units of their hidden layers.
+    The network `state.w0`, ... maps `inputs` features to each expert's values of `actions` actions.
+    The experts share its hidden layers, of `hidden` units. The network `gate.w0`, ... maps an
+    opponent profile of `profile` numbers to a score of each expert; its hidden layers have `gate`
+    units.
     """
     state = initial_weights((inputs, *hidden, count * actions), rng)
     return {
@@ -69,7 +70,8 @@ def mixture_of_experts(
 ) -> Tensor:
     """Return (R, A) action values in points: the experts' values weighted by the gate's softmax.
 
-    Source: He et al. 2016, eq. 8.
+    `params`: weights as `initial_experts` returns them. `notes` holds the opponent's profile of
+    each row, (R, P), under the name OPPONENT. Source: He et al. 2016, eq. 8.
     """
     value_weights, gate_weights = (
         {n.removeprefix(prefix): v for n, v in params.items() if n.startswith(prefix)}

@@ -42,12 +42,12 @@ class NfspConfig:
 
 
 class Nfsp(Checkpointed):
-    """Neural fictitious self-play: Q-learning of a best response, and of the average policy.
+    """Neural fictitious self-play: learn a best response by Q-learning, and an average policy.
 
     In a two-player zero-sum game the average policy approaches an equilibrium if the Q-network is
     always a best response to it (Heinrich et al. 2015, theorem 7). All decisions train the
     Q-network. The average policy is trained by supervised learning, only on the decisions of the
-    best response. The extra array BEST_RESPONSE_NOTE of the trajectories marks these decisions.
+    best response. The array BEST_RESPONSE_NOTE in `Trajectories.extras` marks these decisions.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Nfsp(Checkpointed):
         return to_arrays(self.adam.params)
 
     def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
-        """Train the Q-network and the average policy on the decisions of whole games."""
+        """Train Q-network and average policy on the decisions of whole games; return metrics."""
         best_rng, average_rng = rng.spawn(2)
         by_best_response = batch.extras[BEST_RESPONSE_NOTE]
         # the greedy action, also where exploration took another action
@@ -83,7 +83,7 @@ class Nfsp(Checkpointed):
         return metrics | self._fit_average(average_rng)
 
     def _fit_average(self, rng: Generator) -> dict[str, float]:
-        """Take cross-entropy steps on best-response actions drawn from the reservoir."""
+        """Train the average policy on best-response actions from the reservoir; return its loss."""
         if not len(self.reservoir):
             return {}
         config, loss = self.config, 0.0
@@ -99,5 +99,5 @@ class Nfsp(Checkpointed):
         return {"average_loss": loss / config.steps}
 
     def parts(self) -> Mapping[str, Any]:
-        """Return best response, average policy and reservoir."""
+        """Return the objects with a saved state: Q-learner, average policy and reservoir."""
         return {"best": self.best, "average": self.adam, "reservoir": self.reservoir}

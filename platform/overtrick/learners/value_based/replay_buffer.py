@@ -21,7 +21,7 @@ Columns = dict[str, Array]
 class ReplayBuffer(ABC):
     """Base class of replay buffers of fixed capacity.
 
-    A subclass chooses the indices of new rows.
+    A subclass chooses the buffer indices at which new rows are stored.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -34,13 +34,14 @@ class ReplayBuffer(ABC):
 
     @abstractmethod
     def _places(self, count: int, rng: Generator) -> tuple[Array, Array]:
-        """Return which of `count` new rows are stored, and the index at which each is stored.
+        """Choose which of `count` new rows to store, and the buffer index of each stored row.
 
-        Where two rows get the same index, the later row is kept.
+        Returns two arrays of equal length. Where two rows get the same index, the later row is
+        kept.
         """
 
     def add(self, rows: Mapping[str, Array], rng: Generator) -> None:
-        """Add rows in the given order."""
+        """Add rows, given as named columns of equal length, in this order."""
         count = len(next(iter(rows.values())))
         selected, indices = self._places(count, rng)
         for name, column in rows.items():
@@ -54,16 +55,16 @@ class ReplayBuffer(ABC):
         return rng.integers(len(self), size=count)
 
     def at(self, indices: Array) -> Columns:
-        """Return copies of the rows at the given indices."""
+        """Return copies of the rows at the given indices, as named columns."""
         return {name: column[indices] for name, column in self._rows.items()}
 
     def state(self) -> dict[str, Array]:
-        """Return the stored rows and the number of rows added."""
+        """Return the stored rows as named columns, and the number of rows ever added."""
         stored = {name: column[: len(self)].copy() for name, column in self._rows.items()}
         return {**stored, "added": np.array(self.added)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the rows that `state` returned."""
+        """Restore the rows from a result of `state()`."""
         self.added = int(state["added"])
         self._rows = {}
         for name, stored in state.items():
@@ -75,8 +76,8 @@ class ReplayBuffer(ABC):
 class RingBuffer(ReplayBuffer):
     """Replay buffer of the newest rows.
 
-    The k-th row ever added is at index k modulo the capacity. The index after a row therefore holds
-    the row that was added next.
+    The k-th row ever added, counted from 0, is at index k modulo the capacity. The index after a
+    row therefore holds the row that was added next.
     """
 
     def _places(self, count: int, rng: Generator) -> tuple[Array, Array]:
@@ -99,7 +100,7 @@ class ReservoirBuffer(ReplayBuffer):
 
 
 def observation_columns(batch: Trajectories) -> Columns:
-    """Return the columns from which a game can recompute the features of decisions.
+    """Return seat, observation and legal mask of decisions, from which features can be computed.
 
     The features themselves are not stored, because they are many times larger.
     """
@@ -108,7 +109,7 @@ def observation_columns(batch: Trajectories) -> Columns:
 
 
 def observations_of(rows: Mapping[str, Array]) -> Observations:
-    """Return stored rows as observations, each row as a separate game."""
+    """Convert stored columns of `observation_columns` to observations, each row in its own game."""
     return Observations(
         np.arange(len(rows["seat"])), rows["seat"], rows["seen"], rows["legal"], None
     )

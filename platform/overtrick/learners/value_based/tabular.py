@@ -49,7 +49,7 @@ StateKeys = Callable[[Observations], Array]
 class TabularConfig:
     """Hyperparameters of tabular Q-learning and SARSA."""
 
-    rule: Literal["q", "sarsa"]  # the next decision's value: its best visited action, or the taken
+    rule: Literal["q", "sarsa"]  # value of the next decision: best visited action, or action taken
     alpha: float | None  # learning rate; None: 1 / visits, the mean of all targets
     gamma: float  # discount per decision
     spread: float = 0.0  # factor of the reward for similar actions, per unit of distance
@@ -61,9 +61,9 @@ class QTable:
     The target of a state-action pair is its reward plus gamma times the value of the next decision
     of the same game and seat. This value is 0 if it is unknown or there is no next decision.
 
-    `similar`: two arrays (A, L). The first lists for each action up to L similar actions, -1 for
-    none; the second holds their distances. Similar actions are updated too, with reward x
-    spread^distance.
+    `states`: function from observations to state keys. `similar`: two arrays (A, L). The first
+    lists for each action up to L similar actions, -1 for none; the second holds their distances.
+    Similar actions are updated too, with reward x spread^distance.
     """
 
     def __init__(
@@ -81,10 +81,7 @@ class QTable:
         self.choices = self.states_known = 0  # slots in use
 
     def policy(self, explore: bool = True, epsilon: float = 0.1) -> GreedyTable:
-        """Return the greedy policy of the table.
-
-        With `explore` it takes a random action with probability `epsilon`.
-        """
+        """Return the greedy policy of the table or, with `explore`, the epsilon-greedy policy."""
         return GreedyTable(self.states, self.columns, epsilon if explore else 0.0)
 
     def learn(self, batch: Trajectories, rng: Generator | None = None) -> dict[str, float]:
@@ -106,7 +103,7 @@ class QTable:
         return {"choices": float(self.choices)}
 
     def merge(self, other: Mapping[str, Array]) -> None:
-        """Merge another table's columns into this table: values are averaged by visit counts."""
+        """Merge another table's columns into this one: average values weighted by visit counts."""
         self._make_room(int((other["choice"] > 0).sum()), int((other["state"] > 0).sum()))
         theirs = (other[name] for name in COLUMNS)
         self.choices, self.states_known = _merge_columns(
@@ -114,7 +111,10 @@ class QTable:
         )
 
     def _make_room(self, choices: int, states_known: int) -> None:
-        """Grow the table until the given numbers of further state-action pairs and states fit."""
+        """Grow the table until further entries fit without exceeding the load factor MAX_LOAD.
+
+        `choices` and `states_known`: the numbers of further state-action pairs and states.
+        """
         for key, values, wanted in (
             ("choice", ("value", "count"), self.choices + choices),
             ("state", ("actions",), self.states_known + states_known),
@@ -137,7 +137,7 @@ class QTable:
         return {name: column.copy() for name, column in self.columns.items()}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the columns that `state` returned."""
+        """Restore the columns from a result of `state()`."""
         self.columns = {name: state[name].copy() for name in self.columns}
         self.choices = int((self.columns["choice"] > 0).sum())
         self.states_known = int((self.columns["state"] > 0).sum())
@@ -145,7 +145,7 @@ class QTable:
 
 @dataclass(frozen=True, eq=False)
 class GreedyTable(MemorylessPolicy):
-    """Greedy policy of a table: the visited legal action of the highest value.
+    """Greedy policy of a Q-table: the visited legal action of the highest value.
 
     In states without a visited action it takes a uniformly random legal action. In other states it
     does so with probability `epsilon` (0 to 1).
@@ -178,7 +178,8 @@ class GreedyTable(MemorylessPolicy):
 def _slot(keys, key):  # type: ignore[no-untyped-def]
     """Return the slot of a key in a hash table, or the free slot for a new key.
 
-    Open addressing with Fibonacci hashing (Knuth 1998, section 6.4).
+    `keys`: the key in each slot, 0 if free. Open addressing with Fibonacci hashing (Knuth 1998,
+    section 6.4).
     """
     last = len(keys) - 1
     slot = np.int64(key * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(24)) & last
@@ -189,7 +190,7 @@ def _slot(keys, key):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _rehash(old, new):  # type: ignore[no-untyped-def]
-    """Copy keys to a larger hash table.
+    """Copy the keys of hash table `old` to the larger, empty hash table `new`.
 
     Returns the new slot of each old slot, -1 for free slots.
     """
@@ -203,7 +204,10 @@ def _rehash(old, new):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _key(states, row, action):  # type: ignore[no-untyped-def]
-    """Return the key of a state-action pair; 0 if the action is not available."""
+    """Return the key of a state-action pair; 0 if the action is not available.
+
+    `states`: state keys (R, 1), which are hashed with the action, or keys of the pairs (R, A).
+    """
     if states.shape[1] > 1:
         return states[row, action]
     # hash, because state keys may be consecutive
@@ -215,7 +219,12 @@ def _key(states, row, action):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _best_value(choice, value, state, actions, states, legal, row):  # type: ignore[no-untyped-def]
-    """Return the highest value of a visited legal action of a row; 0 if there is none."""
+    """Return the highest value of a visited action in the state of row `row`; 0 if there is none.
+
+    `choice`, `value`, `state`, `actions`: columns of a QTable. `states`: state keys (R, 1) or keys
+    of state-action pairs (R, A). The mask `legal` (R, A) is used only with keys of pairs; with
+    state keys every action visited in the state counts.
+    """
     action_keys, states_known = states.shape[1] > 1, np.uint64(0)
     if not action_keys:
         states_known = actions[_slot(state, states[row, 0])]

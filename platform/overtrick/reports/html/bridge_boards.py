@@ -22,7 +22,10 @@ SEAT_NAMES = dict(zip(SEATS, ("North", "East", "South", "West"), strict=True))
 
 
 def auction_article(games: Games, number: int) -> str:
-    """Return recorded auction `number` as HTML; the bidding systems explain the calls."""
+    """Return one recorded auction as HTML, with the meaning of each call in the bidding systems.
+
+    `number`: the index of the auction in `games`.
+    """
     deal, calls = games.deals[number], [move.action for move in games.moves[number]]
     contract, declarer = contract_results.describe_contract(calls, SEATS[deal[CARDS]])
     players, points = games.who[number], games.payoff[number]
@@ -50,7 +53,8 @@ REPLAYS[Auction.name] = auction_article
 def board_article(board: Board, note: str = "", default_system: str | None = None) -> str:
     """Return a bridge board as HTML: deal, auction with meanings, result and card play, if known.
 
-    `default_system`: the bidding system of a side whose system is not recorded or not available.
+    `note`: a line of text below the board. `default_system`: the bidding system of a pair whose
+    system is not recorded or not available; None: show no meanings then.
     """
     dealer = SEATS.index(board.dealer)
     pieces = [
@@ -84,9 +88,10 @@ def _hands(board: Board) -> str:
 
 
 def _auction(calls: Sequence[int], dealer: int, board: Board, default_system: str | None) -> str:
-    """Return the auction as HTML in four columns.
+    """Return an auction as HTML, a table with a column for each seat.
 
-    The meanings of the calls are added if the bidding systems of both sides are known.
+    `calls`: indices of the calls. `default_system`: as in `board_article`. The meanings of the
+    calls are added if the bidding systems of both pairs are known.
     """
     cells = [""] * ((dealer - diagram.WEST) % 4) + [diagram.format_call(call) for call in calls]
     rows = [(cells[first : first + 4] + [""] * 4)[:4] for first in range(0, len(cells), 4)]
@@ -112,7 +117,7 @@ def _auction(calls: Sequence[int], dealer: int, board: Board, default_system: st
 
 
 def _card_play(board: Board) -> str:
-    """Return the tricks as HTML; a star marks the winning card of each trick."""
+    """Return the card play of a board trick by trick as HTML; a star marks the winning card."""
     assert board.declarer is not None
     declarer = SEATS.index(board.declarer)
     deal = np.array([*((board.holder - declarer) % 4), board.strain, 0])

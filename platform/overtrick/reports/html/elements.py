@@ -28,8 +28,8 @@ class PageSection(NamedTuple):
 def page(title: str, lead: str, sections: Iterable[PageSection]) -> str:
     """Return an HTML page that needs no other file.
 
-    A piece that would make the page larger than MAX_BYTES is left out. The page shows how many
-    pieces are missing.
+    `lead`: a line below the title. A piece that would make the page larger than MAX_BYTES is left
+    out; the section then shows how many pieces are missing.
     """
     style, script = ((HERE / name).read_text() for name in ("page.css", "page.js"))
     room = MAX_BYTES - len(style) - len(script) - 20_000
@@ -60,7 +60,10 @@ def page(title: str, lead: str, sections: Iterable[PageSection]) -> str:
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an HTML table with a heading row; a wide table can be scrolled."""
+    """Return an HTML table with a heading row; a wide table can be scrolled.
+
+    `names`: the headings of the columns.
+    """
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows
@@ -72,7 +75,7 @@ def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def text(words: str) -> str:
-    """Return preformatted text as HTML."""
+    """Return plain text as HTML that keeps its spaces and line breaks."""
     return f"<pre>{escape(words)}</pre>\n"
 
 
@@ -82,7 +85,7 @@ def folded(name: str, words: str) -> str:
 
 
 def picture(path: Path, name: str) -> str:
-    """Return HTML with an image or video embedded as data."""
+    """Return HTML with an image or video file embedded as data. `name`: its caption."""
     kind = MIME_TYPES[path.suffix]
     data = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
     shown = f'<img src="{data}" alt="figure: {escape(name)}">'
@@ -94,7 +97,7 @@ def picture(path: Path, name: str) -> str:
 def curve(name: str, points: Sequence[tuple[int, float]]) -> str:
     """Return a small SVG line chart of a metric over the iterations, of at most MAX_POINTS points.
 
-    `points`: at least two pairs (iteration, value), all finite.
+    `name`: the metric. `points`: at least two pairs (iteration, value), all finite.
     """
     step = math.ceil(len(points) / MAX_POINTS)
     xs, ys = zip(*[*points[:-1:step], points[-1]], strict=True)

@@ -1,4 +1,4 @@
-"""Recorded games as HTML, step by step. A game may register a display of its own in REPLAYS."""
+"""Recorded games as HTML, step by step. A game may register its own format in REPLAYS."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ REPLAYS: dict[str, Callable[[Games, int], str]] = {}
 
 
 def games_section(games: Games) -> PageSection:
-    """Return recorded games as a section of a page. Raises UserError for an illegal game."""
+    """Return recorded games as a section of an HTML page.
+
+    Raises UserError if a recorded game breaks the rules.
+    """
     write = REPLAYS.get(games.game, _step_by_step)
     articles = [write(games, number) for number in range(len(games.moves))]
     return PageSection("Games, step by step", articles)
 
 
 def _step_by_step(games: Games, number: int) -> str:
-    """Return a recorded game as an HTML list of decisions, each with its observation."""
+    """Return a recorded game as an HTML list of decisions, each with its observation.
+
+    `number`: the index of the game in `games`.
+    """
     rules = registry.make(games.game, **games.options)
     shown = registry.presentation(rules)
     seats = [f"seat {name}" if name.isdigit() else name for name in shown.seat_names()]

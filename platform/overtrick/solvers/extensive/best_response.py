@@ -1,7 +1,8 @@
 """Expected values, best responses and NashConv of strategies on a game tree.
 
-A strategy sigma is (N, A) float64. It holds the strategies of all seats, because each information
-set belongs to one seat. A row sums to 1 and is 0 at illegal actions.
+A strategy sigma is (N, A) float64: action probabilities at N information sets. It holds the
+strategies of all seats, because each information set belongs to one seat. A row sums to 1 and is 0
+at illegal actions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from overtrick.solvers.strategy_check import check_rows
 
 @runtime_checkable
 class TablePolicy(Protocol):
-    """Policy that is stored as a strategy table."""
+    """Policy stored as a strategy table: action probabilities by information set."""
 
     sigma: Array  # (N, A)
 
@@ -68,10 +69,10 @@ def expected(tree: Tree, sigma: Array) -> Array:
 
 
 def reach(tree: Tree, sigma: Array, without: int | None = None) -> Array:
-    """Return (V,) the probability of reaching each node under sigma (N, A).
+    """Return (V,) the probability of reaching each node when all seats play sigma (N, A).
 
-    `without`: a seat whose own action probabilities are taken as 1, for the counterfactual reach.
-    With None the result is the plain reach probability.
+    `without`: a seat whose own actions count as if their probability were 1, for the counterfactual
+    reach. With None the result is the plain reach probability.
     """
     excluded = tree.seats if without is None else without
     return _reach(tree.parent, tree.seat, edge_probability(tree, sigma), excluded)
@@ -80,11 +81,10 @@ def reach(tree: Tree, sigma: Array, without: int | None = None) -> Array:
 def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
     """Compute a best response of one seat to the other seats' strategies in sigma (N, A).
 
-    Returns its value in points, and sigma with the seat's rows replaced by the pure best response.
-    Of equally good actions the response takes the first. At information sets that the other seats
-    and chance never reach, it takes the first legal action. The computation goes from the seat's
-    last decisions to its first, which needs perfect recall. Raises UserError if sigma is not a
-    strategy of this tree.
+    Returns the value of the best response in points, and sigma with the seat's rows replaced by the
+    pure best response. Ties go to the first action; at information sets that the other seats and
+    chance never reach, all actions tie. The computation goes from the seat's last decisions to its
+    first, which needs perfect recall. Raises UserError if sigma is not a strategy of this tree.
     """
     if not 0 <= seat < tree.seats:
         raise UserError(f"there is no seat {seat}: it must be 0 to {tree.seats - 1}")
@@ -102,7 +102,7 @@ def counterfactual_values(tree: Tree, sigma: Array, others: Array, seat: int) ->
     """Return (N, A) counterfactual values of a seat's actions, if the seat then follows sigma.
 
     `others` (V,) is the counterfactual reach of each node: the probability that chance and the
-    other seats lead to it.
+    other seats lead to it. The values are 0 at the other seats' information sets.
     """
     probability = edge_probability(tree, sigma)
     return _action_values(
@@ -114,9 +114,9 @@ def counterfactual_values(tree: Tree, sigma: Array, others: Array, seat: int) ->
 def policy_gradient(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
     """Compute the exact policy gradient of one seat's value with respect to its own strategy.
 
-    Returns (N,) the probability of reaching each information set of the seat, and (N, A) the
-    advantage of each action there in points. Both are 0 at other seats' information sets. Let
-    sigma' be another strategy. The sum of reach x sigma' x advantage over the table is the
+    Returns two arrays: (N,) the probability of reaching each information set of the seat, and (N,
+    A) the advantage of each action there in points. Both are 0 at other seats' information sets.
+    For another strategy sigma', the sum of reach x sigma' x advantage over all entries is the
     first-order change of the value from sigma to sigma' (policy gradient theorem, without
     sampling).
     """
@@ -129,11 +129,11 @@ def policy_gradient(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
 
 
 def conditional_action_values(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
-    """Return the expected points of a seat's actions, given that the information set is reached.
+    """Return the expected points of a seat's actions, given that their information set is reached.
 
-    The seat follows sigma after the action. Returns (N, A) points and (N,) bool: whether the other
-    seats and chance reach the information set at all. At unreached information sets the points are
-    0.
+    The seat follows sigma (N, A) after the action. Returns (N, A) points, and (N,) bool: whether
+    the information set is the seat's own and the other seats and chance can lead to it. Where they
+    cannot, the points are 0.
     """
     others = reach(tree, sigma, without=seat)
     acts = np.flatnonzero(tree.seat == seat)
@@ -145,7 +145,7 @@ def conditional_action_values(tree: Tree, sigma: Array, seat: int) -> tuple[Arra
 def nash_conv(tree: Tree, sigma: Array) -> float:
     """Return NashConv in points: the sum over seats of best-response value minus value under sigma.
 
-    It is 0 at an equilibrium. Raises UserError if sigma is not a strategy of this tree.
+    NashConv is 0 at an equilibrium. Raises UserError if sigma is not a strategy of this tree.
     """
     check_strategy(tree, sigma)
     return float(nash_conv_batch(tree, sigma[None])[0])
@@ -173,7 +173,10 @@ def exploitability(tree: Tree, sigma: Array) -> float:
 
 
 def edge_probability(tree: Tree, sigma: Array) -> Array:
-    """Return (V,) the probability of the edge into each node by sigma or chance; 1 for the root."""
+    """Return (V,) the probability of the edge into each node, by sigma (N, A) or by chance.
+
+    The entry of the root, which has no such edge, is 1.
+    """
     tree.check_shape(sigma)
     return _edge_probability(tree.parent, tree.edge, tree.seat, tree.infoset, tree.chance, sigma)
 
@@ -227,9 +230,17 @@ def _expected(walk, chance, gain, flat):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _best_response(order, chance, gain, flat, realised, start, seat, best):  # type: ignore[no-untyped-def]
-    """Return the value of a seat's best response, and fill `best` (L,) with the actions.
+    """Return the value of a seat's best response, and write its actions to `best` (L,).
 
-    After the call best[start[row]] is the index of the best action of information set `row`.
+    `best` holds 0, 1, ..., L - 1 before the call. After it, best[start[n]] is the index, among all
+    L legal actions, of the best action of the seat's information set n. Ties go to the first
+    action.
+
+    - `order`: ResponseOrder of the seat
+    - `chance` (V,): probability of the chance outcome that leads to each node; 1 after actions
+    - `gain` (V,): the seat's points on the edge into each node
+    - `flat` (L,), `realised` (1 + L,): strategy of all seats, and its realisation plan
+    - `start` (N + 1,): index of each information set's first legal action
     """
     walk = order.walk
     value = gain.copy()

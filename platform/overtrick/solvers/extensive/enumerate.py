@@ -23,7 +23,7 @@ from overtrick.core import (
 
 @dataclass
 class _Level:
-    """Nodes of one depth: each array has one entry for each node."""
+    """Tree nodes of one depth: each array has one entry for each node."""
 
     parent: Array  # index in the level above
     edge: Array
@@ -36,7 +36,7 @@ class _Level:
 
 @dataclass
 class _Branches:
-    """Game states of one depth: one row for each pair of a node and a deal that reaches it."""
+    """Game states of one depth: one row for each pair of a tree node and a deal that reaches it."""
 
     state: Any
     deal: Array  # (X,) index of the deal
@@ -45,7 +45,7 @@ class _Branches:
 
 
 def enumerate_tree(game: Enumerable, fits: Callable[[float, int], bool]) -> TreeNodes:
-    """Enumerate the nodes of a game's tree.
+    """Enumerate the nodes of a game's tree by playing every action in every deal.
 
     A node is a history of actions and revealed chance outcomes. It groups all deals that agree with
     this history. Where an outcome is revealed there is a chance node, with one edge for each
@@ -89,7 +89,8 @@ def _one_row_per_infoset(
 ) -> Observations:
     """Return one observation of each information set, in the order of the sets' numbers.
 
-    Raises ValueError if the game declares another number of information sets.
+    `observations_by_level`: for each depth of the tree the observations of its decision nodes.
+    Raises ValueError unless the observations have as many information sets as the game declares.
     """
     joined = concat_columns(observations_by_level)
     assert joined.infoset is not None
@@ -108,9 +109,11 @@ def _size_error(game: Enumerable, nodes: int) -> UserError:
 def _levels(
     game: Enumerable, deals: Array, weight: Array, fits: Callable[[float, int], bool]
 ) -> list[_Level]:
-    """Return the levels of a game's tree from the root down.
+    """Return the nodes of a game's tree, one _Level for each depth, from the root down.
 
     `deals` (G, C) are all possible deals and `weight` (G,) their unnormalised probabilities.
+    `fits(V, N)` returns whether V nodes and N information sets fit in memory. Raises UserError if
+    they do not.
     """
     # prefix[c, d]: number that deals share if they agree with deal d in the first c columns
     prefix = np.stack(
@@ -169,9 +172,12 @@ def _levels(
 
 @dataclass
 class _Expansion:
-    """Game states after one more action or chance outcome.
+    """Game states that follow the states of a level by one action or one chance outcome.
 
-    `source` is the node before it, as an index in its level. `edge` is the action or outcome.
+    There is one row for each new state. `source`: the tree node before the action or outcome, as an
+    index in the level. `edge`: the action, or the number of the outcome. `shown`: number of deal
+    columns revealed so far. `pending`: actions chosen so far in a simultaneous move, as in
+    _Branches. `gain`: points that each seat gains by this action.
     """
 
     state: Any
@@ -184,11 +190,12 @@ class _Expansion:
 
 
 def _acting_rows(game: Enumerable, rows: _Branches, ready: Array) -> tuple[Observations, Array]:
-    """Return the observation of the seat to act in each branch, and (R,) each row's branch.
+    """Return the observations of the seats that act next, and (R,) the index of each one's branch.
 
-    A branch is a game state. In a simultaneous move the first seat that has not chosen yet acts.
-    `ready`: mask of the branches at which no chance outcome has to be revealed first. All other
-    branches, and finished games, have no observation.
+    A branch is a game state of `rows`; at most one seat acts next in it. In a simultaneous move
+    this is the first seat that has not chosen yet. `ready`: mask of the branches at which no chance
+    outcome has to be revealed first. The other branches, and finished games, have no observation in
+    the result.
     """
     observations = game.observe(rows.state)
     open_ = ready[observations.game] & (rows.pending[observations.game, observations.seat] < 0)
@@ -205,8 +212,11 @@ def _expand_actions(
 ) -> _Expansion:
     """Apply every legal action of each observation, and return the game states that follow.
 
-    `branch_of` (R,): branch of each observation. In a simultaneous move the rule engine steps once
-    all seats have chosen.
+    - `observations`: R decisions, at most one in each branch (game state) of `rows`
+    - `branch_of` (R,): index of each decision's branch
+    - `shown`: number of deal columns revealed in each branch
+
+    In a simultaneous move the rule engine steps once all seats have chosen.
     """
     assert observations.legal is not None
     row, action = np.nonzero(observations.legal)
@@ -238,9 +248,10 @@ def _merge_nodes(
     """Group game states with the same parent and edge into the nodes of the next level.
 
     `a` holds the states after chance outcomes, `b` the states after actions. `deal_weight` holds
-    the unnormalised probabilities of all deals. Returns the X states as branches; (X,) the number
-    of chance outcomes that each state has revealed; and for each node its parent, edge, chance
-    probability and gain (nodes, S).
+    the unnormalised probabilities of all deals. Returns six values: the X states as branches; (X,)
+    the number of deal columns that each state has revealed; and four arrays over the new nodes:
+    parent (index in the level above), edge, chance probability (1 after an action), and each seat's
+    mean gain over the node's deals (nodes, S).
     """
     both = concat_columns([a, b])
     source, deal, gain = both.source, both.deal, both.gain
@@ -268,9 +279,9 @@ def _merge_nodes(
 
 
 def _first_branch(node: Array, nodes: int) -> Array:
-    """Return (nodes,) the index of the first branch at each node, -1 for a node without branches.
+    """Return (nodes,) the first index of each node number in `node`, -1 for absent numbers.
 
-    `node`: the node of each branch.
+    `node`: the node number of each of some branches, from 0 to `nodes` - 1.
     """
     first = np.full(nodes, -1)
     first[node[::-1]] = np.arange(len(node))[::-1]
@@ -278,9 +289,10 @@ def _first_branch(node: Array, nodes: int) -> Array:
 
 
 def _check_observed(game: Enumerable, observations: Observations, infoset: Array) -> None:
-    """Raise ValueError unless each observation has the information set of its tree node.
+    """Raise ValueError if a seat observes a chance outcome before the tree reveals it.
 
-    `infoset` (R,): information set of the node of each observation.
+    In this case two game states of one tree node have different information sets. `infoset` (R,):
+    information set of the tree node to which each of the R observations belongs.
     """
     assert observations.infoset is not None
     if not np.array_equal(observations.infoset, infoset):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PostOrder(NamedTuple):
-    """The I inner nodes of a tree, children before parents, with the arrays that kernels read."""
+    """The I inner nodes of a tree, children before parents, as arrays for compiled functions."""
 
     node: Array  # (I,) int32
     first: Array  # (I,) int32 the first child
@@ -26,11 +26,12 @@ class PostOrder(NamedTuple):
 
 
 class ResponseOrder(NamedTuple):
-    """Post-order of a tree in groups, for the best response of one seat.
+    """Post-order of a tree's inner nodes in groups, for computing the best response of one seat.
 
-    Even groups hold nodes of chance and of the other seats. Each odd group holds the seat's own
-    decision nodes after an equal number of own earlier decisions. All nodes below a group's nodes
-    are in the same group or in earlier groups. The last group ends at the root.
+    The groups are numbered from 0. Even groups hold nodes of chance and of the other seats. Each
+    odd group holds the seat's own decision nodes after an equal number of own earlier decisions.
+    All inner nodes below a group's nodes are in the same group or in earlier groups. The last group
+    ends at the root.
     """
 
     walk: PostOrder
@@ -53,10 +54,11 @@ def response_order(tree: Tree, seat: int) -> ResponseOrder:
 
 
 def post_order(tree: Tree, rank: Array) -> PostOrder:
-    """Return the inner nodes in the order of falling `rank` (V,), then of falling depth.
+    """Return the inner nodes in the order of falling `rank`, then of falling depth.
 
-    Nodes of one depth stay in the tree's order, so that sums over an information set run in the
-    order of a depth-first traversal.
+    `rank` (V,) is an integer for each node, which must not fall from a node to its child. Nodes of
+    one depth stay in the tree's order, so that sums over an information set run in the order of a
+    depth-first traversal.
     """
     inner = np.flatnonzero(tree.children > 0)
     depth, chance_reach = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)
@@ -77,12 +79,12 @@ def post_order(tree: Tree, rank: Array) -> PostOrder:
 
 
 def realisation_plan(tree: Tree, flat: Array) -> Array:
-    """Return (1 + L,) the realisation plan of a strategy.
+    """Return (1 + L,) the realisation plan of a strategy of all seats.
 
-    The plan gives the probability of each sequence of a seat's own actions, as if all other seats
-    and chance led there. Entry 0 is the empty sequence, with probability 1. Entry 1 + k is the
-    sequence that ends with the k-th legal action. `flat` (L,) holds the strategy's probabilities of
-    all legal actions. Source: Koller, Megiddo and von Stengel 1996.
+    `flat` (L,) holds the strategy's probabilities of all L legal actions, by information set. The
+    plan gives the probability of each sequence of a seat's own actions, as if all other seats and
+    chance led there. Entry 0 is the empty sequence, with probability 1. Entry 1 + k is the sequence
+    that ends with the k-th legal action. Source: Koller, Megiddo and von Stengel 1996.
     """
     realised = np.ones(1 + len(flat))
     fill_plan(tree.order, tree.start, tree.parent_sequence, flat, realised)
@@ -91,10 +93,14 @@ def realisation_plan(tree: Tree, flat: Array) -> Array:
 
 @njit(cache=True)
 def fill_plan(rows, start, past, flat, realised):  # type: ignore[no-untyped-def]
-    """Fill `realised` (1 + L,) with the realisation plan of a strategy.
+    """Fill `realised` (1 + L,) with the realisation plan of a strategy (see realisation_plan).
 
-    `flat` (L,) holds the strategy's probabilities of all legal actions. `rows` lists all
-    information sets. The information sets of one seat must be in the order of play.
+    - `rows`: all information sets; those of one seat must be in the order of play
+    - `start` (N + 1,): index of each information set's first legal action among all L
+    - `past` (N,): entry of the plan for the acting seat's own sequence before each information set
+    - `flat` (L,): the strategy's probabilities of all legal actions
+
+    Entry 0 of `realised`, for the empty sequence, must hold 1 before the call.
     """
     for row in rows:
         for place in range(start[row], start[row + 1]):
@@ -105,7 +111,8 @@ def fill_plan(rows, start, past, flat, realised):  # type: ignore[no-untyped-def
 def depth_and_chance_reach(parent, seat, chance):  # type: ignore[no-untyped-def]
     """Return (V,) the depth of each node and (V,) the probability that chance leads to it.
 
-    The probability is the product of chance's probabilities on the path from the root.
+    This probability is the product of chance's probabilities on the path from the root. `parent`,
+    `seat` and `chance` are those of TreeNodes.
     """
     depth = np.zeros(len(parent), np.int32)
     chance_reach = np.ones(len(parent))
@@ -122,7 +129,8 @@ def depth_and_chance_reach(parent, seat, chance):  # type: ignore[no-untyped-def
 def others_reach(walk, realised, i, seat_excluded):  # type: ignore[no-untyped-def]
     """Return the probability that chance and all seats except one lead to node `walk.node[i]`.
 
-    `realised` (1 + L,) is the realisation plan of the strategy of all seats.
+    `walk`: a PostOrder of the tree. `realised` (1 + L,): realisation plan of the strategy of all
+    seats.
     """
     reach = 1.0
     for seat in range(walk.sequence.shape[1]):

@@ -16,7 +16,7 @@ from overtrick.solvers.extensive.enumerate import enumerate_tree
 
 @dataclass(frozen=True)
 class Tree(TreeNodes):
-    """Game tree: its nodes, and arrays derived from them."""
+    """Game tree as flat arrays: the nodes, and arrays derived from the nodes."""
 
     first: Array  # (V,) int32 first child; the other children follow it
     children: Array  # (V,) int32 number of children
@@ -48,7 +48,7 @@ class Tree(TreeNodes):
 
     @cached_property
     def order(self) -> Array:
-        """(N,) information sets, sorted by seat, then by the number of own earlier decisions."""
+        """(N,) numbers of the information sets, by seat, then by count of own earlier decisions."""
         return np.lexsort((self.stage, self.observations.seat))
 
     @cached_property
@@ -75,7 +75,7 @@ class Tree(TreeNodes):
         return self.legal / self.legal.sum(axis=1, keepdims=True)
 
     def check_shape(self, tables: Array) -> None:
-        """Raise UserError unless strategy tables have shape (..., N, A)."""
+        """Raise UserError unless strategy tables have this tree's shape (..., N, A)."""
         if tables.shape[-2:] != self.legal.shape:
             raise UserError(
                 f"a strategy for another game: it is {tables.shape}, this game has "
@@ -100,9 +100,9 @@ class Tree(TreeNodes):
 def build(game: Game | ExplicitTreeGame, memory: int | None = None) -> Tree:
     """Build the game tree of a game within a memory limit in bytes (None: the free memory).
 
-    Raises UserError if the tree does not fit. This is detected before building where the game knows
-    its size. Raises UserError also if the game has imperfect recall, which the solvers do not
-    support.
+    Raises UserError if the tree does not fit in memory; where the game knows a lower bound on the
+    tree's size, this is detected before building. Raises UserError also for a game that cannot be
+    enumerated, and for imperfect recall, which the solvers do not support.
     """
     budget = psutil.virtual_memory().available if memory is None else memory
     enumerable = isinstance(game, Enumerable) and game.infosets is not None
@@ -134,7 +134,8 @@ def estimated_bytes(nodes: float, infosets: int, seats: int, actions: int) -> fl
 def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
     """Build a tree from its nodes; `name` is the game's name in error messages.
 
-    Raises UserError if legal actions differ within an information set, or for imperfect recall.
+    Raises UserError if the legal actions differ within an information set, or if the game has
+    imperfect recall.
     """
     assert nodes.observations.legal is not None
     children = np.bincount(nodes.parent[1:], minlength=len(nodes.parent)).astype(np.int32)
@@ -162,11 +163,12 @@ def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
 
 @njit(cache=True)
 def _sequences(seats, parent, seat, infoset, first, start):  # type: ignore[no-untyped-def]
-    """Number each seat's action sequences; return them, and whether recall is perfect.
+    """Number each seat's sequences of own actions, and check perfect recall.
 
-    Returns the fields `sequence`, `parent_sequence` and `stage` of a Tree, then a bool. Recall is
-    perfect if the acting seat has the same sequence of own actions at all nodes of an
-    information set.
+    Returns the fields `sequence`, `parent_sequence` and `stage` of a Tree, then a bool: whether
+    recall is perfect. Recall is perfect if the acting seat has the same sequence of own actions at
+    all nodes of an information set. `seats` is the number of seats. The other arguments are the
+    fields of the same names of TreeNodes and Tree.
     """
     sequence = np.zeros((len(parent), seats), np.int32)
     parent_sequence = np.full(len(start) - 1, -1, np.int32)

@@ -39,7 +39,7 @@ class SearchResult:
 
 
 class InfosetBelief(NamedTuple):
-    """Information set that the seat may reach next, with the probabilities of its nodes."""
+    """Information set that the searching seat may reach, with the probabilities of its nodes."""
 
     row: int  # number of the information set
     probability: float  # of reaching it
@@ -53,11 +53,13 @@ def expectimax(
 ) -> SearchResult:  # fmt: skip
     """Search for a best response to sigma: expectimax to a depth, Monte Carlo tree search below.
 
-    `depth` counts the seat's own decisions. An information set below `depth` is valued by a Monte
-    Carlo tree search of `simulations` games from its belief, and the strategy there takes the most
+    sigma (N, A) is the fixed strategy. `depth` counts the own decisions of the searching seat. An
+    information set below `depth` is valued by a Monte Carlo tree search of `simulations` games,
+    which start at its nodes by their conditional probabilities. The strategy there takes the most
     visited actions of that search. If `depth` covers all decisions, the result is an exact best
-    response. Raises ValueError if it does not and `simulations` or `rng` is missing. Source:
-    Samothrakis and Lucas 2011, Algorithm 1.
+    response; otherwise `simulations` and `rng` must be given, or ValueError is raised.
+    `exploration`: UCB1's exploration constant, as a multiple of the range of the seat's payoffs in
+    the tree. Source: Samothrakis and Lucas 2011, Algorithm 1.
     """
     decisions = tree.max_decisions(seat)
     if depth < 0 or (depth < decisions and (simulations < 1 or rng is None)):
@@ -73,19 +75,21 @@ def mcts(
     tree: Tree, sigma: Array, seat: int,
     simulations: int, rng: Generator, exploration: float = EXPLORATION,
 ) -> SearchResult:  # fmt: skip
-    """Search for a best response to sigma by Monte Carlo tree search from the root.
+    """Search for a best response to sigma (N, A) by Monte Carlo tree search from the root.
 
     A simulation samples the actions of chance and of the other seats. It chooses the seat's actions
     by UCB1 from the statistics of each information set. It adds the first information set without
     statistics to the search tree, and continues uniformly at random.
 
     The resulting strategy takes the most visited action of each information set; among equally
-    visited actions, the action with the higher mean return. Its value is the mean return of the
-    chosen first actions. This mean is too low while later decisions are still being explored.
+    visited actions, the action with the higher mean return. The value in the result is the mean
+    return of the chosen first actions. This mean is too low while later decisions are still being
+    explored.
 
-    `exploration` is a multiple of the range of the seat's payoffs in the tree; 0 is greedy. Raises
-    ValueError if `simulations` is below 1. Sources: Kocsis and Szepesvari 2006 (UCT); Silver and
-    Veness 2010 (POMCP), for information sets in a fixed environment.
+    `exploration`: UCB1's exploration constant, as a multiple of the range of the seat's payoffs in
+    the tree; 0 is greedy. Raises ValueError if `simulations` is below 1. Sources: Kocsis and
+    Szepesvari 2006 (UCT); Silver and Veness 2010 (POMCP), for information sets in a fixed
+    environment.
     """
     if simulations < 1:
         raise ValueError(f"{simulations} simulations find nothing: give 1 or more")
@@ -100,10 +104,10 @@ def next_infosets(
     """Propagate a belief over nodes to the seat's next decisions or to the ends of the game.
 
     `node` (n,) and `belief` (n,) are the current nodes and their probabilities. `probability` (V,)
-    is the probability of each edge under chance and the other seats. Returns the expected points
-    gained on the way, including the gains on the edges into `node`. Returns also the information
-    sets reached, each with the probabilities of its nodes by Bayes' rule. Source: Samothrakis and
-    Lucas 2011, eqs. 7 to 9.
+    is the probability of the edge into each node under chance and the other seats. Returns the
+    expected points that the seat gains on the way, including the gains on the edges into `node`,
+    and the information sets reached, each with the probabilities of its nodes by Bayes' rule.
+    Source: Samothrakis and Lucas 2011, eqs. 7 to 9.
     """
     points = 0.0
     nodes, beliefs = [], []
@@ -127,7 +131,7 @@ def next_infosets(
 
 
 class _Search:
-    """State of one search: visit counts, sums of returns and the strategy found so far."""
+    """State of one best-response search: visit counts, sums of returns, strategy found so far."""
 
     def __init__(
         self, tree: Tree, sigma: Array, seat: int,
@@ -145,17 +149,22 @@ class _Search:
         self.total = np.zeros(len(self.visits))  # (L,) sum of returns from the action onwards
 
     def belief_value(self, node: Array, belief: Array, depth: int) -> float:
-        """Return the expected points of the seat from a belief over nodes to the game's end.
+        """Return the searching seat's expected points from a belief over nodes to the game's end.
 
-        Points gained on the edges into these nodes are included.
+        `node` (n,) and `belief` (n,): the nodes and their probabilities. Points gained on the edges
+        into these nodes are included. `depth`: number of the seat's decisions to search by
+        expectimax; decisions below are searched by Monte Carlo tree search.
         """
         points, sets = next_infosets(self.tree, self.probability, self.seat, node, belief)
         return points + sum(s.probability * self.infoset_value(s, depth) for s in sets)
 
     def infoset_value(self, current: InfosetBelief, depth: int) -> float:
-        """Return the expected points of the seat from an information set to the game's end.
+        """Return the searching seat's expected points from an information set to the game's end.
 
-        Points gained on the edges into the information set's nodes are not included.
+        Points gained on the edges into the information set's nodes are not included. `depth`:
+        number of the seat's decisions to search by expectimax, this one included. The best action
+        found by expectimax is stored. With `depth` 0 the value is estimated by Monte Carlo tree
+        search.
         """
         if depth == 0:
             return self.mcts_value(current.node, current.belief, np.array([current.row]))
@@ -168,7 +177,8 @@ class _Search:
     def mcts_value(self, node: Array, belief: Array, rows: Array) -> float:
         """Estimate the seat's expected points from a belief over nodes by Monte Carlo tree search.
 
-        `rows`: the information sets at which the seat can make its next decision.
+        `node` (n,) and `belief` (n,): the nodes and their probabilities. `rows`: the information
+        sets at which the seat can make its next decision.
         """
         tree = self.tree
         points_before = _simulate(
@@ -179,9 +189,10 @@ class _Search:
         return float(points_before + sum(self.most_visited(r)[1] for r in rows)) / self.simulations
 
     def most_visited(self, row: int) -> tuple[int, float]:
-        """Return the most visited action of an information set, and a sum of returns.
+        """Return the most visited action of information set `row`, and an estimated sum of returns.
 
-        The sum is the action's mean return times the number of visits of the information set.
+        The action is an index among the legal actions of the information set. The sum is the mean
+        return of this action times the number of visits of the information set.
         """
         begin, end = self.tree.start[row : row + 2]
         visits = self.visits[begin:end]
@@ -190,14 +201,15 @@ class _Search:
         return best, float(visits.sum() * mean[best])
 
     def set_action(self, row: int, k: int) -> None:
-        """Set the strategy of information set `row` to its k-th legal action."""
+        """Make the found strategy play the k-th legal action at information set `row`."""
         self.reply[row] = 0
         self.reply[row, np.flatnonzero(self.tree.legal[row])[k]] = 1
 
     def result(self, worth: float) -> SearchResult:
         """Choose the most visited action at each visited information set; return the result.
 
-        `worth`: the estimated value of the search.
+        Visits are those of Monte Carlo tree search. `worth`: the seat's expected points as
+        estimated by the whole search.
         """
         for row in np.unique(self.tree.action_infoset[self.visits > 0]):
             self.set_action(row, self.most_visited(row)[0])
@@ -206,7 +218,10 @@ class _Search:
 
 @njit(cache=True)
 def _path_payoffs(parent, gain):  # type: ignore[no-untyped-def]
-    """Return (V,) the points that a seat gains from the root to each node."""
+    """Return (V,) the points that a seat gains on the path from the root to each node.
+
+    `gain` (V,): the seat's points on the edge into each node.
+    """
     payoff = gain.copy()
     for node in range(1, len(parent)):
         payoff[node] += payoff[parent[node]]
@@ -220,9 +235,17 @@ def _simulate(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Run MCTS simulations and update the action statistics `visits` (L,) and `total` (L,).
 
-    A simulation adds to each of the seat's actions inside the search tree one visit, and the points
-    gained from this action onwards. It starts at one of the nodes `roots`, drawn with probabilities
-    `belief`. Returns the points gained before the seat's first action, summed over simulations.
+    A simulation adds one visit to each action that the seat takes inside the search tree, and to
+    `total` the points gained from this action onwards. Returns the points gained before the seat's
+    first action, summed over simulations.
+
+    - `first`, `children`, `start`: as in Tree; `mover`, `infoset`: as `seat`, `infoset` in
+      TreeNodes
+    - `max_decisions`: largest number of the seat's decisions in one game
+    - `probability` (V,): probability of the edge into each node under chance and the other seats
+    - `gain` (V,): the seat's points on the edge into each node
+    - `roots` (n,), `belief` (n,): nodes at which a simulation starts, and their probabilities
+    - `bonus`: UCB1's exploration constant in points
     """
     place = np.empty(max_decisions, np.int64)  # actions of one simulation inside the search tree
     points_at = np.empty(len(place))  # points gained before each action
@@ -254,9 +277,10 @@ def _simulate(  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _ucb_action(visits, total, bonus, rng):  # type: ignore[no-untyped-def]
-    """Return the action with the highest upper confidence bound.
+    """Return the action with the highest upper confidence bound (UCB1), or a random untried action.
 
-    If some actions are untried, return one of the untried actions at random.
+    `visits` and `total`: visits of each legal action, and sums of its returns. `bonus`: UCB1's
+    exploration constant in points.
     """
     untried, best, bound = 0, 0, -np.inf
     log = np.log(visits.sum())
@@ -274,7 +298,7 @@ def _ucb_action(visits, total, bonus, rng):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _sample_index(probability, rng):  # type: ignore[no-untyped-def]
-    """Sample an index by its probability; never an index of probability 0, despite rounding."""
+    """Sample an index by its probability, despite rounding never one of probability 0."""
     mark, last = rng.random(), 0
     for k in range(len(probability)):
         if probability[k] > 0:

@@ -3,8 +3,8 @@
 At each decision the responder estimates the return of every action and takes the best one. The
 estimate assumes that the responder follows a simple fallback policy after the action and that the
 opponent follows its known policy. The responder sees no hidden card, so its expected value is at
-most that of a best response. Errors of estimation can only lower it. With several fallbacks the
-method is parallel rollout (Chang, Givan and Chong 2004), whose value is at least that of every
+most that of a best response. Errors of estimation can only lower this value. With several fallbacks
+the method is parallel rollout (Chang, Givan and Chong 2004), whose value is at least that of every
 fallback.
 
 Source: Lisy and Bowling 2017, "Equilibrium approximation quality of current no-limit poker bots".
@@ -67,17 +67,18 @@ def local_best_response(
     rng: Generator,
     particles: int = 200,
 ) -> LocalBestResponseResult:
-    """Play a local best response against a policy in both seats and return its mean payoff.
+    """Play a local best response against `policy` in both seats and return its mean payoff.
 
-    In a zero-sum game the expected payoff is a lower bound on the policy's exploitability. Raises
-    UserError unless the game has two seats and discrete actions, and the numbers are in range.
+    In a zero-sum game the expected payoff is a lower bound on the exploitability of `policy`.
+    Raises UserError unless the game has two seats and discrete actions, and the arguments are in
+    range.
 
-    - `fallbacks`: policies that the responder may follow after its next action. Examples for poker:
-      a policy that always calls, a policy that checks or folds, and `policy` itself. With `policy`
-      itself, the bound rarely falls below the policy's own value.
-    - `games`: number of games; even, because each deal is played in both seats.
-    - `particles`: deals sampled at each decision. More particles make a stronger and slower
-      responder.
+    - `fallbacks`: at least one policy that the responder may follow after its next action. Examples
+      for poker: a policy that always calls, a policy that checks or folds, and `policy` itself.
+      With `policy` itself, the bound rarely falls below the policy's own value.
+    - `games`: number of games; even, because each deal is played in both seats, and at least 4.
+    - `particles`: deals sampled at each decision, at least 1. More particles make a stronger and
+      slower responder.
     """
     if game.seats != 2 or game.actions is None:
         raise UserError(f"{game.name}: a local best response needs 2 seats and countable actions")
@@ -107,7 +108,11 @@ def local_best_response(
 
 @dataclass(frozen=True)
 class Responder:
-    """Local best responder: knows the other seat's policy and looks one action ahead."""
+    """Player of local best responses: knows the other seat's policy and looks one action ahead.
+
+    After the next action it assumes one of the policies `fallbacks` for itself. It samples
+    `particles` deals at each decision.
+    """
 
     game: Redealable
     policy: BehaviouralPolicy  # of the other seat
@@ -115,7 +120,10 @@ class Responder:
     particles: int
 
     def play(self, deals: Deals, seat: Array, rng: Generator) -> Array:
-        """Play deals (G, C) in the given seats (G,) and return (G,) points won."""
+        """Play G games with the given deals as the responder; return (G,) the responder's points.
+
+        `seat` (G,): seat of the responder in each game.
+        """
         own_rng, opponent_rng = rng.spawn(2)
         opponent = self.policy.start(len(deals), opponent_rng)
         history: ActionHistory = []
@@ -130,8 +138,9 @@ class Responder:
     ) -> Array:
         """Estimate (R, A) the responder's points from each decision onwards, for each action.
 
-        Illegal actions get -inf. `observations` has at most one row per game. `history` holds the
-        joint actions of all G games, also of games without a row.
+        The value of an action is the largest of its estimates over the fallback policies; -inf if
+        illegal. `observations` has at most one row per game. `history` holds the joint actions of
+        all G games so far, also of games without a row.
         """
         legal = observations.legal
         assert legal is not None
@@ -152,11 +161,15 @@ class Responder:
         return action_values.reshape(legal.shape)
 
     def _belief(self, state: Any, seat: Array, history: ActionHistory) -> Array:
-        """Return (n,) the probability of each sampled deal, given the other seat's actions.
+        """Return (n,) the probability of each sampled deal, given the other seat's actions so far.
 
-        The probabilities of the particles of one row sum to 1. They are equal if no particle of the
-        row is consistent with the actions. The game states in `state` are advanced through
-        `history`, whose arrays are (n, S).
+        - `state`: games newly started from n sampled deals; they are advanced through `history`
+        - `seat` (n,): seat of the responder in each game
+        - `history`: joint actions (n, S) of each turn so far
+
+        `particles` successive deals belong to one decision of the responder, and their
+        probabilities sum to 1. The probabilities are equal if no deal of the decision is consistent
+        with the actions.
         """
         log_likelihood = np.zeros(len(seat))
         for joint_action in history:
@@ -178,9 +191,10 @@ class Responder:
     def simulate(
         self, fallback: BehaviouralPolicy, state: Any, seat: Array, first: Array, rng: Generator
     ) -> Array:
-        """Return (n,) points of games that start with the actions `first` (n,).
+        """Play n games from `state` to their end, and return (n,) the responder's points.
 
-        The responder then follows the fallback policy, the opponent its own policy.
+        `seat` (n,) is the responder's seat in each game. The responder begins with the actions
+        `first` (n,) and then follows `fallback`; the opponent follows its known policy throughout.
         """
         responder, opponent = fallback.start(len(seat), rng), self.policy.start(len(seat), rng)
         history: ActionHistory = []
@@ -201,8 +215,8 @@ def _play(
 ) -> Array:
     """Play two-seat games from `state` to their end; return (n,) points of the given seats.
 
-    `own` chooses the actions of the seats `seat` (n,), and `other` the opponents' actions. The
-    joint action of each turn is appended to `history`.
+    `own` maps observations of the seats `seat` (n,) to their actions; the session `other` plays the
+    opponents. The joint action (n, S) of each turn is appended to `history`.
     """
     returns = np.zeros(len(seat))
     while len(observations := game.observe(state)):
@@ -222,14 +236,14 @@ def _play(
 def exact_local_best_response(
     tree: Tree, sigma: Array, fallbacks: Sequence[Array], seat: int
 ) -> tuple[float, Array]:
-    """Compute the local best response on a game tree, with exact action values.
+    """Compute the local best response of `seat` on a game tree, with exact action values.
 
-    `fallbacks` are strategies (N, A); only the rows of `seat` are used. Returns the response's
-    value in points, and sigma with the seat's rows replaced by the response. Among equally good
-    actions the response takes the first. The response's value is at most the value of a best
-    response. It is at least the value of each fallback, because the response is one step of policy
-    improvement. Raises UserError unless sigma, and each fallback in the rows of `seat`, are
-    probabilities of this tree's legal actions.
+    The other seats play sigma (N, A). `fallbacks` are strategies (N, A) that the seat may follow
+    after its next action; only its own rows are used. Returns the response's value in points, and
+    sigma with the seat's rows replaced by the response. Ties go to the first action. The value is
+    at most that of a best response. It is at least that of each fallback, because the response is
+    one step of policy improvement. Raises UserError unless sigma, and each fallback in the rows of
+    `seat`, are probabilities of this tree's legal actions.
     """
     best_response.check_strategy(tree, sigma)
     own = tree.observations.seat[tree.action_infoset] == seat

@@ -27,8 +27,9 @@ from overtrick.solvers.lookahead.local_best_response import MAX_PARALLEL_GAMES, 
 class PimcPolicy:
     """Perfect information Monte Carlo: take the action of highest mean return over sampled deals.
 
-    After each tried action the seat follows `rollout` and the other seat `opponent`. The sampled
-    deals agree with the observation. They are not weighted by the opponent's earlier actions.
+    After each tried action the seat follows the policy `rollout`, and the other seat the policy
+    `opponent`. The sampled deals agree with the seat's observation. They are not weighted by the
+    opponent's earlier actions.
     """
 
     game: Resumable
@@ -41,7 +42,10 @@ class PimcPolicy:
         return _PimcSession(self, rng)
 
     def action_values(self, observations: Observations, rng: Generator) -> Array:
-        """Return (R, A) mean points from each decision onwards for each action; -inf if illegal."""
+        """Return (R, A) mean points from each decision onwards for each action; -inf if illegal.
+
+        The mean is over the deals sampled for the decision, the same for all its actions.
+        """
         assert observations.legal is not None
         chunk = max(1, MAX_PARALLEL_GAMES // (self.worlds * observations.legal.shape[1]))
         chunks = [
@@ -73,7 +77,10 @@ class _PimcSession:
     rng: Generator
 
     def act(self, observations: Observations) -> Actions:
-        """Return the best action of each row; a row with one legal action is not searched."""
+        """Return the best action of each row; ties go to the first action.
+
+        A row with one legal action is not searched. All log-probabilities are 0.
+        """
         assert observations.legal is not None
         action = observations.legal.argmax(axis=1)
         choices = np.flatnonzero(observations.legal.sum(axis=1) > 1)

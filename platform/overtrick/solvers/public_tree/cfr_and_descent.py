@@ -29,10 +29,10 @@ EPSILON = 1e-10  # added to denominators
 class BucketedCfrPlus(IterativeSolver):
     """CFR+ (Tammelin 2014) on a bucketed game, with alternating updates and linear averaging.
 
-    A bucketed game has public actions and private buckets of hands. Regrets of public nodes with
-    the same information index are summed. With imperfect recall this is the algorithm of Waugh et
-    al. 2009, "A practical use of imperfect recall". Raises UserError if chance moves both seats'
-    buckets jointly.
+    A bucketed game has public actions and private buckets of hands. The information index numbers
+    groups of public nodes that a strategy cannot tell apart; their regrets are summed. With
+    imperfect recall this is the algorithm of Waugh et al. 2009, "A practical use of imperfect
+    recall". Raises UserError if chance moves both seats' buckets jointly.
     """
 
     saved = ("iteration", "sigma", "regret", "total")
@@ -55,7 +55,7 @@ class BucketedCfrPlus(IterativeSolver):
         self.iteration += iterations
 
     def average(self) -> Array:
-        """Return the average strategy (N, A); uniform in rows that were never reached."""
+        """Return the average strategy (N, A); uniform at information sets never reached."""
         total = _from_table(self.game, self.total)
         weight = total.sum(axis=1, keepdims=True)
         return np.where(weight > 0, total / np.where(weight > 0, weight, 1), self.game.uniform())
@@ -85,13 +85,14 @@ def nash_conv_subgradient(game: IndexedGame, sigma: Array) -> tuple[float, Array
 
 
 class NashConvDescent(IterativeSolver):
-    """Gradient descent on NashConv from a strategy (N, A), by default the uniform one.
+    """Gradient descent on NashConv in a bucketed game, from a strategy `start` (N, A).
 
-    The parameters are one weight for each legal action; squared weights are normalised to
-    probabilities. Rows that are rarely reached have tiny gradients, so each gradient is divided by
-    the root of its running mean square (RMSprop, Tieleman and Hinton 2012). After t iterations the
-    learning rate is its initial value / (1 + t / RATE_HALF_LIFE). Raises UserError if `start` is
-    not a strategy of the game, or if chance moves both seats' buckets jointly.
+    `start` is the uniform strategy by default. The parameters are one weight for each legal action;
+    squared weights are normalised to probabilities. Information sets that are rarely reached have
+    tiny gradients, so each gradient is divided by the root of its running mean square (RMSprop,
+    Tieleman and Hinton 2012). After t iterations the learning rate is its initial value / (1 + t /
+    RATE_HALF_LIFE). Raises UserError if `start` is not a strategy of the game, or if chance moves
+    both seats' buckets jointly.
     """
 
     saved = ("iteration", "weight", "square", "best")
@@ -109,7 +110,7 @@ class NashConvDescent(IterativeSolver):
         self.square = np.zeros_like(self.weight)
 
     def run(self, iterations: int) -> None:
-        """Take more gradient steps."""
+        """Take `iterations` more gradient steps."""
         for _ in range(iterations):
             self._step()
 
@@ -132,7 +133,7 @@ class NashConvDescent(IterativeSolver):
         return self.best
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the arrays that `state` returned."""
+        """Restore the arrays that the method `state` returned."""
         super().load(state)
         self.nash_conv = float(values.nash_conv(self.game, self.best))
 
@@ -143,12 +144,18 @@ def _check_independent(game: IndexedGame) -> None:
 
 
 def _table(game: IndexedGame, sigma: Array) -> Array:
-    """Convert a strategy (N, A) to an array (N / K, A, K) by information index, action, bucket."""
+    """Convert a strategy (N, A) to an array (N / K, A, K) by public node group, action, bucket.
+
+    The groups are numbered by the game's information index.
+    """
     return values.kernel_tables(game, sigma[None])[..., 0]
 
 
 def _from_table(game: IndexedGame, table: Array) -> Array:
-    """Convert an array (N / K, A, K) by information index, action, bucket to a strategy (N, A)."""
+    """Convert an array (N / K, A, K) by public node group, action, bucket to a strategy (N, A).
+
+    The groups are numbered by the game's information index.
+    """
     return table.transpose(0, 2, 1).reshape(game.legal.shape)
 
 
@@ -172,10 +179,15 @@ def _run(layout, legal, mover, sigma, regret, total, done, iterations):  # type:
 
 @njit(cache=True)
 def _match_regrets(row, legal, reach_sum, t, gains, sigma, regret, total):  # type: ignore[no-untyped-def]
-    """Update the arrays at one information index: average strategy, regrets, next strategy.
+    """Do one CFR+ update of the acting seat at one information index, a group of public nodes.
 
-    `row` is the information index. `reach_sum` (N / K, K) is the updated seat's reach probability.
-    `t` is the number of the iteration, from 1.
+    Updates in place, at the entries of this index: the sum of strategies `total`, the regrets
+    `regret` and the next strategy `sigma`, all (N / K, A, K) by information index, action, bucket.
+
+    - `row`: the information index
+    - `legal`, `gains`: mask of legal actions, and their counterfactual values; shaped like `sigma`
+    - `reach_sum` (N / K, K): the seat's own reach probability, by information index and bucket
+    - `t`: number of the iteration, from 1; the weight of its strategy in the average
     """
     _, actions, buckets = sigma.shape
     for k in range(buckets):
@@ -197,7 +209,11 @@ def _match_regrets(row, legal, reach_sum, t, gains, sigma, regret, total):  # ty
 
 @njit(cache=True)
 def _reach(layout, sigma, who):  # type: ignore[no-untyped-def]
-    """Return (B, K) the probability that chance and one seat lead to each node and bucket."""
+    """Return (B, K) the probability that chance and seat `who` lead to each node and bucket.
+
+    The B public nodes are in the order of `layout`, and the K buckets are those of this seat.
+    `sigma` (N / K, A, K) is the strategy by information index, action, bucket.
+    """
     buckets = layout.start.shape[1]
     reach = np.empty((len(layout.node), buckets))
     reach[0] = layout.start[who]
@@ -220,11 +236,14 @@ def _reach(layout, sigma, who):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_action_values(layout, sigma, others, weight, who, gains):  # type: ignore[no-untyped-def]
-    """Add the counterfactual values of a seat's actions to `gains` (N / K, A, K).
+    """Add the counterfactual values of the actions of seat `who` to `gains` (N / K, A, K).
 
-    `gains` is indexed by information index, action, own bucket. `others` (B, K) is the probability
-    that chance and the other seat lead to each public node with each of the other seat's buckets.
-    `weight` (B, K) multiplies the values at each node by own bucket.
+    - `sigma`, `gains`: strategy and values by information index, action, own bucket
+    - `others` (B, K): probability that chance and the other seat lead to each public node, for each
+      of the other seat's buckets
+    - `weight` (B, K): factor of the values at each public node, by own bucket
+
+    Public nodes are in the order of `layout`.
     """
     buckets = layout.start.shape[1]
     value = np.zeros((len(layout.node), buckets))
@@ -253,8 +272,9 @@ def _add_action_values(layout, sigma, others, weight, who, gains):  # type: igno
 def _terminal_value(layout, i, others, who, value):  # type: ignore[no-untyped-def]
     """Set `value[i]` (K,) to the counterfactual value of each own bucket at terminal node i.
 
-    The value is the payoff, summed over the other seat's buckets and weighted by their reach
-    probabilities `others[i]` (K,).
+    The value is the payoff of seat `who`, summed over the other seat's K buckets and weighted by
+    their reach probabilities `others[i]` (K,). `value` and `others` are (B, K), with the B public
+    nodes in the order of `layout`.
     """
     buckets, stake = layout.start.shape[1], layout.stake[i]
     fixed = 0.0

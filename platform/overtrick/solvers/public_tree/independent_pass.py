@@ -3,7 +3,7 @@
 A bucketed game has public actions, and each seat privately holds one of K buckets of hands. Only
 values of the nodes between the root and the current node are in memory, so that the arrays stay in
 the processor's nearest cache. M strategies are evaluated together, as an array (N / K, A, K, M): by
-information index (see values.py), action, bucket, strategy.
+information index (number of a group of public nodes, see values.py), action, bucket, strategy.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Layout(NamedTuple):
 def make_layout(game: BucketedGame, index: Array) -> Layout:
     """Return a bucketed game's arrays for the compiled functions, with public nodes in preorder.
 
-    `index` (B,): information index of each public node of `game`, -1 at terminal nodes. Strategies
-    have the same action probabilities at all nodes of one index.
+    `index` (B,): information index of each public node of `game`, -1 at terminal nodes. Nodes of
+    one index have the same action probabilities.
     """
     node: list[int] = []
     parent: list[int] = []
@@ -81,12 +81,16 @@ def make_layout(game: BucketedGame, index: Array) -> Layout:
 
 @njit(cache=True)
 def evaluate_independent(lay, sigma, seat, best, strategies, first, reply):  # type: ignore[no-untyped-def]
-    """Return (M,) a seat's value under M strategies, or with `best` its best-response values.
+    """Return (M,) a seat's value under M strategies, or if `best` is true its best-response values.
 
-    Chance must move the buckets of the two seats independently. `sigma` is (N / K, A, K, M).
-    `strategies` is M, or None for M = 1, which compiles to a faster form. With `best`, the actions
-    of the best response to the first strategy are written to `reply`, at index first[node] + own
-    bucket. An empty `reply` is not filled.
+    Chance must move the buckets of the two seats independently.
+
+    - `lay`: Layout of the game
+    - `sigma` (N / K, A, K, M): strategies by information index, action, bucket
+    - `strategies`: M, or None for M = 1, which compiles to a faster form
+    - `first` (B,): index in `reply` of each public node's first bucket
+    - `reply`: array for the actions of the best response to the first strategy, written with `best`
+      at index first[node] + own bucket; an empty array is not filled
     """
     width = 1 if strategies is None else strategies
     levels, buckets = lay.depth.max() + 1, lay.start.shape[1]
@@ -136,7 +140,11 @@ def evaluate_independent(lay, sigma, seat, best, strategies, first, reply):  # t
 
 @njit(cache=True, inline="always")
 def _multiply_probability(table, d, source, sigma, row, action, width):  # type: ignore[no-untyped-def]
-    """Set table[d] to table[source] times the probability of one action in one row of sigma."""
+    """Set table[d] (K, M) to table[source] times the probability of one action, by bucket.
+
+    `table` (depth, K, M) holds numbers by depth, bucket and strategy. The probabilities are
+    sigma[row, action] (K, M). `width` is M.
+    """
     for k in range(table.shape[1]):
         for m in range(width):
             table[d, k, m] = table[source, k, m] * sigma[row, action, k, m]
@@ -144,7 +152,11 @@ def _multiply_probability(table, d, source, sigma, row, action, width):  # type:
 
 @njit(cache=True, inline="always")
 def _multiply_matrix(table, d, source, weight, scratch, width):  # type: ignore[no-untyped-def]
-    """Set table[d] to the matrix `weight` (K, K) times table[source]."""
+    """Set table[d] (K, M) to the matrix `weight` (K, K) times table[source].
+
+    `table` (depth, K, M) holds numbers by depth, bucket and strategy. `scratch` (K, M) is
+    overwritten. `width` is M.
+    """
     for k in range(table.shape[1]):
         for m in range(width):
             scratch[k, m] = 0
@@ -162,7 +174,9 @@ def _terminal_value(belief, source, value, d, gain, stake, pay, seat, scratch, w
     """Set `value[d]` (K, M) to the counterfactual value of each own bucket at a terminal node.
 
     The value is the payoff, summed over the other seat's buckets and weighted by their reach
-    probabilities `belief[source]` (K, M).
+    probabilities `belief[source]` (K, M). The payoff is `gain` + `stake` x `pay[seat]` (K, K), by
+    own bucket and the other seat's bucket. `scratch` (K, M) is overwritten. `width` is M, the
+    number of strategies.
     """
     for m in range(width):
         scratch[0, m] = 0

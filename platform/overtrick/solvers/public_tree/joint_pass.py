@@ -16,11 +16,13 @@ from numba import njit
 
 @njit(cache=True)
 def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-untyped-def]
-    """Return a seat's value under one strategy, or with `best` its best-response value.
+    """Return a seat's value under one strategy, or if `best` is true its best-response value.
 
-    `sigma` is (N / K, A, K): by information index (see values.py), action, bucket. With `best`, the
-    actions of the best response are written to `reply`, at index first[node] + own history. An
-    empty `reply` is not filled.
+    - `lay`: Layout of the game
+    - `sigma` (N / K, A, K): strategy by information index (see values.py), action, bucket
+    - `first` (B,): index in `reply` of each public node's first history of own buckets
+    - `reply`: array for the actions of the best response, written with `best` at index first[node]
+      + index of the history (see IndexedGame.states); an empty array is not filled
     """
     levels, buckets = lay.depth.max() + 1, lay.pay.shape[1]
     rounds = lay.moves.shape[1] + 1
@@ -65,10 +67,13 @@ def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-unt
 
 @njit(cache=True)
 def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
-    """Fill `table[stage + 1]` with the joint probabilities at the start of the next round.
+    """Fill `table[stage + 1]` with the joint probabilities at the start of the next betting round.
 
-    `move` (K, K, K, K): transition probabilities from a pair (own bucket, other seat's bucket) to a
-    pair in the next round.
+    - `table`: by round, joint probability of the other seat's bucket and the history of own buckets
+    - `stage`: number of the current round, from 0
+    - `reach` (K,): probability of the other seat's actions in this round, by its bucket
+    - `move` (K, K, K, K): transition probabilities from a pair (own bucket, other seat's bucket) to
+      a pair in the next round
     """
     buckets = len(reach)
     size = buckets**stage
@@ -86,10 +91,12 @@ def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _terminal_value(table, payoff, value, size):  # type: ignore[no-untyped-def]
-    """Set `value` to the counterfactual value of each own history at a terminal node.
+    """Set `value` to the counterfactual value of each history of own buckets at a terminal node.
 
-    `payoff` (K, K), by own bucket and other seat's bucket, is the payoff times the probability of
-    the other seat's actions in this round.
+    `value` is indexed by the latest own bucket and one of `size` sequences of earlier own buckets.
+    `table` is the joint probability of the other seat's bucket (first axis) and these histories at
+    the start of the round. `payoff` (K, K), by own bucket and other seat's bucket, is the payoff
+    times the probability of the other seat's actions in this round.
     """
     for k in range(len(payoff)):
         value[k, :size] = 0
@@ -101,7 +108,11 @@ def _terminal_value(table, payoff, value, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _sum_latest_bucket(value, size):  # type: ignore[no-untyped-def]
-    """Sum values over the own bucket of the latest round; histories become one round shorter."""
+    """Sum values over the own bucket of the latest round; histories become one round shorter.
+
+    `value` is indexed by the latest own bucket and the sequence of earlier own buckets; its start
+    is overwritten. `size`: number of sequences of earlier own buckets after the call.
+    """
     buckets = len(value)
     summed = np.zeros(buckets * size)
     for own in range(buckets):

@@ -59,8 +59,8 @@ class IndexedGame:
         """(B,) number of private states that a best response distinguishes; 0 at terminal nodes.
 
         With independent buckets the private state is the acting seat's bucket. With joint buckets
-        the private state is the history of its buckets; the index of a history is the sum of
-        bucket_r x K^r over the rounds r so far.
+        the private state is the history of the acting seat's buckets; the index of a history is the
+        sum of bucket_r x K^r over the rounds r so far.
         """
         remembered = self.rules.round + 1 if self.rules.joint else np.ones_like(self.rules.round)
         return np.where(self.rules.seat >= 0, self.buckets**remembered, 0)
@@ -72,7 +72,7 @@ class IndexedGame:
 
 
 def public_node_index(game: BucketedGame) -> Array:
-    """Return the information index (B,) that distinguishes all public nodes."""
+    """Return the information index (B,) in which each public node is its own group."""
     acts = game.seat >= 0
     return np.where(acts, np.cumsum(acts) - 1, -1).astype(np.int32)
 
@@ -80,9 +80,10 @@ def public_node_index(game: BucketedGame) -> Array:
 def index_game(game: BucketedGame, index: Array | None = None) -> IndexedGame:
     """Combine a bucketed game with an information index (B,); None distinguishes all public nodes.
 
-    Raises UserError unless the index uses the numbers 0, 1, ... without gaps at nodes where a seat
-    acts, and -1 at terminal nodes. Raises UserError also if nodes of equal number differ in the
-    acting seat or the legal actions.
+    The index numbers groups of public nodes that a strategy does not tell apart. Raises UserError
+    unless the index uses the numbers 0, 1, ... without gaps at nodes where a seat acts, and -1 at
+    terminal nodes. Raises UserError also if nodes of equal number differ in the acting seat or the
+    legal actions.
     """
     index = public_node_index(game) if index is None else np.asarray(index)
     acts = game.seat >= 0
@@ -131,8 +132,8 @@ def nash_conv(game: IndexedGame, sigma: Array) -> Array:
     """Return NashConv, () or (M,) points: the sum of best-response values, 0 at an equilibrium.
 
     The values of sigma itself cancel in a zero-sum game. The best response distinguishes all public
-    nodes and remembers all its buckets, even where sigma does not. Raises UserError if sigma is not
-    a strategy of the game.
+    nodes and remembers all buckets of its seat, even where sigma does not. Raises UserError if
+    sigma is not a strategy of the game.
     """
     check_strategy(game, sigma)
     return _values(game, sigma, best=True).sum(axis=-1)
@@ -141,9 +142,9 @@ def nash_conv(game: IndexedGame, sigma: Array) -> Array:
 def best_response(game: IndexedGame, sigma: Array, seat: int) -> tuple[float, Array]:
     """Compute a best response of one seat to the other seat's strategy in sigma (N, A).
 
-    Returns its value in points, and an int8 array with the best action of each private state. The
-    states of node b start at index `game.first[b]`. Entries of the other seat's nodes are -1. Among
-    equally good actions the response takes the first.
+    Returns the value of the best response in points, and an int8 array with the best action of each
+    private state (history or bucket at a public node). The states of node b start at index
+    `game.first[b]`. Entries of the other seat's nodes are -1. Ties go to the first action.
     """
     value, reply = best_responses(game, sigma)
     mover = np.repeat(game.rules.seat, game.states)
@@ -153,8 +154,8 @@ def best_response(game: IndexedGame, sigma: Array, seat: int) -> tuple[float, Ar
 def best_responses(game: IndexedGame, sigma: Array) -> tuple[Array, Array]:
     """Return (2,) the best-response value of each seat, and the actions of both best responses.
 
-    The actions are one int8 array over the private states of all nodes; the states of node b start
-    at index `game.first[b]`.
+    The actions are one int8 array over the private states (bucket, or history of buckets) of all
+    public nodes; the states of node b start at index `game.first[b]`.
     """
     check_strategy(game, sigma)
     if sigma.ndim > 2:
@@ -164,7 +165,10 @@ def best_responses(game: IndexedGame, sigma: Array) -> tuple[Array, Array]:
 
 
 def kernel_tables(game: IndexedGame, sigma: Array) -> Array:
-    """Convert strategies (M, N, A) to (N / K, A, K, M), as the compiled functions read them."""
+    """Convert strategies (M, N, A) to (N / K, A, K, M), as the compiled functions read them.
+
+    The axes of the result are information index, action, bucket and strategy.
+    """
     strategies, _, actions = sigma.shape
     table = sigma.reshape(strategies, -1, game.buckets, actions).transpose(1, 3, 2, 0)
     return np.ascontiguousarray(table, np.float64)
@@ -173,7 +177,8 @@ def kernel_tables(game: IndexedGame, sigma: Array) -> Array:
 def _values(game: IndexedGame, sigma: Array, best: bool, reply: Array = NO_REPLY) -> Array:
     """Return (2,) or (M, 2) each seat's value under sigma, or with `best` its best-response value.
 
-    With `best`, the actions of both best responses are written to `reply`, unless it is empty.
+    sigma is one strategy (N, A) or M strategies (M, N, A). With `best` and one strategy, the
+    actions of both best responses are written to `reply`, unless it is empty.
     """
     strategies = sigma.reshape(-1, *sigma.shape[-2:])
     value = np.empty((len(strategies), 2))

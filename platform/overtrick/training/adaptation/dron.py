@@ -1,4 +1,4 @@
-"""Trainer `dron`: deep Q-learning with a network that reads statistics of the opponent.
+"""Trainer `dron`: deep Q-learning with the opponent's action frequencies as part of the input.
 
 | | He et al. 2016 | here |
 |---|---|---|
@@ -83,13 +83,13 @@ def adapt_by_statistics(
     choice: GameChoice,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """Adapt to an opponent by counting its actions; return the policies of all steps.
+    """Return a DRON's policies against one opponent, before and after each update of action counts.
 
-    The result has one list of policies from before the first update of the action counts, and one
-    from after each update. A list has a policy for each of `section.repeats` independent
-    repetitions. Each policy is greedy in the Q-values of the network, whose input includes the
-    opponent's action frequencies in the repetition's own games. The counts are updated after every
-    `section.games` games.
+    Element k of the result holds the policies after k updates, for k = 0 to `section.steps`: one
+    policy for each of `section.repeats` independent repetitions. A repetition plays its own games
+    and counts the opponent's actions in them; it updates the counts after every `section.games`
+    games. A policy is greedy in the Q-values of the network, whose input includes the frequencies
+    of the counted actions.
     """
     game = _observable_game(choice)
     steps = play_adaptation_steps(
@@ -106,7 +106,7 @@ def adapt_by_statistics(
 
 @register("dron", DronJob, scores.table_payoff, scores.payoff)
 class DronTrainer(HeldOutTrainer[DronJob]):
-    """Trainer of a Q-network that also reads the opponent's action frequencies.
+    """Trainer of a Q-network whose input includes the opponent's action frequencies.
 
     The training opponents are random networks.
     """
@@ -123,7 +123,11 @@ class DronTrainer(HeldOutTrainer[DronJob]):
         )
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play all adaptation steps against new random opponents; train the Q-network."""
+        """Play against new random opponents, counting their actions, and train the Q-network.
+
+        The games of an opponent are divided into steps; its action counts are updated after each
+        step.
+        """
         new_rng, play_rng, learn_rng = rng.spawn(3)
         section, values = self.job.dron, self.job.values
         opponents = section.random_networks(self.sizes, section.random_opponents, new_rng)
@@ -139,12 +143,15 @@ class DronTrainer(HeldOutTrainer[DronJob]):
         return metrics | payoff_metrics(by_step, self.game.unit)
 
     def model(self) -> dict[str, Array]:
-        """Return the weights of the experts and of the gate."""
+        """Return the weights of the Q-network: of its experts and of its gate."""
         return prefixed(MODEL, self.learner.weights())
 
     @staticmethod
     def validate(job: DronJob) -> None:
-        """Raise UserError for an unsuitable game (see `_observable_game`) or unknown opponents."""
+        """Raise UserError for an unsuitable game or unknown opponents.
+
+        The game must have two seats and enumerate its public states (`PublicSituations`).
+        """
         _observable_game(job.game)
         HeldOutTrainer.validate(job)
 
@@ -152,7 +159,7 @@ class DronTrainer(HeldOutTrainer[DronJob]):
     def knowledge(job: DronJob, weights: Mapping[str, Array]) -> Weights:
         """Return the Q-network of a stored model: the weights of its experts and of its gate.
 
-        Raises UserError if they do not fit the job.
+        Raises UserError if the network's layers differ from those of the job.
         """
         known = unprefixed(MODEL, weights)
         like = _initial_weights(job, np.random.default_rng(0))
@@ -162,7 +169,7 @@ class DronTrainer(HeldOutTrainer[DronJob]):
 
 
 def _initial_weights(job: DronJob, rng: Generator) -> Weights:
-    """Return initial weights of the experts and of the gate."""
+    """Draw initial weights of the Q-network: of the experts and of the gate that weights them."""
     game, section = _observable_game(job.game), job.dron
     return learner.initial_experts(
         input_size(game), section.hidden, game.actions, game.public_situations * game.actions,
@@ -173,8 +180,8 @@ def _initial_weights(job: DronJob, rng: Generator) -> Weights:
 StepRollouts = tuple[Array, Trajectories, Array]
 """Rollouts of one adaptation step against M opponents.
 
-They are the opponents' action frequencies (M, P), the learner's decisions, and its mean payoffs
-(M,).
+They are the opponents' action frequencies (M, P) before the step, with P = public states x actions,
+the learner's decisions, and its mean payoffs (M,).
 """
 
 
@@ -184,12 +191,15 @@ def play_adaptation_steps(
 ) -> Iterator[StepRollouts]:  # fmt: skip
     """Play games against M opponents, and update the opponents' action counts after each step.
 
-    Yields the rollouts of each of `steps` + 1 steps. The learner's decisions include the action
-    frequencies of the opponent as the extra array OPPONENT.
+    Yields the rollouts of each of `steps` + 1 steps. The learner's network reads the opponent's
+    action frequencies in all earlier steps; they are 0 in the first step. The yielded decisions
+    hold them as the extra array OPPONENT.
 
+    - `weights`: weights of the learner's Q-network.
+    - `epsilon`: probability that the learner takes a random action.
+    - `opponents`: one policy for all M opponents; in each step opponent m plays games m * `games`
+      to (m + 1) * `games` - 1.
     - `members`: M.
-    - `opponents`: one policy for all M opponents; opponent m plays games m * `games` to
-      (m + 1) * `games` - 1.
     - `games`: games against each opponent in each step.
     """
     counts = np.zeros((members, game.public_situations, game.actions or 0))
@@ -216,7 +226,9 @@ def play_adaptation_steps(
 def _play_opponents(rng: Generator, common: Any, opponents: Weights) -> tuple[Trajectories, Array]:
     """Play all adaptation steps against a shard of M random opponents.
 
-    Returns the learner's decisions and its mean payoffs (steps, M).
+    Returns the learner's decisions, and its mean payoffs (steps, M). `common`: game, weights of the
+    Q-network, epsilon, games against each opponent in a step, and number of updates of the action
+    counts. `opponents`: weights of M networks.
     """
     choice, weights, epsilon, games, steps = common
     game = _observable_game(choice)
@@ -228,7 +240,7 @@ def _play_opponents(rng: Generator, common: Any, opponents: Weights) -> tuple[Tr
 
 
 def _observable_game(choice: GameChoice) -> Any:
-    """Return a game in which an opponent's actions can be counted in each public state.
+    """Return the chosen game, in which an opponent's actions are counted in each public state.
 
     Raises UserError unless the game has two seats and enumerates its public states
     (`PublicSituations`).

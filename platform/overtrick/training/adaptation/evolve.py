@@ -67,10 +67,10 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
     """Trainer that evolves a population of policy networks by elite, crossover and mutation.
 
     The game is zero-sum. The fitness of a member is its mean payoff in a round robin: it plays the
-    same number of games against every other member. The model is the best member of the last scored
-    generation. In evaluation the model takes one gradient step per adaptation step, from
-    `evaluate.games` games, as models of trainer `meta` do. The baseline of the gradient is 0,
-    because no critic is trained.
+    same number of games against every other member. The model is the fittest member of the last
+    scored generation. In evaluation the model takes one gradient step in each adaptation step, from
+    `evaluate.games` games, as models of trainer `meta` do. No critic is trained; a critic that
+    always predicts 0 replaces it in the gradient.
     """
 
     stateful = ("population",)
@@ -96,12 +96,12 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
         return self.population.call("next_generation", fitness, breed_rng)
 
     def model(self) -> dict[str, Array]:
-        """Return the weights of the best member."""
+        """Return the weights of the fittest member of the last scored generation."""
         return prefixed("policy", {n: v[0] for n, v in self.population.state().items()})
 
     @staticmethod
     def validate(job: EvolveJob) -> None:
-        """Raise UserError for an unsuitable game or gradient estimator, or unknown opponents.
+        """Raise UserError for an unsuitable game, unknown opponents, or settings that do not fit.
 
         The game must have two seats and be zero-sum.
         """
@@ -140,9 +140,10 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
 def round_robin(
     choice: GameChoice, members: Weights, games: int, pool: WorkerPool, rng: Generator
 ) -> Array:
-    """Return (M,) the mean points per game of each member of a population against all others.
+    """Play a round robin of M networks; return (M,) each network's mean points per game.
 
-    Each pair plays `games` games. The results sum to 0.
+    `members`: weights of the networks. `games`: games of each pair. The results sum to 0, because
+    the game is zero-sum.
     """
     size = len(members["w0"])
     one, other = np.triu_indices(size, 1)
@@ -154,7 +155,8 @@ def round_robin(
 def _play_pairs(rng: Generator, common: Any, one: Array, other: Array) -> Array:
     """Play pairs of members; return (pairs,) the first member's mean points per game.
 
-    `one`, `other` (pairs,): indices of the first and of the second member of each pair.
+    `common`: game, weights of all members, and games of each pair. `one`, `other` (pairs,): indices
+    of the first and of the second member of each pair.
     """
     choice, members, games = common
     game, _ = two_seat_game(choice)

@@ -31,10 +31,10 @@ SIMULATED_GAMES = 5000
 
 @dataclass(frozen=True)
 class AdaptingModel:
-    """Trained model before it adapts to an opponent, with the settings of its adaptation."""
+    """Trained networks before they adapt to an opponent, with the settings of the adaptation."""
 
-    theta: Weights
-    critic: Weights
+    theta: Weights  # policy network
+    critic: Weights  # critic network, the baseline of the gradient
     privileged: bool  # the critic sees the whole deal
     discount: float
     gradient_estimator: GradientEstimator
@@ -47,8 +47,8 @@ def check_estimator(
 ) -> None:
     """Raise UserError for a gradient estimator that the game does not support.
 
-    `key`: name of the setting in the message, such as `meta.gradient_estimator`. `tree`: the game's
-    tree, None if the game is too large for one.
+    `key`: name of the setting in the message, such as `meta.gradient_estimator`. `estimator`: None
+    is always accepted. `tree`: the game's tree, None if the game is too large for one.
     """
     if estimator == "privileged_critic" and not isinstance(game, PrivilegedFeatures):
         raise UserError(f"{key}: {game.name} has no privileged features: set critic")
@@ -67,15 +67,17 @@ def adapt_by_gradients(
     choice: GameChoice,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """Adapt a model to an opponent by gradient steps; return the policies of all steps.
+    """Adapt a model to one opponent; return the policies before and after each adaptation step.
 
-    The result has one list of policies from before adaptation, and one from after each step. A list
-    has a policy for each of the `section.repeats` repetitions. Each repetition starts from the
-    model's weights and adapts on its own sampled games.
+    Element k of the result holds the policies after k steps, for k = 0 to `section.steps`: one
+    policy for each of `section.repeats` independent repetitions. A repetition starts from the
+    model's weights. In each step it plays `section.games` games against the opponent and takes
+    `model.gradient_steps` gradient steps of size `section.learning_rate`.
 
-    If `model.policy` is "best_response", the policies after a step are safe best responses to an
-    estimate of the opponent's strategy. The estimate combines counts of its actions with an
-    equilibrium as prior. The adapted networks then only generate the games.
+    If `model.policy` is "best_response", the adapted networks only play these games. The policies
+    of the result after a step are then the best responses within the exploitability bound of
+    `section` to an estimate of the opponent's strategy. The estimate combines counts of the
+    opponent's actions with an equilibrium as prior.
     """
     game, tree = two_seat_game(choice)
     params = repeat(model.theta, section.repeats)
@@ -126,12 +128,12 @@ def _adapt_by_simulation(
     params: Weights,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """Adapt a model on simulated games against a clone of the opponent; needs no game tree.
+    """Adapt a model by gradients from simulated games against a clone of the opponent.
 
-    A network clones the opponent's behaviour from its decisions in the real games; nothing else of
-    the real games is used. Simulated games need no further games against the opponent, so there can
-    be many of them and the gradient has little noise. Returns the policies before and after each
-    step, as `adapt_by_gradients` does.
+    The arguments and the result are those of `adapt_by_gradients`, except `params`: the model's
+    weights, repeated for each repetition. No game tree is needed. In each step a network clones the
+    opponent's behaviour from its decisions in the real games so far. The gradient comes only from
+    SIMULATED_GAMES games against this clone, and has little noise because they are many.
     """
     prior_rng, *step_rngs = rng.spawn(1 + section.steps)
     layers = len(model.theta) // 2

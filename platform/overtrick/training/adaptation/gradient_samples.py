@@ -1,7 +1,8 @@
 """Policy-gradient samples of M networks against opponents, from sampled games or the game tree.
 
-Wu et al. 2022 estimate all gradients from sampled games with a critic as baseline. The other
-gradient estimators are additions: a critic that sees the whole deal, AIVAT, and an opponent model.
+A sample holds decisions with the advantages of their actions. Wu et al. 2022 estimate all gradients
+from sampled games with a critic as baseline. The other gradient estimators are additions: a critic
+that sees the whole deal, AIVAT, and an opponent model.
 """
 
 from __future__ import annotations
@@ -44,12 +45,20 @@ GradientEstimator = Literal["critic", "privileged_critic", "aivat", "opponent_mo
 
 ON_TREE: tuple[GradientEstimator, ...] = ("aivat", "opponent_model")
 PRIOR_WEIGHT = {"critic": 3.0, "aivat": 3.0, "opponent_model": 0.25}
-"""Weight of a prior at each information set as a pseudo-count of decisions, by estimator."""
+"""For each gradient estimator: weight of a prior at an information set, as a count of decisions.
+
+For critic the prior is a mean advantage of 0. For the others it is a strategy of the opponent.
+"""
 
 
 @dataclass(frozen=True)
 class OpponentRollouts:
-    """Rollouts of M networks against opponents: sample, critic inputs, returns and payoffs."""
+    """Results of M networks' games against opponents: data of policy gradient and critic, payoffs.
+
+    `features` and `returns` are the critic's training data, with D rows: one for each decision in
+    sampled games; or, on a tree, one for each information set that a network visited, with its mean
+    return.
+    """
 
     sample: samples.Sample  # M tasks
     features: Array  # (D, F) inputs of the critic
@@ -73,15 +82,16 @@ def play_opponents(
 ) -> OpponentRollouts:
     """Play games of M networks against opponents in random seats, and estimate advantages with GAE.
 
-    Where information sets are numbered, the mean advantage of the other decisions at the same
-    information set is subtracted too.
+    If the game numbers its information sets, the mean advantage of the same network's other
+    decisions at the same information set is subtracted too.
 
     - `params`: weights of the M networks, with leading axis M.
     - `critic`: weights of the critic that serves as baseline.
     - `opponents`: one policy for all M * `games` games.
     - `games`: games of each network; network m plays games m * `games` to (m + 1) * `games` - 1.
     - `gamma`, `lam`: discount, and lambda of GAE.
-    - `merge`: combine all decisions at an information set into one row of the sample.
+    - `merge`: combine all decisions of a network at an information set into one row of the
+      policy-gradient sample.
     - `privileged`: the critic sees the whole deal. The deal does not depend on any action, so the
       gradient stays unbiased.
     """
@@ -110,7 +120,7 @@ def play_opponents(
 
 
 def learner_payoffs(payoff: Array, seating: Array, members: int) -> Array:
-    """Return the points of policy 0 as an array (M, games), for M equal blocks of games.
+    """Return the learner's points (M, games) in M equal blocks of games; the learner is policy 0.
 
     `payoff` (M * games, 2): points of both seats. `seating` (M * games, 2): index of the policy in
     each seat. `members`: M.
@@ -121,7 +131,8 @@ def learner_payoffs(payoff: Array, seating: Array, members: int) -> Array:
 def payoff_metrics(payoffs: Iterable[Array], unit: str) -> dict[str, float]:
     """Return as metrics the mean payoffs against training opponents, one for each adaptation step.
 
-    `payoffs`: for each step an array of points; the first array is from before adaptation.
+    `payoffs`: for each step an array of points; the first array is from before adaptation. `unit`:
+    unit of the points, which is part of the metrics' names.
     """
     return {
         metric_names.payoff_name(metric_names.OPPONENTS, step, unit): float(payoff.mean())
@@ -130,10 +141,10 @@ def payoff_metrics(payoffs: Iterable[Array], unit: str) -> dict[str, float]:
 
 
 def diverged_games_metric(game: Game, count: int) -> dict[str, float]:
-    """Return the number of games whose simulation diverged as a metric; log a warning if above 0.
+    """Return as a metric the number `count` of games whose simulation diverged; warn if above 0.
 
-    Games with discrete actions have no simulator, and get no metric. Warnings of a worker appear
-    only in Ray's log, so this process repeats them.
+    Games with discrete actions have no simulator, and get no metric. Workers' warnings appear only
+    in Ray's log, so this process logs the warning.
     """
     if game.actions is not None:
         return {}
@@ -156,11 +167,12 @@ def play_opponents_on_tree(
     - `params`: weights of the M networks, with leading axis M.
     - `opponents` (M, N, A): strategies of the opponents.
     - `games`: games of each network.
-    - `estimator`: "aivat" gives a sample row for each visited information set, with AIVAT
-      advantages; they use the opponent model as it was before these games. "opponent_model" gives a
-      row for every information set, with exact advantages against the opponent model that includes
-      these games.
-    - `counts` (M, N, A): actions of the opponents in earlier games.
+    - `estimator`: "aivat" or "opponent_model". "aivat" gives the policy-gradient sample a row for
+      each visited information set, with AIVAT advantages, which use the opponent model as it was
+      before these games. "opponent_model" gives a row for every information set, with exact
+      advantages against the opponent model that includes these games.
+    - `counts` (M, N, A): how often each opponent took each action in earlier games; None: there
+      were no earlier games.
     """
     game, tree = game_with_tree(choice)
     sigma = strategies(game, tree, params)
@@ -192,12 +204,12 @@ def play_opponents_on_tree(
 
 
 def estimate_opponents(choice: GameChoice, estimator: GradientEstimator, counts: Array) -> Array:
-    """Return the estimated strategies (M, N, A) of opponents from counts of their actions.
+    """Estimate the strategies (M, N, A) of opponents from counts (M, N, A) of their actions.
 
     A prior strategy is added to the counts with the weight PRIOR_WEIGHT, so that unvisited
-    information sets keep the prior. For estimator "opponent_model" it is the mean of uniform play
-    and an equilibrium. For "aivat" it is uniform play, which affects only the variance. Raises
-    UserError for a game without a tree.
+    information sets keep the prior. For estimator "opponent_model" the prior is the mean of uniform
+    play and an equilibrium. For "aivat" the prior is uniform play, which affects only the variance
+    of the gradient. Raises UserError for a game without a tree.
     """
     prior = game_with_tree(choice)[1].uniform()
     if estimator == "opponent_model":
@@ -211,13 +223,20 @@ def action_frequencies(counts: Array) -> Array:
 
 
 def adapt(params: Weights, sample: samples.Sample, step: float) -> Weights:
-    """Take one inner gradient step of size `step` with each of M networks on its task's sample."""
+    """Take one inner gradient step of MAML with each of M networks; return their new weights.
+
+    Network m follows the policy gradient of task m of `sample`. `params`: weights with leading axis
+    M. `step`: step size.
+    """
     leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
     return to_arrays(maml.adapt(leaves, samples.sample_tensors(sample), step))
 
 
 def strategies(game: Game, tree: Tree, params: Weights) -> Array:
-    """Return the strategies (M, N, A) of M networks at all information sets of the tree."""
+    """Return the strategies (M, N, A) of M networks at all information sets of the tree.
+
+    `params`: weights with leading axis M.
+    """
     with torch.inference_mode():
         logits = forward(tensors(params), torch.from_numpy(game.features(tree.observations)))
         logp = masked_log_softmax(logits, torch.from_numpy(tree.legal))
@@ -225,9 +244,10 @@ def strategies(game: Game, tree: Tree, params: Weights) -> Array:
 
 
 def visit_probabilities(tree: Tree, sigma: Array, opponent: Array) -> Array:
-    """Return (N,) the probability that a strategy visits each information set, averaged over seats.
+    """Return (N,) the probability that a player in a random seat visits each information set.
 
-    `sigma` (N, A): the strategy. `opponent` (N, A): the strategy in the other seat.
+    An information set belongs to one seat, so that the probability is at most 1/2. `sigma` (N, A):
+    the player's strategy. `opponent` (N, A): the strategy in the other seat.
     """
     reach = np.zeros(tree.infosets)
     for seat in range(2):
@@ -239,11 +259,11 @@ def visit_probabilities(tree: Tree, sigma: Array, opponent: Array) -> Array:
 def exact_sample(
     game: Enumerable, tree: Tree, params: Weights, opponents: Array
 ) -> samples.DiscreteSample:
-    """Return a policy-gradient sample with every information set and the exact advantages.
+    """Compute the exact policy-gradient sample of M networks, with a row for each information set.
 
-    `params`: weights of M networks. `opponents` (M, N, A): strategies of their opponents. Each
-    network plays both seats with equal probability. Rows are weighted by their visit probability,
-    so that the policy gradient of the sample is exact.
+    `params`: weights of the networks. `opponents` (M, N, A): strategies of their opponents. Each
+    network plays both seats with equal probability. The rows have exact advantages and are weighted
+    by their visit probability, so that the policy gradient of the sample is exact.
     """
     sigma = strategies(game, tree, params)
     weight, credit = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
@@ -266,14 +286,14 @@ def exact_sample(
 
 
 def _log_probs(tree: Tree, sigma: Array) -> Array:
-    """Return float32 log-probabilities of strategies (M, N, A); -inf at illegal actions."""
+    """Return float32 log-probabilities (M, N, A) of strategies `sigma`; -inf at illegal actions."""
     with np.errstate(divide="ignore"):
         logp = np.log(sigma).clip(min=-100)  # a probability may underflow to 0
     return np.where(tree.legal, logp, -np.inf).astype(np.float32)
 
 
 def network_policies(game: Game, params: Weights) -> list[Any]:
-    """Return M policies, one for each network of weights with leading axis M."""
+    """Return M policies, one for each network; `params` are weights with leading axis M."""
     members = len(params["w0"])
     return [
         network_policy(game.features, {n: v[m] for n, v in params.items()}) for m in range(members)
@@ -283,7 +303,11 @@ def network_policies(game: Game, params: Weights) -> list[Any]:
 def mean_payoffs(
     game: Game, members: Weights, opponent: Policy, games: int, rng: Generator
 ) -> Array:
-    """Return (M,) the mean points per game of M networks against one opponent, in random seats."""
+    """Return (M,) the mean points per game of M networks against opponents, in random seats.
+
+    `members`: weights of the networks. `opponent`: one policy for all games. `games`: games of each
+    network; network m plays games m * `games` to (m + 1) * `games` - 1.
+    """
     count = len(members["w0"])
     seat_rng, play_rng = rng.spawn(2)
     seating = random_seating(count * games, seat_rng)

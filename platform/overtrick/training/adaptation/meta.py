@@ -45,9 +45,9 @@ from overtrick.training.held_out_trainer import HeldOutTrainer
 Adaptations = tuple[list[Sample], Array, Array, list[Array], int]
 """Rollouts of the meta-model against M opponents while it adapts to each.
 
-- the samples played before each step, and the sample played after the last step;
+- the policy-gradient samples from before each inner step, and the one from after the last step;
 - the critic inputs (D, F) and the returns (D,) of all decisions;
-- the mean payoffs (M,) of each sample that comes from games;
+- for each sample that comes from games, the mean payoffs (M,) of the meta-model;
 - the number of games whose simulation diverged.
 """
 
@@ -84,7 +84,10 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         )
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Renew the population, adapt to opponents drawn from it, and improve the meta-model."""
+        """Adapt the meta-model to opponents drawn from the population; improve it from the results.
+
+        The population is renewed first, if a renewal is due.
+        """
         renew_rng, sample_rng, play_rng, learn_rng = rng.spawn(4)
         metrics = {}
         if (self.iteration - 1) % self.job.population.every == 0:
@@ -121,11 +124,11 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         return start + progress * ((start if end is None else end) - start)
 
     def state(self) -> dict[str, Array]:
-        """Return the learner, the population and the average weights, for a checkpoint."""
+        """Return learner, opponent population and moving average of weights, for a checkpoint."""
         return {**super().state(), **prefixed("mean", self.mean)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the learner, the population, and the moving average of weights."""
+        """Restore learner, opponent population and moving average of weights from a checkpoint."""
         super().load(state)
         self.mean = unprefixed("mean", state)
 
@@ -135,7 +138,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 
     @staticmethod
     def knowledge(job: MetaJob, weights: Mapping[str, Array]) -> AdaptingModel:
-        """Return the meta-model with the job's settings of adaptation."""
+        """Return the networks of a stored model, with the job's settings of adaptation."""
         return AdaptingModel(
             unprefixed("policy", weights), unprefixed("critic", weights),
             job.meta.gradient_estimator == "privileged_critic", job.meta.discount,
@@ -143,9 +146,10 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         )  # fmt: skip
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the learning curve, the adaptation, and opponents' strategies if there is a tree.
+        """Draw the learning curve, payoffs during adaptation, and training opponents' strategies.
 
-        The strategies are action probabilities of four training opponents for each private hand.
+        The strategies are drawn only if the game has a tree. They are the action probabilities of
+        four training opponents for each private hand. Returns the figures by name.
         """
         drawn = super().figures(history, rows)
         if self.tree is not None:
@@ -154,11 +158,12 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         return drawn
 
     def _styles(self, tree: Tree) -> tuple[Array, list[str]]:
-        """Return action probabilities of four opponents for each private hand, and the hands.
+        """Return the action probabilities of four opponents by private hand, and the hands' names.
 
-        The opponents are the first four members of the population, which include the elite. The
-        probabilities (4, hands, A) are means over the information sets with the same hand, weighted
-        by their visit probability (Wu et al. 2022, Fig. 4, which uses sampled games).
+        The opponents are the first four members of the population; an evolving population begins
+        with its elite. The probabilities (4, hands, A) are means over the information sets with the
+        same hand, weighted by the probability of visiting them against the meta-model (Wu et al.
+        2022, Fig. 4, which uses sampled games).
         """
         members = select_rows(self.population.members(), slice(4))
         (meta,) = samples.strategies(self.game, tree, repeat(unprefixed("policy", self.mean), 1))
@@ -172,7 +177,10 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         return np.stack(styles), hands
 
     def _adapt_to_all(self, opponents: Weights, rng: Generator) -> Adaptations:
-        """Adapt the meta-model to every opponent of an iteration, in shards on the worker pool."""
+        """Adapt the meta-model to every opponent of an iteration; join the rollouts of all shards.
+
+        `opponents`: weights of the opponents.
+        """
         common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
         shards = self.pool.map(_adapt_to, common, weight_shards(opponents), rng)
         by_step, features, returns, payoffs, diverged = zip(*shards, strict=True)
@@ -182,7 +190,11 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 
 
 def _adapt_to(rng: Generator, common: Any, opponents: Weights) -> Adaptations:
-    """Adapt the meta-model to a shard of opponents, and play the adapted models against them."""
+    """Adapt the meta-model to a shard of opponents, and play the adapted models against them.
+
+    `common`: game, section `meta` of the job, weights of the meta-model and weights of its critic.
+    `opponents`: weights of the shard's opponents.
+    """
     choice, section, theta, critic = common
     game, tree = two_seat_game(choice)
     params = repeat(theta, len(opponents["w0"]))

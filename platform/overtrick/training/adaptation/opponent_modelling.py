@@ -1,8 +1,8 @@
 """Adaptation by an explicit opponent model: after each step fit the model, then respond to it.
 
-The model is a network that clones the opponent's behaviour; on a game tree it is corrected by
-action counts. The response is the best response on the tree, or is trained by PPO in simulated
-games.
+The model is a network that clones the opponent's behaviour; on a game tree its predictions are
+combined with action counts. The response is the best response on the tree, or is trained by PPO in
+simulated games.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ class OpponentModelling(Section):
 
 @dataclass(frozen=True)
 class EomKnowledge:
-    """Trained networks of explicit opponent modelling (EOM), from which adaptation starts."""
+    """Networks and settings with which adaptation by explicit opponent modelling (EOM) starts."""
 
     policy: Weights  # policy for the first games
     critic: Weights  # critic of this policy
     prior: Weights  # network that predicts any opponent's actions
-    section: OpponentModelling
+    section: OpponentModelling  # settings of fit and response
 
 
 def adapt_by_modelling(
@@ -101,10 +101,12 @@ def adapt_by_modelling(
 ) -> list[list[BehaviouralPolicy]]:
     """Adapt to an opponent by modelling it; return the policies before and after each step.
 
-    There are `section.repeats` independent repetitions. In each step a repetition plays
+    Element k of the result holds the policies after k steps, for k = 0 to `section.steps`: one
+    policy for each of `section.repeats` independent repetitions. In each step a repetition plays
     `section.games` games with its latest policy, fits a model to all observed decisions of the
-    opponent, and responds to the model. The model sees the opponent's private cards in finished
-    games, as AIVAT does.
+    opponent, and responds to the model. The opponent's private cards in finished games are visible
+    to the fit, as they are to AIVAT. `known`: the trained networks, and the settings of fit and
+    response.
     """
     game, tree = two_seat_game(choice)
     first = NetworkPolicy(game.features, known.policy)
@@ -137,8 +139,9 @@ def observe_opponent(
 ) -> list[Trajectories]:  # fmt: skip
     """Play games of each policy against an opponent and return the opponent's decisions.
 
-    `games`: number of games per policy, in random seats. `earlier`: for each policy the opponent's
-    decisions in earlier games, which come first in the result.
+    The result has one batch of decisions for each policy. `games`: number of games of each policy,
+    in random seats. `earlier`: for each policy the opponent's decisions in earlier games (None:
+    there were none), which come first in the result.
     """
     observed = []
     for past, policy, policy_rng in zip(earlier, policies, rng.spawn(len(policies)), strict=True):
@@ -156,9 +159,10 @@ def _fit_models(
     known: EomKnowledge,
     rng: Generator,
 ) -> list[BehaviouralPolicy]:
-    """Fit an opponent model to each batch of observed decisions; return the models as policies.
+    """Fit an opponent model to each batch of opponents' decisions; return the models as policies.
 
-    If the game has a tree, the action counts at each information set correct the model.
+    A model is a copy of the network `known.prior`, trained on the batch. If the game has a tree,
+    the model's predictions are combined with the action counts at each information set.
     """
     section = known.section
     if tree is None:
@@ -183,7 +187,11 @@ def clone_opponents(
     section: OpponentModelling,
     rng: Generator,
 ) -> Weights:
-    """Train copies of the prior on the decisions of M opponents; return weights (M, ...)."""
+    """Train M copies of a network to imitate M opponents; return their weights (M, ...).
+
+    `observed`: the decisions of each opponent. `prior`: weights of the network before training.
+    `section`: settings of the fit.
+    """
     batched = _batch_demonstrations([demonstrations(game, batch) for batch in observed])
     return _clone(prior, batched, section, rng)
 
@@ -191,9 +199,10 @@ def clone_opponents(
 def _clone(
     prior: Weights, batched: Demonstrations, section: OpponentModelling, rng: Generator
 ) -> Weights:
-    """Fit M copies of the prior to demonstrations (M, R, ...); return their weights (M, ...).
+    """Train M copies of a network on demonstrations (M, R, ...); return their weights (M, ...).
 
-    The fit takes full-batch gradient steps with early stopping.
+    `prior`: weights of the network before training. The training takes full-batch gradient steps
+    with early stopping.
     """
     config = CloningConfig(section.epochs, batch=2**30)
     return opponent_model.fit_opponent_models(
@@ -202,7 +211,7 @@ def _clone(
 
 
 def best_response_strategy(tree: Tree, opponent: Array) -> Array:
-    """Return a best response (N, A) to a strategy (N, A), for every seat."""
+    """Return the strategy (N, A) that is in every seat a best response to `opponent` (N, A)."""
     response = opponent.copy()
     for seat in range(tree.seats):
         own = tree.observations.seat == seat
@@ -211,7 +220,7 @@ def best_response_strategy(tree: Tree, opponent: Array) -> Array:
 
 
 def demonstrations(game: Game, batch: Trajectories) -> Demonstrations:
-    """Convert the decisions (D) of a batch to rows for behaviour cloning."""
+    """Convert the D decisions of a batch to D rows for behaviour cloning."""
     assert batch.legal is not None
     taken = np.zeros(batch.legal.shape)
     taken[np.arange(len(batch)), batch.action] = 1
@@ -219,7 +228,7 @@ def demonstrations(game: Game, batch: Trajectories) -> Demonstrations:
 
 
 def _action_counts(tree: Tree, batch: Trajectories) -> Array:
-    """Return (N, A) how often each action was taken at each information set."""
+    """Count the actions of a batch of decisions at each information set; return (N, A) counts."""
     assert batch.infoset is not None
     counts = np.zeros(tree.legal.shape)
     np.add.at(counts, (batch.infoset, batch.action), 1)
@@ -227,7 +236,10 @@ def _action_counts(tree: Tree, batch: Trajectories) -> Array:
 
 
 def _batch_demonstrations(rows: list[Demonstrations]) -> Demonstrations:
-    """Pad the demonstrations of M opponents to one batch (M, R, ...); padding rows have count 0."""
+    """Pad the demonstrations of M opponents to the longest; return one batch (M, R, ...).
+
+    Padding rows have action counts of 0.
+    """
     member = np.repeat(np.arange(len(rows)), [len(each.taken) for each in rows])
     slot = pad_slots(member, len(rows))
 
@@ -243,7 +255,11 @@ def _batch_demonstrations(rows: list[Demonstrations]) -> Demonstrations:
 def _learn_response(
     game: Game, start: Weights, model: BehaviouralPolicy, known: EomKnowledge, rng: Generator
 ) -> Weights:
-    """Train a response to an opponent model by PPO in simulated games, starting from `start`."""
+    """Train a response to an opponent model by PPO in simulated games; return its weights.
+
+    `start`: weights of the policy before training. `model`: the opponent model as a policy.
+    `known`: the critic before training, and the settings.
+    """
     section = known.section
     critic_rng, response_rng = rng.spawn(2)
     hidden = [len(known.critic[f"b{k}"]) for k in range(len(known.critic) // 2 - 1)]

@@ -64,10 +64,11 @@ class Opponents(GeneticOperators, RandomMembers):
 
 
 class OpponentPopulation(ABC):
-    """Base class of opponent populations; the members live in a remote object of the worker pool.
+    """Base class of populations of M networks that serve as training opponents of a learner.
 
-    `sizes`: units of each layer of a member. `section`: settings. `initial`: weights of the
-    meta-model before training.
+    The members live in a remote object of the worker pool. The learner is a policy network, such as
+    a meta-model. `sizes`: units of each layer of a member. `section`: settings. `initial`: weights
+    of the learner before training.
     """
 
     def __init__(
@@ -93,19 +94,29 @@ class OpponentPopulation(ABC):
     def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
         """Replace members for the next iterations and return metrics.
 
-        `candidate`: weights of the current meta-model, which may join the population.
+        `candidate`: weights of the current learner, which may join the population.
         """
 
     def initial_members(self, initial: Weights, rng: Generator) -> Weights:
-        """Return the weights (M, ...) of the first members."""
+        """Return the weights (M, ...) of the population before training.
+
+        `initial`: weights of the learner before training.
+        """
         return self.random_networks(self.section.size, rng)
 
     def members(self) -> Weights:
-        """Return the weights (M, ...) of all members, elite or newest member first."""
+        """Return the weights (M, ...) of all members.
+
+        An evolving population begins with its elite, a population of past selves with the newest.
+        """
         return self.remote.state()
 
     def sample(self, tasks: int, rng: Generator) -> Weights:
-        """Draw an iteration's opponents (tasks, ...): members, then random networks."""
+        """Draw an iteration's opponents; return their weights (tasks, ...).
+
+        `tasks`: number of opponents. Members come first, then `section.immigrants` new random
+        networks.
+        """
         members, immigrants, size = self.members(), self.section.immigrants, self.section.size
         drawn = tasks - immigrants
         chosen = rng.choice(size, drawn, replace=drawn > size)
@@ -128,12 +139,13 @@ class OpponentPopulation(ABC):
 
 
 class EvolvingPopulation(OpponentPopulation):
-    """Population that evolves against the meta-model (Wu et al. 2022, algorithm 2)."""
+    """Population that evolves against the learner (Wu et al. 2022, algorithm 2)."""
 
     def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
-        """Add the candidate, remove the least fit network, and evolve the others; return metrics.
+        """Add the current learner, remove the least fit network, and evolve the others.
 
-        The fitness of a network is its mean payoff against the candidate.
+        The fitness of a network is its mean payoff against the current learner, `candidate`.
+        Returns the best, mean and worst fitness as metrics.
         """
         score_rng, evolve_rng = rng.spawn(2)
         candidates = with_candidate(self.members(), candidate)
@@ -143,7 +155,7 @@ class EvolvingPopulation(OpponentPopulation):
 
 
 class RandomPopulation(OpponentPopulation):
-    """Population of new random networks: meta-learning alone (MAML, Finn et al. 2017)."""
+    """Population of random networks, all new at each renewal (MAML, Finn et al. 2017)."""
 
     def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
         """Replace all members by new random networks; return no metrics."""
@@ -152,14 +164,14 @@ class RandomPopulation(OpponentPopulation):
 
 
 class SelfPlayPopulation(OpponentPopulation):
-    """Population of past meta-models: the ablation "ours - EA" of Wu et al. 2022."""
+    """Population of the learner's past selves: the ablation "ours - EA" of Wu et al. 2022."""
 
     def initial_members(self, initial: Weights, rng: Generator) -> Weights:
-        """Return M copies (M, ...) of `initial`, the untrained meta-model."""
+        """Return M copies (M, ...) of `initial`, the learner before training."""
         return repeat(initial, self.section.size)
 
     def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
-        """Add the candidate and drop the oldest member; return no metrics."""
+        """Add the current learner, `candidate`, and drop the oldest member; return no metrics."""
         members = self.members()
         joined = {n: np.concatenate([candidate[n][None], v[:-1]]) for n, v in members.items()}
         self.remote.load(joined)
@@ -186,13 +198,19 @@ def check_action_std_scale(key: str, scale: float, game: Game) -> None:
 
 
 def weight_shards(members: Weights, size: int = SHARD) -> list[tuple[Weights]]:
-    """Divide the weights (M, ...) of networks into shards of `size` networks."""
+    """Divide the weights (M, ...) of networks into shards of `size` networks.
+
+    A shard is a tuple (weights,), as `WorkerPool.map` takes it.
+    """
     count = len(members["w0"])
     return [(select_rows(members, slice(k, k + size)),) for k in range(0, count, size)]
 
 
 def _fitness(rng: Generator, common: Any, members: Weights) -> Array:
-    """Return (M,) each member's mean points against the meta-model (Wu et al. 2022, eq. 8)."""
+    """Return (M,) the members' mean points per game against the learner (Wu et al. 2022, eq. 8).
+
+    `common`: game, weights of the learner, and games of each member. `members`: weights of a shard.
+    """
     choice, candidate, games = common
     game, _ = two_seat_game(choice)
     return mean_payoffs(game, members, network_policy(game.features, candidate), games, rng)

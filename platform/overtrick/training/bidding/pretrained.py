@@ -68,7 +68,10 @@ class BidderTrainingJob(BiddingSystemJob):
 
 
 def check_bidding_job(job: BidderTrainingJob, max_deals: int) -> None:
-    """Raise UserError for another game than the auction, or invalid models, deals or opponents."""
+    """Raise UserError for another game than the auction, or invalid models, deals or opponents.
+
+    `max_deals`: the largest number of deals that the trainer samples from the job's file.
+    """
     if job.game.name != Auction.name:
         raise UserError(f"the {job.trainer} trainer is for the auction, not for {job.game.name}")
     load_networks(job)
@@ -81,7 +84,8 @@ def check_bidding_job(job: BidderTrainingJob, max_deals: int) -> None:
 def load_networks(job: BidderTrainingJob) -> tuple[BiddingNetwork, BiddingNetwork]:
     """Load the pretrained policy network and value network of a job.
 
-    Raises UserError if they do not fit the job.
+    Raises UserError if a model does not contain the network, or has another activation function or
+    bidding system than the job.
     """
     networks, system = [], loader.load(job.system)
     stored_networks.check_system_version(job.system_version, system, "the bidder of this job")
@@ -108,7 +112,9 @@ def load_networks(job: BidderTrainingJob) -> tuple[BiddingNetwork, BiddingNetwor
 def split_deals(job: BidderTrainingJob, max_deals: int) -> tuple[Deals, Deals]:
     """Sample at most `max_deals` deals of the job's file; split them for training and evaluation.
 
-    Returns two arrays of deals (G, 74).
+    Returns two arrays of deals (G, 74): the seat that holds each of the 52 cards, dealer,
+    vulnerability and 20 double-dummy trick counts. A hash of the hands decides which deals are for
+    evaluation.
     """
     deals = bidders.sample_deals(job.deals, max_deals, job.seed)
     test = in_test_split(hand_bits(deals[:, :CARDS]))
@@ -116,10 +122,11 @@ def split_deals(job: BidderTrainingJob, max_deals: int) -> tuple[Deals, Deals]:
 
 
 def evaluation_boards(job: BidderTrainingJob, test_deals: Deals, boards: int) -> Deals:
-    """Sample boards (G, 74) from the evaluation deals.
+    """Sample the boards (G, 74) of a match from the deals that are kept for evaluation.
 
-    Every call for the same job gives the same boards. `boards`: the number of boards; all deals are
-    used if there are fewer.
+    A board is a deal of `test_deals`, rotated by a random number of seats, with random dealer and
+    vulnerability. Every call for the same job gives the same boards. `boards`: the number of
+    boards; all deals are used if there are fewer.
     """
     rng = generator(job.seed, RngStream.EVALUATE)
     boards = min(boards, len(test_deals))
@@ -127,12 +134,16 @@ def evaluation_boards(job: BidderTrainingJob, test_deals: Deals, boards: int) ->
 
 
 def evaluation_opponents(job: BidderTrainingJob, pretrained: Side) -> list[Side]:
-    """Return the opponents of an evaluation: the pretrained bidder, then the job's opponents."""
+    """Return the opponents of an evaluation: the bidder `pretrained`, then those of the job."""
     return [pretrained, *map(bidders.load_side, job.evaluate.opponents)]
 
 
 def match_row(side: Side, other: Side, deals: Deals, pool: WorkerPool) -> dict[str, Any]:
-    """Play a duplicate match on deals (G, 74); return a table row with the mean IMPs of `side`."""
+    """Play a duplicate match of two partnerships on deals (G, 74); return a row of results.
+
+    The row has the opponent's name, the number of boards, and the mean and standard error of the
+    IMPs per board that `side` wins against `other`.
+    """
     won = np.concatenate(
         pool.map(_play_match, (side, other), array_chunks(SHARD, deals), generator(0))
     )
@@ -145,15 +156,19 @@ def match_row(side: Side, other: Side, deals: Deals, pool: WorkerPool) -> dict[s
 
 
 def imps_metrics(row: dict[str, Any], name: str = IMPS_METRIC) -> dict[str, float]:
-    """Return the mean IMPs and the standard error of a match row as metrics."""
+    """Convert a row of `match_row` to metrics: the mean IMPs, and their standard error.
+
+    `name`: name of the mean; the standard error is NAME_se.
+    """
     return {name: row["mean"], f"{name}_se": row["standard_error"]}
 
 
 def truthful_share(side: Side, deals: Deals, pool: WorkerPool) -> float:
     """Compute the share of a bidder's calls (without passes) whose meaning fits the hand.
 
-    A call's meaning fits if the hand has the points and suit lengths that the player's calls so far
-    show. The bidder (`side`) bids all four seats of the deals (G, 74).
+    The bidder's own bidding system defines the meaning of calls. A call's meaning fits if the hand
+    has the points and suit lengths that the player's calls so far show. The bidder (`side`) bids
+    all four seats of the deals (G, 74).
     """
     calls = np.concatenate(pool.map(_bid, side, array_chunks(SHARD, deals), generator(0)))
     cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
@@ -163,7 +178,10 @@ def truthful_share(side: Side, deals: Deals, pool: WorkerPool) -> float:
 
 
 def _bid(rng: Generator, side: Side, deals: Deals) -> Array:
-    """Return the calls (G, L) when one bidder (`side`) bids all four seats of each deal."""
+    """Let one bidder (`side`) bid all four seats of each deal (G, 74); return the calls (G, L).
+
+    The calls of a deal are in order, padded with -1 after the end of the auction.
+    """
     cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
     return bidders.bid_auctions(side, side, cards, dealer, vulnerable, rng)
 

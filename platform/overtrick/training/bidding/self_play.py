@@ -114,7 +114,10 @@ class SelfplayJob(BidderTrainingJob):
 
 @register("selfplay_bidding", SelfplayJob, scores.table_mean, scores.board_imps)
 class SelfplayTrainer(BaseTrainer[SelfplayJob]):
-    """Trainer of both networks of a bidder by self-play against past selves and other bidders."""
+    """Trainer of a bidder's policy network and value network by self-play.
+
+    The opponents are past selves and other bidders.
+    """
 
     stateful = ("values", "calls", "past")
 
@@ -146,7 +149,10 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         self.deals, self.test_deals = pretrained.split_deals(job, job.play.max_deals)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play the boards of an iteration against opponents, and train both networks."""
+        """Play the boards of an iteration; train the value network and, after warm-up, the policy.
+
+        The warm-up is the first `play.value_warmup_iterations` iterations.
+        """
         section = self.job.play
         where = f"in iteration {self.iteration}"
         deal_rng, opponent_rng, play_rng, learn_rng = rng.spawn(4)
@@ -187,19 +193,19 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
     def _side(
         self, name: str, values: BiddingNetwork | None = None, calls: Weights | None = None
     ) -> Side:
-        """Return a partnership (`Side`) that bids with the policy network.
+        """Return a partnership that bids with the policy network.
 
-        `calls`: weights of the policy network; None: its current weights. `values`: value network
-        that takes part in bidding, if any.
+        `name`: name of the partnership in results. `calls`: weights of the policy network; None:
+        its current weights. `values`: value network that takes part in bidding, if any.
         """
         network = self.call_network._replace(weights=self.calls.theta if calls is None else calls)
         return Side(name, loader.load(self.job.system), network, values)
 
     def evaluate(self) -> Metrics:
-        """Compute the mean IMPs against each opponent, and metric `true_calls`.
+        """Compute the mean IMPs per board against each opponent, and metric `true_calls`.
 
         The bidder makes the most likely call of its policy network. `true_calls` is the share of
-        calls whose meaning fits the hand, from `truthful_share`.
+        its calls whose meaning in the bidding system fits the hand (see `truthful_share`).
         """
         deals = pretrained.evaluation_boards(self.job, self.test_deals, self.job.evaluate.boards)
         side = self._side("calls")
@@ -237,10 +243,12 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
     def evaluate_model(
         job: SelfplayJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute a stored bidder's IMPs per board, and its share of calls that fit the hand.
+        """Play matches of stored bidders against all opponents; return one row for each match.
 
-        The rows are of three bidders: the stored policy network alone, the stored policy and value
-        networks together, and the pretrained policy network. `truthful_share` explains the share.
+        The bidders are the stored policy network alone, the stored policy and value networks
+        together, and the pretrained policy network. A row has the mean IMPs per board, and the
+        share of the bidder's calls whose meaning in the bidding system fits the hand (see
+        `truthful_share`).
         """
         system = loader.load(job.system)
         calls, values = (
@@ -261,7 +269,10 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
 
 
 def _concat_calls(parts: Sequence[dict[str, Array]]) -> dict[str, Array]:
-    """Concatenate the calls of all shards, with games numbered consecutively across shards."""
+    """Concatenate the columns (D, ...) of calls of all shards.
+
+    Column `game` is renumbered, so that games of different shards have different numbers.
+    """
     return concat_columns(
         [{**calls, "game": calls["game"] + 2 * SHARD * k} for k, calls in enumerate(parts)]
     )
@@ -277,11 +288,12 @@ def _opponents(job: SelfplayJob) -> list[Side]:
 def _play_boards(
     rng: Generator, common: tuple[Side, str, float], deals: Deals, other: Side
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Play boards at two tables; return the learner's calls, and rows for the replay buffer.
+    """Play boards (G, 74) at two tables against one opponent, and record the learner's calls.
 
-    The learner sits North-South at the first table and East-West at the second. `common` is the
-    learner, the kind of reward, and the lambda of generalised advantage estimation. The columns of
-    the calls are (D, ...). Column `game` numbers the games of both tables.
+    Returns the columns (D, ...) of the calls for PPO, and their rows for the replay buffer of the
+    value network. The learner sits North-South at the first table and East-West at the second;
+    `other` is the opponent. Column `game` numbers the games of both tables. `common`: the learner,
+    the kind of reward ("table" or "par"), and the lambda of generalised advantage estimation.
     """
     side, reward, gae_lambda = common
     assert side.calls is not None

@@ -1,6 +1,7 @@
 """Trainer `bidding`: supervised training of a bidding network on examples.
 
-A network predicts calls, or the IMPs of a call. Source: Zhang et al. 2022, sections 4.2 and 4.3.
+A network predicts calls, or the IMPs of a call against par. Source: Zhang et al. 2022, sections 4.2
+and 4.3.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ ROWS_AT_ONCE = 4096  # examples in one forward pass
 
 
 class NetworkTraining(Section):
-    """Settings of supervised training of a network."""
+    """Settings of the supervised training of a bidding network."""
 
     activation: Literal["leaky_relu", "relu", "tanh", "sigmoid"] = "leaky_relu"
     """Activation function of the hidden units."""
@@ -75,11 +76,11 @@ class NetworkTraining(Section):
         )
 
     def network(self, weights: dict[str, Array]) -> BiddingNetwork:
-        """Return the network with some weights, for bidding."""
+        """Return a network for bidding with the given weights and these settings."""
         return BiddingNetwork(weights, self.activation, self.bfloat16)
 
     def learning_rate_at(self, done: int, steps: int) -> float:
-        """Return the learning rate after `done` of `steps` gradient steps."""
+        """Return the learning rate after `done` of the `steps` gradient steps of a run."""
         if self.schedule == "constant":
             return self.learning_rate
         return self.learning_rate * min(1.0, (done + 1) / WARMUP_STEPS) * (1 - done / steps)
@@ -127,7 +128,10 @@ class BiddingJob(BiddingSystemJob):
 
 
 def score(rows: list[dict[str, Any]]) -> float:
-    """Return the accuracy of predicted calls, or minus the mean absolute error in IMPs."""
+    """Return the accuracy of predicted calls, or minus the mean absolute error in IMPs.
+
+    `rows`: the results table; its first row is about all examples.
+    """
     return float(rows[0]["total"]) if "total" in rows[0] else -float(rows[0]["error"])
 
 
@@ -135,7 +139,8 @@ def score(rows: list[dict[str, Any]]) -> float:
 class BiddingTrainer(BaseTrainer[BiddingJob]):
     """Trainer of a network on bidding examples; each iteration passes over all examples once.
 
-    `share`: this learner's share of each batch, if several learners train in parallel on the data.
+    `share`: selects the rows of each batch on which this learner trains, if several learners train
+    in parallel.
     """
 
     def __init__(
@@ -154,7 +159,7 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         share.add_gradients(self.learner.optimizer.params.values())
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Train on every example once."""
+        """Train the network on every example once, in batches."""
         network, each = self.job.network, -(-len(self.examples) // self.job.network.batch_size)
         done = (self.iteration - 1) * each
         self.learner.seed(rng)
@@ -218,7 +223,11 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
     def evaluate_model(
         job: BiddingJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute the accuracy of a stored network on all examples of the test split."""
+        """Compute the accuracy of a stored network on all examples of the test split.
+
+        Returns a row for all examples together, and one for each range of auction length and type
+        of call.
+        """
         examples = BiddingExamples(job.examples, "test")
         _check_version(job, examples)
         learner = Classifier(unprefixed(job.target, weights), job.network.classifier_config("cpu"))
@@ -237,7 +246,11 @@ def _check_version(job: BiddingJob, examples: BiddingExamples) -> None:
 def evaluate_network(
     job: BiddingJob, learner: Classifier, examples: BiddingExamples, limit: int
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Evaluate a network on at most `limit` test examples; return metrics and accuracy table."""
+    """Evaluate a network on at most `limit` examples; return metrics and a table of results.
+
+    The first row of the table is about all examples; each further row is about a range of auction
+    length or a type of call. The metrics repeat the first row.
+    """
     parts: list[dict[str, Array]] = []
     for rows in _split(examples.in_order(limit)):
         features, possible, _ = inputs_and_labels(rows, job.target, job.network.raw_auction)
@@ -255,9 +268,13 @@ def evaluate_network(
 def inputs_and_labels(
     rows: Mapping[str, Array], target: LearningTarget, raw_auction: bool
 ) -> tuple[Array, Array, Array]:
-    """Return inputs (R, F), masks of possible classes (R, A) and labels (R,) of examples.
+    """Convert R examples to network inputs (R, F), masks of classes (R, A) and labels (R,).
 
-    `rows` are the columns of the examples. `raw_auction`: as in BiddingNetworkConfig.
+    If `target` is "calls", the classes are calls, the mask marks the legal ones, and the label is
+    the call of the example. If `target` is "imps", the inputs describe the auction after this call,
+    the classes are the results -24 to 24 IMPs against par, and all are possible. `rows`: the
+    columns of the examples. `raw_auction`: also give the network the last bid, its seat, and
+    whether it is doubled.
     """
     situation = rows["situation"]
     if target == "calls":

@@ -43,12 +43,13 @@ class ValueReplayConfig(Section):
 
 
 class ValueLearner(Checkpointed):
-    """Value network with its target network and replay buffer.
+    """Value network of a bidder, with its target network and replay buffer.
 
-    Columns of the buffer:
+    `first`: the network before training. `iterations`: number of iterations of the run. Columns of
+    the buffer, which has a row for each call:
 
     - `after`, `situation`: the network's inputs, which describe the auction after the call.
-    - `imps`: result of the deal for the caller's side.
+    - `imps`: IMPs of the deal for the caller's side.
     - `last`: True for the last call of this side in the deal.
     """
 
@@ -77,7 +78,8 @@ class ValueLearner(Checkpointed):
     def learn(self, rng: Generator, where: str) -> float:
         """Take the gradient steps of an iteration; return the mean loss in nats.
 
-        Raises RunError if the loss or a weight is not finite. `where` is part of its message.
+        Raises RunError if the loss or a weight is not finite. `where`: part of the error message,
+        such as "in iteration 3".
         """
         self.learner.seed(rng)
         losses = []
@@ -98,10 +100,12 @@ class ValueLearner(Checkpointed):
         return loss
 
     def targets(self, places: Array, rows: Mapping[str, Array]) -> Array:
-        """Return the training targets of the calls at the indices `places` of the buffer.
+        """Return the training targets of R calls in the replay buffer.
 
-        `rows` are the buffer's rows at these indices. The targets are (R,) classes of IMPs, or
-        (R, 49) the target network's probabilities for the next call of the same side.
+        `places` (R,): indices of the calls in the buffer. `rows`: the buffer's columns at these
+        indices. The targets are (R,) classes of the deals' IMPs. If `section.target` is "next",
+        they are (R, 49) probabilities of the classes: the target network's prediction for the next
+        call of the same side, or 1 for the class of the deal's IMPs if there is no next call.
         """
         label: Array = rows["imps"] + network_bidder.MAX_IMPS
         if self.section.target == "outcome":
@@ -114,21 +118,21 @@ class ValueLearner(Checkpointed):
         return target
 
     def _features(self, rows: Mapping[str, Array]) -> Array:
-        """Return the network's inputs (R, F) for rows of the buffer."""
+        """Return the network's inputs (R, F) for R rows of the replay buffer."""
         return network_bidder.unpack_inputs(
             rows["after"], rows["situation"] if self.auction else None
         )
 
     def parts(self) -> Mapping[str, Any]:
-        """Return value network, target network and replay buffer."""
+        """Return value network, target network and replay buffer, by name in a checkpoint."""
         return {"learner": self.learner, "goals": self.target_network, "memory": self.memory}
 
 
 def replay_rows(batch: Trajectories, imps: Array, ns: System, ew: System) -> dict[str, Array]:
-    """Build the rows of the replay buffer for D calls.
+    """Convert D calls to rows of the replay buffer, with the columns of `ValueLearner`.
 
-    `imps` (D,): the result of each call's deal for the caller's side. `ns`, `ew`: the bidding
-    systems of both sides.
+    `batch`: the calls. `imps` (D,): IMPs of each call's deal for the caller's side. `ns`, `ew`: the
+    bidding systems of both sides.
     """
     rows = np.arange(len(batch))
     after = features_from_observation.features_after_call(

@@ -62,7 +62,7 @@ class BidderTrainer(BaseTrainer[BidderJob]):
         self.deals, self.test_deals = pretrained.split_deals(job, job.bidder.max_deals)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Bid the auctions of an iteration, and train from the replay buffer."""
+        """Bid the auctions of an iteration, and train the value network from the replay buffer."""
         section = self.job.bidder
         deal_rng, play_rng, learn_rng = rng.spawn(3)
         chosen = self.deals[deal_rng.integers(len(self.deals), size=section.games)]
@@ -84,7 +84,7 @@ class BidderTrainer(BaseTrainer[BidderJob]):
         return pretrained.learning_curve(history, "auctions")
 
     def model(self) -> dict[str, Array]:
-        """Return the policy network and the value network."""
+        """Return the weights of the policy network (prefix `calls`) and value network (`imps`)."""
         own = prefixed("imps", self.outcomes.values().weights)
         return {**prefixed("calls", self.calls.weights), **own}
 
@@ -126,7 +126,11 @@ def _pretrained(job: BidderJob) -> Side:
 
 
 def _bid(rng: Generator, common: tuple[Side, float], deals: Deals) -> dict[str, Array]:
-    """Bid deals in self-play of one bidder; return rows for the replay buffer."""
+    """Bid deals (G, 74) in self-play of one bidder; return its calls as rows for the replay buffer.
+
+    `common`: the bidder, which bids for both sides, and the probability of a random call among its
+    candidate calls.
+    """
     side, epsilon = common
     policy = side.policy(side.system, side.system, epsilon)
     played = play(Auction(seats=2), (policy, policy), deals, rng)

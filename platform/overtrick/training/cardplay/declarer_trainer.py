@@ -25,7 +25,11 @@ from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows
 
 JobT = TypeVar("JobT", bound=Job)
 Players = tuple[BehaviouralPolicy, BehaviouralPolicy | None, RecognisesStates | None]
-"""Declarer, learned defenders if any, and the function that tells which states it recognises."""
+"""Declarer, trained defenders or None, and the test for known states or None.
+
+The test is a function that marks the decisions in states for which the declarer's table has an
+entry.
+"""
 
 
 class DeclarerTrainer(BaseTrainer[JobT]):
@@ -37,7 +41,12 @@ class DeclarerTrainer(BaseTrainer[JobT]):
     @staticmethod
     @abstractmethod
     def players(job: Any, weights: Mapping[str, Array]) -> Players:
-        """Return the players of a stored model."""
+        """Return the declarer of a stored model, its defenders, and its test for known states.
+
+        The defenders are None if training has none. The test is a function that marks the decisions
+        in states for which the declarer's table has an entry; it is None if the declarer has no
+        table.
+        """
 
     @classmethod
     def _table(cls, job: Any, weights: Mapping[str, Array], pool: WorkerPool, deals: int) -> Rows:
@@ -59,28 +68,40 @@ class DeclarerTrainer(BaseTrainer[JobT]):
     def evaluate_model(
         cls, job: Any, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute the share of contracts that a stored declarer makes on unseen deals."""
+        """Compute the share of contracts that a stored declarer makes on unseen deals.
+
+        Returns a row for each of the job's defenders.
+        """
         return cls._table(job, weights, pool, job.evaluate.final_deals)
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the learning curve."""
+        """Draw the share of contracts made by number of training games.
+
+        If the declarer has a table of states, also draw the share of decisions in known states.
+        """
         job: Any = self.job
         return {"learning_curve": cardplay_curves({"": [history]}, job.evaluate.deals)}
 
     @staticmethod
     def sweep_figures(job: Any, groups: Mapping[str, Sequence[History]]) -> dict[str, Figure]:
-        """Draw the learning curve of each group of trials."""
+        """Draw the learning curves of a sweep, one line for each group of runs.
+
+        `groups`: by the group's label, the metrics of all iterations of each run; runs of a group
+        differ only by seed.
+        """
         return {"recognition": cardplay_curves(groups, job.evaluate.deals)}
 
 
 def cardplay_curves(groups: Mapping[str, Sequence[History]], deals: int) -> Figure:
     """Draw learning curves of a declarer over the number of training games.
 
-    One chart for each defence shows the share of contracts made. Another chart shows the share of
-    decisions in states that the declarer knows from training.
+    One chart for each policy of the defenders shows the share of contracts made. If the declarer
+    has a table of states, another chart shows the share of decisions in states for which it has an
+    entry.
 
-    `groups`: for each group's label the histories of its seeds; a group becomes one line. `deals`:
-    number of deals of an evaluation, from which the confidence band of a single seed is computed.
+    `groups`: by the group's label, the metrics of all iterations of each run; runs of a group
+    differ only by seed and become one line. `deals`: number of deals of an evaluation, from which
+    the confidence band of a single run is computed.
     """
     every = [entry for histories in groups.values() for each in histories for entry in each]
     names = sorted({n for _, m in every for n in m if n.startswith(MADE) or n == RECOGNISED})

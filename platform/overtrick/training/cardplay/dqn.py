@@ -68,7 +68,7 @@ class DqnTrainer(DeclarerTrainer[DqnJob]):
         self.learner = dqn.Dqn(game.features, weights, job.values.config())
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play the games of an iteration, and train from the replay buffer."""
+        """Play the games of an iteration, and train the Q-network from the replay buffer."""
         play_rng, learn_rng = rng.spawn(2)
         section, values = self.job.dqn, self.job.values
         common = (self.job, self.learner.weights(), values.epsilon_at(progress))
@@ -89,13 +89,19 @@ class DqnTrainer(DeclarerTrainer[DqnJob]):
 
     @staticmethod
     def players(job: DqnJob, weights: Mapping[str, Array]) -> Players:
-        """Return the greedy declarer, without learned defenders or a test for known states."""
+        """Return the greedy declarer of a stored model; the other two entries are None.
+
+        No defenders are trained, and a declarer with a Q-network has no table of known states.
+        """
         game = cardplay.card_game(job.game)
         return dqn.greedy_policy(unprefixed(dqn.GREEDY, weights), game), None, None
 
 
 def _play(rng: Generator, common: Any, games: int) -> Trajectories:
-    """Play `games` games; return the declaring side's decisions with suits in canonical order."""
+    """Play `games` games; return the declaring side's decisions with suits in canonical order.
+
+    `common`: job, weights of the Q-network, and probability of a random card.
+    """
     job, weights, epsilon = common
     game = cardplay.card_game(job.game)
     declarer = game.canonical_policy(dqn.GreedyPolicy(game.features, weights, epsilon))

@@ -60,7 +60,10 @@ class PimcJob(Job):
 
 @register("sampling", PimcJob, cardplay.share_made)
 class PimcTrainer(BaseTrainer[PimcJob]):
-    """Trainer without learning: its declarer plays the evaluation deals in order by PIMC search."""
+    """Trainer without learning: a declarer that uses PIMC search plays the evaluation deals.
+
+    Each iteration plays the next 500 deals.
+    """
 
     saved = ("iteration", "made")
     stateful = ()
@@ -70,7 +73,7 @@ class PimcTrainer(BaseTrainer[PimcJob]):
         self.made = 0  # contracts made so far
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play the next 500 deals."""
+        """Play the next 500 deals; return the share of contracts made in them, and so far."""
         shard = self.iteration - 1
         # numbered from 0, unlike the generator of BaseTrainer
         rng = generator(self.job.seed, RngStream.TRAIN, shard)
@@ -86,7 +89,10 @@ class PimcTrainer(BaseTrainer[PimcJob]):
 
     @staticmethod
     def validate(job: PimcJob) -> None:
-        """Raise UserError for an unsuitable game, or an unknown rollout policy."""
+        """Raise UserError for another game than Mini-Bridge, or an unknown rollout policy.
+
+        The game must have two seats and its default scoring.
+        """
         cardplay.check_scoring(job.game)
         game = cardplay.card_game(job.game)
         reference_opponents.check_opponent(job.sampling.rollout_policy, game, None)
@@ -95,7 +101,11 @@ class PimcTrainer(BaseTrainer[PimcJob]):
     def evaluate_model(
         job: PimcJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute the declarer's share of contracts made, and the share made by perfect play."""
+        """Return the declarer's share of contracts made, and the share made double dummy.
+
+        The row comes from stored counts; no deals are played. The double-dummy share is None unless
+        the job asks for it.
+        """
         section, deals = job.sampling, int(weights["deals"])
         perfect = None
         if section.double_dummy:
@@ -106,7 +116,7 @@ class PimcTrainer(BaseTrainer[PimcJob]):
 
 
 def _play(rng: Generator, job: PimcJob, deals: Array) -> int:
-    """Play deals with the PIMC declarer; return the number of contracts made."""
+    """Play deals with the PIMC declarer against scripted defenders; return the contracts made."""
     choice, section = job.game, job.sampling
     game = cardplay.card_game(cardplay.with_trick_scoring(choice))
     guide = cached_opponent(choice, section.rollout_policy)

@@ -111,7 +111,8 @@ class TabularJob(Job):
 class TabularTrainer(DeclarerTrainer[TabularJob]):
     """Trainer of Q-tables from complete games.
 
-    A position (declarer, left or right defender) has its own table. Each iteration trains one.
+    Declarer (who also plays dummy), left and right defender have tables of their own, if they are
+    trained. An iteration trains the table of one of them, in turn.
     """
 
     def __init__(self, job: TabularJob, pool: WorkerPool) -> None:
@@ -119,7 +120,10 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
         self.tables: dict[str, QTable] = {p: _q_table(job.tabular) for p in job.tabular.learners}
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Generate games for training one position, and update its table from them."""
+        """Generate games for the player in training, and update its Q-table from them.
+
+        Players are declarer, left and right defender; one is trained in each iteration, in turn.
+        """
         section = self.job.tabular
         position = section.learners[(self.iteration - 1) % len(section.learners)]
         known = {p: t.columns for p, t in self.tables.items()} if section.epsilon < 1 else {}
@@ -139,14 +143,17 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
     def _merge_into(
         self, position: Position, tables: list[dict[str, Array]], rng: Generator
     ) -> None:
-        """Merge tables pairwise on the worker pool, then the result into the learner's table."""
+        """Merge Q-tables pairwise on the worker pool, then the result into the table of `position`.
+
+        `tables`: the columns of each table. `position`: declarer, left or right defender.
+        """
         while len(tables) > 1:
             pairs = [tuple(tables[k : k + 2]) for k in range(0, len(tables), 2)]
             tables = self.pool.map(_merge, self.job.tabular, pairs, rng)
         self.tables[position].merge(tables[0])
 
     def model(self) -> dict[str, Array]:
-        """Return the tables of all trained positions."""
+        """Return the columns of all Q-tables; the prefix is declarer, left or right (defender)."""
         columns: dict[str, Array] = {}
         for position, table in self.tables.items():
             columns |= prefixed(position, table.state())
@@ -181,7 +188,11 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
 
     @staticmethod
     def players(job: TabularJob, weights: Mapping[str, Array]) -> Players:
-        """Return the stored declarer, or else the scripted one, and the stored defenders."""
+        """Return the stored declarer and defenders, and the declarer's test for known states.
+
+        A player without a stored Q-table is scripted. The test is None if the declarer has no
+        table.
+        """
         best: dict[str, GreedyTable] = {
             p: _greedy(job.tabular, unprefixed(p, weights)) for p in job.tabular.learners
         }
@@ -191,13 +202,16 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
 
 
 def _defence(job: TabularJob, best: Mapping[str, BehaviouralPolicy]) -> BehaviouralPolicy:
-    """Return the defenders' policy: a defender with a Q-table is greedy, others are scripted."""
+    """Return the defenders' policy: a defender with a Q-table is greedy, others are scripted.
+
+    `best`: policies of the players with a Q-table, by position (declarer, left, right).
+    """
     game = cardplay.card_game(job.game)
     return game.combined_policy(best, cached_opponent(job.game, job.tabular.opponents))
 
 
 def _recognises(policy: GreedyTable, observations: Observations) -> Array:
-    """Return (R,) bool: whether the table has a value of any legal card of an observation."""
+    """Return (R,) bool: whether the Q-table has an entry for any legal card of each observation."""
     return np.isfinite(policy.values(observations)).any(axis=1)
 
 
@@ -215,15 +229,21 @@ def _q_table(section: TabularQConfig) -> QTable:
 
 
 def _learn(table: QTable, position: Position, games: CardplayGames) -> None:
-    """Update a table from the decisions of one position in some games."""
+    """Update a Q-table from the decisions of one player in some games.
+
+    `position`: declarer, left or right defender.
+    """
     rewards, hands = games.rewards(position == "declarer"), cardplay.POSITIONS[position]
     table.learn(decision_trajectories(games.deals, games.cards, hands, rewards))
 
 
 def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
-    """Return one unit of an iteration's games: newly played games, or stored ones.
+    """Return `count` games for training, newly played or stored: one unit of an iteration's games.
 
-    A unit has up to GAMES_PER_UNIT games.
+    An iteration's games are divided into units of at most GAMES_PER_UNIT; `unit` is the number of
+    this unit, from 0. `common`: job; iteration; position of the player in training (declarer, left
+    or right defender); and the columns of all Q-tables by position, which are empty if the declarer
+    plays at random.
     """
     job, iteration, position, known = common
     section: TabularQConfig = job.tabular
@@ -244,7 +264,10 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
 
 
 def _learn_apart(rng: Generator, common: Any, units: list[tuple[int, int]]) -> dict[str, Array]:
-    """Train a new table on some units of games (see `_make`); return its columns."""
+    """Train a new Q-table on some units of an iteration's games; return its columns.
+
+    `common`: see `_make`. `units`: number of each unit, and its number of games.
+    """
     job, _, position, _ = common
     table = _q_table(job.tabular)
     for unit, count in units:
@@ -255,7 +278,7 @@ def _learn_apart(rng: Generator, common: Any, units: list[tuple[int, int]]) -> d
 def _merge(
     rng: Generator, section: TabularQConfig, *tables: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Merge one or two tables, given by their columns; return the columns of the result."""
+    """Merge one or two Q-tables, given by their columns; return the columns of the result."""
     merged = _q_table(section)
     merged.load(tables[0])
     for other in tables[1:]:

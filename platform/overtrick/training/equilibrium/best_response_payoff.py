@@ -61,13 +61,16 @@ def estimate_best_response(
 ) -> tuple[float, Array]:
     """Return payoff and genome of a seat's best response to sigma, exact or approximate.
 
-    The payoff is in points per game. It is the exact payoff of the strategy found, and therefore a
+    The payoff is in points per game. It is the exact payoff of the response found, and therefore a
     lower bound on the payoff of an exact best response.
 
+    - `section`: settings; `section.kind` is "exact", "searched" or "evolved".
+    - `encoding`: translates genomes (vectors of P numbers) to strategies.
     - `sigma` (N, A): strategies of all seats.
-    - `warm_start` (P,): genome of the best response so far, from which an inner evolution starts.
-      It is returned unchanged unless `section.kind` is "evolved".
-    - `generation`: number of outer generations so far.
+    - `warm_start` (P,): genome of the best response so far, from which an evolution of the response
+      starts. It is returned unchanged unless `section.kind` is "evolved".
+    - `generation`: generations of sigma's own evolution so far; the evolution of the response runs
+      longer, the more there are.
     """
     if section.kind == "exact":
         return evaluator.best_response_payoff(sigma, seat), warm_start

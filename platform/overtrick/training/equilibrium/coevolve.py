@@ -1,8 +1,8 @@
 """Trainer `coevolve`: evolves strategies that lose little to their best responses.
 
 It is the min-max evolution strategy with cumulative step-size adaptation (CSA-ES) of Samothrakis
-and Lucas 2011. The score of a genome is minus NashConv, with
-exact or approximate best responses.
+and Lucas 2011. A genome is a vector of numbers that encodes a strategy. The score of a genome is
+minus NashConv, with exact or approximate best responses.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EXACT_SHARD = 32  # the same with exact best responses, which are computed for m
 
 
 class Coevolve(Section):
-    """Settings of the genomes and of the evolution strategy."""
+    """Settings of the evolution strategy, and of the genomes: vectors that encode strategies."""
 
     genome: Literal["direct", "network"] = "direct"
     """Encoding. direct: one gene for each action of each information set. network: weights of a
@@ -86,10 +86,11 @@ class CoevolveJob(Job):
 class CoevolveTrainer(BaseTrainer[CoevolveJob]):
     """Trainer that evolves strategies against their exact or approximate best responses.
 
-    The exploitability of a genome for all seats is NashConv divided by the number of seats. The
+    A genome is a vector of numbers that encodes the strategies of all seats, or of one. The
+    exploitability of a genome for all seats is NashConv divided by the number of seats. The
     exploitability of a genome for one seat is the payoff of the other seat's best response minus
-    the value of the game to that seat. This value comes from a linear program; the search does not
-    use it.
+    the value of the game to that other seat. The value comes from a linear program; the evolution
+    does not use it.
     """
 
     saved = ("iteration", "best", "best_score")
@@ -111,7 +112,7 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         self.warm_starts = np.repeat(start[None], self.evaluator.seats, axis=0)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Run the generations of an iteration; measure the exploitability of the best genome."""
+        """Evolve some generations; measure the exploitability of the best genome so far."""
         for generation_rng in rng.spawn(self.job.coevolve.generations):
             self._run_generation(generation_rng)
         gap = _row(self.job, self.evaluator, self.sigma())["exploitability"]
@@ -123,10 +124,10 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         }
 
     def _run_generation(self, rng: Generator) -> None:
-        """Score the genomes of a new generation, and the best genome so far once more.
+        """Score the genomes of a new generation and the best genome so far; keep the better one.
 
-        If best responses are approximate, a response that lowers the score of the best genome may
-        be found only later.
+        The score of the best genome can fall. If best responses are approximate, a good response to
+        it may be found only later.
         """
         genomes = self.strategy.ask()
         scored = np.concatenate([genomes, self.best[None]])
@@ -148,20 +149,24 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         return self.encoding.strategies(self.best[None])[0]
 
     def state(self) -> dict[str, Array]:
-        """Return the evolution strategy, best genome and best responses, for a checkpoint."""
+        """Return the evolution strategy, best genome and its best responses, for a checkpoint."""
         return {**super().state(), "warm": self.warm_starts}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the evolution strategy, best genome and best responses."""
+        """Restore the evolution strategy, best genome and its best responses."""
         super().load(state)
         self.warm_starts = state["warm"]
 
     def model(self) -> dict[str, Array]:
-        """Return the best genome and its strategy."""
+        """Return the best genome so far (name `genome`) and its strategy (name `sigma`)."""
         return {"sigma": self.sigma(), "genome": self.best}
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the exploitability by number of evaluations, and small games' best strategy."""
+        """Draw the exploitability by number of evaluated genomes, and the best strategy so far.
+
+        The strategy is drawn only if the game is small or has bucketed hands. Returns the figures
+        by name.
+        """
         progress = {"progress": figures.evolution_progress(history, self.unit)}
         return progress | self.evaluator.figures(self.sigma())
 
@@ -179,7 +184,10 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
     def evaluate_model(
         job: CoevolveJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
     ) -> Rows:
-        """Compute the exploitability of a stored strategy."""
+        """Compute the exploitability of a stored strategy; return a results table of one row.
+
+        Raises UserError if the stored strategy and the stored genome differ.
+        """
         encoding = genome_encoding(job.game, job.coevolve)
         sigma = encoding.strategies(weights["genome"][None])[0]
         if not np.array_equal(sigma, weights["sigma"]):
@@ -188,9 +196,10 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
 
 
 def genome_encoding(choice: GameChoice, section: Coevolve) -> GenomeEncoding:
-    """Return the encoding of strategies as genomes that a job has chosen.
+    """Return the encoding that translates a job's genomes to strategies.
 
-    Raises UserError if the genome is a network and the game has no inputs for it.
+    A genome has one gene for each action of each information set, or is the weights of a network.
+    Raises UserError for a network if the game has no inputs for it.
     """
     evaluator = evaluator_of(choice)
     if section.genome == "direct":
@@ -199,7 +208,11 @@ def genome_encoding(choice: GameChoice, section: Coevolve) -> GenomeEncoding:
 
 
 def _row(job: CoevolveJob, evaluator: StrategyEvaluator, sigma: Array) -> Row:
-    """Return the row of the results table for a strategy (N, A), with its exploitability."""
+    """Return the row of the results table for a strategy (N, A), with its exploitability.
+
+    If only one seat evolves, the exploitability is the payoff of the other seat's best response,
+    minus the other seat's payoff in equilibrium.
+    """
     seat = job.coevolve.seat
     row: dict[str, Any] = {"genome": job.coevolve.genome, "inner": job.inner.kind}
     if seat is not None:
@@ -214,7 +227,9 @@ def _score(rng: Generator, common: Any, genomes: Array) -> tuple[Array, Array]:
     """Return the scores (M,) of genomes (M, P), and the genomes (M, S, P) of their best responses.
 
     A score is minus NashConv. If only one seat evolves, it is minus the payoff of the other seat's
-    best response.
+    best response. `common`: job; warm starts (S, P), which are the genomes from which the evolution
+    of each seat's response starts; number of generations so far. A response that is not evolved
+    keeps the genome of its warm start.
     """
     job, warm_starts, generation = common
     evaluator = evaluator_of(job.game)

@@ -92,7 +92,8 @@ class NfspTrainer(UnadaptedTrainer[NfspJob]):
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Play the games of an iteration, and train both networks.
 
-        In each game a seat follows the average policy or the best response.
+        In each game a seat follows the best response with probability `anticipatory`, else the
+        average policy.
         """
         play_rng, learn_rng = rng.spawn(2)
         section, values = self.job.nfsp, self.job.values
@@ -120,15 +121,17 @@ class NfspTrainer(UnadaptedTrainer[NfspJob]):
 
     @staticmethod
     def knowledge(job: NfspJob, weights: Mapping[str, Array]) -> NetworkPolicy:
-        """Return the average policy."""
+        """Return the average policy of a stored model."""
         game, _ = two_seat_game(job.game)
         return NetworkPolicy(game.features, unprefixed("policy", weights))
 
 
 def _play(rng: Generator, common: Any, games: int) -> Trajectories:
-    """Play a shard of self-play games.
+    """Play a shard of self-play games; return the decisions of both seats.
 
-    The extra array BEST_RESPONSE_NOTE marks the decisions of the best response.
+    The extra array BEST_RESPONSE_NOTE marks the decisions of the best response. `common`: game,
+    weights of the average policy, weights of the Q-network, epsilon, and probability that a seat
+    follows the best response in a game.
     """
     choice, average, values, epsilon, anticipatory = common
     game, _ = two_seat_game(choice)

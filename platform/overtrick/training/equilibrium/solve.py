@@ -48,7 +48,7 @@ MIN_MEMORY, MAX_MEMORY = 0.001, 2.0**20  # GiB
 
 
 def tree_bytes(memory: float | None) -> int | None:
-    """Convert the memory limit of a tree from GiB to bytes; None (all free memory) stays None.
+    """Convert the largest size of a tree from GiB to bytes; None (all free memory) stays None.
 
     Raises UserError for a number out of range.
     """
@@ -126,9 +126,10 @@ class SolveJob(Job):
 
 @register("solve", SolveJob, scores.table_negative_exploitability, scores.negative_exploitability)
 class SolveTrainer(BaseTrainer[SolveJob]):
-    """Trainer that runs several solvers on one game and measures their exploitability.
+    """Trainer that runs several equilibrium solvers on one game and compares their exploitability.
 
-    Training iteration k runs each solver up to its own iteration 10^(k / measurements_per_decade).
+    Training iteration k runs each solver up to its own iteration 10^(k / measurements_per_decade),
+    and measures the exploitability of its average strategy.
     """
 
     def __init__(self, job: SolveJob, pool: WorkerPool) -> None:
@@ -139,7 +140,7 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         }
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Run every solver up to the next measurement, and compute its exploitability."""
+        """Run every solver up to the next measurement; return the exploitability of each."""
         reached = math.ceil(10 ** (self.iteration / self.job.solve.measurements_per_decade))
         metrics = {metric_names.ITERATIONS: float(reached)}
         for name, solver in self.solvers.items():
@@ -171,7 +172,7 @@ class SolveTrainer(BaseTrainer[SolveJob]):
 
     @staticmethod
     def validate(job: SolveJob) -> None:
-        """Raise UserError if the tree does not fit or a solver does not support the game."""
+        """Raise UserError if the tree is too large or a solver does not support the game."""
         evaluator = _evaluator(job)
         for name in job.solve.variants:
             make_solver(name, evaluator, job.seed)
@@ -200,8 +201,8 @@ class SolveTrainer(BaseTrainer[SolveJob]):
 def make_solver(plan: str, evaluator: StrategyEvaluator, seed: int) -> IterativeSolver:
     """Make the solver named `plan` (one of `SOLVERS`) for the game of an evaluator.
 
-    The random numbers of MCCFR depend on `seed` and on the name.
-    Raises UserError if the solver does not support the evaluator's game.
+    The random numbers of MCCFR depend on `seed` and on the solver's name. Raises UserError if the
+    solver does not support the game.
     """
     bucketed = isinstance(evaluator, BucketedEvaluator)
     able = tuple(BUCKETED_SOLVERS) if bucketed else TREE_SOLVERS

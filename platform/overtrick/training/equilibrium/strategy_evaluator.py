@@ -31,7 +31,10 @@ class TreeEvaluator:
 
     @property
     def inputs(self) -> Array:
-        """Network inputs (N, F) of all information sets. Raises UserError if the game has none."""
+        """Network inputs (N, F) of all information sets.
+
+        Raises UserError if the game has no inputs for a network.
+        """
         if not isinstance(self.game, CompactFeatures):
             raise UserError(
                 f"{self.game.name} has no inputs for a network: set coevolve.genome to direct"
@@ -64,7 +67,10 @@ class TreeEvaluator:
         return self._value if seat == 0 else -self._value
 
     def figures(self, sigma: Array) -> dict[str, Figure]:
-        """Draw a strategy (N, A) and the game tree if the tree is small; return figures by name."""
+        """Draw a strategy (N, A) and the game tree; return the figures by name.
+
+        There are none if the tree has more than `figures.MAX_INFOSETS` information sets.
+        """
         tree, game = self.tree, self.game
         if tree.infosets > figures.MAX_INFOSETS or not isinstance(game, Game):
             return {}
@@ -113,13 +119,14 @@ class BucketedEvaluator:
         return values.best_response(self.view, sigma, seat)[0]
 
     def equilibrium_payoff(self, seat: int) -> float:
-        """Raise UserError: equilibrium payoffs are computed on game trees only."""
+        """Raise UserError, because equilibrium payoffs are computed only on game trees."""
         raise UserError(f"{self.game.name}: one seat evolves alone only in games with a tree")
 
     def figures(self, sigma: Array) -> dict[str, Figure]:
-        """Draw the transitions between buckets, and a strategy's action probabilities.
+        """Draw the transitions between buckets of hands, and a strategy's action probabilities.
 
-        The probabilities are means for each bucket and betting round.
+        The probabilities are means for each bucket and betting round. They are drawn only if the
+        game has the option index=paper.
         """
         drawn = {"buckets": figures.bucket_graph(self.tables.start, self.tables.moves)}
         if self.game.index == "paper":
@@ -140,7 +147,10 @@ StrategyEvaluator = TreeEvaluator | BucketedEvaluator
 
 
 def equilibrium_distance(evaluator: StrategyEvaluator, sigma: Array) -> dict[str, Any]:
-    """Return exploitability, NashConv and expected payoffs of all seats for a strategy (N, A)."""
+    """Return exploitability, NashConv and expected payoffs of all seats for a strategy (N, A).
+
+    They are in points per game. The keys are `exploitability`, `nash_conv` and `values`.
+    """
     gap = float(evaluator.nash_convs(sigma[None])[0])
     return {
         "exploitability": gap / evaluator.seats,
@@ -153,10 +163,10 @@ _evaluators: dict[str, StrategyEvaluator] = {}
 
 
 def evaluator_of(choice: GameChoice, memory: int | None = None) -> StrategyEvaluator:
-    """Return the evaluator of a game; each process makes it once.
+    """Return the evaluator of strategies in a game; each process makes it once.
 
     `memory`: largest size of the tree in bytes; None: the free memory of the machine. Raises
-    UserError if the tree does not fit.
+    UserError if the tree is larger.
     """
     key = f"{choice.model_dump_json()} {memory}"
     if key not in _evaluators:

@@ -33,7 +33,7 @@ class RllibConfig(Section):
 
 
 class RllibPpoConfig(Section):
-    """Settings of PPO and APPO."""
+    """Settings of RLlib's PPO and APPO."""
 
     epochs: Count = 4
     """Epochs over each batch of decisions."""
@@ -56,7 +56,7 @@ class RllibPpoConfig(Section):
 
 
 class RllibReplayConfig(Section):
-    """Settings of algorithms with a replay buffer."""
+    """Settings of RLlib's algorithms with a replay buffer: DQN and SAC."""
 
     gradient_steps: Count = 32
     """Approximate number of gradient steps per iteration. For DQN the estimate assumes that games
@@ -72,7 +72,7 @@ class RllibReplayConfig(Section):
 
 
 class RllibDqnConfig(EpsilonGreedy, RllibReplayConfig):
-    """Settings of DQN."""
+    """Settings of RLlib's DQN."""
 
     target_update_interval: Count = 2000
     """Environment steps between updates of the target network."""
@@ -82,7 +82,7 @@ class RllibDqnConfig(EpsilonGreedy, RllibReplayConfig):
 
 
 class RllibSacConfig(RllibReplayConfig):
-    """Settings of SAC."""
+    """Settings of RLlib's SAC."""
 
     tau: Fraction = 0.005
     """Soft update rate of the target networks, per gradient step."""

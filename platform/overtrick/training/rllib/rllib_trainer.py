@@ -48,7 +48,7 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
         self._loaded: dict[str, Array] = {}  # state that the runner starts from
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Run one iteration of RLlib."""
+        """Run one iteration of RLlib's algorithm, and store a past self if one is due."""
         runner = self._start()
         metrics = runner.step(int(rng.integers(2**31)), self.job.dqn.epsilon_at(progress))
         section = self.job.population
@@ -58,7 +58,7 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
         return metrics
 
     def _start(self) -> AlgorithmRunner:
-        """Return the runner of the algorithm; start it if it is not running yet."""
+        """Return the runner of RLlib's algorithm; start it if it is not running yet."""
         if self._runner is None:
             from overtrick.rllib.algorithm_runner import AlgorithmRunner  # takes seconds
 
@@ -68,7 +68,10 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
         return self._runner
 
     def model(self) -> dict[str, Array]:
-        """Return the policy network, or one policy network for each seat under the seat's name."""
+        """Return the weights of the policy network, or of one network for each seat.
+
+        With a network for each seat, the seat's name is the prefix of the weights.
+        """
         from overtrick.rllib.algorithm_config import LEARNER
         from overtrick.rllib.algorithm_runner import policy_networks
 
@@ -96,7 +99,7 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
 
     @staticmethod
     def knowledge(job: RllibJob, weights: Mapping[str, Array]) -> Any:
-        """Build the policy of a model: one network, or one network for each seat."""
+        """Build the policy of a stored model, which has one network or a network for each seat."""
         game, _ = playable_game(job.game)
         return load_policy(StoredWeights(dict(weights), {}, "this run"), game)
 

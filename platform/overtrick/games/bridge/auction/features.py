@@ -13,9 +13,9 @@ The 305 numbers describe the player's hand as the player's calls have shown it, 
 paper's table (suits S H D C):
 
     0   cue suit: the suit of the last call, NT S H D C          5
-    5   honour points 0 to 40                                    41
-    46  total points: honour points plus points for length       41
-    87  adjusted points: honour points plus points for shortness 41
+    5   high-card points 0 to 40                                 41
+    46  total points: high-card points plus points for length    41
+    87  adjusted points: high-card points plus points for shortness   41
     128 length of each suit 0 to 13                              4 x 14
     184 strength of each suit: ace 4, king 2, queen 1            4 x 8
     216 control of each suit: unknown, first, second, third round   4 x 4
@@ -31,8 +31,10 @@ paper's table (suits S H D C):
     299 queen of trumps: unknown, yes, no                        3
     302 extra power: unknown, yes, no                            3
 
-Each line is a group of numbers, one number for each value. If n values are possible, the number of
-each of them is 1 / n and the other numbers are 0. If nothing is known, all values are possible.
+Each line is a group of features, one feature for each value. If n values are possible, the features
+of these values are 1 / n and the other features of the group are 0. Where nothing is known, the
+value `unknown` or `none` is 1; in a group without such a value, all values are possible. The cue
+suit is all 0 if no suit is known.
 """
 
 from __future__ import annotations
@@ -67,7 +69,10 @@ def auction_features(
     out: Array | None = None,
     after: bool = False,
 ) -> Array:
-    """Return the features (R, 1284) float32 before each of the R calls of G legal auctions.
+    """Return the network features (R, 1284) float32 before each of the R calls of G legal auctions.
+
+    They describe the caller's hand, and what all earlier calls have shown about each hand; the
+    module's docstring lists them.
 
     hands: (G, 4) hand of each seat, as card bit masks.
     dealer: (G,) seat.
@@ -107,9 +112,9 @@ def _write_auctions(hands, dealer, vulnerable, ns, ew, knowledge, calls, after, 
 
 @njit(cache=True)
 def write_features(knowledge, cards, seat, dealer, out):  # type: ignore[no-untyped-def]
-    """Write the network features of one seat in one auction into `out` (1284,).
+    """Write the network features of one auction, as seen by one seat, into `out` (1284,).
 
-    knowledge: PublicKnowledge, the calls so far and the ranges of hands that they show. cards: the
+    knowledge: PublicKnowledge, the calls so far and what they show about each hand. cards: the
     seat's hand as a bit mask. dealer: seat of the dealer.
     """
     out[:] = 0
@@ -131,7 +136,11 @@ def write_features(knowledge, cards, seat, dealer, out):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _write_player(knowledge, seat, out):  # type: ignore[no-untyped-def]
-    """Write the features of what one seat's calls have shown into `out` (305,), all 0 before."""
+    """Write the 305 features of what one player's calls have shown into `out` (305,).
+
+    knowledge: PublicKnowledge, the calls so far and what they show. seat: the player's seat. `out`
+    must contain only zeros.
+    """
     lo, hi = knowledge.lo[known.SHOWN, seat], knowledge.hi[known.SHOWN, seat]
     meaning = knowledge.meaning[seat]
     if meaning[known.SUIT] >= 0:
@@ -172,17 +181,20 @@ def _write_player(knowledge, seat, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _write_range(lo, hi, out):  # type: ignore[no-untyped-def]
-    """Write 1 / n at each of the n indices of `out` from `lo` to `hi` inclusive."""
+    """Write 1 / n at each of the n indices `lo` to `hi` of `out`, for a range of possible values.
+
+    `lo` and `hi`, which are included, are first clipped to the indices of `out`.
+    """
     lo, hi = max(lo, 0), min(hi, len(out) - 1)
     out[lo : hi + 1] = np.float32(1 / (hi - lo + 1))
 
 
 @njit(cache=True)
 def _write_count(lo, hi, out):  # type: ignore[no-untyped-def]
-    """Write a number of cards from 0 to 4, known to be from `lo` to `hi`, into `out` (6,).
+    """Write a number of aces or kings, known to be from `lo` to `hi`, into `out` (6,).
 
-    If all five numbers are possible, index 0 is 1. Otherwise index k + 1 is 1 / n for each of the n
-    possible numbers k.
+    If all numbers from 0 to 4 are possible, index 0 is 1. Otherwise index k + 1 is 1 / n for each
+    of the n possible numbers k.
     """
     if lo <= 0 and hi >= 4:
         out[0] = 1

@@ -32,10 +32,12 @@ def features_before_call(observation: Array, ns: System, ew: System) -> Array:
 def features_after_call(
     observation: Array, row: Array, call: Array, ns: System, ew: System
 ) -> Array:
-    """Return the network features (D, 1284) float32 of seats after each has made one call.
+    """Return the network features (D, 1284) float32 after one more call in each of D auctions.
+
+    The features are as seen by the seat that makes the call.
 
     observation: (R, K) observations before the calls.
-    row: (D,) index of the observation to which each call is added.
+    row: (D,) index of the observation at which each call is made.
     call: (D,) the calls; -1 adds no call and returns the features at the observation.
     ns, ew: the bidding systems by which the calls of each side are interpreted.
     """
@@ -46,7 +48,10 @@ def features_after_call(
 
 
 def system_calls(observation: Array, ns: System, ew: System) -> Array:
-    """Return the calls (R,) that `ns` and `ew` make by their rules at observations (R, K)."""
+    """Return the call (R,) of the caller's bidding system at each observation (R, K).
+
+    ns, ew: the bidding systems of North-South and East-West.
+    """
     calls = np.empty(len(observation), np.int64)
     rows = np.ascontiguousarray(observation)
     _choose_calls(rows, ns.tables, ew.tables, knowledge_for(ns, ew), calls)
@@ -69,10 +74,10 @@ def _count_calls(observation, counts):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _replay(observation, call, ns, ew, knowledge):  # type: ignore[no-untyped-def]
-    """Replay the auction of one observation (K,), interpret each call, and write to `knowledge`.
+    """Replay the auction of one observation (K,), and write what its calls show to `knowledge`.
 
-    call: one more call to replay, made by the seat to call; -1 for none. ns, ew: SystemTables of
-    each side. knowledge: PublicKnowledge to overwrite.
+    call: one more call to replay, made by the seat to call; -1 for none. ns, ew: SystemTables, the
+    compiled bidding system of each side. knowledge: PublicKnowledge to overwrite.
     """
     calls = np.empty(LONGEST_AUCTION, np.int64)
     open_auction(knowledge, observation[obs.DEALER], observation[obs.VULNERABLE])

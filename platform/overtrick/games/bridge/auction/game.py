@@ -1,7 +1,7 @@
 """The bridge auction as a game: four hands bid, and the contract is scored double dummy.
 
-The cards are not played. A contract scores the declarer's double-dummy tricks. The payoff is this
-score, or its difference to par in IMPs (Zhang et al. 2022, section 4.3).
+The cards are not played. The declarer is assumed to take the double-dummy number of tricks. The
+payoff is the score, or its difference to par in IMPs (Zhang et al. 2022, section 4.3).
 """
 
 from __future__ import annotations
@@ -90,7 +90,10 @@ class Auction:
         self.seats = seats
 
     def deal(self, games: int, rng: Generator) -> Deals:
-        """Sample deals (G, 74) uniformly, without double-dummy tricks."""
+        """Sample cards, dealer and vulnerability of deals (G, 74) uniformly.
+
+        The columns of double-dummy tricks are -1.
+        """
         deals = np.full((games, DEAL_WIDTH), UNSOLVED, np.int8)
         deals[:, :CARDS] = random_deals(games, rng)
         deals[:, DEAL_DEALER] = rng.integers(4, size=games)
@@ -163,7 +166,7 @@ class Auction:
     def observation_after(
         self, dealer: int, vulnerable: int, own: int, calls: Sequence[int]
     ) -> Observations:
-        """Return Observations with one row: the seat to call after the given calls.
+        """Return the observation, in one row, of the seat to call after the given calls.
 
         dealer: a seat. vulnerable: 0 None, 1 NS, 2 EW, 3 All. own: the 13 cards of the seat to
         call, as a bit mask. Raises UserError if a call is illegal or the auction is over.
@@ -185,7 +188,7 @@ class Auction:
         return observations
 
     def step(self, state: AuctionState, observations: Observations, action: Array) -> Array:
-        """Make the calls `action` (R,) and return the payoffs (G, S) of auctions that end by them.
+        """Make the calls `action` (R,); return the payoffs (G, S) of the auctions that they end.
 
         The payoffs of the other auctions are 0. Raises ValueError for an illegal call, before the
         state is changed.
@@ -238,7 +241,8 @@ class Auction:
             202 - 341  the seat that doubled each bid
             342 - 481  the seat that redoubled each bid
 
-        Seats are one-hot and relative: own, left-hand opponent, partner, right-hand opponent.
+        Seats are one-hot and relative to the seat to call: own, left-hand opponent, partner,
+        right-hand opponent. A bid that nobody has made, doubled or redoubled has four zeros.
         """
         return _features(observations.observation, SIDE_VULNERABLE)
 
@@ -247,7 +251,7 @@ class Auction:
         return np.array([format_hand(int(own)) for own in observations.observation[:, obs.OWN]])
 
     def describe(self, observation: Array) -> str:
-        """Return one observation (K,) as text: the seat, its cards, and the calls so far."""
+        """Return one observation (K,) as text: seat, cards, vulnerability and the calls so far."""
         seat, dealer = SEATS[observation[obs.SEAT]], SEATS[observation[obs.DEALER]]
         calls = auction_rules.format_calls(obs.calls_from_observation(observation)) or "nothing"
         return (
@@ -257,7 +261,7 @@ class Auction:
 
 
 def _points(deals: Deals, contracts: auction_rules.Contracts) -> Array:
-    """Return the duplicate points (G,) of North-South for the contract and tricks of each deal.
+    """Return the duplicate points (G,) of North-South if each contract is played double dummy.
 
     deals: (G, 74) with double-dummy tricks.
     """
@@ -297,7 +301,7 @@ def _observe(games, deals, hand, now, callers):  # type: ignore[no-untyped-def]
 def _advance(games, calls, now, callers):  # type: ignore[no-untyped-def]
     """Make one call in each of the given games, in place, and return -1.
 
-    If a call is illegal, change nothing and return the row of the first illegal call. games: (R,)
+    If any call is illegal, change nothing and return the row of the first illegal call. games: (R,)
     indices of the games. calls: (R,). now, callers: arrays of AuctionState.
     """
     for row in range(len(games)):
@@ -317,7 +321,7 @@ def _advance(games, calls, now, callers):  # type: ignore[no-untyped-def]
 def _features(observation, vulnerable):  # type: ignore[no-untyped-def]
     """Return the network inputs (R, FEATURE_WIDTH) float32 listed in `Auction.features`.
 
-    vulnerable: (4, 2) whether NS and EW are vulnerable, by vulnerability (None, NS, EW, All).
+    vulnerable: (4, 2) whether NS, EW is vulnerable if the vulnerability is None, NS, EW or All.
     """
     features = np.zeros((len(observation), FEATURE_WIDTH), np.float32)
     for row in range(len(observation)):

@@ -1,8 +1,8 @@
 """Policies of the auction game that bid by networks, or by the rules of bidding systems.
 
-The call network predicts the probability of each call. The value network predicts, for the auction
-after a call, the distribution of the final score's difference to par in IMPs (Zhang et al. 2022,
-Figure 1).
+The call network predicts the probability of each call. The value network predicts, after a call,
+the distribution of the final score's difference to par, in IMPs for the caller's side (Zhang et al.
+2022, Figure 1).
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ CANDIDATE_THRESHOLD = 0.01
 
 
 class BiddingNetwork(NamedTuple):
-    """A call network or a value network: its weights, activation function and precision."""
+    """A call network or a value network: its weights, activation function and precision.
+
+    A call network predicts the next call; a value network predicts the difference to par in IMPs
+    after a call.
+    """
 
     weights: Weights
     activation: str
@@ -43,9 +47,9 @@ class BiddingNetwork(NamedTuple):
 
     @property
     def sees_auction(self) -> bool:
-        """Return whether the inputs describe the last bid after the auction features.
+        """Return whether the network's inputs include `auction_situations` as one-hot columns.
 
-        This description is `auction_situations` as one-hot columns.
+        These columns (last bid, seat of the last bid, doubling) follow the 1,284 auction features.
         """
         return len(self.weights["w0"]) == input_width(with_auction=True)
 
@@ -73,17 +77,17 @@ class CandidateCall(NamedTuple):
 def input_width(with_auction: bool) -> int:
     """Return the number of inputs of a call network or value network.
 
-    The inputs are the auction features. If `with_auction` is true, one-hot columns follow that
-    encode the result of `auction_situations`.
+    The inputs are the 1,284 auction features and, if `with_auction` is true, one-hot columns of
+    the last bid, the seat of the last bid, and its doubling (`auction_situations`).
     """
     return WIDTH + (sum(SITUATION_SIZES) if with_auction else 0)
 
 
 def unpack_inputs(bits: Array, situation: Array | None = None) -> Array:
-    """Return the network inputs (R, F) float32 from packed features (R, 161).
+    """Return the network inputs (R, F) float32 from packed auction features (R, 161).
 
-    situation: (R, 3) last bid, its relative seat, and its doubling, from `auction_situations`. It
-    is appended to the features as one-hot columns; None appends nothing.
+    situation: (R, 3) last bid, relative seat of the last bid, and doubling, as returned by
+    `auction_situations`, to append to the features as one-hot columns; None appends nothing.
     """
     inputs = np.zeros((len(bits), input_width(situation is not None)), np.float32)
     unpack(bits, inputs)
@@ -93,9 +97,10 @@ def unpack_inputs(bits: Array, situation: Array | None = None) -> Array:
 
 
 def append_situation(features: Array, situation: Array) -> Array:
-    """Append the one-hot last bid, its relative seat and its doubling to features (R, 1284).
+    """Append the last bid, its relative seat and its doubling, one-hot, to features (R, 1284).
 
-    Return the network inputs (R, F). situation: (R, 3) from `auction_situations`.
+    Return the network inputs (R, F). situation: (R, 3) the three numbers to append, as returned by
+    `auction_situations`.
     """
     inputs = np.pad(features, ((0, 0), (0, sum(SITUATION_SIZES))))
     _write_situation(situation, inputs)
@@ -103,9 +108,10 @@ def append_situation(features: Array, situation: Array) -> Array:
 
 
 def _write_situation(situation: Array, inputs: Array) -> None:
-    """Write the one-hot last bid, its relative seat and its doubling to `inputs` (R, F).
+    """Write the last bid, its relative seat and its doubling, one-hot, to `inputs` (R, F).
 
-    They are written after the first 1284 columns. situation: (R, 3) from `auction_situations`.
+    Their columns follow the 1,284 auction features and must contain zeros. situation: (R, 3) the
+    three numbers to write, as returned by `auction_situations`.
     """
     row, first = np.arange(len(situation)), WIDTH
     for value, width in zip(situation.T.astype(np.int64), SITUATION_SIZES, strict=True):
@@ -114,7 +120,7 @@ def _write_situation(situation: Array, inputs: Array) -> None:
 
 
 def auction_situations(observation: Array) -> Array:
-    """Return the last bid, its relative seat and its doubling (R, 3) at observations (R, K).
+    """Return last bid, relative seat of the last bid, and doubling (R, 3) at observations (R, K).
 
     These three numbers determine the legal calls. `auction_rules.bidding_situations` returns the
     same columns from recorded calls:
@@ -133,10 +139,11 @@ def auction_situations(observation: Array) -> Array:
 
 
 def situations_after(situation: Array, call: Array) -> Array:
-    """Return the last bid, its relative seat and its doubling (R, 3) after one more call.
+    """Return last bid, relative seat of the last bid, and doubling (R, 3) after one more call.
 
-    Seats in the result are relative to the seat that made the call. situation: (R, 3) from
-    `auction_situations`, before the call. call: (R,) one more call in each auction.
+    Seats in the result are relative to the seat that made the call. situation: (R, 3) the three
+    numbers before the call, as returned by `auction_situations`. call: (R,) the call to add in each
+    auction.
     """
     bids = (call < BIDS)[:, None]
     after = np.where(bids, np.stack([call, 0 * call, 0 * call], axis=1), situation)
@@ -147,7 +154,9 @@ def situations_after(situation: Array, call: Array) -> Array:
 def expected_imps(
     network: BiddingNetwork, observation: Array, chosen: Array, ns: System, ew: System
 ) -> Array:
-    """Return the difference to par (R, 38), in IMPs, that a value network expects after calls.
+    """Return the difference to par (R, 38) that a value network expects after each chosen call.
+
+    It is in IMPs, for the side of the seat to call.
 
     observation: (R, K). chosen: (R, 38) mask of the calls to evaluate; the result is NaN for other
     calls. ns, ew: the bidding systems by which the calls of each side are interpreted.
@@ -164,13 +173,16 @@ def expected_imps(
 
 
 class SystemBidder(MemorylessPolicy):
-    """Policy of the auction game that bids by rules: one bidding system for each side."""
+    """Policy of the auction game that bids by the rules of bidding systems.
+
+    ns, ew: the bidding systems of North-South and East-West.
+    """
 
     def __init__(self, ns: System, ew: System) -> None:
         self.ns, self.ew = ns, ew
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, 38): 1 for the call of the side's bidding system."""
+        """Return action probabilities (R, 38): 1 for the call of the caller's bidding system."""
         calls = features_from_observation.system_calls(observations.observation, self.ns, self.ew)
         return np.eye(len(CALLS))[calls]
 
@@ -178,8 +190,8 @@ class SystemBidder(MemorylessPolicy):
 class NetworkBidder(MemorylessPolicy):
     """Policy of the auction game that makes the candidate call with the highest expected IMPs.
 
-    Candidates are the calls to which the call network gives at least CANDIDATE_THRESHOLD. If there
-    are none, the most probable call is the only candidate.
+    Candidates are the calls with a probability of at least CANDIDATE_THRESHOLD in the call network.
+    If there are none, the most probable call is the only candidate.
 
     ns, ew: the bidding systems by which the calls of each side are interpreted.
     calls: the call network.
@@ -206,7 +218,7 @@ class NetworkBidder(MemorylessPolicy):
         return probs
 
     def call_probabilities(self, observations: Observations) -> Array:
-        """Return the call network's probabilities (R, 38) of the legal calls."""
+        """Return the call network's probabilities (R, 38) of legal calls, 0 for illegal calls."""
         assert observations.legal is not None
         observation = observations.observation
         features = features_from_observation.features_before_call(observation, self.ns, self.ew)
@@ -217,22 +229,25 @@ class NetworkBidder(MemorylessPolicy):
     def candidate_imps(self, observations: Observations, candidates: Array) -> Array:
         """Return the value network's expected IMPs (R, 38) of candidates, -inf for other calls.
 
-        candidates: (R, 38) bool. In a row with a single candidate, the candidate gets 0 without a
-        forward pass.
+        candidates: (R, 38) bool mask of the calls to evaluate. The only candidate of a row gets 0
+        without a forward pass.
         """
         single = candidates & (candidates.sum(axis=1, keepdims=True) == 1)
         return np.where(single, 0.0, self._expected_imps(observations, candidates & ~single))
 
     def _expected_imps(self, observations: Observations, chosen: Array) -> Array:
-        """Return the expected IMPs (R, 38) of the calls in the mask `chosen` (R, 38), else -inf."""
+        """Return the value network's expected IMPs (R, 38) of chosen calls, -inf for other calls.
+
+        chosen: (R, 38) bool mask of the calls to evaluate.
+        """
         assert self.imps is not None
         values = expected_imps(self.imps, observations.observation, chosen, self.ns, self.ew)
         return np.where(chosen, values, -np.inf)
 
     def candidates(self, observations: Observations) -> list[list[CandidateCall]]:
-        """Return the candidate calls of each row, sorted by expected IMPs, best first.
+        """Return the candidate calls at each observation, sorted by expected IMPs, best first.
 
-        Without a value network, they are sorted by probability.
+        Without a value network, the calls are sorted by probability.
         """
         likely = self.call_probabilities(observations)
         chosen = _candidates(likely)
@@ -272,7 +287,8 @@ class SamplingBidder(NetworkBidder):
     def value(self, observations: Observations) -> Array:
         """Return the state values (R,): the expected difference to par, in IMPs, before the call.
 
-        A value is the mean of the candidates' expected IMPs, weighted by their probabilities.
+        A value is the mean of the value network's expected IMPs after each candidate call (see
+        NetworkBidder), weighted by the call network's probabilities.
         """
         assert self.imps is not None
         likely = self.call_probabilities(observations)

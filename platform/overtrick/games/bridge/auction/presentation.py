@@ -18,7 +18,8 @@ from overtrick.games.presentation import PlayedActions, Presentation, action_arr
 class AuctionPresentation(Presentation):
     """Text presentation of the auction game.
 
-    It shows one hand and the calls during the auction, then all hands and the result.
+    During the auction it shows one hand and the calls; afterwards it shows all hands and the
+    result.
     """
 
     def seat_names(self) -> tuple[str, ...]:
@@ -37,13 +38,16 @@ class AuctionPresentation(Presentation):
         return auction_rules.CALLS[known[upper]] if upper in known else word
 
     def format_actions(self, names: Sequence[str]) -> str:
-        """Return the names of the legal calls in one line, such as "2H to 7N  P  X"."""
+        """Return the names of the legal calls, bids first, in one line such as "2H to 7N  P  X"."""
         bids = [name for name in names if name in auction_rules.CALLS[: auction_rules.BIDS]]
         lowest = [f"{bids[0]} to {bids[-1]}"] if len(bids) > 1 else bids
         return "  ".join([*lowest, *names[len(bids) :]])
 
     def describe_observation(self, observation: Array, played: PlayedActions) -> str:
-        """Return one observation (K,) as text: hand, dealer, vulnerability and the calls so far."""
+        """Return one observation (K,) as text: hand, dealer, vulnerability and the calls so far.
+
+        `played` is not used: the observation contains all calls.
+        """
         dealer = int(observation[obs.DEALER])
         hand = diagram.format_hand(held_cards(observation[obs.OWN]), 0, self.signs)
         return (
@@ -53,7 +57,10 @@ class AuctionPresentation(Presentation):
         )
 
     def describe_deal(self, deal: Array, played: PlayedActions) -> str:
-        """Return all hands, the auction, the contract with its double-dummy points, and par."""
+        """Return all hands, auction, contract with its double-dummy points, and par, as text.
+
+        deal: (74,). played: all calls of the auction.
+        """
         calls = action_array(played)
         deal = self.game.with_double_dummy(deal[None])[0]
         dealer, vulnerable = deal[[DEAL_DEALER]], deal[[DEAL_VULNERABLE]]

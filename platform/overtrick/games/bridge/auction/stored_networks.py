@@ -25,9 +25,9 @@ def load_networks(
 ) -> tuple[BiddingNetwork | None, BiddingNetwork | None]:
     """Load the call network and the value network of a stored model; None for a missing network.
 
-    weights: the model's arrays by name. job: settings of the training run, as plain data. folder:
-    the model's folder, for error messages. Raises UserError for a damaged network, and for a
-    network with wrong numbers of inputs or outputs.
+    weights: the arrays of both networks by name. job: settings of the training run, as plain data.
+    folder: the model's folder, for error messages. Raises UserError for a damaged network, and for
+    a network with wrong numbers of inputs or outputs.
     """
     return load_network(weights, "calls", job, folder), load_network(weights, "imps", job, folder)
 
@@ -56,7 +56,7 @@ def load_network(
 
 
 def load_system(job: Mapping[str, Any], folder: str) -> System:
-    """Load the bidding system of a stored model.
+    """Load the bidding system with which a stored model was trained.
 
     job: settings of the training run. folder: the model's folder, for error messages. Raises
     UserError if the system's rules have changed since the training.
@@ -71,8 +71,8 @@ def check_system_version(versions: Mapping[str, str], system: System, taught: st
     """Raise UserError if a bidding system's rules have changed since a network was trained.
 
     Changed rules would change the network's input features. versions: fingerprint of the rules at
-    the time of training, by name of the system. taught: description of the model or run for the
-    error message.
+    the time of training, by name of the bidding system. taught: description of the trained model
+    or run for the error message.
     """
     if not isinstance(versions, Mapping) or versions.get(system.name) != loader.fingerprint(system):
         raise UserError(
@@ -94,16 +94,17 @@ def job_value(job: Mapping[str, Any], folder: str, key: str) -> Any:
 def answers(
     weights: Mapping[str, Array], job: Mapping[str, Any], folder: str
 ) -> ModelAnswers | None:
-    """Return the function that computes a stored bidding model's outputs from observations.
+    """Return ModelAnswers with a function from observations to a stored bidding model's outputs.
 
-    Its outputs (R, 38) depend on the networks that the model has:
+    The outputs (R, 38) depend on the networks that the model has:
 
     - only a call network: the network's probability of each legal call
     - both networks: the action probabilities of `NetworkBidder`, 1 for the chosen call
     - only a value network: the expected IMPs of each legal call, NaN for other calls
 
-    Calls of the model's opponents are interpreted by OPPONENTS_SYSTEM. Return None if the model has
-    no bidding network. Raises UserError for a damaged model.
+    The arguments are as in `load_networks`. Calls of the model's opponents are interpreted by
+    OPPONENTS_SYSTEM. Return None if the model has no bidding network. Raises UserError for a
+    damaged model.
     """
     calls, imps = load_networks(weights, job, folder)
     if calls is None and imps is None:

@@ -46,7 +46,10 @@ FEATURE_WIDTH = 4 + 5 + 5 + 16 + 4 + 1 + 12 + CARDS * (len(CARD_SET_COLUMNS) + 4
 
 @njit(cache=True)
 def play_card(card, hand, played, trick, progress):  # type: ignore[no-untyped-def]
-    """Play a legal card in one game: update its state in place."""
+    """Play the legal card `card` in one game: update the game's state in place.
+
+    hand, played, trick, progress: the state, as described in the module's docstring.
+    """
     position, bit = progress[TURN], np.int64(1) << card
     hand[position] ^= bit
     played[position] |= bit
@@ -69,7 +72,10 @@ def play_card(card, hand, played, trick, progress):  # type: ignore[no-untyped-d
 
 @njit(cache=True)
 def write_observation(hand, played, trick, progress, out):  # type: ignore[no-untyped-def]
-    """Write the observation of the hand to play in one game into `out` (16,)."""
+    """Write the observation of the hand to play in one game into `out` (16,).
+
+    hand, played, trick, progress: the game's state, as described in the module's docstring.
+    """
     position = progress[TURN]
     out[OBS_POSITION], out[OBS_STRAIN] = position, progress[STRAIN]
     out[OBS_NEEDED], out[OBS_WON] = progress[NEEDED], progress[TRICKS_WON]
@@ -121,7 +127,8 @@ def winning_position(observation):  # type: ignore[no-untyped-def]
 def seen_cards(observation):  # type: ignore[no-untyped-def]
     """Return the bit mask of all cards visible at one observation (K,).
 
-    They are the own cards, the cards of the other visible hand, and the cards already played.
+    They are the cards of the hand to play, the cards of the other visible hand, and all cards
+    already played.
     """
     seen = observation[OBS_OWN] | observation[OBS_SHOWN]
     for position in range(4):
@@ -130,7 +137,9 @@ def seen_cards(observation):  # type: ignore[no-untyped-def]
 
 
 def initial_tables(deals: Deals) -> tuple[Array, Array, Array, Array]:
-    """Return the states of games before the opening lead: `hand`, `played`, `trick`, `progress`.
+    """Return the states of G games before the opening lead: `hand`, `played`, `trick`, `progress`.
+
+    The module's docstring describes these arrays.
 
     deals: (G, 54) deals of MiniBridge. Deals may be endings with fewer than 13 tricks: cards with
     holder -1 count as already played, in tricks won by the defence.
@@ -148,8 +157,8 @@ def initial_tables(deals: Deals) -> tuple[Array, Array, Array, Array]:
 def observe(games, hand, played, trick, progress):  # type: ignore[no-untyped-def]
     """Return observations (R, K) and legal cards (R, 52) bool of the hands to play.
 
-    games: (R,) indices of the games that are not over. The other arguments are the states of all
-    games.
+    games: (R,) indices of the games that are not over. hand, played, trick, progress: the states of
+    all games, as described in the module's docstring.
     """
     observation = np.empty((len(games), OBSERVATION_WIDTH), np.int64)
     for row in range(len(games)):
@@ -180,8 +189,9 @@ def write_cards(cards, out):  # type: ignore[no-untyped-def]
 def advance(games, cards, hand, played, trick, progress):  # type: ignore[no-untyped-def]
     """Play one card in each of the given games, in place, and return NO_CARD.
 
-    If a card is illegal, change nothing and return the row of the first illegal card. games: (R,)
-    indices of the games. cards: (R,). The other arguments are the states of all games.
+    If any card is illegal, change nothing and return the row of the first illegal card. games: (R,)
+    indices of the games. cards: (R,). hand, played, trick, progress: the states of all games, as
+    described in the module's docstring.
     """
     for row in range(len(games)):
         game, card = games[row], cards[row]
@@ -197,9 +207,10 @@ def advance(games, cards, hand, played, trick, progress):  # type: ignore[no-unt
 
 @njit(cache=True)
 def resume(observation, deals, hand, played, trick, progress):  # type: ignore[no-untyped-def]
-    """Rebuild the states of R games from observations (R, K) and deals (R, 54) of all cards.
+    """Rebuild the states of R games from observations (R, K) and deals (R, 54).
 
-    hand, played, trick: (R, 4) outputs. progress: (R, 8) output.
+    The deals must contain all 52 cards, including those already played. hand, played, trick: (R, 4)
+    outputs. progress: (R, 8) output.
     """
     for row in range(len(observation)):
         seen = observation[row]
@@ -217,12 +228,12 @@ def resume(observation, deals, hand, played, trick, progress):  # type: ignore[n
 
 @njit(cache=True)
 def redeal(observation, deals, rng):  # type: ignore[no-untyped-def]
-    """Sample the hidden cards at observations (R, K), and write all cards to `deals` (R, 54).
+    """Sample the holders of hidden cards at observations (R, K), and write `deals` (R, 54).
 
     The sample is uniform among the deals in which no hand holds a card of a suit in which it is
     known to be void. Once dummy is open only two hands are hidden: a card that one hand cannot hold
-    goes to the other hand, and the remaining cards are dealt at random. Columns 52 and 53 of
-    `deals` (strain, tricks needed) stay unchanged.
+    goes to the other hand, and the remaining cards are dealt at random. Columns 0 to 51 of `deals`
+    receive the holders of all cards; columns 52 and 53 (strain, tricks needed) stay unchanged.
     """
     hidden = np.empty(CARDS, np.int64)
     room = np.empty(4, np.int64)
@@ -243,7 +254,10 @@ def redeal(observation, deals, rng):  # type: ignore[no-untyped-def]
 def _place_seen(observation, deal, hidden, room):  # type: ignore[no-untyped-def]
     """Write the position that holds each visible card at one observation (K,) into `deal`.
 
-    Return the number of hidden cards. deal: (54,) output. hidden: (52,) output, the hidden cards.
+    A card already played is held by the position that played it. Return the number of hidden cards.
+
+    deal: (54,) output.
+    hidden: (52,) output; its first entries are the hidden cards.
     room: (4,) output, the number of hidden cards of each position.
     """
     position, unknown = observation[OBS_POSITION], 0
@@ -329,9 +343,10 @@ def _write_winners(observation, best, counts, cards):  # type: ignore[no-untyped
     """Write the features that describe suit lengths and winning cards at one observation (K,).
 
     best: the card that is currently winning the trick, or NO_CARD.
-    counts: (12,) output, by suit: number of own, visible and unseen cards, divided by 13.
-    cards: (156,) output, 52 numbers each for: unseen cards; own and visible cards that are higher
-        than all unseen cards of the suit; own cards that beat `best`.
+    counts: (12,) output, by suit: number of own cards, cards of the other visible hand, and unseen
+        cards, divided by 13.
+    cards: (156,) output, 52 numbers each for: unseen cards; cards of both visible hands that are
+        higher than all unseen cards of the suit; own cards that beat `best`.
     """
     seen = seen_cards(observation)
     for suit in range(4):

@@ -54,8 +54,8 @@ class MiniBridgeState:
 class MiniBridge:
     """Card play as a game for two seats (the declaring side and the defence) or four seats.
 
-    With two seats, a seat plays both hands of its side, and observes for each card only what the
-    hand to play sees. A defender sees its own cards and, after the first lead, dummy's cards. The
+    With two seats, a seat plays both hands of its side, but its observation is always that of the
+    hand to play. A defender sees its own cards and, after the first lead, dummy's cards. The
     declarer and dummy see each other's cards after the first lead.
 
     A deal has 54 columns: the position (0 to 3) that holds each card, the strain, and the number of
@@ -100,7 +100,7 @@ class MiniBridge:
     def deal(self, games: int, rng: Generator) -> Deals:
         """Sample deals (G, 54) uniformly among the deals that have a declarer.
 
-        Deals in which both pairs have 20 honour points have no declarer.
+        Deals in which both pairs have 20 high-card points have no declarer.
         """
         deals = np.empty((0, CARDS + 2), np.int8)
         while len(deals) < games:  # in one deal of eight, both sides have 20 points
@@ -143,7 +143,7 @@ class MiniBridge:
         return self._rows(game, *kernels.observe(game, *_arrays(state)))
 
     def _rows(self, game: Array, observation: Array, legal: Array) -> Observations:
-        """Build Observations from arrays, adding the seat that plays each observed hand.
+        """Build Observations from arrays, and add the seat that plays each observed hand.
 
         game: (R,) index of the game. observation: (R, K). legal: (R, 52) legal cards.
         """
@@ -176,7 +176,7 @@ class MiniBridge:
         return self._rows(np.arange(len(observation)), observation, legal)
 
     def step(self, state: MiniBridgeState, observations: Observations, action: Array) -> Array:
-        """Play the cards `action` (R,) and return the payoffs (G, S) of games that end by them.
+        """Play the cards `action` (R,); return the payoffs (G, S) of the games that they end.
 
         The payoffs of the other games are 0. Raises ValueError for an illegal card, before the
         state is changed.
@@ -193,9 +193,10 @@ class MiniBridge:
         return points
 
     def payoffs(self, strain: Array, needed: Array, won: Array) -> Array:
-        """Return the declaring side's payoffs (G,), in the unit of `scoring`.
+        """Return the declaring side's payoffs (G,) of finished games, in the unit of `scoring`.
 
-        strain: (G,). needed: (G,) tricks needed for the contract. won: (G,) tricks won.
+        strain: (G,). needed: (G,) tricks needed for the contract. won: (G,) tricks that the
+        declaring side won.
         """
         above = won - needed
         if self.scoring == "report":
@@ -219,24 +220,26 @@ class MiniBridge:
 
         0 - 3    position of the hand to play, one-hot
         4 - 8    strain, one-hot
-        9 - 13   divided by 13: tricks needed, tricks won, finished tricks, tricks still needed,
-                 minus the remaining tricks that the declaring side can afford to lose
+        9 - 12   divided by 13: tricks needed, tricks won by the declaring side, finished tricks,
+                 tricks still needed
+        13       tricks that the declaring side can still afford to lose, divided by -13
         14 - 29  known voids by position and suit
         30 - 33  number of cards already played to the trick, 0 to 3, one-hot
         34       whether the own side is winning the trick
-        35 - 46  by suit, divided by 13: number of own, visible and unseen cards
+        35 - 46  by suit, divided by 13: number of own cards, of cards in the other visible hand,
+                 and of unseen cards
         47 -     52 numbers for each of these 13 sets of cards: own cards; cards of the other
                  visible hand; cards played by each position (4 sets); card of each position in
-                 the trick (4 sets); unseen cards; own or visible cards higher than all unseen
-                 cards of the suit; own cards that beat all cards played to the trick
+                 the trick (4 sets); unseen cards; cards of both visible hands higher than all
+                 unseen cards of the suit; own cards that beat all cards played to the trick
         """
         return kernels.features(observations.observation)
 
     def state_keys(self, representation: str) -> Callable[[Observations], Array]:
-        """Return the state abstraction named `representation`.
+        """Return the state abstraction with the given name, for tables of action values.
 
-        It is a function from Observations to the keys of a table of action values (see
-        state_abstractions). Raises UserError for an unknown name.
+        It is a function from Observations to integer keys: decisions with equal keys share their
+        action values (see state_abstractions). Raises UserError for an unknown name.
         """
         if representation not in REPRESENTATIONS:
             near = nearest(representation, REPRESENTATIONS)
@@ -258,8 +261,7 @@ class MiniBridge:
     def canonical_observations(self, observations: Observations) -> tuple[Observations, Array]:
         """Relabel the suits of observations in a canonical order (see suit_canonical).
 
-        Return the relabelled observations, and the map (R, 52) from relabelled cards to original
-        cards.
+        Return the relabelled observations, and the original card (R, 52) of each relabelled card.
         """
         return suit_canonical.canonical_observations(observations)
 
@@ -276,7 +278,7 @@ class MiniBridge:
         return np.array([format_hand(int(cards)) for cards in own])
 
     def describe(self, observation: Array) -> str:
-        """Return one observation (K,) as text: position, hand, contract and current trick."""
+        """Return one observation (K,) as text: position to play, its hand, contract and trick."""
         field = dict(zip(self.observation_fields, observation.tolist(), strict=True))
         contract = f"{field['needed'] - 6}{STRAINS[field['strain']]}"
         cards = ((who, field[f"trick_{who}"]) for who in POSITIONS)

@@ -11,13 +11,13 @@ from overtrick.games.bridge import cards
 from overtrick.games.bridge.cards import CARD_POINTS, NOTRUMP, SUITS, TRICKS
 
 EVEN_POINTS = 20
-"""Honour points of each pair in a deal without a contract."""
+"""High-card points of each pair in a deal without a contract."""
 MIN_FIT = 8
 """Lowest number of cards of a suit that a pair needs to play in this suit."""
 
 IN_NOTRUMP = {21: 7, 23: 8, 25: 9, 27: 10, 29: 11, 33: 12, 37: 13}
 IN_TRUMPS = {21: 7, 23: 9, 25: 10, 27: 11, 31: 12, 37: 13}
-"""Number of tricks needed, by the lowest honour points for it (Hadjur 2018, Table 4.1)."""
+"""Number of tricks needed, by the lowest high-card points for it (Hadjur 2018, Table 4.1)."""
 
 LONG_FIT, WITH_LONG_FIT = 9, 8
 """With at least LONG_FIT trumps, a pair with 21 or 22 points needs WITH_LONG_FIT tricks."""
@@ -34,13 +34,17 @@ class MiniBridgeContract(NamedTuple):
 
 
 def decide_contracts(holder: Array, trumps: bool) -> MiniBridgeContract:
-    """Compute the Mini-Bridge contracts of deals (G, 52), with seat 0 as the dealer.
+    """Compute the Mini-Bridge contract of each deal (G, 52), with seat 0 as the dealer.
 
-    The pair with more honour points declares. The declarer is its hand with more honour points; if
-    both have equally many, the hand that comes first in clockwise order from the dealer.
+    The pair with more high-card points (HCP) declares; if both have 20, there is no declarer. The
+    declarer is the hand of this pair with more HCP; a tie goes to the hand that comes first in
+    clockwise order from the dealer.
 
-    If `trumps` is true, the pair's longest suit of at least 8 cards is trumps. Of equally long
-    suits, choose the suit with more honour points, then the higher suit.
+    If `trumps` is true, the pair's longest suit is trumps if the pair has at least 8 cards in it.
+    Of equally long suits, choose the suit with more HCP, then the higher suit. Otherwise the strain
+    is notrump.
+
+    holder: (G, 52) the seat that holds each card.
     """
     games = np.arange(len(holder))
     held = cards.honour_points(holder)
@@ -62,10 +66,10 @@ def decide_contracts(holder: Array, trumps: bool) -> MiniBridgeContract:
 
 
 def _best_fit(holder: Array, pair: Array) -> tuple[Array, Array]:
-    """Return the combined length (G,) of a pair's longest suit in each deal, and the suit (G,).
+    """Return the number of cards (G,) in a pair's longest suit in each deal, and the suit (G,).
 
-    Of equally long suits, choose the suit with more honour points, then the higher suit. holder:
-    (G, 52). pair: (G,) 0 for seats 0 and 2, 1 for seats 1 and 3.
+    Of equally long suits, choose the suit with more high-card points, then the higher suit. holder:
+    (G, 52) the seat that holds each card. pair: (G,) 0 for seats 0 and 2, 1 for seats 1 and 3.
     """
     games, suits = np.arange(len(holder)), len(SUITS)
     counts = cards.suit_lengths(holder)
@@ -77,10 +81,10 @@ def _best_fit(holder: Array, pair: Array) -> tuple[Array, Array]:
 
 
 def _by_points(table: dict[int, int]) -> Array:
-    """Convert a table of thresholds to the tricks needed with 0 to 40 honour points, (41,).
+    """Return the number of tricks needed with each number of high-card points from 0 to 40, (41,).
 
-    table: tricks needed, by the lowest number of honour points that requires them. Below the lowest
-    threshold, the number of tricks is 0.
+    table: number of tricks needed, by the lowest number of points for which it holds. Below the
+    lowest of these, the result is 0.
     """
     tricks = np.zeros(41, np.int64)
     for floor, needed in table.items():

@@ -14,12 +14,15 @@ from overtrick.games.bridge.trick_rules import playable_cards
 def decision_trajectories(
     deals: Deals, cards: Array, positions: tuple[int, ...], reward: Array
 ) -> Trajectories:
-    """Return one trajectory for each of G recorded games: the decisions of given positions.
+    """Convert G recorded games to Trajectories: one trajectory per game.
+
+    A trajectory contains all decisions of the given positions in the order played. Their seat is
+    the first of the positions.
 
     deals: (G, 54).
     cards: (G, 52), or fewer columns, legal cards in the order played.
     positions: hands whose decisions are returned: 0 declarer, 1 left-hand defender, 2 dummy, 3
-        right-hand defender. The first one is the seat of all decisions.
+        right-hand defender.
     reward: (G,) reward of every decision of a game.
     """
     games, each = len(deals), cards.shape[1] // 4 * len(positions)

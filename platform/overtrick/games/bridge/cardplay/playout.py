@@ -35,9 +35,10 @@ def play_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tup
 
 @njit(cache=True)
 def choose_card(observation, led, by_rule, rng):  # type: ignore[no-untyped-def]
-    """Choose a legal card at one observation (K,): by rule_defenders if `by_rule`, else at random.
+    """Choose a legal card at one observation (K,), by the rules of rule_defenders or at random.
 
-    The choice is also random if no rule applies. led: the card led to the trick, or NO_CARD.
+    by_rule: whether to use the rules; if no rule applies, the choice is random. led: the card led
+    to the trick, or NO_CARD.
     """
     if by_rule:
         card = rule_card(observation)

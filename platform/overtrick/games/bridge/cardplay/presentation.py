@@ -26,7 +26,10 @@ class CardPlayPresentation(Presentation):
         return 0
 
     def describe_observation(self, observation: Array, played: PlayedActions) -> str:
-        """Return one observation (K,) as text: visible hands in a diagram, and tricks so far."""
+        """Return one observation (K,) as text: visible hands in a diagram, and tricks so far.
+
+        played: all cards played so far.
+        """
         position, strain, needed, won = observation[: kernels.OBS_WON + 1].tolist()
         holder = np.full(CARDS, UNSEEN)
         shown = kernels.shown_position(position)
@@ -38,7 +41,10 @@ class CardPlayPresentation(Presentation):
         return "\n".join([diagram.deal_diagram(deal, self.signs), progress, *tricks])
 
     def describe_deal(self, deal: Array, played: PlayedActions) -> str:
-        """Return a diagram of the deal (54,), all tricks and the result, as text."""
+        """Return a diagram of the deal (54,), all tricks and the result, as text.
+
+        played: all cards of the game.
+        """
         play = diagram.format_play(deal, action_array(played), self.signs)
         return f"{diagram.deal_diagram(deal, self.signs)}\n{play}"
 
@@ -46,6 +52,6 @@ class CardPlayPresentation(Presentation):
 def held_cards(cards: int) -> Array:
     """Convert the bit mask of one hand to an array (52,): 0 for its cards, UNSEEN for the others.
 
-    This is the array of holders that `diagram` draws, with only one hand known.
+    Functions of `diagram` draw this array, in which only the hand of seat 0 is known.
     """
     return np.where(np.int64(cards) >> np.arange(CARDS) & 1 == 1, 0, UNSEEN)

@@ -32,13 +32,20 @@ Rule = Callable[..., int]
 
 @njit(cache=True)
 def last_hand_takes_the_trick(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Last to play: play the lowest card that wins the trick, even if partner is winning it."""
+    """Return the lowest winning card if last to play, even if partner is winning the trick.
+
+    Return NO_CARD if no card wins, or if the player is not the last. `Rule` explains the arguments.
+    """
     return _cheapest(legal, best, strain) if place == 3 else NO_CARD
 
 
 @njit(cache=True)
 def beaten_hand_plays_low(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """If no own card of the suit led can win the trick, play the lowest card of the suit."""
+    """Return the lowest card of the suit led if no own card of this suit beats the trick so far.
+
+    Return NO_CARD if an own card does, if the hand has no card of the suit led, or if the player
+    leads. `Rule` explains the arguments.
+    """
     if place == 0 or not legal & _suit(led // TRICKS):
         return NO_CARD
     return _lowest(legal) if _cheapest(legal, best, strain) == NO_CARD else NO_CARD
@@ -46,15 +53,21 @@ def beaten_hand_plays_low(hand, legal, place, led, best, dummy, strain):  # type
 
 @njit(cache=True)
 def second_hand_plays_low(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Second to play: play the lowest card of the suit led."""
+    """Return the lowest card of the suit led if second to play.
+
+    Return NO_CARD if the player is not the second, or if the hand has no card of the suit led.
+    `Rule` explains the arguments.
+    """
     return _lowest(legal) if place == 1 and legal & _suit(led // TRICKS) else NO_CARD
 
 
 @njit(cache=True)
 def third_hand_plays_high(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Third to play: play the lowest card that beats the trick so far and dummy's best card.
+    """Return the lowest card that beats the trick so far and dummy's best card, if third to play.
 
-    If no card does, play the lowest card that beats the trick so far.
+    If no card beats both, return the lowest card that beats the trick so far. Return NO_CARD if
+    there is none, if the player is not the third, or if the hand has no card of the suit led.
+    `Rule` explains the arguments.
     """
     if place != 2 or not legal & _suit(led // TRICKS):
         return NO_CARD
@@ -68,9 +81,10 @@ def third_hand_plays_high(hand, legal, place, led, best, dummy, strain):  # type
 
 @njit(cache=True)
 def leader_plays_the_top_of_a_sequence(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Leader: play the higher card of the highest pair of adjacent honours in one suit.
+    """Return the higher card of the leader's highest pair of adjacent honours in one suit.
 
-    Honours are the ten or higher. Of equally high pairs, choose the pair in the longer suit.
+    Honours are the ten or higher. Of equally high pairs, choose the pair in the longer suit. Return
+    NO_CARD if there is no such pair, or if the player does not lead. `Rule` explains the arguments.
     """
     if place != 0:
         return NO_CARD
@@ -89,7 +103,12 @@ def leader_plays_the_top_of_a_sequence(hand, legal, place, led, best, dummy, str
 
 @njit(cache=True)
 def leader_plays_fourth_best(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Leader: play the longest suit's fourth highest card, or its lowest if it has fewer cards."""
+    """Return the fourth highest card of the longest suit if the player leads.
+
+    If this suit has fewer than four cards, as in an ending, return its lowest card. Of equally long
+    suits, choose the higher suit. Return NO_CARD if the player does not lead. `Rule` explains the
+    arguments.
+    """
     if place != 0:
         return NO_CARD
     longest = 0
@@ -180,7 +199,7 @@ def rule_card(observation):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _situation(observation):  # type: ignore[no-untyped-def]
-    """Return the arguments of a rule (see `Rule`) at one observation (K,)."""
+    """Return the cards and the trick at one observation (K,), as the arguments of a `Rule`."""
     position, place = observation[kernels.OBS_POSITION], observation[kernels.OBS_COUNT] % 4
     led, best = kernels.led_card(observation), NO_CARD
     if place:
@@ -192,10 +211,11 @@ def _situation(observation):  # type: ignore[no-untyped-def]
 
 
 def rule_agreement(observations: Observations, action: Array) -> dict[str, tuple[int, int]]:
-    """Return for each rule how often it applied, and how often its card was played.
+    """Count, for each rule by name, how often it applied and how often its card was played.
 
-    Decisions with only one legal card are not counted. Decisions of the declaring side are counted
-    as if the player were a defender. action: (R,) the cards played.
+    A rule applies if it returns a card, even if an earlier rule applies too. Decisions with only
+    one legal card are not counted. Decisions of the declaring side are counted as if the player
+    were a defender. action: (R,) the cards played.
     """
     counts = {rule.__name__: [0, 0] for rule in RULES}
     assert observations.legal is not None
@@ -211,7 +231,10 @@ def rule_agreement(observations: Observations, action: Array) -> dict[str, tuple
 
 @njit(cache=True)
 def _write_probs(observation, probs):  # type: ignore[no-untyped-def]
-    """Write the action probabilities of RuleDefender at observations (R, K) to `probs` (R, 52)."""
+    """Write the action probabilities of RuleDefender at observations (R, K) to `probs` (R, 52).
+
+    `probs` must contain only zeros.
+    """
     for row in range(len(observation)):
         situation = _situation(observation[row])
         card, legal = ALL_RULES(*situation), situation[1]
@@ -235,7 +258,7 @@ class RuleDefender(MemorylessPolicy):
 class PolicyByPosition(MemorylessPolicy):
     """Policy that delegates each decision to the policy of the hand to play.
 
-    by_position: policies of the hands: 0 declarer, 1 left-hand defender, 2 dummy, 3 right-hand
+    by_position: policy of each hand: 0 declarer, 1 left-hand defender, 2 dummy, 3 right-hand
     defender.
     """
 

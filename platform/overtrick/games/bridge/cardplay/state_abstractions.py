@@ -29,10 +29,10 @@ HELD_HONOURS, PLAYED_HONOURS = _cards_of_ranks("KA"), _cards_of_ranks("QKA")
 
 
 def similar_cards() -> tuple[Array, Array]:
-    """Return the four cards (52, 4) nearest in rank to each card, and the distances (52, 4).
+    """Return the four cards (52, 4) nearest in rank to each card, and their distances (52, 4).
 
-    They are the cards of the same suit that are one or two ranks lower or higher. An entry is -1 if
-    there is no such rank.
+    They are the cards of the same suit that are one or two ranks lower or higher. If there is no
+    such rank, the card is -1.
     """
     offset = np.array([-2, -1, 1, 2])
     rank = np.arange(CARDS)[:, None] % TRICKS + offset
@@ -134,12 +134,12 @@ def _winners(held, unseen):  # type: ignore[no-untyped-def]
 
 
 def full(observations: Observations) -> Array:
-    """Return keys (R, 1) uint64 without abstraction: hashes of the complete observations."""
+    """Return the hashes (R, 1) uint64 of complete observations, as keys without abstraction."""
     return _full(observations.observation)
 
 
 def known_hands(observations: Observations) -> Array:
-    """Return keys (R, 1) uint64 that keep the current trick and the visible high cards.
+    """Return keys (R, 1) uint64: hashes of the current trick and the visible high cards.
 
     A key is the hash of three sets of cards: all cards of the current trick; the queens, kings and
     aces in earlier tricks; the kings and aces in the two visible hands.
@@ -148,7 +148,7 @@ def known_hands(observations: Observations) -> Array:
 
 
 def unknown_hands(observations: Observations) -> Array:
-    """Return keys (R, 1) uint64 that keep the current trick and the high cards already played.
+    """Return keys (R, 1) uint64: hashes of the current trick and the high cards already played.
 
     A key is the hash of two sets of cards: all cards of the current trick; the queens, kings and
     aces in earlier tricks.

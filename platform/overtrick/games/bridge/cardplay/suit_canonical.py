@@ -19,9 +19,9 @@ from overtrick.policies.memoryless import MemorylessPolicy
 
 
 def canonical_observations(observations: Observations) -> tuple[Observations, Array]:
-    """Relabel the suits of observations in canonical order.
+    """Relabel the suits of card-play observations in canonical order (see the module's docstring).
 
-    Return the relabelled observations, and the map (R, 52) from relabelled cards to original cards.
+    Return the relabelled observations, and the original card (R, 52) of each relabelled card.
     """
     assert observations.legal is not None
     observation = observations.observation.copy()
@@ -32,7 +32,10 @@ def canonical_observations(observations: Observations) -> tuple[Observations, Ar
 
 
 def canonical_trajectories(batch: Trajectories) -> Trajectories:
-    """Relabel the suits of trajectories of card play, in observations and actions."""
+    """Relabel the suits in observations and actions of card play in canonical order.
+
+    The module's docstring defines the order.
+    """
     observations, original = canonical_observations(batch.observations())
     return replace(
         batch,
@@ -54,7 +57,7 @@ class CanonicalPolicy(MemorylessPolicy):
         self.policy = policy
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, 52) of the original cards."""
+        """Return action probabilities (R, 52) of the cards before the suits are relabelled."""
         canonical, original = canonical_observations(observations)
         probs = np.empty((len(observations), CARDS))
         np.put_along_axis(probs, original, self.policy.probs(canonical), axis=1)
@@ -65,8 +68,8 @@ class CanonicalPolicy(MemorylessPolicy):
 def _reorder(observation, out, original):  # type: ignore[no-untyped-def]
     """Relabel the suits of observations (R, K) in canonical order.
 
-    out: (R, K) output, before the call a copy of `observation`. original: (R, 52) output, map from
-    relabelled cards to original cards.
+    out: (R, K) output; it must be a copy of `observation`. original: (R, 52) output, the original
+    card of each relabelled card.
     """
     rank = np.empty(4, np.int64)
     for row in range(len(observation)):
@@ -95,7 +98,7 @@ def _reorder(observation, out, original):  # type: ignore[no-untyped-def]
 def _rank_suits(observation, rank):  # type: ignore[no-untyped-def]
     """Compute the canonical order of the suits at one observation (K,).
 
-    rank: (4,) output, the place of each suit in the order, from 0.
+    The module's docstring defines the order. rank: (4,) output, the index of each suit in it.
     """
     key = np.empty(4, np.int64)
     for suit in range(4):

@@ -1,7 +1,7 @@
 """Load and save boards in the formats PBN and LIN, with the parsers of the package endplay.
 
-Tricks are counted by trick_rules instead of endplay. For a LIN board without a claim, endplay
-counts tricks as if North led to every trick. It also fails on unfinished card play.
+Tricks are counted by trick_rules instead of endplay: for a LIN board without a claim, endplay
+counts tricks as if North led to every trick, and it fails on unfinished card play.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def parse_boards(
     """Parse the boards of a file; collect an error message for each invalid board.
 
     path: name of the file, for error messages.
-    parts: (where, text) of each board; `where` is its place in the file, for error messages.
+    parts: (where, text) of each board; `where` is the line or number of the board in the file, for
+        error messages.
     parse: function that parses the text of a board and raises an exception if it is invalid.
     """
     boards, problems = list[Board](), list[str]()
@@ -125,7 +126,7 @@ def save(path: Path, boards: Sequence[Board]) -> None:
 
 
 def validated(board: Board) -> Board:
-    """Validate a board, and return it with the number of tricks if its card play is complete.
+    """Validate a board, and return it; fill in its number of tricks if its card play is complete.
 
     Raises UserError for
 
@@ -167,7 +168,8 @@ def _check_auction(board: Board) -> None:
 def _replay_play(board: Board) -> Board:
     """Replay the card play of a board; if it is complete, return the board with its tricks.
 
-    Raises UserError for an illegal card, or if the recorded tricks differ from the card play.
+    Raises UserError for an illegal card, or if the recorded number of tricks contradicts the card
+    play.
     """
     hands, play = cards.hand_bits(board.holder[None]), np.full((1, CARDS), NO_CARD)
     play[0, : len(board.play)] = board.play
@@ -187,9 +189,9 @@ def _replay_play(board: Board) -> Board:
 
 
 def _chunks(text: str, suffix: str) -> Iterator[tuple[int, str]]:
-    """Split the text of a file into boards: yield the first line number and text of each board.
+    """Split the text of a PBN or LIN file into boards; yield the line number and text of each.
 
-    Lines are numbered from 1. suffix: .pbn or .lin.
+    The line number is that of the board's first line, from 1. suffix: .pbn or .lin.
     """
     last: dict[str, str] = {}
     start, lines = 1, list[str]()
@@ -283,7 +285,7 @@ def _contract(theirs: endplay_types.Board) -> tuple[str | None, str | None]:
 
 
 def _call(bid: Any) -> str:
-    """Format an endplay bid as P, X, XX or 1C to 7N."""
+    """Format a call of endplay as P, X, XX or 1C to 7N."""
     if hasattr(bid, "level"):
         return f"{bid.level}{LETTER[bid.denom]}"
     return {"": "P", "x": "X", "xx": "XX"}[bid.penalty.abbr.lower()]

@@ -72,7 +72,10 @@ def parse_condition(term: str) -> tuple[RangeTest, ...]:
 
 
 def _parse_count(words: Sequence[str]) -> RangeTest | None:
-    """Parse a condition such as "calls 1+", "seat 3", "last S" or "agreed H"; None for others."""
+    """Parse a condition such as "calls 1+", "seat 3" or "agreed H"; None for other conditions.
+
+    words: the words of the condition.
+    """
     ends, name = parse_range(words[-1]), " ".join(words[:-1])
     if ends and name in COUNTS:
         return RangeTest(VIEW[name], *ends)
@@ -85,9 +88,10 @@ def _parse_count(words: Sequence[str]) -> RangeTest | None:
 
 
 def _parse_promised(words: Sequence[str]) -> RangeTest | None:
-    """Parse a condition on the hand that another player's calls promise; None for others.
+    """Parse a condition on the hand that another player's calls promise; None for other conditions.
 
-    Examples are "partner S 4+" (at least four spades) and "partner hcp to 17".
+    Examples are "partner S 4+" (at least four spades) and "partner hcp to 17". words: the words of
+    the condition.
     """
     ends = parse_range(words[-1])
     if not ends or len(words) not in (3, 4):
@@ -102,7 +106,10 @@ def _parse_promised(words: Sequence[str]) -> RangeTest | None:
 
 
 def evaluate_suit_order(term: str) -> bool | None:
-    """Return whether a comparison of suit ranks, such as "H above S", is true; None for others."""
+    """Return whether a comparison of suit ranks, such as "H above S", is true.
+
+    Return None for any other term.
+    """
     words = term.split()
     if len(words) < 3 or not {words[0], words[-1]} <= set(STRAIN_LETTERS):
         return None

@@ -24,24 +24,24 @@ MAX_CALLS = 64  # maximum number of calls in auctions of `bid_auctions`
 class ReplayedAuctions(NamedTuple):
     """Comparison of G recorded auctions with bidding systems, call by call.
 
-    For each recorded call: the call that the caller's system makes instead, its rule, and the rule
-    by which the system interprets the recorded call. L is the length of the longest auction. After
-    the end of an auction, `calls` is -1, `rule` and `read` are NO_RULE, and the other arrays are 0.
+    For each recorded call: the call that the caller's bidding system would make, the rule that
+    makes it, and the rule by which the system interprets the recorded call. L is the length of the
+    longest auction. After the end of an auction, `calls` is -1, `rule` and `read` are NO_RULE, and
+    the other arrays are 0.
     """
 
     calls: Array  # (G, L) int8 call that the caller's system makes with the caller's hand
     rule: Array  # (G, L) int32 index in System.rules of the rule that makes this call, or NO_RULE
     read: Array  # (G, L) int32 index of the rule that interprets the recorded call, or NO_RULE
     true: Array  # (G, L) bool: the hand has the points and lengths that its calls so far show
-    width: Array  # (G, L) int16 number of honour-point values that its calls so far leave possible
+    width: Array  # (G, L) int16 number of HCP values that its calls so far leave possible
 
 
 def bid_auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System) -> Array:
     """Bid G deals by two bidding systems; return the calls (G, 64) int8, padded with -1.
 
     hands: (G, 4) card bit masks. dealer: (G,) seat, in the order NESW. vulnerable: (G,) 0 None, 1
-    NS, 2 EW, 3 All. ns, ew: the system of each side. An auction that would take more than 64 calls
-    is ended by passes.
+    NS, 2 EW, 3 All. ns, ew: the bidding system of each side. From call 61 on, all players pass.
     """
     calls = np.full((len(hands), MAX_CALLS), -1, np.int8)
     _bid(*kernel_arguments(hands, dealer, vulnerable, ns, ew), calls)
@@ -52,9 +52,12 @@ def bid_auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew:
 def replay_auctions(
     hands: Array, dealer: Array, vulnerable: Array, calls: Array, ns: System, ew: System
 ) -> ReplayedAuctions:
-    """Compare each call of legal auctions with the caller's bidding system, and interpret it.
+    """Compare each recorded call with the call that the caller's bidding system makes.
 
-    calls: (G, L) recorded calls, padded with -1. The other arguments are as in `bid_auctions`.
+    Also interpret the recorded call by this system, so that later calls are compared with what the
+    earlier calls have shown.
+
+    calls: (G, L) legal calls, padded with -1. The other arguments are as in `bid_auctions`.
     """
     shape = calls.shape
     replayed = ReplayedAuctions(
@@ -70,7 +73,7 @@ def call_meanings(
 ) -> list[Meaning]:
     """Return the meaning of each call of one legal auction, by the system of the caller's side.
 
-    dealer: seat. vulnerable: 0 None, 1 NS, 2 EW, 3 All.
+    dealer: seat. vulnerable: 0 None, 1 NS, 2 EW, 3 All. ns, ew: the bidding system of each side.
     """
     knowledge = knowledge_for(ns, ew)
     public.open_auction(knowledge, dealer, vulnerable)
@@ -88,12 +91,18 @@ def call_meanings(
 def explain_calls(
     calls: Sequence[int], dealer: int, vulnerable: int, ns: System, ew: System
 ) -> list[str]:
-    """Explain the calls of one legal auction in words, one line per call; see `call_meanings`."""
+    """Explain each call of one legal auction in one line of words.
+
+    The arguments are as in `call_meanings`.
+    """
     return [describe_meaning(each) for each in call_meanings(calls, dealer, vulnerable, ns, ew)]
 
 
 def knowledge_for(ns: System, ew: System) -> public.PublicKnowledge:
-    """Allocate a PublicKnowledge with buffers large enough for both systems."""
+    """Allocate a PublicKnowledge, the state of one auction, that fits the rules of both systems.
+
+    ns, ew: the bidding systems that its buffers must have room for.
+    """
     return public.new_knowledge(max(len(ns.tables.rule), len(ew.tables.rule)))
 
 
@@ -102,7 +111,8 @@ def kernel_arguments(
 ) -> tuple[Any, ...]:
     """Return the leading arguments of the compiled functions that simulate or replay auctions.
 
-    They are the three arrays as int64, the SystemTables of both systems, and a new PublicKnowledge.
+    They are `hands`, `dealer` and `vulnerable` as int64, the SystemTables of both bidding systems,
+    and a new PublicKnowledge.
     """
     arrays = (np.ascontiguousarray(each, np.int64) for each in (hands, dealer, vulnerable))
     return *arrays, ns.tables, ew.tables, knowledge_for(ns, ew)

@@ -73,7 +73,7 @@ FIELD, LOWEST, HIGHEST, ADDED = range(4)
 
 @dataclass(frozen=True)
 class ExpandedRule:
-    """A bidding rule with its suit variables replaced by suits, and its terms by integers."""
+    """Bidding rule as integers, with suits in place of suit variables such as M (a major)."""
 
     call: int  # the call, or the strain of a relative call
     relative: int  # 0 for a fixed call, or a value of RELATIVE
@@ -89,7 +89,7 @@ class ExpandedRule:
 
 @dataclass(frozen=True)
 class RuleBlock:
-    """One pattern of calls and the rules that apply after it, without suit variables."""
+    """One pattern of calls and the rules that apply after it, all without suit variables."""
 
     place: Place
     shape: Pattern  # the calls after which the rules apply
@@ -110,11 +110,11 @@ class SystemTables(NamedTuple):
 
 
 def expand_places(places: Sequence[Place], rules: Sequence[Rule]) -> list[RuleBlock]:
-    """Expand the places of a bidding system to blocks of rules without suit variables.
+    """Expand the sections of a bidding-system file to blocks of rules without suit variables.
 
-    places: sections of the system file. Each becomes one block for every pattern of calls and every
-    assignment of suits. rules: the rules of all places, in the order of the places. Raises
-    UserError with the file and line of a term that cannot be parsed.
+    places: the sections. Each becomes one block for every pattern of calls and every assignment of
+    suits to its suit variables, such as M for a major. rules: the rules of all sections, in the
+    order of the sections. Raises UserError with the file and line of a term that cannot be parsed.
     """
     at = {id(rule): index for index, rule in enumerate(rules)}
     return [block for place in places for block in _expand_place(place, at)]
@@ -170,7 +170,8 @@ def compile_tables(blocks: Sequence[RuleBlock]) -> SystemTables:
 def _expand_place(place: Place, at: dict[int, int]) -> Iterator[RuleBlock]:
     """Yield a block of rules for each pattern of calls of a place and each assignment of suits.
 
-    place: a section of the system file. at: index of a rule in System.rules, by id() of the rule.
+    place: a section of the system file. at: index in System.rules of each rule of the section, by
+    the rule's id().
     """
     try:
         for text in place.patterns:
@@ -192,8 +193,8 @@ def _expand_place(place: Place, at: dict[int, int]) -> Iterator[RuleBlock]:
 def _parse_conditions(when: Sequence[str], suits: hand_terms.Suits) -> tuple[RangeTest, ...] | None:
     """Parse conditions on the auction as range tests of the auction view (public_knowledge.VIEW).
 
-    Return None if the conditions contain a false comparison of suits, such as "H above S". suits:
-    the suits to substitute for suit variables.
+    Return None if the conditions contain a false comparison of suits, such as "H above S". when:
+    the conditions as text. suits: the suit to substitute for each suit variable.
     """
     tests: list[RangeTest] = []
     for term in when:
@@ -207,10 +208,10 @@ def _parse_conditions(when: Sequence[str], suits: hand_terms.Suits) -> tuple[Ran
 
 
 def _expand_rule(rule: Rule, given: hand_terms.Suits, number: int) -> Iterator[ExpandedRule]:
-    """Yield the rule as integers for each assignment of suits to its suit variables.
+    """Yield the rule as integers, once for each assignment of suits to its suit variables.
 
-    given: suits that the rule's place has already assigned to suit variables. number: index of the
-    rule in System.rules.
+    given: the suit of each suit variable that the rule's section has already assigned. number:
+    index of the rule in System.rules.
     """
     text = " , ".join((rule.call, *rule.shows, *rule.when, *rule.kinds))
     free = hand_terms.suit_letters(text) - set(given)
@@ -234,7 +235,7 @@ def _as_integers(rule: Rule, suits: hand_terms.Suits, number: int) -> ExpandedRu
     """Convert a rule to integers; return None if its conditions contain a false suit comparison.
 
     If the rule does not state its status, type or other meaning, it gets that of a natural call.
-    suits: suits of the rule's suit variables. number: index of the rule in System.rules.
+    suits: the suit to substitute for each suit variable. number: index of the rule in System.rules.
     """
     when = _parse_conditions(rule.when, suits)
     if when is None:
@@ -263,7 +264,8 @@ def _as_integers(rule: Rule, suits: hand_terms.Suits, number: int) -> ExpandedRu
 def _parse_call(text: str) -> tuple[int, int]:
     """Parse a call such as "1S" as (call, 0), and a relative call as (strain, value of RELATIVE).
 
-    "jump S" is a relative call: its level depends on the last bid. Raises UserError for other text.
+    A relative call is "lowest S", "jump S" or "double jump S": its level depends on the last bid.
+    Raises UserError for any other text.
     """
     if text in CALLS:
         return CALLS.index(text), 0
@@ -274,9 +276,10 @@ def _parse_call(text: str) -> tuple[int, int]:
 
 
 def _parse_kind(word: str) -> tuple[str, int]:
-    """Parse one word of the last column of a rule: "forcing" becomes ("status", its index).
+    """Parse one term of a rule's last column as a part of the call's meaning and its value.
 
-    Raises UserError for an unknown term.
+    "forcing" becomes ("status", its index in STATUSES), "agrees S" becomes ("agreed", 3). Raises
+    UserError for an unknown term.
     """
     for key, known in (("status", STATUSES), ("type", TYPES), ("slam", SLAMS)):
         if word in known:

@@ -17,7 +17,7 @@ OMITTED = ("none", "passed", "non-forcing", "natural", "pass", "notrump")
 
 @dataclass(frozen=True)
 class Meaning:
-    """Meaning of one call in the caller's bidding system: its rule, and the hand it promises."""
+    """Meaning of one call in the caller's bidding system: its rule and the hand it promises."""
 
     call: int
     rule: Rule | None  # the first rule that makes the call; None if no rule of the system does
@@ -37,7 +37,7 @@ def describe_meaning(meaning: Meaning) -> str:
 
 
 def _range(meaning: Meaning, field: int) -> str:
-    """Format the range of a hand feature, such as "15-17", "12+" or "at most 9".
+    """Format the range of one hand feature in a call's meaning: "15-17", "12+" or "at most 9".
 
     Return an empty string if every value is possible. field: index in hand_evaluation.FIELDS.
     """
@@ -81,7 +81,7 @@ def _honours(meaning: Meaning) -> list[str]:
 
 
 def _kinds(meaning: Meaning, rule: Rule) -> list[str]:
-    """List the type, status and slam meaning of a call, except words that `rule.name` contains."""
+    """List type, status and slam meaning of a call, except words that the rule's name contains."""
     type_, status, slam = meaning.said[[public.TYPE, public.STATUS, public.SLAM]].tolist()
     words = public.TYPES[type_], public.STATUSES[status], public.SLAMS[slam]
     return [word for word in words if word not in OMITTED and word not in rule.name.lower()]

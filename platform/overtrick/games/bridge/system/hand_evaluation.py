@@ -37,12 +37,12 @@ def hand_fields(hands: Array) -> Array:
 
     Features of the hand:
 
-        hcp       honour points (Milton Work)
+        hcp       high-card points (Milton Work)
         total     hcp plus 1 for each card after the fourth card of a suit
         adjusted  hcp plus 3 for a void, 2 for a singleton, 1 for a doubleton (Goren 1949)
         losers    losing trick count (Courtenay 1935): number of missing aces, kings and queens
                   among the first three cards of each suit
-        quick     half quick tricks: AK 4, AQ 3, A or KQ 2, Kx 1 (Culbertson)
+        quick     twice the quick tricks: AK 4, AQ 3, A or KQ 2, Kx 1 (Culbertson)
         aces      number of aces; likewise kings
         shape     2 if balanced, 1 if 5422 or 6322, otherwise 0
         longest   length of the longest suit; likewise second, shortest
@@ -72,7 +72,7 @@ def hand_fields(hands: Array) -> Array:
 def evaluate(hands, found):  # type: ignore[no-untyped-def]
     """Compute the features of hands, such as points and suit lengths; see `hand_fields`.
 
-    hands: (R,) card bit masks. found: (R, H) output.
+    hands: (R,) card bit masks. found: (R, H) output, the features of each hand.
     """
     for row in range(len(hands)):
         _evaluate_hand(hands[row], found[row])
@@ -112,9 +112,9 @@ def _evaluate_hand(cards, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _evaluate_suit(held, suit, out):  # type: ignore[no-untyped-def]
-    """Write the features of one suit, and add its points to those of the hand, in `out` (H,).
+    """Write the features of one suit of a hand, and add its points to the hand's, in `out` (H,).
 
-    held: bit mask of the ranks held in the suit.
+    held: bit mask of the ranks held in the suit. suit: 0 to 3.
     """
     length = count_cards(held)
     ace, king, queen = (held >> 12) & 1, (held >> 11) & 1, (held >> 10) & 1

@@ -54,7 +54,11 @@ Suits = Mapping[str, str]  # suit letter by suit variable
 
 
 def suit_assignments(letters: set[str]) -> Iterator[dict[str, str]]:
-    """Yield every assignment of different suits to the suit variables `letters`."""
+    """Yield every assignment of suits to the suit variables `letters`, such as {"M": "H"}.
+
+    Different variables get different suits, and each only a suit that it may stand for (LETTERS,
+    OTHER).
+    """
     plain = sorted({OTHER.get(one, (one,))[0] for one in letters}, key=list(LETTERS).index)
     for chosen in permutations("SHDC", len(plain)):
         suits = dict(zip(plain, chosen, strict=True))
@@ -72,14 +76,20 @@ def suit_letters(text: str) -> set[str]:
 
 
 def substitute_suits(text: str, suits: Suits) -> str:
-    """Replace the suit variables of a text by their suits: "2M" becomes "2H" if M is hearts."""
+    """Replace the suit variables of a text by their suits: "2M" becomes "2H" if M is hearts.
+
+    suits: the suit to substitute for each suit variable.
+    """
     return re.sub(
         r"\b([1-7]?)([A-Za-z]+)\b", lambda match: match[1] + suits.get(match[2], match[2]), text
     )
 
 
 def parse_range(text: str) -> tuple[int, int] | None:
-    """Parse 15-17, 12+ or 5 as (lowest, highest); return None for any other text."""
+    """Parse 15-17, 12+ or 5 as (lowest, highest); return None for any other text.
+
+    The highest value of 12+ is UNBOUNDED.
+    """
     match = re.fullmatch(r"(\d{1,2})(?:(\+)|-(\d{1,2}))?", text)
     if match is None:
         return None
@@ -163,13 +173,19 @@ def parse_hand_term(term: str) -> RangeTest | None:
 
 
 def _hand_field(words: Sequence[str]) -> RangeTest | None:
-    """Parse a range of a feature of the whole hand, such as "12-14 hcp"; None for other terms."""
+    """Parse a range of a feature of the whole hand, such as "12-14 hcp"; None for other terms.
+
+    words: the words of the term.
+    """
     ends = parse_range(words[0]) if len(words) == 2 else None
     return RangeTest(FIELD[words[1]], *ends) if ends and words[1] in hand_evaluation.PLAIN else None
 
 
 def _suit_field(words: Sequence[str]) -> RangeTest | None:
-    """Parse a range of a suit's feature, such as "S 5+" (length) or "strength S 4+", else None."""
+    """Parse a range of a suit's feature, such as "S 5+" (length) or "strength S 4+".
+
+    words: the words of the term. Return None for other terms.
+    """
     if len(words) == 2:
         words = ("length", *words)
     ends = parse_range(words[-1]) if len(words) == 3 else None
@@ -179,7 +195,10 @@ def _suit_field(words: Sequence[str]) -> RangeTest | None:
 
 
 def _yes_or_no(words: Sequence[str]) -> RangeTest | None:
-    """Parse a yes-or-no term about a suit, such as "stop S" or "no king H"; None for others."""
+    """Parse a yes-or-no term about a suit, such as "stop S" or "no king H"; None for other terms.
+
+    words: the words of the term.
+    """
     no = words[0] == "no"
     what, *suit = words[no:] or [""]
     if what not in YES_NO or len(suit) != 1 or suit[0] not in SUITS:
@@ -190,8 +209,8 @@ def _yes_or_no(words: Sequence[str]) -> RangeTest | None:
 def _sum_with_partner(words: Sequence[str]) -> RangeTest | None:
     """Parse a term about both hands: "fit S 8+", "together 25+ hcp" or "together 25+ support S".
 
-    The test adds the lowest value that partner's calls have promised to the own value. Return None
-    for other terms.
+    The test compares a sum with the range: the feature of the own hand, plus the lowest value that
+    partner's calls have promised. words: the words of the term. Return None for other terms.
     """
     if words[0] == "fit" and len(words) == 3 and words[1] in SUITS:
         field, ends = f"length {words[1]}", parse_range(words[2])
@@ -205,7 +224,10 @@ def _sum_with_partner(words: Sequence[str]) -> RangeTest | None:
 
 
 def _suit_comparison(words: Sequence[str]) -> RangeTest | None:
-    """Parse a comparison of two suit lengths: "S > H", "S >= H" or "S = H"; None for others."""
+    """Parse a comparison of two suit lengths, "S > H", "S >= H" or "S = H"; None for other terms.
+
+    words: the words of the term.
+    """
     if len(words) != 3 or words[1] not in (">", ">=", "="):
         return None
     one, sign, other = words

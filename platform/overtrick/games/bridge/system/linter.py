@@ -68,7 +68,7 @@ def find_problems(
 
 
 def is_impossible(tests: Sequence[RangeTest]) -> bool:
-    """Return whether it is certain that no hand of 13 cards passes all tests."""
+    """Return whether it is certain that no hand of 13 cards passes all tests of hand features."""
     lo, hi = public.LIMITS.copy()
     for test in tests:
         if test.ref == NO_REF:
@@ -85,9 +85,10 @@ def is_impossible(tests: Sequence[RangeTest]) -> bool:
 
 
 def _covering_blocks(blocks: Sequence[RuleBlock]) -> Iterator[list[RuleBlock]]:
-    """Yield for each block of rules the earlier blocks whose patterns match all its auctions.
+    """Yield, for each block of rules, the earlier blocks that match all auctions of this block.
 
-    Only blocks of the same file count, because a file may override its base file on purpose.
+    Only patterns of calls are compared. Only blocks of the same file count, because a file may
+    override its base file on purpose.
     """
     none = 1 << len(CALLS)  # no call since the opening bid
     sets = np.full((len(blocks), 1 + max(len(block.shape.masks) for block in blocks)), 2 * none - 1)
@@ -102,9 +103,10 @@ def _covering_blocks(blocks: Sequence[RuleBlock]) -> Iterator[list[RuleBlock]]:
 
 
 def _shadowing_rule(rule: ExpandedRule, blocks: Sequence[RuleBlock]) -> int | None:
-    """Return the index of an earlier rule that applies whenever `rule` does, or None.
+    """Return the index in System.rules of an earlier rule that applies whenever `rule` does.
 
-    blocks: the result of `_covering_blocks` for the block that contains `rule`, then this block.
+    Return None if there is no such rule. blocks: the blocks that `_covering_blocks` yields for the
+    block of `rule`, then the block of `rule`.
     """
     if rule.heard:
         return None
@@ -128,8 +130,8 @@ def _shadowing_rule(rule: ExpandedRule, blocks: Sequence[RuleBlock]) -> int | No
 def _legal_too(other: ExpandedRule, rule: ExpandedRule, first: bool) -> bool:
     """Return whether the call of `other` is certainly available whenever the call of `rule` is.
 
-    A call is available if it is legal and no place of an earlier group has a rule for it. first:
-    whether `other` is in the first group, for which `Place.priority` is 0.
+    A call is available if it is legal and no section of the file with a lower `Place.priority` has
+    a rule for it. first: whether `other` is in a section with priority 0.
     """
     if (other.call, other.relative) == (rule.call, rule.relative):
         return True
@@ -151,12 +153,13 @@ def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-unty
     """Search for a hand that fits no rule of its block, for each of B blocks of rules.
 
     Return card bit masks (B,), 0 where no such hand was found. The hands are tested in one auction
-    for each block: the fewest passes that the block's conditions allow, then the lowest legal call
-    of each mask in turn.
+    for each block: the fewest passes that the block's conditions allow, then one legal call of each
+    mask in turn, a pass if possible, otherwise the lowest.
 
-    `blocks`: (B,) rows of SystemTables.block.
-    `masks`: (B, L) bit masks of the allowed calls, from the opening bid onwards, padded with 0.
-    `hands`: (P,) card bit masks to test.
+    tables: the compiled system. knowledge: PublicKnowledge to overwrite.
+    blocks: (B,) rows of SystemTables.block.
+    masks: (B, L) bit masks of the allowed calls, from the opening bid onwards, padded with 0.
+    hands: (P,) card bit masks to test.
     """
     found = np.zeros(len(blocks), np.int64)
     fields = np.zeros((len(hands), hand_evaluation.WIDTH), np.int16)
@@ -175,9 +178,13 @@ def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _make_calls(tables, knowledge, masks, passes):  # type: ignore[no-untyped-def]
-    """Make `passes` passes, then a legal call from each bit mask in `masks`: a pass or the lowest.
+    """Make `passes` passes, then one legal call from each bit mask in `masks`.
 
-    Return False if a mask has no legal call.
+    This call is a pass if the mask allows it after a bid, otherwise the lowest legal call. Return
+    False if a mask has no legal call or the auction gets too long.
+
+    tables: the compiled system. knowledge: PublicKnowledge of the auction, updated in place. masks:
+    (L,) padded with 0.
     """
     auction = knowledge.auction
     for step in range(passes + len(masks)):
@@ -201,7 +208,9 @@ def _make_calls(tables, knowledge, masks, passes):  # type: ignore[no-untyped-de
 def _hand_without_call(tables, knowledge, hands, fields):  # type: ignore[no-untyped-def]
     """Return a hand that agrees with its player's earlier calls but fits no rule, or 0 if none.
 
-    hands: (P,) card bit masks to try. fields: (P, H) their features from hand_evaluation.
+    The player is the seat to call in the auction `knowledge`. At most MAX_TRIED agreeing hands are
+    tested. tables: the compiled system. hands: (P,) card bit masks. fields: (P, H) features of the
+    hands from hand_evaluation.
     """
     seat = knowledge.auction[NEXT_SEAT]
     lo, hi = knowledge.lo[public.PROMISED, seat], knowledge.hi[public.PROMISED, seat]

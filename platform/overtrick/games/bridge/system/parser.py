@@ -64,10 +64,10 @@ class Place:
 
     @property
     def priority(self) -> int:
-        """Return the number of the place's group; groups are tried in ascending order.
+        """Return the rank of this section in the order in which sections are tried, from 0.
 
-        Groups of a file: 0 complete patterns of calls, 1 patterns of the last calls, 2 `anywhere`.
-        The groups of a base file follow.
+        Ranks in a file: 0 complete patterns of calls, 1 patterns of the last calls, 2 `anywhere`.
+        The ranks of its base file follow: 3 to 5.
         """
         last_calls = any(each.startswith("...") for each in self.patterns)
         return 3 * self.base_depth + (2 if "anywhere" in self.patterns else int(last_calls))
@@ -78,9 +78,9 @@ def parse_file(
 ) -> tuple[dict[str, str], tuple[Place, ...]]:
     """Parse a bidding-system file and the files that it is based on.
 
-    Return the header (keys `system`, `title`, `based`) and the places of all files. above: the
-    files that are based on this file, to detect a cycle. Raises UserError with the file and line of
-    an error.
+    Return the header of the file (keys `system`, `title`, `based`) and the sections of all files.
+    above: the files that are based on this file, to detect a cycle. Raises UserError with the file
+    and line of an error.
     """
     head: dict[str, str] = {}
     groups: list[tuple[int, str, list[Rule]]] = []
@@ -109,7 +109,7 @@ def parse_file(
 
 
 def _parse_base(path: Path, base: str, above: tuple[Path, ...]) -> list[Place]:
-    """Parse the base file of the bidding-system file `path`, and return its places.
+    """Parse the base file of the bidding-system file `path`, and return its sections.
 
     base: name of the base file, in the same folder or among the systems of the package. above: the
     files that are based on `path`. Raises UserError for an unknown name or a cycle.

@@ -105,9 +105,9 @@ LIMITS = _limits()
 
 
 def _likely_maxima() -> Array:
-    """Return the maximum of honour points to assume for each known minimum from 0 to 37, (38,).
+    """Return the most high-card points to assume for each known minimum from 0 to 37, (38,).
 
-    Of all hands with at least the minimum, at most one in UNLIKELY has more than this maximum.
+    Of all hands with at least the minimum, at most one in UNLIKELY (100) has more points than this.
     Hands are counted exactly, by their numbers of aces, kings, queens and jacks.
     """
     hands = np.zeros((14, 38))  # number of holdings, by number of cards and points
@@ -206,7 +206,7 @@ def open_auction(knowledge, dealer, vulnerable):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def record_call(knowledge, call):  # type: ignore[no-untyped-def]
-    """Record a legal call without its meaning, and advance the state of the auction."""
+    """Record a legal call in `knowledge` without its meaning, and advance the auction."""
     auction, context = knowledge.auction, knowledge.context
     seat = auction[NEXT_SEAT]
     knowledge.calls[auction[auction_rules.CALL_COUNT]] = call
@@ -223,7 +223,10 @@ def record_call(knowledge, call):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def update_view(knowledge):  # type: ignore[no-untyped-def]
-    """Describe the auction for the seat to call: write the numbers of VIEW to `seat_view`."""
+    """Describe the auction for the seat to call: write the numbers of VIEW to `seat_view`.
+
+    knowledge: PublicKnowledge of the auction.
+    """
     auction, context, view = knowledge.auction, knowledge.context, knowledge.seat_view
     meaning, counts = knowledge.meaning, knowledge.call_counts
     me = auction[NEXT_SEAT]
@@ -261,7 +264,7 @@ def update_view(knowledge):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def tighten_ranges(lo, hi):  # type: ignore[no-untyped-def]
-    """Tighten the possible ranges of one hand's features, `lo` and `hi` (H,), in place.
+    """Tighten the ranges of one hand's features, lowest `lo` and highest `hi` (H,), in place.
 
     The features constrain each other: for example, the four suit lengths add up to 13, and a
     balanced hand has no singleton.

@@ -23,10 +23,11 @@ NO_CALL = -1
 
 @njit(cache=True)
 def hear_call(tables, knowledge, call):  # type: ignore[no-untyped-def]
-    """Interpret a legal call by the caller's system, and record it in `knowledge`.
+    """Interpret a legal call by the caller's bidding system, and record it in `knowledge`.
 
-    Return the row of SystemTables.rule that interprets the call, or NO_RULE. tables: the caller's
-    system.
+    Return the row of SystemTables.rule that interprets the call, or NO_RULE.
+
+    tables: the compiled system of the caller. knowledge: PublicKnowledge of the auction.
     """
     public.update_view(knowledge)
     _, _, row = match_rules(tables, knowledge, knowledge.call_lo[0], call)
@@ -41,15 +42,15 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
     Return three numbers:
 
     - the call; a pass if no rule matches the hand
-    - the row of the first rule that matches, or NO_RULE
-    - the row of the first rule that makes the call with any hand, or NO_RULE; this rule is the
+    - the row in SystemTables.rule of the first rule that matches, or NO_RULE
+    - the row of the first rule that makes this call with any hand, or NO_RULE; this rule is the
       call's public interpretation
 
     Also write the ranges of hand features that the call promises (to partner) and shows (to all
     players; see `parser`) to `knowledge.call_lo` and `knowledge.call_hi`.
 
-    `update_view` must have been called before. hand: (H,) features of the hand; not used if
-    `wanted` is a call.
+    tables: the compiled system of the caller. knowledge: PublicKnowledge of the auction, after
+    `update_view`. hand: (H,) features of the hand; not used if `wanted` is a call.
     """
     auction, context, view = knowledge.auction, knowledge.context, knowledge.seat_view
     matched = knowledge.matched
@@ -95,12 +96,12 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
 def _combine_ranges(tables, knowledge, matched, made):  # type: ignore[no-untyped-def]
     """Write the ranges of hand features that the call `made` promises and shows to `knowledge`.
 
-    The promised ranges, on which partner relies, are unions over the rules with this call, without
-    `heard` rules if there are others. The shown ranges, by which all players interpret the call,
-    are unions over its rules without `rare` rules if there are others (see `parser`).
+    The promised ranges, on which partner relies, are unions over the rules with this call except
+    `heard` rules. The shown ranges, by which all players interpret the call, are unions over the
+    rules with this call except `rare` rules (see `parser`). If all rules are exceptions, all count.
 
-    Return the row of the first rule in the promised ranges. matched: (n, 2) row and call of each
-    rule that applies.
+    Return the row of the first rule that counts for the promised ranges. matched: (n, 2) row in
+    SystemTables.rule and call of each rule that applies.
     """
     knowledge.call_lo[:], knowledge.call_hi[:] = LIMITS[1], LIMITS[0]
     some_not_heard = some_not_rare = False
@@ -136,7 +137,8 @@ def _call_of_rule(rule, last):  # type: ignore[no-untyped-def]
 def place_applies(tables, number, knowledge):  # type: ignore[no-untyped-def]
     """Return whether a block of rules applies: its pattern and conditions match the auction.
 
-    number: row of the block in SystemTables.block.
+    tables: the compiled system. number: row of the block in SystemTables.block. knowledge:
+    PublicKnowledge of the auction.
     """
     block, count = tables.block[number], knowledge.auction[CALL_COUNT]
     opened, length = knowledge.context[OPENED], block[compiler.LENGTH]
@@ -154,9 +156,9 @@ def place_applies(tables, number, knowledge):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _conditions_hold(tables, first, end, view):  # type: ignore[no-untyped-def]
-    """Return whether the auction passes the tests in rows `first` to `end` - 1.
+    """Return whether the auction passes all tests in some rows of SystemTables.condition.
 
-    The rows are of SystemTables.condition. view: numbers that describe the auction, listed in
+    The rows are `first` to `end` - 1. view: numbers that describe the auction, listed in
     public_knowledge.VIEW.
     """
     for k in range(first, end):
@@ -184,9 +186,11 @@ def _hand_fits(tables, rule, hand, view):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-untyped-def]
-    """Widen the ranges of hand features of a call in `knowledge` to include one rule's hands.
+    """Widen the ranges of hand features that a call shows, so that they include one rule's hands.
 
+    tables: the compiled system.
     row: row of the rule in SystemTables.rule.
+    knowledge: PublicKnowledge; its `call_lo` and `call_hi` are changed.
     promised: whether to widen the promised ranges, on which the caller's partner relies.
     shown: whether to widen the shown ranges, by which all players interpret the call.
     """
@@ -209,7 +213,7 @@ def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-unt
 
 @njit(cache=True)
 def update_knowledge(tables, knowledge, call, row):  # type: ignore[no-untyped-def]
-    """Record a call and its meaning in `knowledge`.
+    """Record a call and its meaning in `knowledge`, the PublicKnowledge of the auction.
 
     `match_rules` must have been called before for the same call. row: row of SystemTables.rule that
     interprets the call, or NO_RULE.
@@ -242,9 +246,12 @@ def update_knowledge(tables, knowledge, call, row):  # type: ignore[no-untyped-d
 
 @njit(cache=True)
 def _narrow_ranges(known_lo, known_hi, seat, lo, hi):  # type: ignore[no-untyped-def]
-    """Intersect the known ranges of one seat's hand features with the ranges of its call, in place.
+    """Narrow the known ranges of one seat's hand features to those that its new call shows.
 
-    known_lo, known_hi: (4, H) ranges of all seats. lo, hi: (H,) ranges of the call.
+    The ranges are intersected; if they are disjoint, the new call counts. All seats' high-card
+    points are also limited, because they add up to 40. The change is made in place.
+
+    known_lo, known_hi: (4, H) ranges of all seats. lo, hi: (H,) ranges of the new call.
     """
     mine_lo, mine_hi = known_lo[seat], known_hi[seat]
     for field in range(len(lo)):
@@ -254,6 +261,6 @@ def _narrow_ranges(known_lo, known_hi, seat, lo, hi):  # type: ignore[no-untyped
         mine_lo[field], mine_hi[field] = least, most
     public.tighten_ranges(mine_lo, mine_hi)
     least = known_lo[0, HCP] + known_lo[1, HCP] + known_lo[2, HCP] + known_lo[3, HCP]
-    for each in range(4):  # the pack has 40 honour points
+    for each in range(4):  # the pack has 40 high-card points
         left = 40 - least + known_lo[each, HCP]
         known_hi[each, HCP] = min(known_hi[each, HCP], max(left, known_lo[each, HCP]))

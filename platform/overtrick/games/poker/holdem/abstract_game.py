@@ -79,30 +79,32 @@ class AbstractHoldem:
             )
 
     def bucketed_game(self, tables: Abstraction) -> tuple[BucketedGame, Array | None]:
-        """Return the bucketed game of a card abstraction, and an index (B,) of its public nodes.
+        """Return the bucketed game of a card abstraction, and the class (B,) of each public node.
 
-        With the option index=paper, a strategy cannot distinguish public nodes with equal index.
-        With index=public, it distinguishes all public nodes, and the index is None.
+        `tables`: the card abstraction. With the option index=paper, a strategy cannot distinguish
+        public nodes of one class. With index=public, it distinguishes all public nodes, and the
+        second result is None.
         """
         moves = np.stack(tables.joint if self.joint else tables.moves)
         index = paper_index()[0] if self.index == "paper" else None
         return abstract_holdem(tables.start, moves, tables.win), index
 
     def situations(self) -> Array:
-        """Return the public betting states (N / K, 4) int32 that index=paper distinguishes.
+        """Return the public betting states (n, 4) int32 that the option index=paper distinguishes.
 
-        Columns: round; 1 if the seat has the button; its own raises and the other seat's raises in
-        this round. Raises UserError for index=public.
+        Columns: round; 1 if the seat to act has the button, otherwise 0; raises of the seat to act,
+        and of the other seat, in this round. Raises UserError for index=public.
         """
         if self.index != "paper":
             raise UserError(f"{self.name}: a network needs betting situations: set index=paper")
         return paper_index()[1]
 
     def bucket_features(self, buckets: int) -> Array:
-        """Return network inputs (N, 5) float64 for each information set, from -1 to 1.
+        """Return network inputs (N, 5) float64 for each information set, scaled to -1 to 1.
 
-        Columns: the bucket, then the columns of `situations`. Rows: sorted by public betting state,
-        then by bucket.
+        `buckets`: number of buckets of hands in each round. Columns: the bucket; then the round,
+        the button and both seats' raises, as in the method `situations`. Rows are sorted by public
+        betting state, then by bucket.
         """
         situations = self.situations()
         scaled = 2 * situations / situations.max(axis=0) - 1

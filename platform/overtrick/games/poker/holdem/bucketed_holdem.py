@@ -14,7 +14,7 @@ from overtrick.games.poker.betting_tree import build_betting_tree
 from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK, RAISE, VERBS, PokerRules
 
 SITUATION = ("round", "button", "own raises", "other's raises")
-"""Names of the columns of the situations that `paper_index` returns."""
+"""Names of the columns of the public betting states that `paper_index` returns."""
 
 ROUNDING = 1e-6  # largest accepted error of a sum of stored probabilities
 
@@ -77,8 +77,8 @@ def paper_index(rules: PokerRules = LIMIT_HOLDEM_TEXTBOOK) -> tuple[Array, Array
 
     - round
     - 1 if the seat to act has the button, otherwise 0
-    - its own raises in this round; the big blind is not a raise
-    - the other seat's raises in this round
+    - raises of the seat to act in this round; the big blind is not a raise
+    - raises of the other seat in this round
     """
     betting = build_betting_tree(rules)
     raised = np.zeros((len(betting.seat), 2), np.int32)

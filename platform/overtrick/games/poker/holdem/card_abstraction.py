@@ -32,7 +32,7 @@ FRACTION = 53  # bits of one random number, enough to draw 7 cards, since 50^7 <
 
 @dataclass(frozen=True)
 class AbstractionParameters:
-    """Parameters of a card abstraction; the defaults are the paper's."""
+    """Parameters of a card abstraction; the defaults are those of Samothrakis et al. 2011."""
 
     buckets: int = 6  # K, number of buckets in each round
     preflop: int = 4_000_000  # roll-outs of each hand, here and in the next three rounds
@@ -67,8 +67,8 @@ class Buckets:
 class Abstraction:
     """Markov chain of both seats' buckets over the rounds; bucket 0 has the weakest hands.
 
-    `moves` has the transition probabilities of one seat's bucket, `joint` of both seats' buckets
-    together. Exchanging the seats changes no probability.
+    `moves` and `joint` have one array for each change of round: `moves` for the bucket of one seat,
+    `joint` for the buckets of both seats together. Exchanging the seats changes no probability.
     """
 
     start: Array  # (K, K) float64 joint probability of both seats' buckets before the flop
@@ -82,7 +82,7 @@ class Abstraction:
 def roll_out(
     parameters: AbstractionParameters, round: int, first: int, last: int, rng: Generator
 ) -> dict[str, Array]:
-    """Estimate the strength of hands by roll-outs.
+    """Estimate the strength of hands by roll-outs against uniformly random opponent hands.
 
     round: 0 preflop to 3 river. first, last: the hands of the round with indices `first` to
     `last` - 1, as numbered in hand_isomorphism.py.
@@ -108,8 +108,8 @@ def cluster(
     `rolled`: the results of `roll_out` for all hands of the round, in order.
 
     k-means is run on the distinct scores, weighted by the number of hands. Return the bucket of
-    each hand, and the bucket statistics (K,) by name, as in `Buckets`. Raises UserError if there
-    are fewer distinct strengths than buckets.
+    each hand (hands,), and the bucket statistics (K,) by name, as in `Buckets`. Raises UserError if
+    there are fewer distinct strengths than buckets.
     """
     from sklearn.cluster import KMeans
 
@@ -172,7 +172,7 @@ def build_abstraction(
     dealt: Iterable[Mapping[str, Array]],
     statistics: Iterable[dict[str, Array]],
 ) -> Abstraction:
-    """Build an abstraction from the counts of all shards and the bucket statistics of each round.
+    """Build a card abstraction from sampled bucket transitions and the bucket statistics.
 
     `dealt`: the results of `count_transitions`, one for each shard.
     `statistics`: the statistics that `cluster` returns, one for each round.
@@ -220,7 +220,7 @@ def _shares(counts: Array, otherwise: Array) -> Array:
 def _draw(deck, at, left, bits):  # type: ignore[no-untyped-def]
     """Draw a random card from deck[at : at + left] and swap it to index `at`, in place.
 
-    bits: random bits. Return the bits that remain unused.
+    bits: integer of FRACTION random bits. Return an integer of random bits for the next draw.
     """
     bits *= left
     chosen = at + (bits >> FRACTION)
@@ -230,10 +230,12 @@ def _draw(deck, at, left, bits):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignore[no-untyped-def]
-    """Write the results of `roll_out` to `score` and `weight`.
+    """Estimate the strength of hands by roll-outs, for `roll_out`.
 
     `known`: the tables from `hand_indexer`.
     `first`: index of the first hand; the length of `score` is the number of hands.
+    `rollouts`: number of roll-outs of each hand.
+    `score`, `weight`: output, as described in `roll_out`.
     """
     cards, deck = np.empty(HOLE + BOARD[-1], np.int64), np.empty(RANKS * SUITS, np.int64)
     missing = BOARD[-1] - BOARD[round]
@@ -271,9 +273,12 @@ def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignor
 
 @njit(cache=True)
 def _deal(known, bucket, deals, rng, start, counts, won):  # type: ignore[no-untyped-def]
-    """Sample deals and add their bucket transitions and wins to `start`, `counts` and `won`.
+    """Sample deals and count transitions between buckets, for `count_transitions`.
 
-    `counts`: (3, K, K, K, K), the arrays `flop`, `turn` and `river` of `count_transitions`.
+    `known`: the tables from `hand_indexer`.
+    `bucket`: the bucket of every hand, an array for each of the four rounds.
+    `start`, `won`: (K, K) counts, changed in place, as described in `count_transitions`.
+    `counts`: (3, K, K, K, K) counts, changed in place: its arrays `flop`, `turn` and `river`.
     """
     deck = np.arange(known.low * SUITS, RANKS * SUITS)
     sums = np.empty((2, SUITS), np.int64)

@@ -45,7 +45,9 @@ def boards(cards: int) -> BoardClasses:
 
 
 def pass_down(longer: BoardClasses, sums: Array | None, shorter: BoardClasses) -> Array:
-    """Compute the equity sums (n, HOLDINGS) int64 on boards from boards with one card more.
+    """Compute the equity sums on boards from the sums on boards with one card more.
+
+    The result has the shape (n, HOLDINGS) and type int64, for the n boards `shorter`.
 
     An equity sum is the total river equity of hole cards over all sequences of cards that complete
     the board, times a constant that depends on the size of the board.
@@ -53,7 +55,6 @@ def pass_down(longer: BoardClasses, sums: Array | None, shorter: BoardClasses) -
     `longer`: the boards with one card more.
     `sums`: (m, HOLDINGS) equity sums on the boards `longer`; None for river boards, whose equities
         are computed here.
-    `shorter`: the boards of the result.
     """
     found = np.zeros((len(shorter.key), HOLDINGS), np.int64)
     _pass_down(longer.key, longer.weight, sums, shorter.key, found)
@@ -63,7 +64,7 @@ def pass_down(longer: BoardClasses, sums: Array | None, shorter: BoardClasses) -
 
 @njit(cache=True)
 def key_of(masks, place):  # type: ignore[no-untyped-def]
-    """Return the key of a board in `BoardClasses`: equal for boards equal up to renaming of suits.
+    """Return the key of a board; boards that differ only by a renaming of suits have equal keys.
 
     `masks`: (4,) bit mask of the board's ranks in each suit.
     `place`: (4,) output: for each suit, the position of its rank mask in the key.
@@ -180,9 +181,9 @@ def _take_apart(key, masks, board):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _without(masks, card, place, less):  # type: ignore[no-untyped-def]
-    """Remove a card from a board and return the index of the smaller board's key in `less`.
+    """Return the index in `less` of the key of a board from which one card is removed.
 
-    `masks`: (4,) rank masks of the board, unchanged on return.
+    `masks`: (4,) rank masks of the board with the card, unchanged on return.
     `place`: (4,) output: position of each suit in the smaller board's key.
     `less`: keys of all boards with one card fewer.
     """
@@ -194,7 +195,7 @@ def _without(masks, card, place, less):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add(values, weight, place, row):  # type: ignore[no-untyped-def]
-    """Add `weight` times the positive entries of `values` (HOLDINGS,) to `row`, in place.
+    """Add `weight` times the positive entries of `values` to `row`, in place; both (HOLDINGS,).
 
     Suits are renamed: suit s of `values` is suit place[s] of `row`.
     """
@@ -230,8 +231,8 @@ def _add_symmetric(key, sums):  # type: ignore[no-untyped-def]
 
     A permutation of suits maps hole cards to other hole cards, whose sum is added.
 
-    `key`: (n,) the boards.
-    `sums`: (n, HOLDINGS), changed in place.
+    `key`: (n,) keys of the boards.
+    `sums`: (n, HOLDINGS) a sum for all hole cards on each board, changed in place.
     """
     masks, board = np.empty(SUITS, np.int64), np.empty(5, np.int64)
     for at in range(len(key)):

@@ -53,10 +53,7 @@ class HandIndexer(NamedTuple):
 
 @cache
 def hand_indexer(ranks: int = RANKS) -> HandIndexer:
-    """Build the tables for a deck with only the highest `ranks` ranks of the four suits.
-
-    The tables are cached.
-    """
+    """Build and cache the tables that index the hands of a deck of the highest `ranks` ranks."""
     low = RANKS - ranks
     some = [
         [sum(1 << r for r in held) for held in itertools.combinations(range(low, RANKS), n)]
@@ -158,9 +155,9 @@ def _multisets(n, k):  # type: ignore[no-untyped-def]
 def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
     """Write the cards of a hand, given by its index, into `cards`; hole cards come first.
 
-    known: the tables from `hand_indexer`. shape: the shape of the hand, as from `shape_of`. Suits
-    are assigned in ascending order of their pairs of rank sets. Return the number of different
-    hands that are equal to this hand up to renaming of suits.
+    known: the tables from `hand_indexer`. shape: the shape of the hand, as from `shape_of`. Among
+    hands equal up to renaming of suits, the written one has its pairs of rank sets in ascending
+    order of suits. Return the number of hands that are equal up to renaming of suits.
     """
     left = index - known.start[shape]
     holes, boards, namings, twins, last = 0, HOLE, 1, 1, np.int64(-1)

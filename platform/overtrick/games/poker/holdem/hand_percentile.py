@@ -56,6 +56,8 @@ def percentiles(hole: Array, board: Array) -> Array:
 class _RiverCache:
     """Percentiles on river boards, with a hash cache of recent results.
 
+    `bits`: the cache has 2 ** bits slots.
+
     The cache helps because each seat acts several times with the same cards in a betting round.
     """
 
@@ -105,7 +107,10 @@ def percentile_table() -> PercentileTable:
 
 
 def _read(path: Path, boards: int) -> Array | None:
-    """Return the array `PercentileTable.rank` from a cache file; None if missing or damaged."""
+    """Return the array `PercentileTable.rank` from a cache file; None if missing or damaged.
+
+    `boards`: the number of rows that the array must have.
+    """
     try:
         found = np.asarray(np.load(path, mmap_mode="r"))
     except (OSError, ValueError, EOFError):
