@@ -47,7 +47,7 @@ def run() -> Result:
     finally:
         pool.close()
         ray.shutdown()  # so that it does not run beside the next bench
-    order = [int(denomination) for denomination in double_dummy.DENOMINATIONS]
+    order = list(double_dummy.DDS_STRAINS)
     assert np.array_equal(np.concatenate(found), np.array(expected)[:, :, order])
     return Result(
         name="double_dummy",

@@ -19,12 +19,12 @@ from overtrick.distributed.workers import LocalPool, generator
 from overtrick.evaluation import cardplay
 from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.bridge import diagram, double_dummy
+from overtrick.games.bridge.boards import Board
 from overtrick.games.bridge.cardplay import play_records
 from overtrick.games.bridge.cardplay.playout import play_out
 from overtrick.games.bridge.cardplay.state_abstractions import known_hands, similar_cards
 from overtrick.games.bridge.cards import CARD_NAMES, CARDS, parse_deal
 from overtrick.games.bridge.formats import pbn_lin
-from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.learners.value_based.tabular import QTable
 from overtrick.learners.value_based.tabular import TabularConfig as Rule
 from overtrick.policies.rollout import play

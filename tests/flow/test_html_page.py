@@ -16,8 +16,8 @@ from overtrick import cli
 from overtrick.config import job_file
 from overtrick.core import RunError, UserError
 from overtrick.core.files import check_output
+from overtrick.games.bridge.boards import Board
 from overtrick.games.bridge.formats import pbn_lin
-from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.reports.html import elements
 from overtrick.runs import child_runs, html_page, lifecycle, mlflow_note
 from overtrick.storage import game_records, locate

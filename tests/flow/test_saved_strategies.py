@@ -151,7 +151,7 @@ def test_an_unsolved_linear_program_is_a_failed_run(command, monkeypatch):
     class Nothing:
         success, message = False, "no answer"
 
-    monkeypatch.setattr(sequence_form, "linprog", lambda *_, **__: Nothing)
+    monkeypatch.setattr("scipy.optimize.linprog", lambda *_, **__: Nothing)
     code, answer, _ = command("solve", "kuhn", "--plan", "lp")
     assert (code, answer) == (1, {"error": "the linear program failed: no answer"})
 

@@ -43,10 +43,10 @@ def test_random_auctions_go_and_score_as_in_pyspiel(rng):
         deals[:, 52], deals[:, 53] = 0, ours + 2 * theirs
         name = f"bridge(dealer_vul={bool(ours)},non_dealer_vul={bool(theirs)})"
         dealt = [pyspiel_deal(pyspiel.load_game(name), deal[:52]) for deal in deals]
-        many = np.repeat(game.with_double_dummy(deals), 40, axis=0)
+        many = np.repeat(game.with_double_dummy(deals), 20, axis=0)
         state = game.start(many)
-        peers = [dealt[k // 40].clone() for k in range(80)]
-        won = np.zeros(80)
+        peers = [dealt[k // 20].clone() for k in range(40)]
+        won = np.zeros(40)
         while len(observations := game.observe(state)):
             calls = np.empty(len(observations), np.int64)
             for row, number in enumerate(observations.game):
@@ -101,7 +101,7 @@ def endplay_table(table):
     """Return double-dummy tricks as endplay's table."""
     made = _dds.ddTableResults()
     for seat, strain in np.ndindex(table.shape):
-        made.resTable[int(double_dummy.DENOMINATIONS[strain])][seat] = int(table[seat, strain])
+        made.resTable[double_dummy.DDS_STRAINS[strain]][seat] = int(table[seat, strain])
     return DDTable(made)
 
 

@@ -16,10 +16,10 @@ from tests.data import BOARDS, needed
 import overtrick
 from overtrick.core import UserError
 from overtrick.games.bridge import scoring
+from overtrick.games.bridge.boards import Board, validated
 from overtrick.games.bridge.cardplay import play_records
 from overtrick.games.bridge.cards import CARD_NAMES, parse_deal, random_deals
 from overtrick.games.bridge.formats import pbn_lin
-from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformPolicy
 
@@ -79,7 +79,7 @@ def recorded_boards(count):
             row["result_tricks"], len(boards) + 1,
         )  # fmt: skip
         with suppress(UserError):  # about 80 of all contradict themselves
-            boards.append(pbn_lin.validated(board))
+            boards.append(validated(board))
         if len(boards) == count:
             return boards
     raise AssertionError("too few boards")
@@ -120,7 +120,7 @@ def test_tricks_of_a_complete_play_without_a_claim_are_counted(tmp_path, rng):
     cards = play_records.cards_in_play_order(play(game, [UniformPolicy()] * 4, deals, rng).batch)[
         0
     ].tolist()
-    board = pbn_lin.validated(Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards)))
+    board = validated(Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards)))
     path = tmp_path / "one.lin"
     pbn_lin.save(path, [dataclasses.replace(board, auction=("3N", "P", "P", "P"))])
     (again,) = pbn_lin.load(path).boards
@@ -187,8 +187,8 @@ def test_a_play_that_stops_in_the_last_trick_has_no_result(rng):
         0
     ].tolist()
     whole = Board(deals[0, :52], "N", "None", (), "3N", "N", tuple(cards))
-    assert pbn_lin.validated(whole).tricks is not None
-    assert pbn_lin.validated(dataclasses.replace(whole, play=tuple(cards[:51]))).tricks is None
+    assert validated(whole).tricks is not None
+    assert validated(dataclasses.replace(whole, play=tuple(cards[:51]))).tricks is None
 
 
 def test_a_missing_declarer_and_boards_unsupported_by_lin_are_refused(tmp_path):

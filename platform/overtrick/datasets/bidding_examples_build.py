@@ -27,8 +27,8 @@ from overtrick.evaluation.system_agreement import select_auctions
 from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.auction import features, packed_features
 from overtrick.games.bridge.auction.game import DD_TABLE, DEAL_WIDTH
+from overtrick.games.bridge.boards import Board
 from overtrick.games.bridge.cards import CARDS, hand_bits
-from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.games.bridge.par import par
 from overtrick.games.bridge.system import loader
 from overtrick.games.bridge.system.auction_simulation import replay_auctions

@@ -14,9 +14,10 @@ import numpy as np
 
 from overtrick.core import UserError
 from overtrick.games.bridge import auction_rules, contract_results
+from overtrick.games.bridge.boards import Board, BoardFile, require_boards, validated
 from overtrick.games.bridge.cards import CARD_NAMES, SEATS, parse_deal
-from overtrick.games.bridge.formats import pbn_lin, zhang_tsv
-from overtrick.games.bridge.formats.pbn_lin import VULNERABLE, Board, BoardFile
+from overtrick.games.bridge.contract_results import VULNERABILITIES
+from overtrick.games.bridge.formats import zhang_tsv
 from overtrick.storage import parquet
 
 REQUIRED = ("deal", "dealer", "vulnerability")
@@ -47,7 +48,7 @@ def load(path: Path) -> BoardFile:
     parts = list(iterate_parts(path))
     boards = [board for part in parts for board in part.boards]
     problems = [line for part in parts for line in part.problems]
-    return pbn_lin.require_boards(path, BoardFile(boards, problems))
+    return require_boards(path, BoardFile(boards, problems))
 
 
 def iterate_parts(path: Path) -> Iterator[BoardFile]:
@@ -62,6 +63,8 @@ def iterate_parts(path: Path) -> Iterator[BoardFile]:
     if ending in TABLE_ENDINGS:
         yield from _split(zhang_tsv.load(path))
     elif ending != ".parquet":
+        from overtrick.games.bridge.formats import pbn_lin  # here: importing endplay is slow
+
         yield from _split(pbn_lin.load(path))
     else:
         yield from _from_parquet(path)
@@ -88,8 +91,12 @@ def save(path: Path, boards: Sequence[Board]) -> None:
 
     Raises UserError for boards that the format cannot hold, or if the file cannot be written.
     """
-    write = zhang_tsv.save if path.suffix.lower() in TABLE_ENDINGS else pbn_lin.save
-    write(path, boards)
+    if path.suffix.lower() in TABLE_ENDINGS:
+        zhang_tsv.save(path, boards)
+    else:
+        from overtrick.games.bridge.formats import pbn_lin  # here: importing endplay is slow
+
+        pbn_lin.save(path, boards)
 
 
 def _from_parquet(path: Path) -> Iterator[BoardFile]:
@@ -118,8 +125,10 @@ def _board(row: dict[str, Any], number: int) -> Board:
             raise UserError(f"its {name} is {row[name]!r}, not text")
     if row["dealer"] not in tuple(SEATS):
         raise UserError(f"its dealer is '{row['dealer']}', not one of {', '.join(SEATS)}")
-    if row["vulnerability"] not in VULNERABLE:
-        raise UserError(f"vulnerability is {', '.join(VULNERABLE)}, not '{row['vulnerability']}'")
+    if row["vulnerability"] not in VULNERABILITIES:
+        raise UserError(
+            f"vulnerability is {', '.join(VULNERABILITIES)}, not '{row['vulnerability']}'"
+        )
     for name, kind in TYPES.items():
         if not isinstance(row.get(name), kind | None):
             wanted = "text" if kind is str else "a number"
@@ -132,7 +141,7 @@ def _board(row: dict[str, Any], number: int) -> Board:
     played = (row.get("play") or "").split()
     if unknown := set(played) - set(CARD_NAMES):
         raise UserError(f"'{min(unknown)}' in its play is not a card")
-    return pbn_lin.validated(
+    return validated(
         Board(
             parse_deal(row["deal"]),
             row["dealer"],
@@ -190,7 +199,7 @@ def statistics(boards: Sequence[Board]) -> dict[str, Any]:
         "dealer": _counts(Counter(board.dealer for board in boards), SEATS),
         "opener": _counts(opener, (*SEATS, NOBODY)),
         "opener_place": _counts(places, (*PLACES, NOBODY)),
-        "vulnerability": _counts(Counter(board.vulnerable for board in boards), VULNERABLE),
+        "vulnerability": _counts(Counter(board.vulnerable for board in boards), VULNERABILITIES),
         "length": {str(n): lengths.count(n) for n in spread},
         "mean_length": float(np.mean(lengths)) if lengths else None,
         "length_deviation": float(np.std(lengths)) if lengths else None,

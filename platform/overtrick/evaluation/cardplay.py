@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 from pydantic import Field
-from scipy.stats import binomtest
 
 from overtrick.config.job_file import Count, FolderPath, GameChoice, Section
 from overtrick.core import Array, BehaviouralPolicy, Deals, Observations, UserError, concat_columns
@@ -192,6 +191,8 @@ def result_row(
     - `recognised`: share of the declarer's decisions in states that it has met in training; None
       without a table of states.
     """
+    from scipy.stats import binomtest
+
     interval = binomtest(made, deals).proportion_ci(method="wilson")
     return {
         "defenders": defenders,

@@ -11,8 +11,9 @@ import numpy as np
 
 from overtrick.core import Array, UserError
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, PASS
+from overtrick.games.bridge.boards import Board
 from overtrick.games.bridge.cards import SEATS, hand_bits
-from overtrick.games.bridge.formats.pbn_lin import VULNERABLE, Board
+from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.system.auction_simulation import ReplayedAuctions, replay_auctions
 from overtrick.games.bridge.system.loader import System, rule_types
 from overtrick.games.bridge.system.public_knowledge import TYPES
@@ -54,7 +55,7 @@ def select_auctions(
     number = {call: k for k, call in enumerate(CALLS)}
     for row, board in enumerate(chosen):
         calls[row, : len(board.auction)] = [number[call] for call in board.auction]
-    vulnerable = list(VULNERABLE)
+    vulnerable = list(VULNERABILITIES)
     dealer = np.array([SEATS.index(board.dealer) for board in chosen])
     counted = calls >= 0
     if pairs is not None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import cma
 import numpy as np
 from numpy.random import Generator
 
@@ -77,6 +76,8 @@ class EvolutionStrategy:
             self.tell(self.ask(), score)
 
     def _restart(self) -> None:
+        import cma
+
         self.starts += 1
         options = {
             **KIND_OPTIONS[self.kind],

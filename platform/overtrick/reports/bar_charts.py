@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from typing import Any
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from overtrick.reports.figures import COLOURS, panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def shares(counts_by_title: Mapping[str, Mapping[str, int]], columns: int = 2) -> Figure:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
 
 from overtrick.core import CHANCE, END, Array, TreeNodes
-
-mpl.use("Agg")
-
 from overtrick.reports import metric_names
 from overtrick.reports.metric_names import History, gap_name, opponent_label
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
 """Paul Tol's bright palette, which colour-blind readers can distinguish."""
@@ -36,6 +34,8 @@ def panels(
     `width`: of the figure, in inches. `height`: of a row of charts, in inches. `columns`: number of
     charts side by side; None: all. `sharey`: share the y axis.
     """
+    from matplotlib.figure import Figure
+
     across = min(count, columns or count)
     down = -(-count // across)
     figure = Figure(figsize=(width, height * down), layout="constrained")
@@ -287,6 +287,8 @@ def parallel_coordinates(rows: Sequence[Mapping[str, Any]], keys: Sequence[str])
     without a score is labelled with the iteration at which it stopped. `keys`: the searched job
     keys.
     """
+    from matplotlib import colormaps
+
     figure, (axis,) = panels(1, 6.4, 4)
     scales = [sorted({str(row[key]) for row in rows}, key=_by_size) for key in keys]
     for k, scale in enumerate(scales):
@@ -298,7 +300,7 @@ def parallel_coordinates(rows: Sequence[Mapping[str, Any]], keys: Sequence[str])
             _heights(scale)[scale.index(str(row[key]))]
             for key, scale in zip(keys, scales, strict=True)
         ]
-        axis.plot([*line, height], color=mpl.colormaps["viridis"](height))
+        axis.plot([*line, height], color=colormaps["viridis"](height))
         end = f"stop {row['iterations']}" if row["score"] is None else f"{row['score']:.3g}"
         axis.text(len(keys), height, f" {end}", fontsize=7)
     axis.set_xticks(range(len(keys) + 1), [*keys, "score, by rank"])

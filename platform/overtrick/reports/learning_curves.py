@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from overtrick.core import Array
 from overtrick.reports.figures import COLOURS, panels
 from overtrick.reports.metric_names import History, last_steps, payoff_name
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Curve = tuple[Array, Array, Array]
 """x (X,), mean over seeds (X,), and half the width of the confidence band (X,)."""
@@ -34,7 +37,7 @@ def confidence_band(values: Array) -> tuple[Array, Array]:
     if seeds < 2:
         return mean, np.full(mean.shape, np.nan)
     error = values.std(axis=0, ddof=1) / np.sqrt(seeds)
-    return mean, t.ppf((1 + CONFIDENCE) / 2, seeds - 1) * error
+    return mean, stdtrit(seeds - 1, (1 + CONFIDENCE) / 2) * error
 
 
 def seed_curve(seeds: Sequence[Mapping[float, float]]) -> Curve | None:

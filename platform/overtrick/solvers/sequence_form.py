@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, hstack
 
 from overtrick.core import Array, RunError, UserError
@@ -156,6 +155,8 @@ def solve_program(program: LinearProgram, goal: Array) -> Array:
 
     `goal` (U,): weight of each unknown in the objective. Raises RunError if there is no solution.
     """
+    from scipy.optimize import linprog
+
     tolerances = dict.fromkeys(
         ("primal_feasibility_tolerance", "dual_feasibility_tolerance"), TOLERANCE
     )

@@ -9,9 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
@@ -30,6 +28,9 @@ from overtrick.sweeps import pbt
 from overtrick.sweeps.asha import Asha, finite_or_worst
 from overtrick.training import scores
 from overtrick.training.registry import JOBS, TRAINERS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SHARED = ("trainer", "checkpoints", "track", "search")
 """Job keys that cannot differ between the trials of a sweep."""

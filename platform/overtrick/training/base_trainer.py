@@ -9,15 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from matplotlib.figure import Figure
 from numpy.random import Generator
 
 from overtrick.config.job_file import Job
 from overtrick.core import Array
 from overtrick.core.checkpoints import Checkpointed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Metrics = dict[str, float]
 Row = dict[str, Any]

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from matplotlib.figure import Figure
 from numpy.random import Generator
 
 from overtrick.config.job_file import Job
@@ -23,6 +22,9 @@ from overtrick.games import registry
 from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive import best_response
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 JobT = TypeVar("JobT", bound=Job)
 

@@ -1,19 +1,24 @@
-"""Compute double-dummy tricks with Bo Haglund's solver DDS, called through the package endplay."""
+"""Compute double-dummy tricks with Bo Haglund's solver DDS, called through the package endplay.
+
+The functions import endplay at their first call, because importing it is slow.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from endplay import _dds, dds
-from endplay.types import Deal, Denom, Player
 
 from overtrick.core import Array, Deals
 from overtrick.games.bridge.cards import CARDS, SUITS, TRICKS, format_deal
 
+if TYPE_CHECKING:
+    from endplay.types import Deal
+
 BOARDS_PER_CALL = 200  # maximum number of boards in one call of DDS
 TABLES_PER_CALL = 40  # maximum number of deals in one call of DDS that solves all strains
 
-DENOMINATIONS = (Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.nt)
-"""Endplay's strains, in the order C, D, H, S, NT."""
+DDS_STRAINS = (3, 2, 1, 0, 4)  # DDS's numbers of the strains C, D, H, S, NT
 
 
 def declarer_tricks(deals: Deals, threads: int = 0) -> Array:
@@ -21,6 +26,8 @@ def declarer_tricks(deals: Deals, threads: int = 0) -> Array:
 
     threads: number of CPU threads of DDS; 0 uses every core.
     """
+    from endplay import _dds, dds
+
     _dds.SetMaxThreads(threads)
     found = []
     for first in range(0, len(deals), BOARDS_PER_CALL):
@@ -43,8 +50,10 @@ def contract_tricks(holder: Array, declarer: Array, strain: Array) -> Array:
 
 def _board(deal: Array) -> Deal:
     """Convert a Mini-Bridge deal (54,) to endplay's Deal; the declarer is North, so East leads."""
+    from endplay.types import Deal, Denom, Player
+
     board = Deal(format_deal(deal[:CARDS]))
-    board.trump, board.first = DENOMINATIONS[deal[CARDS]], Player.east
+    board.trump, board.first = Denom(DDS_STRAINS[deal[CARDS]]), Player.east
     return board
 
 
@@ -57,20 +66,21 @@ def trick_tables(holder: Array, threads: int = 1) -> Array:
     holder: (R, 52) the seat that holds each card. threads: number of CPU threads of DDS; the
     default suits a worker process with one core.
     """
+    from endplay import _dds
+
     _dds.SetMaxThreads(threads)
     # in each hand, DDS wants spades first, and rank two as bit 2
     by_suit = holder.reshape(len(holder), len(SUITS), TRICKS)[:, ::-1]
     bits = np.uint32(4) << np.arange(TRICKS, dtype=np.uint32)
     sets = np.stack([(by_suit == seat) @ bits for seat in range(4)], axis=1)
-    found = np.empty((len(holder), 4, len(DENOMINATIONS)), np.int8)
+    found = np.empty((len(holder), 4, len(DDS_STRAINS)), np.int8)
     request, answer, no_par = _dds.ddTableDeals(), _dds.ddTablesRes(), _dds.allParResults()
-    left_out = [False] * len(DENOMINATIONS)
-    order = [int(denomination) for denomination in DENOMINATIONS]
+    left_out = [False] * len(DDS_STRAINS)
     for first in range(0, len(holder), TABLES_PER_CALL):
         batch = sets[first : first + TABLES_PER_CALL]
         request.noOfTables = len(batch)
         np.frombuffer(request.ddTableDeal, np.uint32)[: batch.size] = batch.ravel()
         _dds.CalcAllTables(request, -1, left_out, answer, no_par)
-        solved = np.frombuffer(answer.results, np.int32).reshape(-1, len(DENOMINATIONS), 4)
-        found[first : first + len(batch)] = solved[: len(batch), order].transpose(0, 2, 1)
+        solved = np.frombuffer(answer.results, np.int32).reshape(-1, len(DDS_STRAINS), 4)
+        found[first : first + len(batch)] = solved[: len(batch), DDS_STRAINS].transpose(0, 2, 1)
     return found

@@ -10,9 +10,9 @@ import numpy as np
 from overtrick.games import registry
 from overtrick.games.bridge import auction_rules, contract_results, diagram
 from overtrick.games.bridge.auction.game import Auction
+from overtrick.games.bridge.boards import Board
 from overtrick.games.bridge.cards import CARDS, SEATS
 from overtrick.games.bridge.contract_results import VULNERABILITIES
-from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.games.bridge.system import auction_simulation, loader
 from overtrick.reports.html import elements
 from overtrick.reports.html.replays import REPLAYS

@@ -12,10 +12,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.random import Generator
 
 from overtrick.core import Array, select_rows
@@ -41,6 +40,9 @@ from overtrick.training.adaptation.meta_job import MetaJob
 from overtrick.training.adaptation.opponent_population import POPULATIONS, weight_shards
 from overtrick.training.base_trainer import History, Metrics, Rows, register
 from overtrick.training.held_out_trainer import HeldOutTrainer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Adaptations = tuple[list[Sample], Array, Array, list[Array], int]
 """Rollouts of the meta-model against M opponents while it adapts to each.

@@ -6,10 +6,9 @@ a call against par. Both are trained by the supervised trainer.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
@@ -29,6 +28,9 @@ from overtrick.storage import locate, model_files
 from overtrick.training import scores
 from overtrick.training.base_trainer import History
 from overtrick.training.bidding.supervised import NetworkTraining
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SHARD = 250  # deals per shard
 PRETRAINED = "pretrained"

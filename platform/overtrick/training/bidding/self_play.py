@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
@@ -41,6 +40,9 @@ from overtrick.training.bidding import pretrained
 from overtrick.training.bidding.pretrained import IMPS_METRIC, PRETRAINED, BidderTrainingJob
 from overtrick.training.bidding.value_learner import ValueLearner, ValueReplayConfig, replay_rows
 from overtrick.training.shared_sections import GaeLambda, Minibatches
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 VALUE_OUTPUT = {"values": "imps", "calls": "baseline"}
 """Name of the value network in the model, by `final_policy`; only `imps` takes part in bidding."""

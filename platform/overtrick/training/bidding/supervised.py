@@ -7,11 +7,10 @@ and 4.3.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field
 
@@ -34,6 +33,9 @@ from overtrick.learners.supervised.classifier import Classifier
 from overtrick.reports import bar_charts
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LearningTarget = Literal["calls", "imps"]
 LOSS_INTERVAL = 100  # gradient steps between checks of the loss

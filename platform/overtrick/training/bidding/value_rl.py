@@ -6,10 +6,9 @@ Source: Zhang et al. 2022, Figure 8.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
-from matplotlib.figure import Figure
 from numpy.random import Generator
 
 from overtrick.config.job_file import Count, Fraction
@@ -26,6 +25,9 @@ from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows,
 from overtrick.training.bidding import pretrained
 from overtrick.training.bidding.pretrained import PRETRAINED, SHARD, BidderTrainingJob
 from overtrick.training.bidding.value_learner import ValueLearner, ValueReplayConfig, replay_rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class ValueRlConfig(ValueReplayConfig):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.random import Generator
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from overtrick.config.job_file import Job
 from overtrick.core import Array, BehaviouralPolicy
@@ -22,6 +21,9 @@ from overtrick.reports import learning_curves
 from overtrick.reports.learning_curves import CONFIDENCE, Curves
 from overtrick.reports.metric_names import GAMES, MADE, RECOGNISED
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 JobT = TypeVar("JobT", bound=Job)
 Players = tuple[BehaviouralPolicy, BehaviouralPolicy | None, RecognisesStates | None]
@@ -113,6 +115,6 @@ def cardplay_curves(groups: Mapping[str, Sequence[History]], deals: int) -> Figu
             continue
         games, mean, half = curve
         if len(seeds) == 1:
-            half = norm.ppf((1 + CONFIDENCE) / 2) * np.sqrt(mean * (1 - mean) / deals)
+            half = ndtri((1 + CONFIDENCE) / 2) * np.sqrt(mean * (1 - mean) / deals)
         drawn[name][label] = games, mean, half
     return learning_curves.draw_curves(drawn, "games played", "share", marker="o")

@@ -8,10 +8,9 @@ minus NashConv, with exact or approximate best responses.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
@@ -32,6 +31,9 @@ from overtrick.training.equilibrium.strategy_evaluator import (
     equilibrium_distance,
     evaluator_of,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SHARD = 5  # genomes per shard, independent of the number of workers
 EXACT_SHARD = 32  # the same with exact best responses, which are computed for many genomes at once

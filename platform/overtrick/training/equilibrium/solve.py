@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 from zlib import crc32
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.random import Generator
 from pydantic import Field, field_validator
 
@@ -31,6 +30,9 @@ from overtrick.training.equilibrium.strategy_evaluator import (
     equilibrium_distance,
     evaluator_of,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SolverName = Literal[
     "cfr", "cfr+", "linear", "dcfr",

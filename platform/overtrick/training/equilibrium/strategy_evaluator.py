@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, CompactFeatures, Game, UserError
@@ -19,6 +18,9 @@ from overtrick.solvers import sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.public_tree import values
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class TreeEvaluator:

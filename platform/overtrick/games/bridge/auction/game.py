@@ -14,7 +14,7 @@ from numba import njit
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Observations, UserError, check_choice, concat_columns
-from overtrick.games.bridge import auction_rules, contract_results, scoring
+from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
 from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, LAST_BID, NEXT_SEAT, PASS, PASSES
 from overtrick.games.bridge.cards import CARDS, SEATS, TRICKS, format_hand, hand_bits, random_deals
@@ -123,8 +123,6 @@ class Auction:
         Call this before a deal is bid more than once, so that the double-dummy solver solves the
         deal only once.
         """
-        from overtrick.games.bridge import double_dummy  # here: importing endplay is slow
-
         deals = deals.copy()
         missing = np.flatnonzero(deals[:, DD_TABLE] == UNSOLVED)
         if len(missing):

@@ -1,67 +1,35 @@
-"""Load and save boards in the formats PBN and LIN, with the parsers of the package endplay.
-
-Tricks are counted by trick_rules instead of endplay: for a LIN board without a claim, endplay
-counts tricks as if North led to every trick, and it fails on unfinished card play.
-"""
+"""Load and save boards in the formats PBN and LIN, with the parsers of the package endplay."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from endplay import types as endplay_types
 from endplay.parsers import lin, pbn
-from endplay.types import Bid, Card, Contract, Deal, Player, Vul
+from endplay.types import Bid, Card, Contract, Deal, Denom, Player, Vul
 
-from overtrick.core import Array, UserError
+from overtrick.core import UserError
 from overtrick.core.files import read_text, write_text
-from overtrick.games.bridge import auction_rules, cards, contract_results
+from overtrick.games.bridge import auction_rules, cards
 from overtrick.games.bridge.auction_rules import PASSED_OUT
-from overtrick.games.bridge.cards import CARD_NAMES, CARDS, SEATS, TRICKS
+from overtrick.games.bridge.boards import (
+    Board,
+    BoardFile,
+    parse_boards,
+    require_boards,
+    validated,
+)
+from overtrick.games.bridge.cards import CARD_NAMES, CARDS, SEATS
 from overtrick.games.bridge.contract_results import VULNERABILITIES
-from overtrick.games.bridge.double_dummy import DENOMINATIONS
-from overtrick.games.bridge.trick_rules import NO_CARD, replay_tricks
+from overtrick.games.bridge.double_dummy import DDS_STRAINS
 
 VULNERABLE = dict(zip(VULNERABILITIES, (Vul.none, Vul.ns, Vul.ew, Vul.both), strict=True))
-LETTER = dict(zip(DENOMINATIONS, auction_rules.STRAIN_LETTERS, strict=True))
+LETTER = dict(zip(map(Denom, DDS_STRAINS), auction_rules.STRAIN_LETTERS, strict=True))
 DOUBLES = {"": "", "X": "x", "XX": "xx"}
-
-
-@dataclass(frozen=True)
-class Board:
-    """One bridge deal with its auction, contract and card play, as far as they are known."""
-
-    holder: Array  # (52,) int8 the seat that holds each card
-    dealer: str  # N, E, S or W
-    vulnerable: str  # None, NS, EW or All
-    auction: tuple[str, ...] = ()  # calls: P, X, XX, 1C to 7N
-    contract: str | None = None  # such as 4S, 3NX or 2HXX; Pass if all passed
-    declarer: str | None = None  # N, E, S or W
-    play: tuple[int, ...] = ()  # cards in the order played
-    tricks: int | None = None  # tricks of the declaring side
-    number: int | None = None  # number of the board
-    systems: tuple[str, str] = ("", "")  # bidding systems of North-South and East-West, if known
-    kind: str = ""  # kind of players as in the file, such as human or robot
-    table: Array | None = None  # (4, 5) int8 double-dummy tricks of N E S W in C D H S NT
-
-    @property
-    def strain(self) -> int:
-        """Return the contract's strain, 0 to 4 for C, D, H, S, NT."""
-        assert self.contract is not None
-        return auction_rules.STRAIN_LETTERS.index(self.contract[1])
-
-
-@dataclass(frozen=True)
-class BoardFile:
-    """Valid boards of a file, and one error message for each board that could not be read."""
-
-    boards: list[Board]
-    problems: list[str]
 
 
 def load(path: Path) -> BoardFile:
@@ -75,36 +43,6 @@ def load(path: Path) -> BoardFile:
     chunks = enumerate(_chunks(read_text(path, errors="replace"), suffix), 1)
     parts = ((f"board {number}, line {line}", chunk) for number, (line, chunk) in chunks)
     return require_boards(path, parse_boards(path, parts, partial(_board, suffix=suffix)))
-
-
-def parse_boards(
-    path: Path, parts: Iterable[tuple[str, str]], parse: Callable[[str], Board]
-) -> BoardFile:
-    """Parse the boards of a file; collect an error message for each invalid board.
-
-    path: name of the file, for error messages.
-    parts: (where, text) of each board; `where` is the line or number of the board in the file, for
-        error messages.
-    parse: function that parses the text of a board and raises an exception if it is invalid.
-    """
-    boards, problems = list[Board](), list[str]()
-    for place, text in parts:
-        try:
-            boards.append(parse(text))
-        except UserError as error:
-            problems.append(f"{path}: {place}: {error}")
-        except Exception as error:  # endplay raises many kinds of exceptions
-            problems.append(f"{path}: {place}: it cannot be read ({type(error).__name__}: {error})")
-    return BoardFile(boards, problems)
-
-
-def require_boards(path: Path, found: BoardFile) -> BoardFile:
-    """Return `found` unchanged. Raises UserError if the file `path` has no valid board."""
-    if found.problems and not found.boards:
-        raise UserError(f"{found.problems[0]}; the file has no valid board")
-    if not found.boards:
-        raise UserError(f"{path} contains no boards")
-    return found
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
@@ -123,69 +61,6 @@ def save(path: Path, boards: Sequence[Board]) -> None:
             )
     write = _to_pbn if suffix == ".pbn" else _to_lin
     write_text(path, "".join(write(board) for board in boards))
-
-
-def validated(board: Board) -> Board:
-    """Validate a board, and return it; fill in its number of tricks if its card play is complete.
-
-    Raises UserError for
-
-    - an illegal auction, contract or card
-    - an impossible number of tricks
-    - a contract that differs from the result of the auction
-    - a number of tricks that differs from the result of the card play
-    """
-    if board.auction:
-        _check_auction(board)
-    if board.contract and not re.fullmatch(f"{PASSED_OUT}|[1-7][CDHSN]X{{0,2}}", board.contract):
-        raise UserError(f"'{board.contract}' is not a contract")
-    if board.tricks is not None and not 0 <= board.tricks <= TRICKS:
-        raise UserError(f"{board.tricks} tricks are recorded, but there are {TRICKS}")
-    played = board.contract not in (None, PASSED_OUT)
-    if played and board.declarer is None:
-        raise UserError(f"{board.contract} has no declarer")
-    if not played:
-        if board.play or board.tricks is not None:
-            raise UserError("there are cards or tricks, but no contract")
-        return board
-    return _replay_play(board) if board.play else board
-
-
-def _check_auction(board: Board) -> None:
-    """Raise UserError if the auction of a board is illegal or differs from its contract."""
-    calls = auction_rules.parse_calls(" ".join(board.auction))
-    auction_rules.check_auction(calls, done=board.contract is not None)
-    if board.contract is None:
-        return
-    contract, declarer = contract_results.describe_contract(calls, board.dealer)
-    if (contract, declarer) != (board.contract, board.declarer):
-        said = f"{contract} by {declarer or 'nobody'}"
-        raise UserError(
-            f"{board.contract} by {board.declarer} is recorded, but its auction has {said}"
-        )
-
-
-def _replay_play(board: Board) -> Board:
-    """Replay the card play of a board; if it is complete, return the board with its tricks.
-
-    Raises UserError for an illegal card, or if the recorded number of tricks contradicts the card
-    play.
-    """
-    hands, play = cards.hand_bits(board.holder[None]), np.full((1, CARDS), NO_CARD)
-    play[0, : len(board.play)] = board.play
-    leader = (SEATS.index(str(board.declarer)) + 1) % 4
-    won, wrong = replay_tricks(hands, np.array([board.strain]), np.array([leader]), play)
-    if wrong[0] != NO_CARD:
-        card = CARD_NAMES[board.play[wrong[0]]]
-        raise UserError(
-            f"card {wrong[0] + 1} of its play, {card}, is not held or does not follow suit"
-        )
-    left = -(-(CARDS - len(board.play)) // 4)  # unfinished tricks
-    if board.tricks is None:
-        return board if left else replace(board, tricks=int(won[0]))
-    if not won[0] <= board.tricks <= won[0] + left:
-        raise UserError(f"{board.tricks} tricks are recorded, but its play has {won[0]}")
-    return board
 
 
 def _chunks(text: str, suffix: str) -> Iterator[tuple[int, str]]:

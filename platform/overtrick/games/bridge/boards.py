@@ -1,0 +1,145 @@
+"""Bridge boards: a deal with its auction, contract and card play, validated by the rules of bridge.
+
+Tricks are counted by trick_rules instead of endplay: for a LIN board without a claim, endplay
+counts tricks as if North led to every trick, and it fails on unfinished card play.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from overtrick.core import Array, UserError
+from overtrick.games.bridge import auction_rules, cards, contract_results
+from overtrick.games.bridge.auction_rules import PASSED_OUT
+from overtrick.games.bridge.cards import CARD_NAMES, CARDS, SEATS, TRICKS
+from overtrick.games.bridge.trick_rules import NO_CARD, replay_tricks
+
+
+@dataclass(frozen=True)
+class Board:
+    """One bridge deal with its auction, contract and card play, as far as they are known."""
+
+    holder: Array  # (52,) int8 the seat that holds each card
+    dealer: str  # N, E, S or W
+    vulnerable: str  # None, NS, EW or All
+    auction: tuple[str, ...] = ()  # calls: P, X, XX, 1C to 7N
+    contract: str | None = None  # such as 4S, 3NX or 2HXX; Pass if all passed
+    declarer: str | None = None  # N, E, S or W
+    play: tuple[int, ...] = ()  # cards in the order played
+    tricks: int | None = None  # tricks of the declaring side
+    number: int | None = None  # number of the board
+    systems: tuple[str, str] = ("", "")  # bidding systems of North-South and East-West, if known
+    kind: str = ""  # kind of players as in the file, such as human or robot
+    table: Array | None = None  # (4, 5) int8 double-dummy tricks of N E S W in C D H S NT
+
+    @property
+    def strain(self) -> int:
+        """Return the contract's strain, 0 to 4 for C, D, H, S, NT."""
+        assert self.contract is not None
+        return auction_rules.STRAIN_LETTERS.index(self.contract[1])
+
+
+@dataclass(frozen=True)
+class BoardFile:
+    """Valid boards of a file, and one error message for each board that could not be read."""
+
+    boards: list[Board]
+    problems: list[str]
+
+
+def parse_boards(
+    path: Path, parts: Iterable[tuple[str, str]], parse: Callable[[str], Board]
+) -> BoardFile:
+    """Parse the boards of a file; collect an error message for each invalid board.
+
+    path: name of the file, for error messages.
+    parts: (where, text) of each board; `where` is the line or number of the board in the file, for
+        error messages.
+    parse: function that parses the text of a board and raises an exception if it is invalid.
+    """
+    boards, problems = list[Board](), list[str]()
+    for place, text in parts:
+        try:
+            boards.append(parse(text))
+        except UserError as error:
+            problems.append(f"{path}: {place}: {error}")
+        except Exception as error:  # endplay raises many kinds of exceptions
+            problems.append(f"{path}: {place}: it cannot be read ({type(error).__name__}: {error})")
+    return BoardFile(boards, problems)
+
+
+def require_boards(path: Path, found: BoardFile) -> BoardFile:
+    """Return `found` unchanged. Raises UserError if the file `path` has no valid board."""
+    if found.problems and not found.boards:
+        raise UserError(f"{found.problems[0]}; the file has no valid board")
+    if not found.boards:
+        raise UserError(f"{path} contains no boards")
+    return found
+
+
+def validated(board: Board) -> Board:
+    """Validate a board, and return it; fill in its number of tricks if its card play is complete.
+
+    Raises UserError for
+
+    - an illegal auction, contract or card
+    - an impossible number of tricks
+    - a contract that differs from the result of the auction
+    - a number of tricks that differs from the result of the card play
+    """
+    if board.auction:
+        _check_auction(board)
+    if board.contract and not re.fullmatch(f"{PASSED_OUT}|[1-7][CDHSN]X{{0,2}}", board.contract):
+        raise UserError(f"'{board.contract}' is not a contract")
+    if board.tricks is not None and not 0 <= board.tricks <= TRICKS:
+        raise UserError(f"{board.tricks} tricks are recorded, but there are {TRICKS}")
+    played = board.contract not in (None, PASSED_OUT)
+    if played and board.declarer is None:
+        raise UserError(f"{board.contract} has no declarer")
+    if not played:
+        if board.play or board.tricks is not None:
+            raise UserError("there are cards or tricks, but no contract")
+        return board
+    return _replay_play(board) if board.play else board
+
+
+def _check_auction(board: Board) -> None:
+    """Raise UserError if the auction of a board is illegal or differs from its contract."""
+    calls = auction_rules.parse_calls(" ".join(board.auction))
+    auction_rules.check_auction(calls, done=board.contract is not None)
+    if board.contract is None:
+        return
+    contract, declarer = contract_results.describe_contract(calls, board.dealer)
+    if (contract, declarer) != (board.contract, board.declarer):
+        said = f"{contract} by {declarer or 'nobody'}"
+        raise UserError(
+            f"{board.contract} by {board.declarer} is recorded, but its auction has {said}"
+        )
+
+
+def _replay_play(board: Board) -> Board:
+    """Replay the card play of a board; if it is complete, return the board with its tricks.
+
+    Raises UserError for an illegal card, or if the recorded number of tricks contradicts the card
+    play.
+    """
+    hands, play = cards.hand_bits(board.holder[None]), np.full((1, CARDS), NO_CARD)
+    play[0, : len(board.play)] = board.play
+    leader = (SEATS.index(str(board.declarer)) + 1) % 4
+    won, wrong = replay_tricks(hands, np.array([board.strain]), np.array([leader]), play)
+    if wrong[0] != NO_CARD:
+        card = CARD_NAMES[board.play[wrong[0]]]
+        raise UserError(
+            f"card {wrong[0] + 1} of its play, {card}, is not held or does not follow suit"
+        )
+    left = -(-(CARDS - len(board.play)) // 4)  # unfinished tricks
+    if board.tricks is None:
+        return board if left else replace(board, tricks=int(won[0]))
+    if not won[0] <= board.tricks <= won[0] + left:
+        raise UserError(f"{board.tricks} tricks are recorded, but its play has {won[0]}")
+    return board
