@@ -7,16 +7,19 @@ from overtrick.serving.predictor import Predictor
 
 
 class Answers(Predictor):
-    """The class Predictor, under the name that it had before version 0.2."""
+    """The class Predictor, with the names of class and methods that it had before version 0.2.
+
+    The loader that is stored with an MLflow model of that time calls them by these names.
+    """
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Return the names of the input columns, in order."""
+        """Return the names of the model's input columns, now called `observation_fields`."""
         return self.observation_fields
 
     @property
     def said(self) -> tuple[str, ...]:
-        """Return the names of the output columns, in order."""
+        """Return the names of the model's output columns, now called `outputs`."""
         return self.outputs
 
     def ask(self, observations: Array) -> Array:

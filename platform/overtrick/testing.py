@@ -283,9 +283,12 @@ def _check_abstract_states(game: Any, rows: Observations) -> None:
 
 
 def _check_related_games(game: Any, deals: Deals, turns: Turns) -> None:
-    """Check that the game made from portable options, and the evaluation game, start as this game.
+    """Check that two games derived from this one give the same observations at the start.
 
-    `deals`: (G, C). `turns`: all turns of games with these deals.
+    The first is rebuilt from `portable_options`: options that make the same game in any working
+    folder and on any worker. The second is `evaluation_game`: the game without reward shaping, on
+    which policies are evaluated. A game may lack either. `deals`: (G, C). `turns`: all turns of
+    games with these deals.
     """
     related: dict[str, Any] = {}
     if isinstance(game, core.PortableOptions):

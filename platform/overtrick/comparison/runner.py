@@ -159,7 +159,7 @@ def _row(_: Generator, common: Any, entry: Entry, player: Any, who: str, column:
 
     The random numbers are the same as in an evaluation against all opponents.
 
-    - `common`: the game and the evaluation budget.
+    - `common`: the tuple (game, evaluation budget).
     - `entry`: the method with its seed.
     - `player`: for a trained method, the result of `_load_player`.
     - `who`, `column`: the opponent, and its index in the comparison table.

@@ -141,11 +141,12 @@ def _used_values(section: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_training(table: ComparisonJob, job: Job) -> Job:
-    """Return a method's job with the evaluation settings to use during training.
+    """Return the training job of a compared method, with other evaluation settings.
 
-    The held-out opponents are those that exist before any model of the table is trained. If the
-    table asks for no learning curves (`evaluate.every` is None), training evaluates as little as
-    possible.
+    During training the method is evaluated only against held-out opponents that need no model
+    trained by the comparison. If there are none, or if the table asks for no learning curves
+    (`evaluate.every` is None), training evaluates as little as possible. A job whose
+    evaluation has no held-out opponents is returned unchanged.
     """
     if not isinstance(job.evaluation, HeldOutEvaluation):
         return job

@@ -34,11 +34,13 @@ UNKNOWN = ("", "unknown")  # values of a system column that name no system
 
 
 def load(path: Path) -> BoardFile:
-    """Read all boards of a file: Parquet, PBN, LIN, or a table in a format of Zhang et al. 2022.
+    """Read all boards of a file: Parquet, PBN, LIN, or tab-separated text.
 
-    A Parquet file has the columns deal, dealer and vulnerability. Optional columns:
+    Tab-separated text has a format of Zhang et al. 2022 (see zhang_tsv). A Parquet file has the
+    columns deal, dealer and vulnerability. Optional columns:
 
-    - auction, contract, declarer, play, result_tricks, kind, board, dd_table
+    - auction, contract, declarer, play, result_tricks, board, dd_table
+    - kind: kind of players, such as human or robot
     - system_ns and system_ew: the stated bidding systems of both pairs
     - sys_inferred_ns and sys_inferred_ew: the inferred bidding systems
 
@@ -87,7 +89,7 @@ def count_parts(path: Path) -> int:
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
-    """Write boards as PBN, LIN or a table of Zhang et al. 2022, depending on the file's ending.
+    """Write boards as PBN, LIN or tab-separated text, depending on the file's ending.
 
     Raises UserError for boards that the format cannot hold, or if the file cannot be written.
     """

@@ -128,8 +128,8 @@ def _bid_and_solve(
 ) -> Columns:
     """Deal `count` boards, bid them by two systems and solve them double dummy.
 
-    `common`: the settings, and the bidding systems of North-South and East-West. `first`: the
-    number of the first board, from 0. Returns the columns of the data set by name.
+    `common`: the tuple (settings, system of North-South, system of East-West). `first`: the number
+    of the first board, from 0. Returns the columns of the data set by name.
     """
     config, ns, ew = common
     rng = generator(config.seed, RngStream.INITIAL, first // SHARD)

@@ -202,7 +202,7 @@ def _roll_out(_: Generator, parameters: AbstractionParameters, *shard: int) -> C
 def _deal(_: Generator, common: Any, *shard: int) -> Columns:
     """Sample deals and count the transitions of both hands between buckets from round to round.
 
-    `common`: the parameters, and for each round the bucket of every holding. `shard`: number of the
+    `common`: the tuple (parameters, bucket of every holding by round). `shard`: number of the
     stage, number of the part, number of the shard in the part, first deal, and last deal plus 1.
     The first three numbers of `shard` seed the generator.
     """

@@ -163,8 +163,8 @@ def solved_deals(path: str) -> Iterator[Deals]:
 
     The columns of a batch are the holders of the 52 cards, dealer, vulnerability and 20
     double-dummy tricks. The file has columns `deal` and `dd_table`; rows without `dd_table` are
-    left out. In all deals North is the dealer and no side is vulnerable. Raises UserError for an
-    invalid deal, or for a file without double-dummy tricks.
+    left out. Dealer and vulnerability are set to North and None. Raises UserError for an invalid
+    deal, or for a file without double-dummy tricks.
     """
     number = found = 0
     for columns in parquet.batches(Path(path), ("deal", "dd_table"), ()):

@@ -66,7 +66,7 @@ class CardplayEvaluation(Section):
 class CardplayGames(NamedTuple):
     """G complete games of Mini-Bridge and their results."""
 
-    deals: Deals  # (G, 54)
+    deals: Deals  # (G, 54) position that holds each of the 52 cards; strain; tricks needed
     cards: Array  # (G, 52) int8 cards in the order in which they were played
     above: Array  # (G,) int8 tricks won by the declaring side minus tricks of its contract
 
@@ -246,9 +246,9 @@ def _shards(deals: int) -> list[tuple[int, int]]:
 
 
 def evaluation_deals(choice: GameChoice, seed: int, shard: int, deals: int) -> Deals:
-    """Deal shard number `shard` of a seed's evaluation deals, which training never uses.
+    """Return one shard of the random deals on which jobs with this seed are evaluated.
 
-    `deals`: number of deals in the shard.
+    Training never uses them. `shard`: number of the shard. `deals`: number of deals in the shard.
     """
     return card_game(choice).deal(deals, generator(seed, RngStream.EVALUATE, shard))
 
@@ -256,8 +256,8 @@ def evaluation_deals(choice: GameChoice, seed: int, shard: int, deals: int) -> D
 def _play_shard(rng: Generator, common: Any, shard: int, deals: int) -> tuple[float, float]:
     """Play a shard of evaluation deals; return the numbers of contracts made and of known states.
 
-    A known state is a declarer's decision in a state met in training. `common`: game choice,
-    declarer, defenders, function that marks known states or None, and seed. `shard`: number of the
+    A known state is a declarer's decision in a state met in training. `common`: the tuple (game,
+    declarer, defenders, function that marks known states or None, seed). `shard`: number of the
     shard; `deals`: its number of deals.
     """
     choice, declarer, defenders, known, seed = common

@@ -117,7 +117,10 @@ repetition. The function is sent to workers, so it must be defined at the top le
 
 
 def check_evaluation(choice: GameChoice, section: HeldOutEvaluation) -> None:
-    """Raise UserError for an unknown opponent, or an exploitability bound without a tree."""
+    """Raise UserError for an unknown opponent, or a bound on exploitability in an unsuitable game.
+
+    Such a bound needs a zero-sum game of two seats with a game tree.
+    """
     game, tree = playable_game(choice)
     for name in section.opponents:
         reference_opponents.check_opponent(name, game, tree)
@@ -153,7 +156,7 @@ def evaluate(
 def _evaluate_opponent(rng: Generator, common: Any, name: str) -> Row:
     """Adapt a model to one held-out opponent; return the `Row` of results against this opponent.
 
-    `common`: game choice, `Adapt` function, model and settings. `name`: the opponent's name.
+    `common`: the tuple (game, `Adapt` function, model, settings). `name`: the opponent's name.
     """
     choice, adapt, model, section = common
     game, tree = playable_game(choice)

@@ -60,10 +60,10 @@ def two_seat_game(choice: GameChoice) -> tuple[Any, Tree | None]:
 
 
 def playable_game(choice: GameChoice) -> tuple[Any, Tree | None]:
-    """Return the chosen game, with any number of seats, and its tree.
+    """Return the chosen game and its tree; the tree is None if the game is too large for one.
 
-    The tree is None if the game is too large for one. Raises UserError if the game exists only as
-    a tree, so that it can be solved but not played.
+    The number of seats is not checked. Raises UserError if the game exists only as a tree, so that
+    it can be solved but not played.
     """
     game = _game(choice)
     registry.check_playable(game)

@@ -21,7 +21,7 @@ LONGEST, HUGE = 1_000, 1e100  # moves and nodes at which a descent is cut off
 
 
 class OpenSpiel:
-    """Game tree of an OpenSpiel game, which is named with its parameters: `leduc_poker(players=3)`.
+    """Game tree of an OpenSpiel game, given by its OpenSpiel name: `leduc_poker(players=3)`.
 
     Actions have OpenSpiel's numbers. Chance outcomes of positive probability are numbered from 0 in
     OpenSpiel's order. All points are gained on the edges into terminal nodes. Raises UserError for

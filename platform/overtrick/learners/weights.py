@@ -14,12 +14,12 @@ Params = dict[str, Tensor]
 
 
 def stack(members: Sequence[Weights]) -> Weights:
-    """Stack networks of equal shape; the result has a leading axis of members."""
+    """Stack M networks of equal shape; the result has a leading axis M."""
     return {name: np.stack([m[name] for m in members]) for name in members[0]}
 
 
 def repeat(weights: Weights, members: int) -> Weights:
-    """Repeat one network `members` times; the result has a leading axis of members."""
+    """Repeat one network `members` = M times; the result has a leading axis M."""
     return {name: np.repeat(value[None], members, axis=0) for name, value in weights.items()}
 
 

@@ -62,10 +62,9 @@ def masked_log_softmax(logits: Tensor, legal: Tensor) -> Tensor:
 
 
 def pad_slots(member: Array, members: int) -> Array:
-    """Return (R,) the index of each row among the rows of the same member, from 0.
+    """Return (R,) the index of each row among the rows of the same network, from 0.
 
-    `member` (R,): number of the member to which each row belongs, such as one of M networks, from 0
-    to `members` - 1.
+    `member` (R,): the network (or task), from 0 to `members` - 1, to which each row belongs.
     """
     order = np.argsort(member, kind="stable")
     starts = np.searchsorted(member[order], np.arange(members))
@@ -75,11 +74,11 @@ def pad_slots(member: Array, members: int) -> Array:
 
 
 def pad(rows: Array, member: Array, slot: Array, members: int) -> Array:
-    """Group rows (R, ...) by member and pad them with zeros to (M, longest, ...).
+    """Group rows (R, ...) by network and pad them with zeros to (M, longest, ...).
 
-    `member` (R,): number of the member to which each row belongs, such as one of M networks. `slot`
-    (R,): the row's index in its group, as returned by `pad_slots`. `longest` is the largest number
-    of rows of a member.
+    `member` (R,): the network (or task), from 0 to M - 1, to which each row belongs. `members`: M.
+    `slot` (R,): the row's index among the rows of its network, as returned by `pad_slots`.
+    `longest` is the largest number of rows of a network.
     """
     longest = int(slot.max()) + 1 if len(slot) else 0
     out = np.zeros((members, longest, *rows.shape[1:]), rows.dtype)

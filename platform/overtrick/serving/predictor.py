@@ -19,9 +19,9 @@ from overtrick.storage import locate, model_files
 class Predictor:
     """A stored model that computes outputs from single observations, without a game in progress.
 
-    `observation_fields`: the names of the input columns. Inputs are integers, unless the game's
-    actions are real vectors. `outputs`: the names of the output columns. `kind`: the meaning of the
-    outputs:
+    `observation_fields`: the names of the input columns. Input columns are integers in games with
+    discrete actions, and floats in games with continuous actions. `outputs`: the names of the
+    output columns. `kind`: the meaning of the outputs:
 
     - probabilities: the probability of each action
     - moves: the mean of each component of an action, and its standard deviation as NAME_std

@@ -142,10 +142,10 @@ def _discount_factor(power, t):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_regrets(walk, chance, gain, sigma, plan, seat, value, regret):  # type: ignore[no-untyped-def]
-    """Add the instantaneous counterfactual regrets of `seat` to `regret` (L,), by legal action.
+    """Add the instantaneous counterfactual regrets of `seat` to `regret` (L,).
 
-    Also fills `value` (V,) with the seat's expected points from each node onwards, plus its gain on
-    the edge into the node.
+    `regret` has one entry for each legal action of each information set. Also fills `value` (V,)
+    with the seat's expected points from each node onwards, plus its gain on the edge into the node.
 
     - `walk`: inner nodes of the tree, children before parents (a PostOrder)
     - `chance` (V,): probability of the chance outcome that leads to each node; 1 after actions

@@ -8,10 +8,10 @@ from overtrick.core import Array, UserError
 
 
 def check_rows(sigma: Array, legal: Array) -> None:
-    """Raise UserError unless each row of sigma (..., N, A) has probabilities of legal actions.
+    """Raise UserError unless each row of sigma (..., N, A) is a probability distribution.
 
-    `legal` (N, A): mask of the legal actions at each information set. The probabilities of a row
-    must have sum 1.
+    Illegal actions must have probability 0. `legal` (N, A): mask of the legal actions at each
+    information set.
     """
     sums = np.where(legal, sigma, 0).sum(axis=-1)
     wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma != 0) & ~legal)).any(axis=-1)

@@ -28,7 +28,7 @@ ROWS = 10_000  # of a batch, where a file is read in batches
 
 @dataclass(frozen=True)
 class Kind:
-    """Kind of data in a file: name, format version, and a remedy for error messages.
+    """Kind of data in a file, with the advice that error messages give about an unusable file.
 
     The version is raised when the meaning of the columns changes.
     """

@@ -82,7 +82,10 @@ class Tracker:
         return run_id(self.folder)
 
     def params(self, values: Mapping[str, Any]) -> None:
-        """Report the run's configuration; call this only once. `values`: by dotted job key."""
+        """Report the run's settings; call this only once.
+
+        `values`: the settings, keyed by their dotted path in the job file.
+        """
         self._add({"params": {k: str(v)[:PARAM_LENGTH] for k, v in values.items()}})
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:

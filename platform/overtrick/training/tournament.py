@@ -107,9 +107,10 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
         return {f"{opponent_label(r['player'])}/mean_{unit}": r["mean"] for r in self.rows()}
 
     def model(self) -> dict[str, Array]:
-        """Return the results (pairs, 5) of all pairs, in the order of `itertools.combinations`.
+        """Return what a tournament stores in place of weights: the array `results` (pairs, 5).
 
-        The columns are the fields of `PairResult`.
+        It has one row for each pair of players, in the order of itertools.combinations(players, 2).
+        Its columns are the fields of `PairResult`.
         """
         return {"results": self.results}
 
@@ -156,7 +157,7 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
 def _play_pair(rng: Generator, common: Any, a: str, b: str) -> PairResult:
     """Play one iteration's boards between two players; return the results of player `a`.
 
-    `common`: game, and number of boards. `a`, `b`: names of the players.
+    `common`: the tuple (game, number of boards). `a`, `b`: names of the players.
     """
     choice, boards = common
     game, _ = two_seat_game(choice)

@@ -23,6 +23,7 @@ COLUMNS, WEST = ("West", "North", "East", "South"), 3  # columns of an auction; 
 def deal_diagram(deal: Array, signs: bool = True) -> str:
     """Draw the four hands of a Mini-Bridge deal (54,) as a compass, with the contract below.
 
+    deal: the position that holds each of the 52 cards, the strain, and the number of tricks needed.
     signs: write suits as symbols instead of letters.
     """
     level, strain = int(deal[CARDS + 1]) - 6, STRAINS[deal[CARDS]]

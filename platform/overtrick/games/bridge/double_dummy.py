@@ -24,7 +24,9 @@ DDS_STRAINS = (3, 2, 1, 0, 4)  # DDS's numbers of the strains C, D, H, S, NT
 def declarer_tricks(deals: Deals, threads: int = 0) -> Array:
     """Return the double-dummy tricks (G,) of the declarer's side in Mini-Bridge deals (G, 54).
 
-    threads: number of CPU threads of DDS; 0 uses every core.
+    deals: the position that holds each of the 52 cards, relative to the declarer; the strain; and
+    the number of tricks needed, which is not used. threads: number of CPU threads of DDS; 0 uses
+    every core.
     """
     from endplay import _dds, dds
 

@@ -99,10 +99,10 @@ class EnumerablePoker(Poker):
 
     @cached_property
     def _holding(self) -> Array:
-        """Return a table that numbers the pairs of hole card (row) and board card (column) from 0.
+        """Return the index, from 0, of each pair of hole card (row) and board card (column).
 
-        Impossible pairs are -1. The last column instead numbers the hole cards, for decisions
-        before the board card is dealt.
+        Impossible pairs are -1. The last column is for decisions before the board card is dealt: it
+        holds the index, from 0, of the hole card alone. A game without a board has no other column.
         """
         if not sum(self.rules.board):
             return np.arange(self.kinds)[:, None]  # there is no board

@@ -34,8 +34,10 @@ FLUSHED = 0x8888 << SUITS_AT  # the top bits of the four suit counters
 def _card_sums() -> tuple[Array, Array]:
     """Return the tables KEYS and BITS, (52,) int64 each, with one value per card.
 
-    Summed over the cards of a hand, KEYS count its cards of each rank and of each suit. The sum of
-    BITS has LANE bits for each suit: a bit mask of the ranks of the hand's cards of that suit.
+    Each value is a packed bit field; the values of a hand's cards are added. The sum of KEYS holds
+    the number of cards of each rank, as base-5 digits from bit 0 and from bit UPPER_AT. From bit
+    SUITS_AT it holds the number of cards of each suit, in 4 bits each. The sum of BITS has LANE
+    bits for each suit: a bit mask of the ranks of the hand's cards of that suit.
     """
     rank, suit = np.divmod(np.arange(RANKS * SUITS), SUITS)
     digit = np.where(rank < LOWER, 5**rank, 5 ** np.maximum(rank - LOWER, 0) << UPPER_AT)

@@ -17,7 +17,7 @@ ROW = np.zeros(1, np.int64)  # index of the only game
 
 
 class BettingNode(NamedTuple):
-    """A node of the betting tree, with the features and observation fields that no card affects."""
+    """Node of the betting tree; its features and observation fields do not depend on the cards."""
 
     number: int  # index in the betting tree
     after: dict[int, BettingNode]  # next node by legal action

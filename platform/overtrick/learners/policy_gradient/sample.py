@@ -32,7 +32,7 @@ class _DiscreteRows(Generic[ArrayT]):
     features: ArrayT  # (M, R, F) float32
     legal: ArrayT  # (M, R, A) bool; padding rows are all legal
     logp: ArrayT  # (M, R, A) float32 log-probabilities of the behaviour policy; -inf if illegal
-    credit: ArrayT  # (M, R, A) float32 points
+    credit: ArrayT  # (M, R, A) float32 weighted advantages, in points
     weight: ArrayT  # (M, R) float32
 
 
@@ -44,7 +44,7 @@ class _ContinuousRows(Generic[ArrayT]):
     action: ArrayT  # (M, R, A) float32
     mean: ArrayT  # (M, R, A) float32, of the behaviour policy
     log_std: ArrayT  # (M, R, A) float32, of the behaviour policy
-    credit: ArrayT  # (M, R) float32 points
+    credit: ArrayT  # (M, R) float32 weighted advantages, in points
     weight: ArrayT  # (M, R) float32
 
 
@@ -111,8 +111,8 @@ def discrete_sample(
     arrays have one row for each decision of the batch: network inputs `features` (D, F), the
     policy's log-probabilities `logp` (D, A), `advantage` (D,) of the action taken, and `member`
     (D,), the index of the policy. `members` is M. With `merge`, a policy's decisions at one
-    information set become one row with summed credit and weight. Merging changes no result that is
-    linear in credit, and makes the sample several times smaller.
+    information set become one row with summed `credit` and `weight`. Merging changes no result that
+    is linear in `credit`, and makes the sample several times smaller.
     """
     assert batch.legal is not None
     credit = np.zeros(batch.legal.shape)
@@ -189,7 +189,7 @@ class PolicyGradientSample(ABC):
     deviation (M, R, 2A).
     """
 
-    credit: Tensor
+    credit: Tensor  # weighted advantages: (M, R, A) for discrete actions, (M, R) for continuous
     weight: Tensor
 
     @abstractmethod
@@ -200,8 +200,9 @@ class PolicyGradientSample(ABC):
     def ratio(self, output: Tensor) -> Tensor:
         """Compute importance ratios: action probabilities of `output` over the behaviour policy's.
 
-        The ratios have the shape of `credit`. They are at most e^20, so that an action with almost
-        no probability and no credit does not produce a NaN. They are 1 at illegal actions.
+        The ratios are (M, R, A) for discrete actions, 1 at illegal actions. They are (M, R) for
+        continuous actions. Ratios are clipped at e^20, because an infinite ratio times an advantage
+        of 0 would be NaN.
         """
 
     @abstractmethod

@@ -1,1 +1,1 @@
-"""Supervised learners from labelled examples: behaviour cloning, classifiers, opponent models."""
+"""Learners from labelled examples: behaviour cloning, classifiers, opponent models."""

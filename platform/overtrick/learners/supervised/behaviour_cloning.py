@@ -3,7 +3,7 @@
 | here | the usual implementation |
 |---|---|
 | M networks train in parallel, each on its own decisions | one network |
-| early stopping by held-out decisions at the same observations | by held-out observations |
+| validation set: other decisions at the training observations | other observations |
 """
 
 from __future__ import annotations

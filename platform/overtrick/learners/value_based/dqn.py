@@ -35,9 +35,9 @@ GREEDY = "greedy"  # prefix of a Q-network's weights in a stored model
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"huber": huber_loss, "squared": mse_loss}
 
 Values = Callable[[Mapping[str, Tensor], Tensor, Mapping[str, Tensor]], Tensor]
-"""Function from weights, features (R, F) and notes to action values (R, A) in points.
+"""Function from weights, features (R, F) and extra inputs to action values (R, A) in points.
 
-Notes are extra arrays (R, ...) of the decisions, such as a profile of the opponent.
+The extra inputs are arrays (R, ...) by name, such as action frequencies of the opponent.
 """
 
 
@@ -194,8 +194,8 @@ class GreedyPolicy(MemorylessPolicy):
     """Epsilon-greedy policy of a Q-network.
 
     It takes the legal action of the highest value. With probability `epsilon` it takes a uniformly
-    random legal action. `values`: function that computes the action values. `notes`: its inputs
-    besides the features, the same at every decision.
+    random legal action. `values`: function that computes the action values. `notes`: its extra
+    inputs by name, besides the features; they are the same at every decision.
     """
 
     features: Callable[[Observations], Array]

@@ -70,8 +70,8 @@ def mixture_of_experts(
 ) -> Tensor:
     """Return (R, A) action values in points: the experts' values weighted by the gate's softmax.
 
-    `params`: weights as `initial_experts` returns them. `notes` holds the opponent's profile of
-    each row, (R, P), under the name OPPONENT. Source: He et al. 2016, eq. 8.
+    `params`: weights as `initial_experts` returns them. `notes`: extra inputs by name; the array
+    OPPONENT (R, P) is the opponent's profile of each row. Source: He et al. 2016, eq. 8.
     """
     value_weights, gate_weights = (
         {n.removeprefix(prefix): v for n, v in params.items() if n.startswith(prefix)}

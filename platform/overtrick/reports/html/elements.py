@@ -28,8 +28,9 @@ class PageSection(NamedTuple):
 def page(title: str, lead: str, sections: Iterable[PageSection]) -> str:
     """Return an HTML page that needs no other file.
 
-    `lead`: a line below the title. A piece that would make the page larger than MAX_BYTES is left
-    out; the section then shows how many pieces are missing.
+    `lead`: a line below the title. A section consists of pieces of HTML, such as tables and images.
+    A piece that would make the page larger than MAX_BYTES is left out; the section then shows how
+    many pieces are missing.
     """
     style, script = ((HERE / name).read_text() for name in ("page.css", "page.js"))
     room = MAX_BYTES - len(style) - len(script) - 20_000

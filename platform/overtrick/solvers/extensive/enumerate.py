@@ -291,8 +291,9 @@ def _first_branch(node: Array, nodes: int) -> Array:
 def _check_observed(game: Enumerable, observations: Observations, infoset: Array) -> None:
     """Raise ValueError if a seat observes a chance outcome before the tree reveals it.
 
-    In this case two game states of one tree node have different information sets. `infoset` (R,):
-    information set of the tree node to which each of the R observations belongs.
+    A tree node merges game states that differ only in a chance outcome that the tree has not
+    revealed yet. If a seat observes this outcome, the states of one node have different information
+    sets. `infoset` (R,): information set of the tree node to which each observation belongs.
     """
     assert observations.infoset is not None
     if not np.array_equal(observations.infoset, infoset):

@@ -1,11 +1,11 @@
 """Solvers of bucketed games: CFR+ and gradient descent on NashConv.
 
 A bucketed game has public actions, and each seat privately holds one of K buckets of hands. The
-information index of a game (see values.py) groups the public nodes that a strategy cannot tell
-apart. Both solvers need independent buckets: chance moves the buckets of the two seats
-independently. If the index distinguishes all public nodes (the default), CFR+ converges to an
-equilibrium. The strategy forgets a seat's earlier buckets, but earlier buckets carry no information
-about the future. With a coarser index (imperfect recall) convergence is not guaranteed.
+public nodes are divided into groups that share information sets (see values.py). Both solvers need
+independent buckets: chance moves the buckets of the two seats independently. If each public node is
+a group of its own (the default), CFR+ converges to an equilibrium. The strategy forgets a seat's
+earlier buckets, but earlier buckets carry no information about the future. With larger groups
+(imperfect recall) convergence is not guaranteed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ EPSILON = 1e-10  # added to denominators
 class BucketedCfrPlus(IterativeSolver):
     """CFR+ (Tammelin 2014) on a bucketed game, with alternating updates and linear averaging.
 
-    A bucketed game has public actions and private buckets of hands. The information index numbers
-    groups of public nodes that a strategy cannot tell apart; their regrets are summed. With
-    imperfect recall this is the algorithm of Waugh et al. 2009, "A practical use of imperfect
-    recall". Raises UserError if chance moves both seats' buckets jointly.
+    A bucketed game has public actions and private buckets of hands. Public nodes of one group share
+    information sets, so their regrets are summed. With imperfect recall this is the algorithm of
+    Waugh et al. 2009, "A practical use of imperfect recall". Raises UserError if chance moves both
+    seats' buckets jointly.
     """
 
     saved = ("iteration", "sigma", "regret", "total")
@@ -144,17 +144,17 @@ def _check_independent(game: IndexedGame) -> None:
 
 
 def _table(game: IndexedGame, sigma: Array) -> Array:
-    """Convert a strategy (N, A) to an array (N / K, A, K) by public node group, action, bucket.
+    """Convert a strategy (N, A) to an array (N / K, A, K), by group, action and bucket.
 
-    The groups are numbered by the game's information index.
+    A group contains public nodes that share information sets (see values.py).
     """
     return values.kernel_tables(game, sigma[None])[..., 0]
 
 
 def _from_table(game: IndexedGame, table: Array) -> Array:
-    """Convert an array (N / K, A, K) by public node group, action, bucket to a strategy (N, A).
+    """Convert an array (N / K, A, K), by group, action and bucket, to a strategy (N, A).
 
-    The groups are numbered by the game's information index.
+    A group contains public nodes that share information sets (see values.py).
     """
     return table.transpose(0, 2, 1).reshape(game.legal.shape)
 
@@ -179,14 +179,15 @@ def _run(layout, legal, mover, sigma, regret, total, done, iterations):  # type:
 
 @njit(cache=True)
 def _match_regrets(row, legal, reach_sum, t, gains, sigma, regret, total):  # type: ignore[no-untyped-def]
-    """Do one CFR+ update of the acting seat at one information index, a group of public nodes.
+    """Do one CFR+ update of the acting seat at a group of public nodes that share information sets.
 
-    Updates in place, at the entries of this index: the sum of strategies `total`, the regrets
-    `regret` and the next strategy `sigma`, all (N / K, A, K) by information index, action, bucket.
+    Updates in place the entries of this group in the sum of strategies `total`, the regrets
+    `regret` and the next strategy `sigma`, all (N / K, A, K) by group, action, bucket.
 
-    - `row`: the information index
+    - `row`: the group
     - `legal`, `gains`: mask of legal actions, and their counterfactual values; shaped like `sigma`
-    - `reach_sum` (N / K, K): the seat's own reach probability, by information index and bucket
+    - `reach_sum` (N / K, K): the seat's own reach probability, by bucket, summed over the nodes of
+      each group
     - `t`: number of the iteration, from 1; the weight of its strategy in the average
     """
     _, actions, buckets = sigma.shape
@@ -212,7 +213,7 @@ def _reach(layout, sigma, who):  # type: ignore[no-untyped-def]
     """Return (B, K) the probability that chance and seat `who` lead to each node and bucket.
 
     The B public nodes are in the order of `layout`, and the K buckets are those of this seat.
-    `sigma` (N / K, A, K) is the strategy by information index, action, bucket.
+    `sigma` (N / K, A, K) is the strategy by group of public nodes, action, bucket.
     """
     buckets = layout.start.shape[1]
     reach = np.empty((len(layout.node), buckets))
@@ -238,7 +239,7 @@ def _reach(layout, sigma, who):  # type: ignore[no-untyped-def]
 def _add_action_values(layout, sigma, others, weight, who, gains):  # type: ignore[no-untyped-def]
     """Add the counterfactual values of the actions of seat `who` to `gains` (N / K, A, K).
 
-    - `sigma`, `gains`: strategy and values by information index, action, own bucket
+    - `sigma`, `gains`: strategy and values by group of public nodes, action, own bucket
     - `others` (B, K): probability that chance and the other seat lead to each public node, for each
       of the other seat's buckets
     - `weight` (B, K): factor of the values at each public node, by own bucket

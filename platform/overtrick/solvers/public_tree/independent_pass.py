@@ -3,7 +3,7 @@
 A bucketed game has public actions, and each seat privately holds one of K buckets of hands. Only
 values of the nodes between the root and the current node are in memory, so that the arrays stay in
 the processor's nearest cache. M strategies are evaluated together, as an array (N / K, A, K, M): by
-information index (number of a group of public nodes, see values.py), action, bucket, strategy.
+group of public nodes that share information sets (see values.py), action, bucket, strategy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Layout(NamedTuple):
     depth: Array  # (B,)
     edge: Array  # (B,) action on the edge into the node
     seat: Array  # (B,) seat that acts, negative at an end
-    row: Array  # (B,) information index, -1 at an end
+    row: Array  # (B,) group that shares information sets (see values.py), -1 at an end
     move: Array  # (B,) index in `moves` of the bucket transition before the node, -1 for none
     gain: Array  # (B,)
     stake: Array  # (B,)
@@ -36,8 +36,8 @@ class Layout(NamedTuple):
 def make_layout(game: BucketedGame, index: Array) -> Layout:
     """Return a bucketed game's arrays for the compiled functions, with public nodes in preorder.
 
-    `index` (B,): information index of each public node of `game`, -1 at terminal nodes. Nodes of
-    one index have the same action probabilities.
+    `index` (B,): group of each public node of `game`, -1 at terminal nodes. The nodes of one group
+    share information sets, and therefore have the same action probabilities.
     """
     node: list[int] = []
     parent: list[int] = []
@@ -83,14 +83,16 @@ def make_layout(game: BucketedGame, index: Array) -> Layout:
 def evaluate_independent(lay, sigma, seat, best, strategies, first, reply):  # type: ignore[no-untyped-def]
     """Return (M,) a seat's value under M strategies, or if `best` is true its best-response values.
 
-    Chance must move the buckets of the two seats independently.
+    Chance must move the buckets of the two seats independently. The game has B public nodes and K
+    buckets of each seat.
 
     - `lay`: Layout of the game
-    - `sigma` (N / K, A, K, M): strategies by information index, action, bucket
-    - `strategies`: M, or None for M = 1, which compiles to a faster form
-    - `first` (B,): index in `reply` of each public node's first bucket
-    - `reply`: array for the actions of the best response to the first strategy, written with `best`
-      at index first[node] + own bucket; an empty array is not filled
+    - `sigma` (N / K, A, K, M): strategies by group of public nodes, action, bucket, strategy
+    - `strategies`: the number M of strategies, or None for M = 1, which compiles to a faster form
+    - `reply`: output for the actions of the best response to the first strategy; the action at
+      public node b with own bucket k is written to index first[b] + k. Without `best`, and if the
+      array is empty, nothing is written.
+    - `first` (B,): index in `reply` of each public node's action with bucket 0
     """
     width = 1 if strategies is None else strategies
     levels, buckets = lay.depth.max() + 1, lay.start.shape[1]

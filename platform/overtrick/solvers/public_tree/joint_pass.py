@@ -1,11 +1,15 @@
-"""Values of strategies on a bucketed game in which chance moves both seats' buckets jointly.
+"""Values of strategies on a bucketed game in which chance draws both seats' buckets jointly.
 
-A bucketed game has public actions, and each seat privately holds one of K buckets of hands. Here a
-seat's own buckets carry information about the other seat's buckets. The functions therefore compute
-a value for each history of own buckets. A history is given by the latest bucket, and by `past`, an
-index of the sequence of earlier buckets. `table` holds the joint probability of own history and
-other seat's bucket at the start of each betting round. `reach` holds, for each of the other seat's
-buckets, the probability of the other seat's actions within the round.
+A bucketed game has public actions, and each seat privately holds one of K buckets of hands. In each
+betting round chance draws a new pair of buckets, given the pair of the previous round. A seat's own
+buckets therefore carry information about the other seat's bucket. For this reason the functions
+compute a value for each history of own buckets, one bucket for each round so far. Names that recur:
+
+    past   index of the own buckets in earlier rounds: the sum of bucket_r x K^r over these rounds r
+    table  joint probability of the other seat's bucket, the own bucket and `past`, when each round
+           starts; it includes the probability of the other seat's actions in earlier rounds
+    reach  for each of the other seat's buckets, the probability of that seat's actions so far in
+           the current round
 """
 
 from __future__ import annotations
@@ -19,10 +23,12 @@ def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-unt
     """Return a seat's value under one strategy, or if `best` is true its best-response value.
 
     - `lay`: Layout of the game
-    - `sigma` (N / K, A, K): strategy by information index (see values.py), action, bucket
-    - `first` (B,): index in `reply` of each public node's first history of own buckets
-    - `reply`: array for the actions of the best response, written with `best` at index first[node]
-      + index of the history (see IndexedGame.states); an empty array is not filled
+    - `sigma` (N / K, A, K): strategy by group of public nodes that share information sets (see
+      values.py), action, bucket
+    - `reply`: output for the actions of the best response; the action at public node b after
+      history h of own buckets (see IndexedGame.states) is written to index first[b] + h. Without
+      `best`, and if the array is empty, nothing is written.
+    - `first` (B,): index in `reply` of each of the B public nodes' action after history 0
     """
     levels, buckets = lay.depth.max() + 1, lay.pay.shape[1]
     rounds = lay.moves.shape[1] + 1
@@ -69,9 +75,8 @@ def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-unt
 def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
     """Fill `table[stage + 1]` with the joint probabilities at the start of the next betting round.
 
-    - `table`: by round, joint probability of the other seat's bucket and the history of own buckets
+    - `table`, `reach` (K,): as in the module's docstring
     - `stage`: number of the current round, from 0
-    - `reach` (K,): probability of the other seat's actions in this round, by its bucket
     - `move` (K, K, K, K): transition probabilities from a pair (own bucket, other seat's bucket) to
       a pair in the next round
     """

@@ -7,10 +7,12 @@ bucket (Johanson et al. 2011, "Accelerating best response calculation in large e
 Where chance moves both seats' buckets jointly, the computation keeps a number for each history of
 own buckets.
 
-The information index (B,) gives each of the B public nodes a number. A strategy cannot tell nodes
-of the same number apart. The number is -1 at terminal nodes. A strategy sigma is (N, A) float64 for
-both seats, 0 at illegal actions. Row `information index x K + bucket` of sigma holds the action
-probabilities. M strategies are (M, N, A); results then have a leading axis M.
+The public nodes at which a seat acts are divided into groups. The nodes of one group share their
+information sets: a strategy cannot tell these nodes apart. An information set is a pair of a group
+and a bucket. The array `index` (B,) holds the group of each of the B public nodes, numbered from 0;
+it is -1 at terminal nodes. A strategy sigma is (N, A) float64 for both seats, 0 at illegal actions.
+Row `group x K + bucket` of sigma holds the action probabilities of an information set. M strategies
+are (M, N, A); results then have a leading axis M.
 """
 
 from __future__ import annotations
@@ -33,14 +35,14 @@ NO_REPLY = np.zeros(0, np.int8)  # for calls that need no best response
 
 @dataclass(frozen=True)
 class IndexedGame:
-    """Bucketed game with an information index, which groups public nodes.
+    """Bucketed game whose public nodes are divided into groups that share information sets.
 
-    A strategy does not tell the nodes of one group apart. Each pair of a group and a bucket is an
+    A strategy cannot tell the nodes of one group apart. Each pair of a group and a bucket is an
     information set, which is one row of a strategy.
     """
 
     rules: BucketedGame
-    index: Array  # (B,) int32 information index of each public node, -1 at ends
+    index: Array  # (B,) int32 group of each public node, -1 at terminal nodes
     legal: Array  # (N, A) bool
     seat: Array  # (N,) int32 seat that acts in each row
     layout: Layout
@@ -56,11 +58,12 @@ class IndexedGame:
 
     @cached_property
     def states(self) -> Array:
-        """(B,) number of private states that a best response distinguishes; 0 at terminal nodes.
+        """(B,) number of private states that a best response distinguishes at each public node.
 
-        With independent buckets the private state is the acting seat's bucket. With joint buckets
-        the private state is the history of the acting seat's buckets; the index of a history is the
-        sum of bucket_r x K^r over the rounds r so far.
+        It is 0 at terminal nodes. With independent buckets a private state is the acting seat's
+        bucket in the current round, one of K. With joint buckets it is the history of the seat's
+        buckets in all rounds so far. The index of a history is the sum of bucket_r x K^r over these
+        rounds r.
         """
         remembered = self.rules.round + 1 if self.rules.joint else np.ones_like(self.rules.round)
         return np.where(self.rules.seat >= 0, self.buckets**remembered, 0)
@@ -72,18 +75,21 @@ class IndexedGame:
 
 
 def public_node_index(game: BucketedGame) -> Array:
-    """Return the information index (B,) in which each public node is its own group."""
+    """Number the public nodes (B,) so that no two of them share an information set.
+
+    The nodes at which a seat acts get the numbers 0, 1, ...; terminal nodes get -1. As the array
+    `index` of an IndexedGame the result makes each public node a group of its own.
+    """
     acts = game.seat >= 0
     return np.where(acts, np.cumsum(acts) - 1, -1).astype(np.int32)
 
 
 def index_game(game: BucketedGame, index: Array | None = None) -> IndexedGame:
-    """Combine a bucketed game with an information index (B,); None distinguishes all public nodes.
+    """Divide the public nodes of a bucketed game into groups that share information sets.
 
-    The index numbers groups of public nodes that a strategy does not tell apart. Raises UserError
-    unless the index uses the numbers 0, 1, ... without gaps at nodes where a seat acts, and -1 at
-    terminal nodes. Raises UserError also if nodes of equal number differ in the acting seat or the
-    legal actions.
+    `index` (B,): group of each public node; with None each node is a group of its own. Raises
+    UserError unless the groups are numbered 0, 1, ... without gaps and terminal nodes have -1.
+    Raises UserError also if the nodes of one group differ in the acting seat or the legal actions.
     """
     index = public_node_index(game) if index is None else np.asarray(index)
     acts = game.seat >= 0
@@ -167,7 +173,7 @@ def best_responses(game: IndexedGame, sigma: Array) -> tuple[Array, Array]:
 def kernel_tables(game: IndexedGame, sigma: Array) -> Array:
     """Convert strategies (M, N, A) to (N / K, A, K, M), as the compiled functions read them.
 
-    The axes of the result are information index, action, bucket and strategy.
+    The axes of the result are group of public nodes, action, bucket and strategy.
     """
     strategies, _, actions = sigma.shape
     table = sigma.reshape(strategies, -1, game.buckets, actions).transpose(1, 3, 2, 0)

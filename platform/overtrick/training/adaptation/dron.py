@@ -199,7 +199,7 @@ def play_adaptation_steps(
     - `epsilon`: probability that the learner takes a random action.
     - `opponents`: one policy for all M opponents; in each step opponent m plays games m * `games`
       to (m + 1) * `games` - 1.
-    - `members`: M.
+    - `members`: the number M of opponents.
     - `games`: games against each opponent in each step.
     """
     counts = np.zeros((members, game.public_situations, game.actions or 0))
@@ -226,9 +226,9 @@ def play_adaptation_steps(
 def _play_opponents(rng: Generator, common: Any, opponents: Weights) -> tuple[Trajectories, Array]:
     """Play all adaptation steps against a shard of M random opponents.
 
-    Returns the learner's decisions, and its mean payoffs (steps, M). `common`: game, weights of the
-    Q-network, epsilon, games against each opponent in a step, and number of updates of the action
-    counts. `opponents`: weights of M networks.
+    Returns the learner's decisions, and its mean payoffs (steps, M). `common`: the tuple (game,
+    weights of the Q-network, epsilon, games per opponent and step, updates of the action counts).
+    `opponents`: weights of M networks.
     """
     choice, weights, epsilon, games, steps = common
     game = _observable_game(choice)

@@ -68,7 +68,7 @@ class EomJob(Job):
 
 @register("eom", EomJob, scores.table_payoff, scores.payoff)
 class EomTrainer(HeldOutTrainer[EomJob]):
-    """Trainer of the two networks with which explicit opponent modelling (EOM) starts.
+    """Trainer of the two networks with which explicit opponent modelling starts (baseline EOM).
 
     Each iteration plays against new random opponents. PPO trains the initial policy to win against
     them. Behaviour cloning trains the prior, a network that predicts the actions of any opponent.
@@ -149,9 +149,9 @@ class EomTrainer(HeldOutTrainer[EomJob]):
 def _play(rng: Generator, common: Any, opponents: Weights) -> tuple[Trajectories, Trajectories]:
     """Play the initial policy against a shard of the random opponents.
 
-    Returns the decisions of the initial policy, and the decisions of the opponents. `common`: game,
-    weights of the initial policy, and games against each opponent. `opponents`: weights of the
-    shard's networks.
+    Returns the decisions of the initial policy, and the decisions of the opponents. `common`: the
+    tuple (game, weights of the initial policy, number of games per opponent). `opponents`: weights
+    of the shard's networks.
     """
     choice, theta, games = common
     game, _ = two_seat_game(choice)

@@ -153,10 +153,10 @@ def round_robin(
 
 
 def _play_pairs(rng: Generator, common: Any, one: Array, other: Array) -> Array:
-    """Play pairs of members; return (pairs,) the first member's mean points per game.
+    """Play pairs of networks; return (pairs,) the mean points per game of each first network.
 
-    `common`: game, weights of all members, and games of each pair. `one`, `other` (pairs,): indices
-    of the first and of the second member of each pair.
+    `common`: the tuple (game, weights of the population's networks, number of games per pair).
+    `one`, `other` (pairs,): indices of the first and of the second network of each pair.
     """
     choice, members, games = common
     game, _ = two_seat_game(choice)

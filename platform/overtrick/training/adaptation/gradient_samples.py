@@ -123,7 +123,7 @@ def learner_payoffs(payoff: Array, seating: Array, members: int) -> Array:
     """Return the learner's points (M, games) in M equal blocks of games; the learner is policy 0.
 
     `payoff` (M * games, 2): points of both seats. `seating` (M * games, 2): index of the policy in
-    each seat. `members`: M.
+    each seat. `members`: the number M of blocks.
     """
     return np.where(seating == 0, payoff, 0).sum(axis=1).reshape(members, -1)
 

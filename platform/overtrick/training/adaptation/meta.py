@@ -194,7 +194,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 def _adapt_to(rng: Generator, common: Any, opponents: Weights) -> Adaptations:
     """Adapt the meta-model to a shard of opponents, and play the adapted models against them.
 
-    `common`: game, section `meta` of the job, weights of the meta-model and weights of its critic.
+    `common`: the tuple (game, section `meta`, weights of the meta-model, weights of its critic).
     `opponents`: weights of the shard's opponents.
     """
     choice, section, theta, critic = common

@@ -66,9 +66,9 @@ class Opponents(GeneticOperators, RandomMembers):
 class OpponentPopulation(ABC):
     """Base class of populations of M networks that serve as training opponents of a learner.
 
-    The members live in a remote object of the worker pool. The learner is a policy network, such as
-    a meta-model. `sizes`: units of each layer of a member. `section`: settings. `initial`: weights
-    of the learner before training.
+    The networks live in a remote object of the worker pool. The learner is a policy network, such
+    as a meta-model. `sizes`: units of each layer of a network. `section`: settings. `initial`:
+    weights of the learner before training.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class OpponentPopulation(ABC):
         return self.random_networks(self.section.size, rng)
 
     def members(self) -> Weights:
-        """Return the weights (M, ...) of all members.
+        """Return the weights (M, ...) of all networks of the population.
 
         An evolving population begins with its elite, a population of past selves with the newest.
         """
@@ -114,8 +114,8 @@ class OpponentPopulation(ABC):
     def sample(self, tasks: int, rng: Generator) -> Weights:
         """Draw an iteration's opponents; return their weights (tasks, ...).
 
-        `tasks`: number of opponents. Members come first, then `section.immigrants` new random
-        networks.
+        `tasks`: number of opponents. Networks of the population come first, then
+        `section.immigrants` new random networks.
         """
         members, immigrants, size = self.members(), self.section.immigrants, self.section.size
         drawn = tasks - immigrants
@@ -207,9 +207,10 @@ def weight_shards(members: Weights, size: int = SHARD) -> list[tuple[Weights]]:
 
 
 def _fitness(rng: Generator, common: Any, members: Weights) -> Array:
-    """Return (M,) the members' mean points per game against the learner (Wu et al. 2022, eq. 8).
+    """Return (M,) each network's mean points per game against the learner.
 
-    `common`: game, weights of the learner, and games of each member. `members`: weights of a shard.
+    `common`: the tuple (game, weights of the learner, number of games per network). `members`:
+    weights of a shard of M networks of the population. Source: Wu et al. 2022, eq. 8.
     """
     choice, candidate, games = common
     game, _ = two_seat_game(choice)

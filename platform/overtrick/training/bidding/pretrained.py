@@ -115,7 +115,7 @@ def split_deals(job: BidderTrainingJob, max_deals: int) -> tuple[Deals, Deals]:
     """Sample at most `max_deals` deals of the job's file; split them for training and evaluation.
 
     Returns two arrays of deals (G, 74): the seat that holds each of the 52 cards, dealer,
-    vulnerability and 20 double-dummy trick counts. A hash of the hands decides which deals are for
+    vulnerability and 20 double-dummy tricks. A hash of the hands decides which deals are for
     evaluation.
     """
     deals = bidders.sample_deals(job.deals, max_deals, job.seed)
@@ -127,8 +127,8 @@ def evaluation_boards(job: BidderTrainingJob, test_deals: Deals, boards: int) ->
     """Sample the boards (G, 74) of a match from the deals that are kept for evaluation.
 
     A board is a deal of `test_deals`, rotated by a random number of seats, with random dealer and
-    vulnerability. Every call for the same job gives the same boards. `boards`: the number of
-    boards; all deals are used if there are fewer.
+    vulnerability. Its columns are those of `split_deals`. Every call for the same job gives the
+    same boards. `boards`: the number of boards; all deals are used if there are fewer.
     """
     rng = generator(job.seed, RngStream.EVALUATE)
     boards = min(boards, len(test_deals))
@@ -143,8 +143,9 @@ def evaluation_opponents(job: BidderTrainingJob, pretrained: Side) -> list[Side]
 def match_row(side: Side, other: Side, deals: Deals, pool: WorkerPool) -> dict[str, Any]:
     """Play a duplicate match of two partnerships on deals (G, 74); return a row of results.
 
-    The row has the opponent's name, the number of boards, and the mean and standard error of the
-    IMPs per board that `side` wins against `other`.
+    The columns of a deal are those of `split_deals`. The row of results has the opponent's name,
+    the number of boards, and the mean and standard error of the IMPs per board that `side` wins
+    against `other`.
     """
     won = np.concatenate(
         pool.map(_play_match, (side, other), array_chunks(SHARD, deals), generator(0))
@@ -170,7 +171,7 @@ def truthful_share(side: Side, deals: Deals, pool: WorkerPool) -> float:
 
     The bidder's own bidding system defines the meaning of calls. A call's meaning fits if the hand
     has the points and suit lengths that the player's calls so far show. The bidder (`side`) bids
-    all four seats of the deals (G, 74).
+    all four seats of the deals (G, 74), whose columns are those of `split_deals`.
     """
     calls = np.concatenate(pool.map(_bid, side, array_chunks(SHARD, deals), generator(0)))
     cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
@@ -182,7 +183,8 @@ def truthful_share(side: Side, deals: Deals, pool: WorkerPool) -> float:
 def _bid(rng: Generator, side: Side, deals: Deals) -> Array:
     """Let one bidder (`side`) bid all four seats of each deal (G, 74); return the calls (G, L).
 
-    The calls of a deal are in order, padded with -1 after the end of the auction.
+    The calls of a deal are in order, padded with -1 after the end of the auction. The columns of a
+    deal are those of `split_deals`.
     """
     cards, dealer, vulnerable = deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1]
     return bidders.bid_auctions(side, side, cards, dealer, vulnerable, rng)

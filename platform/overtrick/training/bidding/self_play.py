@@ -294,8 +294,9 @@ def _play_boards(
 
     Returns the columns (D, ...) of the calls for PPO, and their rows for the replay buffer of the
     value network. The learner sits North-South at the first table and East-West at the second;
-    `other` is the opponent. Column `game` numbers the games of both tables. `common`: the learner,
-    the kind of reward ("table" or "par"), and the lambda of generalised advantage estimation.
+    `other` is the opponent. Column `game` numbers the games of both tables. `common`: the tuple
+    (learner, reward "table" or "par", lambda of GAE). `deals`: the seat that holds each of the 52
+    cards, dealer, vulnerability and 20 double-dummy tricks.
     """
     side, reward, gae_lambda = common
     assert side.calls is not None

@@ -130,8 +130,8 @@ def _pretrained(job: BidderJob) -> Side:
 def _bid(rng: Generator, common: tuple[Side, float], deals: Deals) -> dict[str, Array]:
     """Bid deals (G, 74) in self-play of one bidder; return its calls as rows for the replay buffer.
 
-    `common`: the bidder, which bids for both sides, and the probability of a random call among its
-    candidate calls.
+    `common`: the tuple (bidder of both sides, probability of a random candidate call). `deals`: the
+    seat that holds each of the 52 cards, dealer, vulnerability and 20 double-dummy tricks.
     """
     side, epsilon = common
     policy = side.policy(side.system, side.system, epsilon)

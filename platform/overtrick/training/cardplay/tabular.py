@@ -145,7 +145,7 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
     ) -> None:
         """Merge Q-tables pairwise on the worker pool, then the result into the table of `position`.
 
-        `tables`: the columns of each table. `position`: declarer, left or right defender.
+        `tables`: the arrays of each table. `position`: declarer, left or right defender.
         """
         while len(tables) > 1:
             pairs = [tuple(tables[k : k + 2]) for k in range(0, len(tables), 2)]
@@ -153,7 +153,10 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
         self.tables[position].merge(tables[0])
 
     def model(self) -> dict[str, Array]:
-        """Return the columns of all Q-tables; the prefix is declarer, left or right (defender)."""
+        """Return the arrays of all Q-tables by name.
+
+        A name begins with the player of the table: declarer, left or right (defender).
+        """
         columns: dict[str, Array] = {}
         for position, table in self.tables.items():
             columns |= prefixed(position, table.state())
@@ -241,9 +244,9 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
     """Return `count` games for training, newly played or stored: one unit of an iteration's games.
 
     An iteration's games are divided into units of at most GAMES_PER_UNIT; `unit` is the number of
-    this unit, from 0. `common`: job; iteration; position of the player in training (declarer, left
-    or right defender); and the columns of all Q-tables by position, which are empty if the declarer
-    plays at random.
+    this unit, from 0. `common`: the tuple (job, iteration, position in training, arrays of all
+    Q-tables by position). A position is declarer, left or right (defender). There are no Q-tables
+    if the declarer plays at random.
     """
     job, iteration, position, known = common
     section: TabularQConfig = job.tabular
@@ -264,9 +267,9 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
 
 
 def _learn_apart(rng: Generator, common: Any, units: list[tuple[int, int]]) -> dict[str, Array]:
-    """Train a new Q-table on some units of an iteration's games; return its columns.
+    """Train a new Q-table on some units of an iteration's games; return its arrays.
 
-    `common`: see `_make`. `units`: number of each unit, and its number of games.
+    `common`: the same tuple as in `_make`. `units`: number of each unit, and its number of games.
     """
     job, _, position, _ = common
     table = _q_table(job.tabular)
@@ -278,7 +281,7 @@ def _learn_apart(rng: Generator, common: Any, units: list[tuple[int, int]]) -> d
 def _merge(
     rng: Generator, section: TabularQConfig, *tables: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Merge one or two Q-tables, given by their columns; return the columns of the result."""
+    """Merge one or two Q-tables, given by their arrays; return the arrays of the result."""
     merged = _q_table(section)
     merged.load(tables[0])
     for other in tables[1:]:

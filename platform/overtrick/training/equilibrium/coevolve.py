@@ -226,12 +226,15 @@ def _row(job: CoevolveJob, evaluator: StrategyEvaluator, sigma: Array) -> Row:
 
 
 def _score(rng: Generator, common: Any, genomes: Array) -> tuple[Array, Array]:
-    """Return the scores (M,) of genomes (M, P), and the genomes (M, S, P) of their best responses.
+    """Return the scores (M,) of M genomes, and the genomes (M, S, P) of their best responses.
 
-    A score is minus NashConv. If only one seat evolves, it is minus the payoff of the other seat's
-    best response. `common`: job; warm starts (S, P), which are the genomes from which the evolution
-    of each seat's response starts; number of generations so far. A response that is not evolved
-    keeps the genome of its warm start.
+    A genome has P numbers, and the game S seats. A score is minus NashConv. If only one seat
+    evolves, it is minus the payoff of the other seat's best response.
+
+    - `common`: the tuple (job, warm starts (S, P), generations so far). A warm start is the genome
+      from which the evolution of a seat's best response starts. It is returned as the response if
+      `inner.kind` is not "evolved", and for a seat that evolves alone.
+    - `genomes` (M, P): the genomes to score.
     """
     job, warm_starts, generation = common
     evaluator = evaluator_of(job.game)

@@ -129,9 +129,9 @@ class NfspTrainer(UnadaptedTrainer[NfspJob]):
 def _play(rng: Generator, common: Any, games: int) -> Trajectories:
     """Play a shard of self-play games; return the decisions of both seats.
 
-    The extra array BEST_RESPONSE_NOTE marks the decisions of the best response. `common`: game,
-    weights of the average policy, weights of the Q-network, epsilon, and probability that a seat
-    follows the best response in a game.
+    Their extra array BEST_RESPONSE_NOTE (D,) is True where the best response acted. `common`: the
+    tuple (game, weights of the average policy, weights of the Q-network, epsilon, probability of
+    the best response). In each game a seat follows the best response with this probability.
     """
     choice, average, values, epsilon, anticipatory = common
     game, _ = two_seat_game(choice)

@@ -131,7 +131,10 @@ class Auction:
         return deals
 
     def start(self, deals: Deals) -> AuctionState:
-        """Return the state of G auctions before the first call, for deals (G, 74)."""
+        """Return the state of G auctions before the first call.
+
+        deals: (G, 74), with the columns in the docstring of Auction.
+        """
         no_calls = np.empty((len(deals), 0), np.int64)
         now = auction_rules.states_after(no_calls, deals[:, DEAL_DEALER].astype(np.int64))
         callers = np.full((len(deals), 3 * BIDS), auction_rules.NO_SEAT, np.int8)
@@ -213,7 +216,8 @@ class Auction:
     def payoffs(self, deals: Deals, contracts: auction_rules.Contracts) -> Array:
         """Return North-South's payoffs (G,), in the unit of `scoring`, from final contracts.
 
-        deals: (G, 74). contracts: the final contract of each deal.
+        deals: (G, 74), with the columns in the docstring of Auction. contracts: the final contract
+        of each deal.
         """
         if self.scoring == "nothing":
             return np.zeros(len(deals))
@@ -261,7 +265,7 @@ class Auction:
 def _points(deals: Deals, contracts: auction_rules.Contracts) -> Array:
     """Return the duplicate points (G,) of North-South if each contract is played double dummy.
 
-    deals: (G, 74) with double-dummy tricks.
+    deals: (G, 74), with the columns in the docstring of Auction, and double-dummy tricks.
     """
     tricks = deals[np.arange(len(deals)), DD_TABLE + 5 * contracts.declarer + contracts.strain]
     return contract_results.north_south_points(contracts, deals[:, DEAL_VULNERABLE], tricks)

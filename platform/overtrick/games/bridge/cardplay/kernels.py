@@ -141,8 +141,9 @@ def initial_tables(deals: Deals) -> tuple[Array, Array, Array, Array]:
 
     The module's docstring describes these arrays.
 
-    deals: (G, 54) deals of MiniBridge. Deals may be endings with fewer than 13 tricks: cards with
-    holder -1 count as already played, in tricks won by the defence.
+    deals: (G, 54) the position that holds each of the 52 cards, the strain, and the number of
+    tricks needed. Deals may be endings with fewer than 13 tricks: cards with position -1 count as
+    already played, in tricks won by the defence.
     """
     hand = hand_bits(deals[:, :CARDS])
     progress = np.zeros((len(deals), PROGRESS_WIDTH), np.int64)
@@ -209,8 +210,8 @@ def advance(games, cards, hand, played, trick, progress):  # type: ignore[no-unt
 def resume(observation, deals, hand, played, trick, progress):  # type: ignore[no-untyped-def]
     """Rebuild the states of R games from observations (R, K) and deals (R, 54).
 
-    The deals must contain all 52 cards, including those already played. hand, played, trick: (R, 4)
-    outputs. progress: (R, 8) output.
+    Columns 0 to 51 of a deal are the position that holds each card, including the cards already
+    played. hand, played, trick: (R, 4) outputs. progress: (R, 8) output.
     """
     for row in range(len(observation)):
         seen = observation[row]

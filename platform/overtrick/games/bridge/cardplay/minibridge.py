@@ -100,7 +100,8 @@ class MiniBridge:
     def deal(self, games: int, rng: Generator) -> Deals:
         """Sample deals (G, 54) uniformly among the deals that have a declarer.
 
-        Deals in which both pairs have 20 high-card points have no declarer.
+        The docstring of MiniBridge lists the columns of a deal. Deals in which both pairs have 20
+        high-card points have no declarer.
         """
         deals = np.empty((0, CARDS + 2), np.int8)
         while len(deals) < games:  # in one deal of eight, both sides have 20 points
@@ -124,13 +125,17 @@ class MiniBridge:
         return deals
 
     def start(self, deals: Deals) -> MiniBridgeState:
-        """Return the state of G games before the opening lead, for deals (G, 54)."""
+        """Return the state of G games before the opening lead.
+
+        deals: (G, 54) the position that holds each of the 52 cards, the strain, and the number of
+        tricks that the declaring side needs.
+        """
         return MiniBridgeState(*kernels.initial_tables(deals))
 
     def resume(self, observations: Observations, deals: Deals) -> MiniBridgeState:
         """Rebuild the state of R games from their observations and deals.
 
-        deals: (R, 54) all cards, consistent with the observations, as returned by `redeal`.
+        deals: (R, 54) consistent with the observations, as returned by `redeal`.
         """
         hand, played, trick = np.empty((3, len(observations), 4), np.int64)
         progress = np.empty((len(observations), kernels.PROGRESS_WIDTH), np.int64)
@@ -220,15 +225,15 @@ class MiniBridge:
 
         0 - 3    position of the hand to play, one-hot
         4 - 8    strain, one-hot
-        9 - 12   divided by 13: tricks needed, tricks won by the declaring side, finished tricks,
-                 tricks still needed
-        13       tricks that the declaring side can still afford to lose, divided by -13
+        9 - 12   divided by 13: tricks needed, tricks won by the declaring side, a quarter of the
+                 number of cards played, tricks still needed
+        13       minus the tricks that the declaring side can still afford to lose, divided by 13
         14 - 29  known voids by position and suit
         30 - 33  number of cards already played to the trick, 0 to 3, one-hot
         34       whether the own side is winning the trick
         35 - 46  by suit, divided by 13: number of own cards, of cards in the other visible hand,
                  and of unseen cards
-        47 -     52 numbers for each of these 13 sets of cards: own cards; cards of the other
+        47 - 722 52 numbers for each of these 13 sets of cards: own cards; cards of the other
                  visible hand; cards played by each position (4 sets); card of each position in
                  the trick (4 sets); unseen cards; cards of both visible hands higher than all
                  unseen cards of the suit; own cards that beat all cards played to the trick

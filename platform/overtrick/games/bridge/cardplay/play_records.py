@@ -19,7 +19,8 @@ def decision_trajectories(
     A trajectory contains all decisions of the given positions in the order played. Their seat is
     the first of the positions.
 
-    deals: (G, 54).
+    deals: (G, 54) the position that holds each of the 52 cards, the strain, and the number of
+        tricks needed.
     cards: (G, 52), or fewer columns, legal cards in the order played.
     positions: hands whose decisions are returned: 0 declarer, 1 left-hand defender, 2 dummy, 3
         right-hand defender.

@@ -21,8 +21,9 @@ def play_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tup
 
     Return the cards (G, C) int8 in the order played, and the tricks (G,) won by the declaring side.
 
-    deals: (G, 54) deals of MiniBridge. C = 52 cards are in play, or fewer in endings: cards that
-    are out of play have holder -1. C must be equal in all deals.
+    deals: (G, 54) the position that holds each of the 52 cards, the strain, and the number of
+        tricks needed. C = 52 cards are in play, or fewer in endings: cards that are out of play
+        have position -1. C must be equal in all deals.
     declarer, defenders: player of each side, `random` or `rules` (see PLAYERS).
     """
     by_rule = np.array([PLAYERS.index(declarer), PLAYERS.index(defenders)], np.int64)

@@ -50,8 +50,9 @@ class CardPlayPresentation(Presentation):
 
 
 def held_cards(cards: int) -> Array:
-    """Convert the bit mask of one hand to an array (52,): 0 for its cards, UNSEEN for the others.
+    """Convert the bit mask of a hand to an array (52,): the seat that holds each card.
 
-    Functions of `diagram` draw this array, in which only the hand of seat 0 is known.
+    The hand's cards belong to seat 0, all others are UNSEEN. Functions of `diagram` draw this
+    array.
     """
     return np.where(np.int64(cards) >> np.arange(CARDS) & 1 == 1, 0, UNSEEN)

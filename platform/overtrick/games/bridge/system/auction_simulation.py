@@ -24,17 +24,15 @@ MAX_CALLS = 64  # maximum number of calls in auctions of `bid_auctions`
 class ReplayedAuctions(NamedTuple):
     """Comparison of G recorded auctions with bidding systems, call by call.
 
-    For each recorded call: the call that the caller's bidding system would make, the rule that
-    makes it, and the rule by which the system interprets the recorded call. L is the length of the
-    longest auction. After the end of an auction, `calls` is -1, `rule` and `read` are NO_RULE, and
-    the other arrays are 0.
+    L is the length of the longest auction. After the end of an auction, `calls` is -1, `rule` and
+    `read` are NO_RULE, and the other arrays are 0.
     """
 
-    calls: Array  # (G, L) int8 call that the caller's system makes with the caller's hand
+    calls: Array  # (G, L) int8 call that the caller's system would make with the caller's hand
     rule: Array  # (G, L) int32 index in System.rules of the rule that makes this call, or NO_RULE
     read: Array  # (G, L) int32 index of the rule that interprets the recorded call, or NO_RULE
-    true: Array  # (G, L) bool: the hand has the points and lengths that its calls so far show
-    width: Array  # (G, L) int16 number of HCP values that its calls so far leave possible
+    true: Array  # (G, L) bool: the caller has the points and lengths that its calls so far show
+    width: Array  # (G, L) int16 number of HCP values that the caller's calls so far leave possible
 
 
 def bid_auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System) -> Array:

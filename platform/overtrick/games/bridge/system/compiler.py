@@ -1,9 +1,9 @@
 """Compile bidding systems to integer arrays.
 
-A system file consists of places (class `parser.Place`): sections with the calls made so far and the
-rules that apply after them. A place may have several patterns of calls, and suit variables such as
-M for a major suit. The compiler writes one block of rules for each pattern and each assignment of
-suits to the variables.
+A system file consists of sections (class `parser.Place`). The heading of a section consists of one
+or more patterns of the auction so far; its rules apply after these calls. A section may have suit
+variables, such as M for a major suit. The compiler writes one block of rules for each pattern and
+each assignment of suits to the variables.
 """
 
 from __future__ import annotations
@@ -112,9 +112,10 @@ class SystemTables(NamedTuple):
 def expand_places(places: Sequence[Place], rules: Sequence[Rule]) -> list[RuleBlock]:
     """Expand the sections of a bidding-system file to blocks of rules without suit variables.
 
-    places: the sections. Each becomes one block for every pattern of calls and every assignment of
-    suits to its suit variables, such as M for a major. rules: the rules of all sections, in the
-    order of the sections. Raises UserError with the file and line of a term that cannot be parsed.
+    The heading of a section consists of patterns of the auction so far, such as "1N (P)". A section
+    becomes one block for each pattern and each assignment of suits to its suit variables, such as M
+    for a major. places: the sections. rules: the rules of all sections, in the order of the
+    sections. Raises UserError with the file and line of a term that cannot be parsed.
     """
     at = {id(rule): index for index, rule in enumerate(rules)}
     return [block for place in places for block in _expand_place(place, at)]
@@ -168,10 +169,9 @@ def compile_tables(blocks: Sequence[RuleBlock]) -> SystemTables:
 
 
 def _expand_place(place: Place, at: dict[int, int]) -> Iterator[RuleBlock]:
-    """Yield a block of rules for each pattern of calls of a place and each assignment of suits.
+    """Yield a block of rules for each pattern of calls of a section and each assignment of suits.
 
-    place: a section of the system file. at: index in System.rules of each rule of the section, by
-    the rule's id().
+    place: the section. at: index in System.rules of each rule of the section, by the rule's id().
     """
     try:
         for text in place.patterns:

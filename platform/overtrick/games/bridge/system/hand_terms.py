@@ -56,8 +56,9 @@ Suits = Mapping[str, str]  # suit letter by suit variable
 def suit_assignments(letters: set[str]) -> Iterator[dict[str, str]]:
     """Yield every assignment of suits to the suit variables `letters`, such as {"M": "H"}.
 
-    Different variables get different suits, and each only a suit that it may stand for (LETTERS,
-    OTHER).
+    LETTERS holds the suits that each of the variables M, m, x, y, z and t may stand for; different
+    letters get different suits. OTHER holds the variables oM and om: the major that M does not
+    stand for, and the minor that m does not stand for.
     """
     plain = sorted({OTHER.get(one, (one,))[0] for one in letters}, key=list(LETTERS).index)
     for chosen in permutations("SHDC", len(plain)):

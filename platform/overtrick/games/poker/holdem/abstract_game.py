@@ -27,8 +27,8 @@ class AbstractHoldem:
 
     `abstraction`: path of a file made by `overtrick generate abstraction`.
     `index`: the public information on which a strategy depends. With `paper` it is the round, who
-        has the button, and both seats' raises in this round; with `public` it is the complete
-        betting.
+        has the button, and both seats' raises in this round, as in Samothrakis and Lucas 2011; with
+        `public` it is the complete betting.
     `joint`: if true, the buckets of both seats change jointly from round to round, as with real
         cards; otherwise independently.
     `digest`: the `file_digest` that the file must have, because an earlier run used that file; None
@@ -79,21 +79,27 @@ class AbstractHoldem:
             )
 
     def bucketed_game(self, tables: Abstraction) -> tuple[BucketedGame, Array | None]:
-        """Return the bucketed game of a card abstraction, and the class (B,) of each public node.
+        """Return the bucketed game of a card abstraction, and the group (B,) of each public node.
 
-        `tables`: the card abstraction. With the option index=paper, a strategy cannot distinguish
-        public nodes of one class. With index=public, it distinguishes all public nodes, and the
-        second result is None.
+        `tables`: the card abstraction. With the option index=paper, the public nodes of one group
+        share information sets, so that a strategy cannot tell them apart. With index=public, a
+        strategy distinguishes all public nodes, and the second result is None.
         """
         moves = np.stack(tables.joint if self.joint else tables.moves)
         index = paper_index()[0] if self.index == "paper" else None
         return abstract_holdem(tables.start, moves, tables.win), index
 
     def situations(self) -> Array:
-        """Return the public betting states (n, 4) int32 that the option index=paper distinguishes.
+        """Return the betting states (n, 4) int32 that a strategy with index=paper tells apart.
 
-        Columns: round; 1 if the seat to act has the button, otherwise 0; raises of the seat to act,
-        and of the other seat, in this round. Raises UserError for index=public.
+        They are the public betting states of Samothrakis and Lucas 2011. Columns:
+
+        0: betting round
+        1: 1 if the seat to act has the button, otherwise 0
+        2: raises of the seat to act in this round
+        3: raises of the other seat in this round
+
+        Raises UserError if the game's option `index` is not `paper`.
         """
         if self.index != "paper":
             raise UserError(f"{self.name}: a network needs betting situations: set index=paper")

@@ -4,7 +4,7 @@
    All possible pairs are numbered. Pairs with equal set sizes form a class and have adjacent
    numbers.
 2. A hand up to renaming of suits is the sorted list of its four pairs. The shape of the hand is the
-   list of the classes of these pairs.
+   list of the classes of these pairs: how many hole cards and board cards each suit has.
 3. The index of a hand is the first index of its shape, plus a mixed-radix number. This number has
    one digit for each run of equal classes: the rank of the multiset of pairs in the run.
 
@@ -41,8 +41,8 @@ class HandIndexer(NamedTuple):
     hole: Array  # (pairs,) int64 ranks of the hole cards as bits
     board: Array  # (pairs,) int64 ranks of the board cards as bits
     choose: Array  # (SUITS + 1, places) int64 binomial coefficients [k, n]
-    shape: Array  # (CLASSES ** 4,) int16 index of a shape, by its classes as digits of a number
-    kind: Array  # (shapes, 4) int64 the classes of each shape; shapes are sorted by round
+    shape: Array  # (CLASSES ** 4,) int16 row of a shape in `kind`, by its classes as digits
+    kind: Array  # (shapes, 4) int64 class of each suit in each shape; shapes sorted by round
     twin: Array  # (shapes, 4) int64 position, from 1, of each suit in its run of equal classes
     scale: Array  # (shapes, 4) int64 factor of the multiset rank of the suit's run
     start: Array  # (shapes,) int64 index of the first hand of each shape
@@ -155,7 +155,7 @@ def _multisets(n, k):  # type: ignore[no-untyped-def]
 def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
     """Write the cards of a hand, given by its index, into `cards`; hole cards come first.
 
-    known: the tables from `hand_indexer`. shape: the shape of the hand, as from `shape_of`. Among
+    known: the tables from `hand_indexer`. shape: index of the hand's shape, from `shape_of`. Among
     hands equal up to renaming of suits, the written one has its pairs of rank sets in ascending
     order of suits. Return the number of hands that are equal up to renaming of suits.
     """
@@ -190,9 +190,10 @@ def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def shape_of(known, round, index):  # type: ignore[no-untyped-def]
-    """Return the number of a hand's shape (see the module's docstring): its row in `known.kind`.
+    """Return the index of a hand's shape: its row in `known.kind`.
 
-    known: the tables from `hand_indexer`. index: index of the hand in the round `round`, from 0.
+    The shape tells how many hole cards and board cards each suit has. known: the tables from
+    `hand_indexer`. index: index of the hand among the hands of the betting round `round`.
     """
     begin, end = known.rounds[round], known.rounds[round + 1]
     return begin + np.searchsorted(known.start[begin:end], index, side="right") - 1
