@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import ray
 
-from overtrick.distributed.workers import start_ray
+from overtrick.distributed.workers import RayPool, WorkerPool, start_ray
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +17,29 @@ def local_ray() -> Iterator[None]:
         start_ray([{"CPU": 1.0}] * 4)
     yield
     ray.shutdown()
+
+
+class SharedPool:
+    """Pool that many trainers use in turn: `close` kills the hosted objects, but no worker."""
+
+    def __init__(self, pool: RayPool) -> None:
+        self.map = pool.map
+        self.host = pool.host
+        self._hosts = pool._hosts
+
+    def close(self) -> None:
+        """Kill the actors that host objects."""
+        while self._hosts:
+            ray.kill(self._hosts.pop().actor)
+
+
+@pytest.fixture(scope="session")
+def two_workers(local_ray: None) -> Iterator[WorkerPool]:
+    """Two Ray workers, which take seconds to start. They hold none of Ray's CPUs, so that trials
+    can have all of them."""
+    pool = RayPool(2, cpus=0)
+    yield SharedPool(pool)
+    pool.close()
 
 
 @pytest.fixture(scope="session")

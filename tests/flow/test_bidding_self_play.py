@@ -16,7 +16,7 @@ from overtrick.config import job_file
 from overtrick.core import UserError, select_rows
 from overtrick.core.checkpoints import prefixed
 from overtrick.datasets.bridge_deals import deal_boards
-from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool
+from overtrick.distributed.workers import LocalPool, WorkerPool
 from overtrick.evaluation import bidders
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.auction.game import Auction
@@ -97,12 +97,13 @@ def ended(job: Any, pool: WorkerPool, stop: int) -> tuple[list[dict[str, float]]
     return metrics, state
 
 
-@pytest.mark.usefixtures("local_ray")
-def test_training_is_the_same_with_workers_and_after_a_stop(untrained: Path, deals: Path):
+def test_training_is_the_same_with_workers_and_after_a_stop(
+    untrained: Path, deals: Path, two_workers: WorkerPool
+):
     job = job_of(untrained, deals)
     PAGE.validate(job)
     expected, state = ended(job, LocalPool(), stop=0)
-    metrics, other = ended(job, RayPool(2), stop=2)
+    metrics, other = ended(job, two_workers, stop=2)
     assert metrics == expected
     assert all(np.array_equal(value, other[name]) for name, value in state.items())
     assert "gain" not in expected[0]  # only the value network learns at first

@@ -22,7 +22,7 @@ from overtrick.core import RunError, UserError
 from overtrick.datasets import bidding_examples, bidding_examples_build, board_files, chunked_build
 from overtrick.datasets.bidding_examples_build import ExamplesConfig
 from overtrick.datasets.bridge_deals import deal_boards
-from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool, room_for, start_ray
+from overtrick.distributed.workers import LocalPool, WorkerPool, room_for, start_ray
 from overtrick.evaluation import bidders
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction import network_bidder
@@ -223,17 +223,15 @@ def test_parts_of_another_configuration_are_generated_again(
 
 @pytest.mark.usefixtures("local_ray")
 def test_solved_deals_are_bid_the_same_by_any_number_of_workers(
-    boards: Path, tmp_path: Path, monkeypatch
+    boards: Path, tmp_path: Path, monkeypatch, two_workers: WorkerPool
 ):
     monkeypatch.setattr(bidding_examples_build, "BOARDS_AT_ONCE", 150)
     plan = ExamplesConfig.parse(
         ["solved=true", "outcomes=true", "system_ns=natural", "system_ew=precision"], [boards]
     )
-    pool = RayPool(2)
-    for name, some_pool in (("one", LocalPool()), ("two", pool)):
-        made = chunked_build.generate(plan, tmp_path / name, some_pool, silent)
+    for name, pool in (("one", LocalPool()), ("two", two_workers)):
+        made = chunked_build.generate(plan, tmp_path / name, pool, silent)
         assert made["rows"] > 4 * BOARDS
-    pool.close()
     for split in bidding_examples.SPLITS:
         one, two = (all_examples(str(tmp_path / name), split) for name in ("one", "two"))
         assert all(np.array_equal(one[name], two[name]) for name in one)
@@ -430,15 +428,14 @@ def ended(job: Any, pool: WorkerPool) -> tuple[list[dict[str, float]], dict[str,
     return metrics, state
 
 
-@pytest.mark.usefixtures("local_ray")
 def test_reinforcement_learning_is_the_same_with_workers_and_after_a_stop(
-    trained: dict[str, Path], boards: Path
+    trained: dict[str, Path], boards: Path, two_workers: WorkerPool
 ):
     job = bidder_job(trained, boards)
     registry.TRAINERS["bidder"].validate(job)
     whole = registry.TRAINERS["bidder"].trainer(job, LocalPool())
     uninterrupted = [whole.step(), whole.step()]
-    metrics, state = ended(job, RayPool(2))
+    metrics, state = ended(job, two_workers)
     assert metrics == uninterrupted
     assert all(np.array_equal(value, state[name]) for name, value in whole.state().items())
     assert metrics[1]["auctions"] == 600

@@ -14,7 +14,7 @@ from overtrick import cli
 from overtrick.core import UserError
 from overtrick.datasets import board_files, bridge_deals, chunked_build
 from overtrick.datasets.bridge_deals import DealsConfig
-from overtrick.distributed.workers import LocalPool, RayPool
+from overtrick.distributed.workers import LocalPool, WorkerPool
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy
 from overtrick.games.bridge.cards import SEATS, parse_deal
 from overtrick.games.bridge.formats.zhang_tsv import parse_trick_table
@@ -102,14 +102,12 @@ def test_an_interrupted_run_continues_and_computes_no_part_twice(
     assert not chunked_build.parts_folder(out).exists()
 
 
-def test_workers_generate_the_same_file(tmp_path: Path, local_ray: None) -> None:
+def test_workers_generate_the_same_file(tmp_path: Path, two_workers: WorkerPool) -> None:
     plan = DealsConfig(boards=12, seed=5)
     chunked_build.generate(
         plan, tmp_path / "b.parquet", LocalPool(), silent
     )  # compiles for all workers
-    pool = RayPool(2)
-    chunked_build.generate(plan, tmp_path / "a.parquet", pool, silent)
-    pool.close()
+    chunked_build.generate(plan, tmp_path / "a.parquet", two_workers, silent)
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
 
 

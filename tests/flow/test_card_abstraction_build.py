@@ -13,7 +13,7 @@ from overtrick.datasets import card_abstraction_build as page
 from overtrick.datasets import chunked_build
 from overtrick.datasets.card_abstraction_build import AbstractionConfig, load_abstraction
 from overtrick.datasets.chunked_build import Progress, ignore_progress, parts_folder
-from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool
+from overtrick.distributed.workers import LocalPool, WorkerPool
 
 SMALL = ["ranks=5", "preflop=300", "flop=20", "turn=10", "river=5", "deals=20000", "seed=4"]
 STAGES = ["preflop", "flop", "turn", "river", "deals"]
@@ -77,10 +77,8 @@ def test_another_seed_gives_other_numbers(tmp_path: Path, whole: bytes) -> None:
     assert not np.array_equal(one.start, other.start)
 
 
-def test_workers_build_the_same_file(tmp_path: Path, whole: bytes, local_ray: None) -> None:
-    pool = RayPool(2)
-    generate(tmp_path / "b.parquet", SMALL, pool=pool)
-    pool.close()
+def test_workers_build_the_same_file(tmp_path: Path, whole: bytes, two_workers: WorkerPool) -> None:
+    generate(tmp_path / "b.parquet", SMALL, pool=two_workers)
     assert (tmp_path / "b.parquet").read_bytes() == whole
 
 

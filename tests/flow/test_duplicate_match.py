@@ -12,7 +12,7 @@ import pytest
 
 from overtrick import cli
 from overtrick.core import UserError
-from overtrick.distributed.workers import LocalPool, RayPool
+from overtrick.distributed.workers import LocalPool, WorkerPool
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy
 from overtrick.games.bridge.cards import SEATS
 from overtrick.games.bridge.system import loader
@@ -70,13 +70,11 @@ def test_scores_are_those_of_double_dummy_tables(other: str) -> None:
 
 
 def test_workers_play_the_same_match(
-    other: str, local_ray: None, monkeypatch: pytest.MonkeyPatch
+    other: str, two_workers: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(duplicate_match, "SHARD", 8)
     in_process = result_of("natural", other, 20, 2)  # compiles for all workers
-    pool = RayPool(2)
-    on_workers = duplicate_match.play_match("natural", other, 20, 2, pool, lambda done: None)
-    pool.close()
+    on_workers = duplicate_match.play_match("natural", other, 20, 2, two_workers, lambda done: None)
     assert np.array_equal(on_workers.boards.imps, in_process.boards.imps)
     assert np.array_equal(on_workers.boards.open.calls, in_process.boards.open.calls)
 

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,25 +93,6 @@ def assert_same(one: Outcome, other: Outcome) -> None:
         np.testing.assert_array_equal(value, other[1][name], err_msg=name)
 
 
-class SharedPool:
-    """Pool that many trainers use in turn: `close` does nothing."""
-
-    def __init__(self, pool: RayPool) -> None:
-        self.map = pool.map
-        self.host = pool.host
-
-    def close(self) -> None:
-        """Do nothing; the fixture closes the pool."""
-
-
-@pytest.fixture(scope="module")
-def pair(local_ray: None) -> Iterator[WorkerPool]:
-    """Two Ray workers, which take seconds to start."""
-    pool = RayPool(2)
-    yield SharedPool(pool)
-    pool.close()
-
-
 @pytest.fixture(scope="module")
 def in_process() -> Outcome:
     return outcome(LocalPool())
@@ -132,9 +113,9 @@ def test_one_ray_worker_gives_the_same_numbers_as_this_process(
 
 
 def test_two_ray_workers_give_the_same_numbers_as_this_process(
-    in_process: Outcome, pair: WorkerPool
+    in_process: Outcome, two_workers: WorkerPool
 ) -> None:
-    assert_same(in_process, outcome(pair))
+    assert_same(in_process, outcome(two_workers))
 
 
 @pytest.mark.parametrize(
@@ -216,11 +197,11 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(
     ],
 )
 def test_other_trainers_give_the_same_numbers_on_ray_workers(
-    section: dict[str, Any], pair: WorkerPool
+    section: dict[str, Any], two_workers: WorkerPool
 ) -> None:
     job = job_file.parse({"game": "kuhn", **section}, registry.JOBS, "this test")
     make = registry.TRAINERS[job.trainer].trainer
-    expected, crowded = make(job, LocalPool()), make(job, pair)
+    expected, crowded = make(job, LocalPool()), make(job, two_workers)
     assert [expected.step(), expected.step()] == [crowded.step(), crowded.step()]
 
 
@@ -234,22 +215,22 @@ def test_other_trainers_give_the_same_numbers_on_ray_workers(
     ],
 )
 def test_gradient_estimators_do_not_depend_on_the_number_of_workers(
-    kind: dict[str, Any], pair: WorkerPool
+    kind: dict[str, Any], two_workers: WorkerPool
 ) -> None:
     plan = {**TINY["meta"], **kind, "inner_steps": 2}
     changes = {"meta": plan, "stop": {"iterations": 2}}
-    assert_same(outcome(LocalPool(), changes), outcome(pair, changes))
+    assert_same(outcome(LocalPool(), changes), outcome(two_workers, changes))
 
 
 @pytest.mark.parametrize(
     "opponents", [{"kind": "random", "size": 7}, {"kind": "selfplay", "size": 3, "immigrants": 1}]
 )
 def test_every_kind_of_opponents_is_independent_of_workers_and_resumes_from_its_state(
-    opponents: dict[str, Any], tmp_path: Path, pair: WorkerPool
+    opponents: dict[str, Any], tmp_path: Path, two_workers: WorkerPool
 ) -> None:
     changes = {"population": opponents, "stop": {"iterations": 3}}
     whole = outcome(LocalPool(), changes)
-    assert_same(whole, outcome(pair, changes))
+    assert_same(whole, outcome(two_workers, changes))
     job = job_file.parse({**TINY, **changes}, registry.JOBS, "tiny")
     first, second = (meta.MetaTrainer(job, LocalPool()) for _ in range(2))
     metrics = [first.step(), first.step()]
@@ -335,9 +316,11 @@ def _worker_pid(rng: np.random.Generator, common: None, shard: int) -> int:
 
 
 @pytest.mark.parametrize("shards", [4, 10])
-def test_workers_of_the_same_speed_get_the_same_share(pair: WorkerPool, shards: int) -> None:
-    pair.map(_worker_pid, None, [(0,), (1,)], generator(0))  # both workers are running
-    counts = Counter(pair.map(_worker_pid, None, [(k,) for k in range(shards)], generator(0)))
+def test_workers_of_the_same_speed_get_the_same_share(two_workers: WorkerPool, shards: int) -> None:
+    two_workers.map(_worker_pid, None, [(0,), (1,)], generator(0))  # both workers are running
+    counts = Counter(
+        two_workers.map(_worker_pid, None, [(k,) for k in range(shards)], generator(0))
+    )
     assert sorted(counts.values()) == [shards // 2, shards // 2]
 
 
@@ -428,12 +411,14 @@ def assert_resumes(kind: str, plain: dict[str, Any], tmp_path: Path) -> None:
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_a_game_without_a_tree_is_trained_and_evaluated_on_sampled_games(pair: WorkerPool) -> None:
+def test_a_game_without_a_tree_is_trained_and_evaluated_on_sampled_games(
+    two_workers: WorkerPool,
+) -> None:
     changes = {
         "game": {"name": "holdem"},
         "meta": {**TINY["meta"], "gradient_estimator": "privileged_critic"},
         "stop": {"iterations": 1},
     }
     metrics, state = outcome(LocalPool(), changes)
-    assert_same((metrics, state), outcome(pair, changes))
+    assert_same((metrics, state), outcome(two_workers, changes))
     assert {"random/after_2_big_blind", "call/after_0_big_blind"} <= metrics[-1].keys()
