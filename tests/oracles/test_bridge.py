@@ -14,7 +14,7 @@ from overtrick.core import UserError, select_rows
 from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.bridge import trick_rules
 from overtrick.games.bridge.cardplay import minibridge_contract
-from overtrick.games.bridge.cardplay.rule_defenders import RULES, combine_rules
+from overtrick.games.bridge.cardplay.rule_defenders import ALL_RULES, RULES, combine_rules
 from overtrick.games.bridge.cards import (
     CARD_NAMES,
     CARDS,
@@ -257,15 +257,14 @@ def test_a_wrong_option_of_mini_bridge_is_refused(options, message):
         overtrick.make("minibridge", **options)
 
 
-def card_of_defender(hand, trick="", dummy="", strain="NT", rules=RULES):
-    """Return the card that the rules play for a defender who leads, or follows the cards of a
+def card_of_defender(hand, trick="", dummy="", strain="NT", rule=ALL_RULES):
+    """Return the card that the rule plays for a defender who leads, or follows the cards of a
     trick; "-" for none."""
     held, before = cards_of(hand), [CARD_NAMES.index(card) for card in trick.split()]
     led = best = before[0] if before else trick_rules.NO_CARD
     for card in before[1:]:
         best = card if trick_rules.beats(card, best, STRAINS.index(strain)) else best
     may = trick_rules.playable_cards(np.int64(held), led)
-    rule = combine_rules(rules) if isinstance(rules, tuple) else rules
     found = rule(
         np.int64(held),
         may,
@@ -310,9 +309,10 @@ def test_defenders_play_by_the_rules(card, position):
 
 def test_the_order_of_the_rules_is_an_option():
     position = {"hand": "AQ2.K.K.K", "trick": "S3 SJ", "dummy": "T54..."}
-    assert card_of_defender(**position, rules=RULES[::-1]) == "SQ"
-    assert card_of_defender(**position, rules=(RULES[0], RULES[2])) == "-"
-    assert card_of_defender(hand="KQ2...5432", rules=RULES[::-1]) == "C2"
+    reverse, two = combine_rules(RULES[::-1]), combine_rules((RULES[0], RULES[2]))
+    assert card_of_defender(**position, rule=reverse) == "SQ"
+    assert card_of_defender(**position, rule=two) == "-"
+    assert card_of_defender(hand="KQ2...5432", rule=reverse) == "C2"
 
 
 def test_a_random_declarer_makes_three_contracts_in_ten_against_the_rules():
