@@ -1,4 +1,4 @@
-"""Loader class of MLflow models that were registered before version 0.2."""
+"""Old name of the class Predictor, for MLflow models from before version 0.2 of overtrick."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from overtrick.serving.predictor import Predictor
 
 
 class Answers(Predictor):
-    """The class Predictor, with the names of class and methods that it had before version 0.2.
+    """Backward-compatible alias of the class Predictor, with the old names of its methods.
 
-    The loader that is stored with an MLflow model of that time calls them by these names.
+    An MLflow model registered before version 0.2 of overtrick contains code that uses these names.
     """
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Return the names of the model's input columns, now called `observation_fields`."""
+        """Return the names of the model's input columns; the old name of `observation_fields`."""
         return self.observation_fields
 
     @property
     def said(self) -> tuple[str, ...]:
-        """Return the names of the model's output columns, now called `outputs`."""
+        """Return the names of the model's output columns; the old name of `outputs`."""
         return self.outputs
 
     def ask(self, observations: Array) -> Array:
-        """Compute the model's outputs for observations (R, K), as `predict` does."""
+        """Compute the model's outputs for observations (R, K); the old name of `predict`."""
         return self.predict(observations)

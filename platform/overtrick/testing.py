@@ -31,7 +31,10 @@ Turns = list[tuple[Any, Observations, Array]]
 
 
 class BrokenGameError(UserError):
-    """Error: a game violates its contract. The message names the method and the remedy."""
+    """Error: a game violates the interface in core/games.py.
+
+    The message names the method and the remedy.
+    """
 
 
 def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
@@ -78,7 +81,7 @@ def _check(holds: Any, method: str, why: str) -> None:
 
 
 def _check_attributes(game: Any) -> None:
-    """Check that the game has all attributes and methods of the contract."""
+    """Check that the game has all attributes and methods of core.Game."""
     wanted = sorted(
         name for name in (*core.Game.__annotations__, *vars(core.Game)) if name[0] != "_"
     )
@@ -270,7 +273,11 @@ def _check_canonical_suits(game: Any, rows: Observations) -> None:
 
 
 def _check_abstract_states(game: Any, rows: Observations) -> None:
-    """Check that a game rejects an unknown state abstraction, and that it can combine policies."""
+    """Check the methods of core.AbstractStates: `state_keys` and `combined_policy`.
+
+    `state_keys` must reject the name of an unknown state abstraction. `combined_policy` must equal
+    its argument `others` if it gets no other policy.
+    """
     try:
         game.state_keys("")
     except UserError:
@@ -287,8 +294,8 @@ def _check_related_games(game: Any, deals: Deals, turns: Turns) -> None:
 
     The first is rebuilt from `portable_options`: options that make the same game in any working
     folder and on any worker. The second is `evaluation_game`: the game without reward shaping, on
-    which policies are evaluated. A game may lack either. `deals`: (G, C). `turns`: all turns of
-    games with these deals.
+    which policies are evaluated. A game may lack either. `deals`: the deals (G, C) of some
+    games. `turns`: all turns of these games.
     """
     related: dict[str, Any] = {}
     if isinstance(game, core.PortableOptions):
@@ -315,9 +322,10 @@ def _check_redeal(game: Any, rows: Observations, rng: Generator) -> None:
 
 
 def _check_pickling(game: Any, deals: Deals, turns: Turns) -> None:
-    """Check that a game can be pickled, and that its copy starts the same games.
+    """Check that a game can be pickled.
 
-    `deals`: (G, C). `turns`: all turns of games with these deals.
+    A copy must have the same attributes as the game, and the same observations at the start.
+    `deals`: the deals (G, C) of some games. `turns`: all turns of these games.
     """
     pickle.dumps(game)
     again = copy.deepcopy(game)
@@ -374,9 +382,14 @@ def _check_illegal_actions(game: Any, turns: Turns) -> None:
 
 
 def _check_enumeration(game: Any, played: Deals, turns: Turns) -> None:
-    """Check the list of all deals, the information sets, and the payoffs against the game tree.
+    """Check the deals, information sets and payoffs that an enumerable game defines.
 
-    `played`: the deals (G, C) of random games. `turns`: all turns of these games.
+    - `every_deal` must list each deal once, with probabilities that sum to 1.
+    - All observations of one information set must be equal; two information sets must differ.
+    - The payoffs of random play must have the mean that the game tree gives.
+
+    If the game tree does not fit in memory, only `every_deal` is checked. `played`: the deals
+    (G, C) of random games. `turns`: all turns of these games.
     """
     deals, probability = game.every_deal()
     total = probability.sum()

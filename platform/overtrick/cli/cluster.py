@@ -143,12 +143,16 @@ def _follow(cluster: Cluster, submission: str, as_json: bool) -> int:
 def _validated(
     file: Path, overrides: list[str], sweep: bool, files_there: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Return the command for a job file (train, sweep or evaluate) and its job as plain data.
+    """Validate a job file for a cluster; return the `overtrick` command that runs it, and its job.
 
-    `sweep`: run the job as a sweep. `files_there`: do not check the job, because its files are on
-    the cluster. If the job's tracking store is an SQLite file given by a relative path, the store
-    is replaced by MLFLOW_TRACKING_URI or, if that is not set, by the cluster's own store. Raises
-    UserError for a job that would fail on the cluster.
+    The command is train, sweep or evaluate. The job is returned as plain data. If the job's
+    tracking store is a SQLite file with a relative path, the cluster cannot reach the store. Its
+    address is then replaced by MLFLOW_TRACKING_URI or, if that is not set, left out.
+
+    - `sweep`: return the command sweep instead of train.
+    - `files_there`: the job's files are on the cluster, so do not check that the job can run.
+
+    Raises UserError for a job that would fail on the cluster.
     """
     from overtrick.comparison import comparison_job, schedule
     from overtrick.config import job_file

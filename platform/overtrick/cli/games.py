@@ -48,7 +48,8 @@ def best_response(
     """Compute the best-response value against an opponent in each seat.
 
     The value is exact if the game tree fits in memory. For a larger game (holdem) it is a lower
-    bound: the payoff of local best response in sampled games.
+    bound: the payoff of local best response in sampled games. The options --games, --particles and
+    --seed apply only to the lower bound.
     """
     from overtrick.studies.exact_solutions import best_response_to
 

@@ -103,8 +103,9 @@ def examples(
 ) -> None:
     """Turn the calls of bridge boards into training examples for bidding networks.
 
-    Further keys: outcomes=true (add IMPs against par), solved=true (the files hold deals with
-    double-dummy tricks, and the two sides bid them), kind=human (only boards of this kind).
+    Further keys: outcomes=true adds to each example the IMPs against par. kind=human uses only
+    boards of this kind. solved=true reads files of deals with double-dummy tricks instead of
+    auctions, and lets the two bidding systems bid the deals.
     """
     from overtrick.datasets.bidding_examples_build import ExamplesConfig
 

@@ -28,8 +28,10 @@ def view(
 ) -> None:
     """Write one HTML file that works without a server and without a network.
 
-    For a run it shows table, figures, videos and curves; for recorded games each step; for bridge
-    boards (.parquet, .pbn, .lin, .tsv) the meaning of each call.
+    A run is shown with its table, figures, videos and curves. With --against, the page also shows
+    games of the run's model against that opponent. A file of games, as the option --keep of other
+    commands saves it, is shown step by step. For bridge boards (.parquet, .pbn, .lin, .tsv) the
+    page explains each call by the bidding system that the file names, or else by --system.
     """
     from overtrick.core.files import check_output, write_text
     from overtrick.runs import html_page, lifecycle

@@ -128,9 +128,9 @@ class _AskAtTerminal:
 def parse_action(word: str, names: Sequence[str], meant: str, numbered: bool) -> int | str:
     """Return the index in `names` of the action that a person typed, or else a message to print.
 
-    `word`: the text as typed. `names`: the names of the legal actions. `meant`: the same text, with
-    a customary word replaced by the game's own name of the action. `numbered`: accept the action's
-    number, from 1.
+    `word`: the text that the person typed. `names`: the names of the legal actions. `meant`: equals
+    `word`, or the name of an action if `word` is a synonym. `numbered`: also accept the number of
+    an action, counted from 1.
     """
     if not word:
         return 0 if len(names) == 1 else HELP

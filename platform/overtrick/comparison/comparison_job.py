@@ -65,7 +65,7 @@ class Method(Section):
 
 
 class ModelOf(Section):
-    """An opponent that is itself trained: the model of a method of the same comparison table."""
+    """An opponent that the same comparison trains, as one of its methods."""
 
     method: Name
     """Method whose model, trained with the first seed, is the opponent."""
@@ -149,10 +149,13 @@ def load(path: str | Path, overrides: Sequence[str]) -> ComparisonJob:
 
 
 def _with_job(method: Method, folder: Path, source: str, table: ComparisonJob) -> Method:
-    """Return a copy of a method whose job is read from its file, completed and validated.
+    """Return a copy of a method of a comparison, with its training job completed and validated.
 
-    `folder`: the folder of the comparison's job file, to which the file name is relative. `source`:
-    names the method in errors. Raises UserError.
+    The job is read from the method's job file, if there is one. It is changed by the keys `without`
+    and `set` of the method, and gets default values for all other keys. A method that is not
+    trained is returned unchanged. `folder`: the folder of the comparison's job file, to which the
+    path of the method's job file is relative. `source`: names the method in errors. Raises
+    UserError.
     """
     asked = method.training_job
     if asked is None:

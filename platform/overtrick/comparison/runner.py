@@ -157,12 +157,13 @@ def _load_player(table: ComparisonJob, entry: Entry, group: RunGroup) -> Any:
 def _row(_: Generator, common: Any, entry: Entry, player: Any, who: str, column: int) -> Row:
     """Evaluate a method with one seed against one opponent; return a row of the results.
 
-    The random numbers are the same as in an evaluation against all opponents.
-
     - `common`: the tuple (game, evaluation budget).
     - `entry`: the method with its seed.
     - `player`: for a trained method, the result of `_load_player`.
     - `who`, `column`: the opponent, and its index in the comparison table.
+
+    The opponent gets the child generator with the index `column`, as in an evaluation of the method
+    against all opponents.
     """
     game, budget = common
     rng, pool = generator(entry.seed, RngStream.EVALUATE), start_pool(0)

@@ -56,15 +56,19 @@ class ComparisonSchedule:
 
     @property
     def jobs(self) -> list[Job]:
-        """The job of each trained entry, by trial number.
+        """The training job of each trained entry, by trial number.
 
-        Training may replace the evaluation settings of a job by `in_training`.
+        The job has the evaluation settings for the comparison table. While the method is being
+        trained, `in_training` replaces these settings.
         """
         return [entry.job for entry in self.trials if entry.job is not None]
 
     @property
     def cells(self) -> list[tuple[Entry, int]]:
-        """The evaluations: each entry with the column (index) of each of its opponents."""
+        """The evaluations of the comparison table, as tuples (entry, column).
+
+        An entry is a method with one seed. A column is the index of an opponent.
+        """
         return [(entry, column) for entry in self.entries for column in entry.columns]
 
 
@@ -141,12 +145,12 @@ def _used_values(section: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_training(table: ComparisonJob, job: Job) -> Job:
-    """Return the training job of a compared method, with other evaluation settings.
+    """Return a method's training job with the evaluation settings that apply during training.
 
-    During training the method is evaluated only against held-out opponents that need no model
-    trained by the comparison. If there are none, or if the table asks for no learning curves
-    (`evaluate.every` is None), training evaluates as little as possible. A job whose
-    evaluation has no held-out opponents is returned unchanged.
+    A method can be evaluated during training against those held-out opponents that exist before the
+    comparison begins. This gives learning curves. If there is no such opponent, or if the table
+    asks for no learning curves (`evaluate.every` is None), training evaluates as little as
+    possible. A job whose evaluation has no held-out opponents is returned unchanged.
     """
     if not isinstance(job.evaluation, HeldOutEvaluation):
         return job

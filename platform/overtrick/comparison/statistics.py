@@ -1,4 +1,7 @@
-"""Results of a comparison table: mean payoffs, shares of the oracle's payoff, significance."""
+"""Compute the results of a comparison table: mean payoffs and t tests.
+
+Each mean payoff is also given as a share of the best-response payoff.
+"""
 
 from __future__ import annotations
 

@@ -42,11 +42,14 @@ warnings.filterwarnings("ignore", 'Field name "register"')
 
 
 class UnusedKeys(NamedTuple):
-    """Rule of a job section: some keys have no effect while other keys have certain values.
+    """Keys of a job section that have no effect while other keys have certain values.
 
-    The rule holds while each key of `when` has one of its listed values, always if `when` is empty.
-    While it holds, setting one of `keys` to a value other than its default is an error. Keys are
-    dotted paths, relative to the section that declares the rule.
+    - `keys`: the keys without effect. Setting one of them to a value other than its default is an
+      error while every entry of `when` matches.
+    - `when`: maps each of the other keys to the values at which `keys` have no effect. If `when` is
+      empty, `keys` never have an effect.
+
+    Keys are dotted paths, relative to the section.
     """
 
     when: Mapping[str, tuple[Any, ...]]
@@ -55,7 +58,7 @@ class UnusedKeys(NamedTuple):
 
 
 class UnusedKeysError(ValueError):
-    """A key was set although, by a rule of its section, it has no effect."""
+    """A job sets a key to a value although the key has no effect in this job."""
 
     def __init__(self, section: Section, rule: UnusedKeys, keys: Sequence[str]) -> None:
         self.section, self.rule, self.keys = section, rule, keys
@@ -81,10 +84,10 @@ class UnusedKeysError(ValueError):
         return f"{names} {has} no effect {reason}: {', or '.join(ways)}"
 
     def _useful_choices(self, key: str) -> list[str]:
-        """Return the values of `key` with which the keys of this error would have an effect.
+        """Return the values of `key` at which the unused keys of this error would have an effect.
 
-        `key`: dotted path of a key on whose value the rule depends. The list is empty if the type
-        of `key` is not an enumeration of names.
+        `key`: dotted path of a key in `rule.when`. The list is empty unless the type of `key` is a
+        Literal of names.
         """
         *parents, leaf = key.split(".")
         section = self.section.value_at(".".join(parents)) if parents else self.section

@@ -36,11 +36,10 @@ class ExplicitTreeGame(Protocol):
     action_names: tuple[str, ...]
 
     def nodes(self, fits: Callable[[float, int], bool]) -> TreeNodes:
-        """Return all nodes of the tree.
+        """Return all nodes of the tree. Raises UserError if the tree does not fit in memory.
 
-        `fits(V, N)`: returns whether a tree with V nodes and N information sets fits in memory. V
-        may be a lower bound that is known before the tree is built. Raises UserError if `fits`
-        returns False.
+        `fits(V, N)` returns whether V nodes and N information sets fit in memory. The game may call
+        `fits` before the tree is complete, with lower bounds of V and N.
         """
 
 
@@ -48,11 +47,14 @@ class ExplicitTreeGame(Protocol):
 class BucketedGame:
     """Zero-sum two-seat game with public actions; each seat privately holds one of K hand buckets.
 
-    Chance draws the buckets of both seats at the start. At the start of each later betting round it
-    draws them again, given the buckets of the previous round: independently for each seat, or
-    jointly for both seats. At a terminal node seat 0 gains `gain` + `stake` x (2 w - 1), and seat 1
-    loses as much. Here w is the entry of `win` (K, K) for the two buckets: the probability that
-    seat 0 wins the showdown, plus half the probability of a tie.
+    Chance draws a bucket for each seat at the start. At the start of each later betting round it
+    draws new buckets with the transition probabilities `moves`. The transitions of the two seats
+    are independent, or one joint transition draws the pair of buckets given the previous pair.
+
+    At a terminal node after a fold seat 0 gains `gain` points. At a showdown the winner gains
+    `stake` points, and a tie is worth 0. If w is the entry of `win` for the two buckets, the
+    showdown gives seat 0 `stake` x (2 w - 1) expected points. Seat 1 loses as many points as seat 0
+    gains.
     """
 
     name: str
@@ -69,8 +71,8 @@ class BucketedGame:
 
     @property
     def joint(self) -> bool:
-        """Return whether chance moves both seats' buckets jointly from one round to the next.
+        """Return whether one joint transition draws both seats' buckets of the next round.
 
-        If it does not, each seat's bucket changes independently of the other seat's.
+        If not, the bucket transitions of the two seats are independent.
         """
         return self.moves.ndim == 5

@@ -73,16 +73,21 @@ class Enumerable(Game, Protocol):
 
     @property
     def min_tree_size(self) -> int:
-        """Return a lower bound on the size of the game tree, without enumerating deals or nodes.
+        """Return a lower bound on the number of tree nodes or of deals, whichever is larger.
 
-        The size is the number of tree nodes or the number of deals, whichever is larger.
+        Building the tree needs memory for every node and every deal. The bound must be found
+        without enumerating them.
         """
 
     def every_deal(self) -> tuple[Deals, Array]:
         """Return all distinct deals (G, C) and their probabilities (G,), which are all positive."""
 
     def revealed_columns(self, state: Any) -> Array:
-        """Return (G,) int: how many leading columns of its deal each game has shown to any seat."""
+        """Return (G,) int: for each game, the number of chance outcomes that some seat has seen.
+
+        The chance outcomes of a game are the columns of its deal, in the order in which seats see
+        them.
+        """
 
 
 @runtime_checkable
@@ -190,7 +195,10 @@ class EvaluatedOnAnother(Protocol):
 
 @runtime_checkable
 class PortableOptions(Protocol):
-    """A game whose options contain relative paths or depend on environment variables."""
+    """A game that can replace its options by options that are valid on every worker.
+
+    This is for games whose options contain relative paths or depend on environment variables.
+    """
 
     def portable_options(self) -> dict[str, Any]:
         """Return options that create the same game in any working folder and on any worker."""

@@ -12,7 +12,7 @@ An example is one call of an auction together with the information of the caller
 
 Examples with outcomes have two more columns:
 
-- `after`: the packed features after the call, as its caller knows them
+- `after`: the features of the auction after the call, as seen by the caller, packed like `before`
 - `imps`: the double-dummy score of the caller's side against par, in IMPs
 """
 

@@ -271,9 +271,10 @@ def _group_by_systems(config: ExamplesConfig, boards: Sequence[Board]) -> list[A
 
 
 def _system(configured: str, recorded: str) -> str:
-    """Return the bidding system of a side: the configured one, or else one for the recorded name.
+    """Return the name of a side's bidding system: `configured`, unless this is RECORDED.
 
-    `configured`: a system, or RECORDED. `recorded`: the name in the file of boards.
+    With RECORDED, the system is derived from `recorded`, the system's name in the file of boards:
+    "precision" for a strong-club system, "natural" for any other.
     """
     if configured != RECORDED:
         return configured
@@ -286,8 +287,8 @@ def _examples(
     """Return the bidding examples of one split from a batch of auctions, in random order.
 
     `part`: the batch, grouped by bidding systems. `number`: the number of the batch, which seeds
-    the order. `test`: the index of the split in SPLITS. Returns arrays by column name; an empty
-    dictionary if no board of the batch is in the split.
+    the order. `test`: 0 for the training split, 1 for the test split. Returns arrays by column
+    name; an empty dictionary if no board of the batch is in the split.
     """
     chosen = [group.select(in_test_split(group.hands) == test) for group in part]
     columns = [_columns(config, group) for group in chosen if len(group.hands)]

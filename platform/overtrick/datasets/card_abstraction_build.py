@@ -1,9 +1,9 @@
 """Generate the card abstraction of limit hold'em as a Parquet file.
 
-In each betting round, the strength of every holding (hole cards with the public cards) is estimated
-by roll-outs. The holdings are then clustered into buckets by k-means. Last, the transition
-probabilities between buckets are estimated from sampled deals. Each of these stages is computed in
-shards, see `chunked_build`.
+In each betting round, the strength of every hand (hole cards with the public cards) is estimated by
+roll-outs. The hands are then clustered into buckets by k-means. Last, the transition probabilities
+between buckets are estimated from sampled deals. Each of these stages is computed in shards, see
+`chunked_build`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from overtrick.games.poker.holdem.card_abstraction import ROUNDS, Abstraction, A
 from overtrick.games.poker.holdem.hand_isomorphism import hand_indexer
 from overtrick.storage import parquet
 
-ROLLOUTS = 10_000_000  # roll-outs per shard; more if one holding needs more
+ROLLOUTS = 10_000_000  # roll-outs per shard; more if one hand needs more
 DEALS = 1_000_000  # deals per shard
 MAX_SCALE = 100
 SHARDS_PER_PART = 16
@@ -55,13 +55,13 @@ class AbstractionConfig(DatasetConfig):
     """Roll-outs of each of the 169 hands before the flop."""
 
     flop: Count = PAPER.flop
-    """Roll-outs of each of the 1,286,792 holdings on the flop."""
+    """Roll-outs of each of the 1,286,792 hands on the flop."""
 
     turn: Count = PAPER.turn
-    """Roll-outs of each of the 13,960,050 holdings on the turn."""
+    """Roll-outs of each of the 13,960,050 hands on the turn."""
 
     river: Count = PAPER.river
-    """Roll-outs of each of the 123,156,254 holdings on the river."""
+    """Roll-outs of each of the 123,156,254 hands on the river."""
 
     deals: Count = PAPER.deals
     """Deals sampled for the transition and showdown tables."""
@@ -92,10 +92,11 @@ class AbstractionConfig(DatasetConfig):
 
     @classmethod
     def parse(cls, overrides: Sequence[str] = (), scale: float = 1.0) -> AbstractionConfig:
-        """Build the configuration from `key=value` overrides of the paper's values.
+        """Build the configuration from `key=value` overrides of the defaults.
 
-        `scale`: factor on every sample count that is not overridden. The number of roll-outs stays
-        large enough to distinguish as many hand strengths as there are buckets. Raises UserError.
+        The defaults are the values of Samothrakis et al. 2011. `scale`: factor on every sample
+        count that is not overridden. The number of roll-outs stays large enough to distinguish as
+        many hand strengths as there are buckets. Raises UserError.
         """
         if not 0 < scale <= MAX_SCALE:
             raise UserError(f"--samples-scale must be above 0 and at most {MAX_SCALE}, not {scale}")
@@ -143,9 +144,10 @@ def load_abstraction(path: Path, config: AbstractionConfig | None = None) -> Abs
 def _build(
     parameters: AbstractionParameters, out: Path, pool: WorkerPool, progress: Progress
 ) -> Abstraction:
-    """Cluster the holdings of each round into buckets, then estimate the bucket transitions.
+    """Cluster the hands of each betting round into buckets, then estimate the bucket transitions.
 
-    `out`: the file of the data set; parts of the work are stored beside it.
+    A hand is the hole cards together with the public cards. `out`: the file of the data set;
+    intermediate results are stored beside it.
     """
     sizes = [max(1, ROLLOUTS // parameters.rollouts(r)) for r in range(len(ROUNDS))]
     counts = [int(count) for count in hand_indexer(parameters.ranks).counts]
@@ -157,10 +159,14 @@ def _build(
     def parts(
         stage: int, made_with: dict[str, Any], work: Work, common: Any, join: Any
     ) -> Iterator[Columns]:
-        """Compute one stage in shards; yield the columns of each part (consecutive shards).
+        """Run one stage of the computation in shards, and yield its results part by part.
 
-        `stage`: 0 to 3: roll-outs of a betting round; 4: transitions. `made_with`: the parameters
-        that the results depend on. `work`, `common`, `join`: see `chunked_build.run_shards`.
+        A part is a group of consecutive shards, whose results are stored in one file.
+
+        - `stage`: 0 to 3: estimate the hand strengths of a betting round; 4: count the transitions.
+        - `made_with`: the parameters that the results depend on.
+        - `work`: the function that computes one shard, with `common` as its second argument.
+        - `join`: combines the results of the shards of a part.
         """
         made_with = {**made_with, "shard": ranges[stage][0]}
         places = (divmod(k, SHARDS_PER_PART) for k in range(len(ranges[stage])))
@@ -189,10 +195,11 @@ def _sum(counts: Sequence[Columns]) -> Columns:
 
 
 def _roll_out(_: Generator, parameters: AbstractionParameters, *shard: int) -> Columns:
-    """Estimate the strengths of some holdings of a betting round by roll-outs.
+    """Estimate the strengths of some hands of a betting round by roll-outs.
 
-    `shard`: round, number of the part, number of the shard in the part, first holding, and last
-    holding plus 1. The first three numbers seed the generator. Returns columns by name.
+    `shard`: five indices: the round, the file that will hold the results, the shard within this
+    file, the first hand, and the last hand plus 1. The first three seed the generator. Returns
+    columns by name.
     """
     *key, first, end = shard
     rng = generator(parameters.seed, RngStream.INITIAL, *key)
@@ -200,11 +207,13 @@ def _roll_out(_: Generator, parameters: AbstractionParameters, *shard: int) -> C
 
 
 def _deal(_: Generator, common: Any, *shard: int) -> Columns:
-    """Sample deals and count the transitions of both hands between buckets from round to round.
+    """Sample deals and count how each player's hand moves between buckets from round to round.
 
-    `common`: the tuple (parameters, bucket of every holding by round). `shard`: number of the
-    stage, number of the part, number of the shard in the part, first deal, and last deal plus 1.
-    The first three numbers of `shard` seed the generator.
+    - `common`: the tuple (parameters, buckets). `buckets` has an array for each betting round, with
+      the bucket of every hand.
+    - `shard`: five indices: the stage of the computation (4), the file that will hold the results,
+      the shard within this file, the first deal, and the last deal plus 1. The first three seed the
+      generator.
     """
     parameters, buckets = common
     *key, first, end = shard

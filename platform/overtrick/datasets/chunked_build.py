@@ -42,11 +42,11 @@ class DatasetConfig(Section, ABC):
 
     @abstractmethod
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
-        """Generate the data set at `out`, or check that the data set there has these settings.
+        """Generate the data set at `out`, unless it is complete there with the same settings.
 
-        Does not delete `parts_folder(out)`; `generate` does. Returns a dictionary with the number
-        of `rows`, and with further values for some data sets. Raises UserError if another data set
-        or foreign files are at `out`, or if `out` cannot be written.
+        Returns a dictionary with the number of `rows`, and with further values for some data sets.
+        Does not delete the intermediate files in `parts_folder(out)`. Raises UserError if another
+        data set or foreign files are at `out`, or if `out` cannot be written.
         """
 
 
@@ -109,19 +109,22 @@ def run_shards(
     common: Any, shards: Sequence[Shard], per_part: int, pool: WorkerPool, progress: Progress,
     join: Callable[[list[Columns]], Columns] = concat_columns,
 ) -> Iterator[Columns]:  # fmt: skip
-    """Compute the shards of one stage, store them in parts, and yield the columns of each part.
+    """Run one stage of a data set's generation in shards, and yield the results part by part.
 
-    - `out`: the file or folder of the data set; the parts are stored beside it.
-    - `stage`: the name of the stage, for file names and progress.
-    - `work(rng, common, *shard)`: computes one shard as columns by name. It must not use `rng`,
-      which depends on interruptions; it derives its own generator from the shard.
-    - `per_part`: number of consecutive shards in a part.
-    - `join`: combines the columns of the shards of a part.
+    A part is a group of `per_part` consecutive shards, stored as one file beside the data set. A
+    part that is already stored with the same `made_with` is not computed again.
+
+    - `out`: the file or folder of the data set.
     - `kind`, `made_with`: the kind of the parts' files, and the parameters that their content
       depends on.
+    - `stage`: the name of the stage, for file names and progress.
+    - `work(rng, common, *shard)`: computes one shard and returns columns by name. It must ignore
+      `rng`, which after an interruption is not the same as before. It seeds its own generator from
+      the shard's numbers instead.
+    - `join`: combines the columns of the shards of a part.
 
-    A part on disk with the same `made_with` is not computed again. The files of the parts stay
-    until `generate` deletes their folder. Raises UserError if that folder cannot be created.
+    The files of the parts stay until `generate` deletes their folder. Raises UserError if that
+    folder cannot be created.
     """
     folder, made_with = create_parts_folder(out), {**made_with, "together": per_part}
     parts = [range(len(shards))[k : k + per_part] for k in range(0, len(shards), per_part)]

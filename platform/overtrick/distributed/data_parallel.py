@@ -57,7 +57,11 @@ class LearnerShare(NamedTuple):
                 hook(self._add)
 
     def _add(self, param: Tensor) -> None:
-        """Replace the gradient of a parameter by its sum over all learners; the installed hook."""
+        """Replace the gradient of a parameter by its sum over all learners.
+
+        `add_gradients` installs this method as a hook, which PyTorch calls after the gradient is
+        computed.
+        """
         assert param.grad is not None
         self.total(param.grad)
 
@@ -78,7 +82,7 @@ class DataParallelTrainer:
     def __init__(
         self, make: MakeTrainer, iterations: int, learners: int, each: Mapping[str, float]
     ) -> None:
-        """Set up the trainer; the learners start at the first step.
+        """Set up the trainer. The processes of the learners start at the first call of `step`.
 
         `make`: builds the trainer of one learner. `iterations`: the last iteration. `learners`:
         number of learners. `each`: the resources of one learner: the amount of CPU, GPU and so on.
@@ -116,7 +120,7 @@ class _Team:
     """The running learners of one data-parallel trainer, as a single run of Ray Train.
 
     Starting a run of Ray Train takes seconds, so the learners keep running between iterations. They
-    are at most two iterations ahead of the reports that have been read.
+    are at most two iterations ahead of the iteration that `next_report` last returned.
     """
 
     def __init__(

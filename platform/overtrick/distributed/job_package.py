@@ -38,9 +38,9 @@ class ClusterTask:
 def pack(task: ClusterTask, folder: Path) -> str:
     """Write the job and its files into a folder, and return the shell command that runs the job.
 
-    The command runs on the cluster, in a copy of the folder. Raises UserError if the files are too
-    large, or if the job has files and `task.runs` is empty, because the cluster stores the files
-    with the runs.
+    The command runs on the cluster, in a copy of the folder, and stores the job's files below
+    `task.runs`. Raises UserError if the files are too large, or if there are files but `task.runs`
+    is empty.
     """
     call = f'export MLFLOW_TRACKING_URI="{TRACKING_URI}" && exec python -m overtrick {task.command}'
     runs = f'{CHECK_RUNS_FOLDER}; mkdir -p "$OVERTRICK_RUNS"'

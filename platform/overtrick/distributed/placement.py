@@ -118,20 +118,21 @@ def check_fits(bundles: Bundles, machines: Bundles) -> None:
 
 
 def copies_that_fit(bundles: Bundles, machines: Bundles, most: int) -> int:
-    """Return how many copies of a set of bundles fit on the nodes at once, from 1 to `most`.
+    """Return how many copies of a job the nodes can hold at once, but not more than `most`.
 
-    If the search gives up, the result is a lower bound. `machines`: the resources of each node.
+    `bundles`: the resource bundles of one copy. One copy must fit. `machines`: the resources of
+    each node. The result is a lower bound if the exact search would take too long.
     """
     return 1 + bisect(range(2, most + 1), 0, key=lambda k: not _fits([*bundles] * k, machines))
 
 
 def _fits(bundles: Bundles, machines: Bundles) -> bool | None:
-    """Return whether all bundles fit on the nodes at once; None if the search gives up.
+    """Return whether all bundles fit on the nodes at once; None if the search takes too long.
 
-    `machines`: the resources of each node. A depth-first search first places the bundles that do
-    not have the most frequent size, starting with the largest bundle. It then counts how many
-    bundles of the most frequent size fit into the remaining resources.
+    `machines`: the resources of each node.
     """
+    # Only the bundles of rarer sizes are placed one by one, the largest first (depth-first search).
+    # Bundles of the most frequent size are then counted into the remaining resources.
     kinds = sorted({kind for bundle in bundles for kind in bundle})
     sizes = Counter(_amounts(bundle, kinds) for bundle in bundles)
     frequent, count = sizes.most_common(1)[0]

@@ -71,7 +71,10 @@ class RemoteObject(Hostable, Protocol):
 
 
 def chunks(total: int, size: int) -> list[Shard]:
-    """Cut `total` items into shards of at most `size` items; a shard is the tuple (item count,)."""
+    """Cut `total` items into shards of at most `size` items.
+
+    A shard is a tuple with one element: the number of its items.
+    """
     return [(min(size, total - first),) for first in range(0, total, size)]
 
 
@@ -347,9 +350,10 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
 
 
 def room_for(bundles: Sequence[Mapping[str, float]], most: int) -> int:
-    """Return how many copies of a set of bundles fit on the cluster at once, from 1 to `most`.
+    """Return how many copies of a job the cluster can hold at once, but not more than `most`.
 
-    `bundles`: the resources of each process of one copy: amounts by kind, such as CPU.
+    `bundles`: the resources of each process of one copy of the job, such as {"CPU": 1}. One copy
+    must fit.
     """
     return placement.copies_that_fit(bundles, _machines(), most)
 
@@ -366,9 +370,10 @@ def _machines() -> list[Mapping[str, float]]:
 
 
 class RngStream(IntEnum):
-    """Purposes of random numbers; different purposes have independent generators.
+    """Random number streams, one for each purpose, such as training or evaluation.
 
-    A purpose is the first number of the key of `generator`.
+    The stream is the first element of the argument `key` of `generator`. Generators of different
+    streams are independent.
     """
 
     INITIAL = 0

@@ -194,7 +194,10 @@ class _Observer:
         self.tensor[:] = self.data.features[infoset] if infoset >= 0 else 0
 
     def string_from(self, state: OpenSpielState, player: int) -> str:
-        """Return the string of a player's information set, or a note if there has been none yet."""
+        """Return the string of the information set of a player's latest decision.
+
+        Before the player's first decision the string is "seat P, nothing yet" for player P.
+        """
         infoset = self.data.infoset_of(state.node, player)
         return self.data.infoset_strings[infoset] if infoset >= 0 else f"seat {player}, nothing yet"
 

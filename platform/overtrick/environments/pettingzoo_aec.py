@@ -30,7 +30,8 @@ class TurnBasedEnv(SeatAgents, AECEnv):
     def __init__(self, game: Game) -> None:
         """Make the environment.
 
-        Raises UserError for real-vector actions, and for a game that can be solved but not played.
+        Raises UserError if the game's actions are real vectors, or if the game has no engine to
+        play it, such as openspiel/NAME.
         """
         registry.check_playable(game)
         if game.actions is None:

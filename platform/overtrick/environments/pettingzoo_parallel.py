@@ -29,7 +29,8 @@ class SimultaneousEnv(SeatAgents, ParallelEnv):
     def __init__(self, game: Game) -> None:
         """Make the environment.
 
-        Raises UserError for discrete actions, and for a game that can be solved but not played.
+        Raises UserError if the game's actions are discrete, or if the game has no engine to play
+        it, such as openspiel/NAME.
         """
         registry.check_playable(game)
         if game.actions is not None:

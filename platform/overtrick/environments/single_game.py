@@ -1,6 +1,7 @@
-"""Play one game at a time, for the environments.
+"""Play single games, not batches of games, for the environments.
 
-Small games are played on their exact tree, other games by an engine for batches or single games.
+A small game is played on its exact tree. Other games are played by a class for single games, if
+the game registers one, or else by the game's batch engine with a batch of one game.
 """
 
 from __future__ import annotations

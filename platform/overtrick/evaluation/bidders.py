@@ -77,8 +77,8 @@ def load_side(name: str) -> Side:
     """Load a partnership that bids by a bidding system or by trained networks.
 
     `name` is the name or file of a system, or the folder, run or registry name of a model. Raises
-    UserError for an unknown name, for a model without a network of calls, or if the rules of the
-    model's system have changed since the model was trained.
+    UserError for an unknown name, for a model without a bidding policy network, or if the rules of
+    the model's system have changed since the model was trained.
     """
     folder = locate.model_folder(name)
     if not (folder / model_files.CARD).exists():
@@ -98,8 +98,8 @@ def bid_auctions(
     """Bid G deals; return the calls (G, L) int8, padded with -1 after the end of the auction.
 
     `ns`, `ew`: the two partnerships. `holder` (G, 52): the seat that holds each card. `dealer`
-    (G,): a seat. `vulnerable` (G,): 0 None, 1 NS, 2 EW, 3 All. The width L depends only on whether
-    a partnership bids by a network.
+    (G,): a seat. `vulnerable` (G,): 0 None, 1 NS, 2 EW, 3 All. L is LONGEST_AUCTION if a
+    partnership bids by a network. Otherwise L is `auction_simulation.MAX_CALLS`.
     """
     if ns.calls is None and ew.calls is None:
         return auction_simulation.bid_auctions(

@@ -99,9 +99,9 @@ def with_trick_scoring(choice: GameChoice) -> GameChoice:
 
 
 def check_scoring(choice: GameChoice) -> None:
-    """Raise UserError unless the game's payoff is whether the contract is made, as by default.
+    """Raise UserError unless the game's option `scoring` has its default, `made`.
 
-    Another scoring would have no effect on the trainers that call this check.
+    For trainers that ignore this option: a value that changes nothing would mislead the user.
     """
     if card_game(choice).scoring != "made":
         raise UserError(
@@ -204,7 +204,12 @@ def result_row(
 
 
 def flat_metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Convert rows of `result_row` to metrics, such as `made/rules` for defenders `rules`."""
+    """Convert rows of `result_row` to a dictionary from metric names to values.
+
+    - `made/NAME`: share of contracts made against the defenders NAME; one metric for each row.
+    - `recognised`: share of the declarer's decisions in states met in training, from the first row;
+      left out if it is None.
+    """
     metrics = {f"{metric_names.MADE}{row['defenders']}": row["made"] for row in rows}
     if rows[0]["recognised"] is not None:
         metrics[metric_names.RECOGNISED] = rows[0]["recognised"]

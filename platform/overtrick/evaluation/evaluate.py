@@ -24,7 +24,7 @@ from overtrick.solvers.extensive.tree import Tree
 
 
 class EvaluationBudget(Section):
-    """Settings: games for adaptation to a held-out opponent, and games to measure the result."""
+    """Settings: numbers of games for adaptation to an opponent and for the evaluation after it."""
 
     steps: Count = 3
     """Steps of adaptation; each step uses newly sampled games."""
@@ -197,10 +197,10 @@ def _sigma(tree: Tree, policy: BehaviouralPolicy) -> Array:
 def bound_exploitability(
     choice: GameChoice, policies: Sequence[BehaviouralPolicy], section: HeldOutEvaluation
 ) -> list[BehaviouralPolicy]:
-    """Replace policies by similar policies whose exploitability is within the bound.
+    """Replace each policy that is too exploitable by a similar policy within the bound.
 
-    `section` holds the bound and the method of replacement, `bound_method`. The bound is in points
-    beyond the exploitability of an equilibrium.
+    `section.exploitability_bound` is the largest exploitability in points per game.
+    `section.bound_method` is the method of replacement.
     """
     _, tree = playable_game(choice)
     bound = section.exploitability_bound

@@ -84,9 +84,10 @@ def check_discrete_actions(game: Game) -> None:
 
 
 def check_tree(key: str, value: str, game: Game, tree: Tree | None, remedy: str) -> None:
-    """Raise UserError if the tree is None but the value of a job's key needs a tree.
+    """Raise UserError if the game has no tree, for a job setting that requires a game tree.
 
-    The message names the dotted `key`, its `value` and the `remedy`.
+    `key`, `value`: the dotted name and the value of the setting. `remedy`: advice to the user, with
+    which the message ends.
     """
     if tree is None:
         raise UserError(

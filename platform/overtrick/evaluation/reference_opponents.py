@@ -63,10 +63,11 @@ def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
 
 
 def resolve_opponent(name: str, game: Game) -> str:
-    """Return the folder of a model, given by its name or by its run; other names unchanged.
+    """Replace the name of a stored model by the absolute path of its folder.
 
-    The names of reference opponents are unchanged too. Raises UserError if a run or model of the
-    given name cannot be found.
+    `name`: a registered model, a run, a folder or a reference opponent. A name without a stored
+    model is returned unchanged. Raises UserError for an unknown registered model, and for a run
+    without a model.
     """
     if name in opponent_names(game):
         return name

@@ -21,7 +21,7 @@ from overtrick.games.bridge.system.rule_matching import NO_RULE
 
 
 class RecordedAuctions(NamedTuple):
-    """G recorded auctions, and a mask of the calls that statistics count."""
+    """G recorded auctions, and the mask `counted` of the calls to include in statistics."""
 
     hands: Array  # (G, 4) the cards of each seat as bit sets
     dealer: Array  # (G,)
@@ -33,13 +33,15 @@ class RecordedAuctions(NamedTuple):
 def select_auctions(
     boards: Sequence[Board], pairs: str | None = None, kind: str | None = None
 ) -> RecordedAuctions:
-    """Collect the recorded auctions of boards, with a mask of the calls that statistics count.
+    """Collect the recorded auctions of boards, and mark the calls to include in statistics.
 
     Boards without an auction are left out.
 
-    `pairs`: count only calls of pairs whose recorded system has this name. `kind`: use only boards
-    with this kind of players, such as `robot`. Raises UserError if there is no such pair or board;
-    the message lists the recorded names.
+    - `pairs`: name of a bidding system. Only calls of pairs with this recorded system are marked;
+      None: all calls.
+    - `kind`: kind of players, such as `robot`. Only boards with this kind are used; None: all.
+
+    Raises UserError if no board is left. For an unknown name the message lists the recorded names.
     """
     chosen = [board for board in boards if board.auction]
     if not chosen:
@@ -94,15 +96,18 @@ def follow_system(rules: System, of: RecordedAuctions) -> ReplayedAuctions:
 
 
 def agreement_shares(of: RecordedAuctions, by: ReplayedAuctions) -> dict[str, float | None]:
-    """Compute the shares of counted calls that the bidding system would make too.
+    """Compute the shares of recorded calls that the bidding system would make too.
 
-    `by`: result of `follow_system` for the auctions `of`. The shares are among:
+    `of`: recorded auctions; only calls in the mask `of.counted` are included. `by`: the system's
+    calls in these auctions, from `follow_system`. The shares by name:
 
-    - opening: all calls up to the first bid.
-    - response: the next call of the opener's partner.
-    - all: all calls.
+    - opening: among all calls up to the first bid.
+    - response: among the next calls of the opener's partner.
+    - all: among all calls.
+    - opening_without_passes, response_without_passes, all_without_passes: the same among calls
+      other than passes.
 
-    The same shares without passes are named NAME_without_passes. A share without calls is None.
+    A share among no calls is None.
     """
     calls = of.calls
     made, same = of.counted, by.calls == calls
@@ -125,17 +130,18 @@ def agreement_shares(of: RecordedAuctions, by: ReplayedAuctions) -> dict[str, fl
 def meaning_table(
     rules: System, of: RecordedAuctions, by: ReplayedAuctions
 ) -> list[dict[str, Any]]:
-    """Compare hands with the meaning of their counted calls, by type of call.
+    """Check whether recorded hands have what their calls show; return a row for each type of call.
 
-    `by`: result of `follow_system` for the auctions `of`. Passes are left out. The last row is all
-    types together. Columns of a row:
+    `rules`: the bidding system. `of`: recorded auctions; only calls in the mask `of.counted` are
+    included, without passes. `by`: the system's interpretation of the calls, from `follow_system`.
+    The last row is all types together. Columns:
 
-    - type: type of call.
+    - type: type of call, such as `transfer`.
     - calls: number of calls.
-    - known: share of the calls to which the system gives a meaning.
-    - true: share of the calls after which the hand has the HCP and suit lengths that its player's
-      calls so far show.
-    - width: mean number of HCP values that a player's calls up to a bid leave possible.
+    - known: share of calls to which the system gives a meaning.
+    - true: share of calls after which the caller's hand has the HCP and suit lengths that the
+      caller has shown so far.
+    - width: mean number of HCP values that remain possible for the caller after a bid.
     """
     counted = of.counted & (of.calls != PASS)
     kind = rule_types(rules)[by.read]  # the last entry is the type of NO_RULE

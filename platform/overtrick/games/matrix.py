@@ -109,7 +109,7 @@ class Matrix:
         return np.zeros(len(observations), np.int64)
 
     def hand(self, observations: Observations) -> Array:
-        """Return each row's seat as "row" or "column" (R,), because there are no cards."""
+        """Return labels (R,) for grouping observations in figures: the seat, "row" or "column"."""
         return np.array(["row", "column"])[observations.seat]
 
     def describe(self, observation: Array) -> str:

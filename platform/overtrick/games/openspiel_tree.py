@@ -141,10 +141,9 @@ def cumulative_gain(nodes: TreeNodes) -> Array:
 
 
 def _has_perfect_information(kind: Any) -> bool:
-    """Return whether the history identifies the information sets of an OpenSpiel game type.
+    """Return whether a game of OpenSpiel type `kind` needs histories to identify information sets.
 
-    It does in games of perfect information and moves in turn. If OpenSpiel has information-state
-    strings for such a game, they are used instead, and the answer is false.
+    True for sequential games of perfect information that have no information-state strings.
     """
     sees = kind.information == kind.Information.PERFECT_INFORMATION
     in_turn = kind.dynamics == kind.Dynamics.SEQUENTIAL

@@ -14,7 +14,7 @@ PlayedActions = Sequence[tuple[int, int]]
 
 
 class Presentation:
-    """Text presentation of a game to people; subclasses adapt the words to single games.
+    """Text presentation of any game to people; a subclass adapts the words to its game.
 
     `signs`: write card suits as symbols instead of letters.
     """
@@ -50,9 +50,10 @@ class Presentation:
         return str(self.game.describe(observation))
 
     def describe_deal(self, deal: Array, played: PlayedActions) -> str:
-        """Describe a finished game as text: the deal (C,) with all hidden cards, and the result.
+        """Describe a finished game as text; by default, list its actions.
 
-        `played`: all actions of the game. By default only these actions are listed.
+        Subclasses for card games show all cards of the deal instead, hidden cards included.
+        `deal`: (C,). `played`: all actions of the game.
         """
         names = self.game.action_names
         return ", ".join(f"seat {1 + seat} {names[action]}" for seat, action in played)

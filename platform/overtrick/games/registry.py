@@ -102,7 +102,10 @@ def evaluation_game(game: Any) -> Any:
 
 
 def match_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a game's options for matches: the defaults of its GameSpec, updated by `options`."""
+    """Return the options with which to make the game `name` for a match between policies.
+
+    They are the match options in the game's GameSpec, updated by `options`.
+    """
     known = _SPECS.get(name)
     return dict(known.match_options if known else {}) | dict(options)
 

@@ -133,7 +133,11 @@ def make_human_game(
 
 
 def _values_by_seat(tree: Tree, policy: BehaviouralPolicy) -> list[SeatValues]:
-    """Compute the exact values of each seat against `policy` in all other seats."""
+    """Compute exact best-response values and action values of each seat against a policy.
+
+    `policy`: the policy of all other seats. An action value assumes that the seat plays a best
+    response after the action.
+    """
     sigma = best_response.sigma_of(tree, [policy] * tree.seats)
     own = best_response.expected(tree, sigma)
     found = []
@@ -150,11 +154,14 @@ def _advise(
     search: PimcPolicy | None,
     observations: Observations,
 ) -> list[ActionAdvice]:
-    """Return each legal action at a decision with its probability and value.
+    """Advise a person at a decision: return each legal action with its probability and its value.
 
-    `observations`: one row, the decision. The probability is that of the opponent's policy in the
-    same seat. The value is exact if there are `seat_values`. Otherwise, `search` estimates it by
-    perfect-information Monte Carlo (PIMC). Without both it is None.
+    - The probability is that with which the opponent would take this action at this decision; None
+      if `policy`, the opponent's policy, does not give probabilities.
+    - The value is exact if there are `seat_values`. Otherwise, `search` estimates it by
+      perfect-information Monte Carlo (PIMC). Without both it is None.
+
+    `observations`: one row, the decision.
     """
     assert observations.legal is not None
     probabilities = values = None

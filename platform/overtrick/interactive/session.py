@@ -51,7 +51,7 @@ class HumanPolicy:
         return self
 
     def act(self, observations: Observations) -> Actions:
-        """Return the next earlier choice, or ask the person if all earlier choices are replayed.
+        """Return the person's next recorded choice; after the last one, ask the person.
 
         `observations`: one row, the person's decision.
         """
@@ -116,7 +116,10 @@ class ScoreSheet:
     games: list[PlayedGame] = field(default_factory=list)
 
     def _mean(self, value: Callable[[int], float]) -> float:
-        """Return the mean of a function of the person's seat over the games of the session."""
+        """Return the mean of `value(seat)` over the games of the session.
+
+        `seat` is the person's seat in the game, which may differ from game to game.
+        """
         return float(np.mean([value(each.seat) for each in self.games]))
 
     def summary(self) -> dict[str, Any]:

@@ -62,9 +62,10 @@ def masked_log_softmax(logits: Tensor, legal: Tensor) -> Tensor:
 
 
 def pad_slots(member: Array, members: int) -> Array:
-    """Return (R,) the index of each row among the rows of the same network, from 0.
+    """Compute the position (R,) of each row when the rows are grouped by network, as in `pad`.
 
-    `member` (R,): the network (or task), from 0 to `members` - 1, to which each row belongs.
+    The rows of each network are numbered from 0, in their order. `member` (R,): index of each row's
+    network. `members`: number of networks.
     """
     order = np.argsort(member, kind="stable")
     starts = np.searchsorted(member[order], np.arange(members))
@@ -76,9 +77,9 @@ def pad_slots(member: Array, members: int) -> Array:
 def pad(rows: Array, member: Array, slot: Array, members: int) -> Array:
     """Group rows (R, ...) by network and pad them with zeros to (M, longest, ...).
 
-    `member` (R,): the network (or task), from 0 to M - 1, to which each row belongs. `members`: M.
-    `slot` (R,): the row's index among the rows of its network, as returned by `pad_slots`.
-    `longest` is the largest number of rows of a network.
+    `member` (R,): index of each row's network. `members`: the number M of networks. `slot` (R,):
+    position of each row among the rows of its network, as returned by `pad_slots`. `longest` is the
+    largest number of rows of a network.
     """
     longest = int(slot.max()) + 1 if len(slot) else 0
     out = np.zeros((members, longest, *rows.shape[1:]), rows.dtype)

@@ -1,4 +1,4 @@
-"""Numbers of inputs and outputs that a game's networks need, and a check of stored layers."""
+"""Numbers of network inputs and outputs for a game, and a check that stored weights fit them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def privileged_input_size(game: Any) -> int:
 
 
 def _first_decisions(game: Game) -> tuple[Observations, Deals]:
-    """Deal one game; return its first observations, and for each observation the game's deal."""
+    """Deal one game; return its R first observations, and its deal repeated in R rows."""
     deals = game.deal(1, np.random.default_rng(0))
     observations = game.observe(game.start(deals))
     return observations, deals[observations.game]

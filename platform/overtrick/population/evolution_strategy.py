@@ -63,7 +63,10 @@ class EvolutionStrategy:
         self.scores.append(np.array(score, np.float64))
 
     def state(self) -> dict[str, Array]:
-        """Return the scores of all generations, (generations, lambda)."""
+        """Return the scores of all generations, (generations, lambda), as the array `told`.
+
+        Genomes are not part of the state: `load` samples them again from the same seed.
+        """
         return {"told": np.array(self.scores).reshape(-1, self.size)}
 
     def load(self, state: Mapping[str, Array]) -> None:

@@ -58,7 +58,7 @@ class DirectEncoding(GenomeEncoding):
         self.genes = int(legal.sum())
 
     def weights(self, genomes: Array) -> Array:
-        """Decode genomes (M, P): return the squared genes at legal actions, (M, N, A)."""
+        """Return squared genes as unnormalised action weights (M, N, A), 0 for illegal actions."""
         weights = np.zeros((len(genomes), *self.legal.shape))
         weights[:, self.legal] = genomes**2
         return weights
@@ -85,7 +85,10 @@ class PerceptronEncoding(GenomeEncoding):
         self.genes = sum(rows * columns for rows, columns in self.shapes)
 
     def weights(self, genomes: Array) -> Array:
-        """Decode genomes (M, P): return (M, N, A) the sigmoid outputs at legal actions."""
+        """Evaluate the networks of genomes (M, P): return unnormalised action weights (M, N, A).
+
+        The weights are the sigmoid outputs, 0 for illegal actions.
+        """
         ends = np.cumsum([rows * columns for rows, columns in self.shapes])
         parts = np.split(genomes, ends[:-1], axis=1)
         w0, b0, w1, b1 = (

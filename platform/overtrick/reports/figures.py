@@ -243,9 +243,14 @@ def learning_figures(
 def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     """Plot payoff against exploitability of an adapting model, a chart for each held-out opponent.
 
-    `rows`: one for each opponent, with the model's results at each bound in `adapted`, and further
-    best payoffs in `frontier`. Each point belongs to one exploitability bound. The line above the
-    points shows the best payoff that any strategy of the same exploitability reaches.
+    The model is evaluated under several upper bounds on its exploitability, and each bound gives a
+    point. The line shows the maximum payoff of any strategy as a function of its exploitability.
+    `rows`: one dictionary for each opponent, with these keys:
+
+    - `stranger`: the opponent.
+    - `adapted`: for each bound, the model's `payoff` and `exploitability`, and the maximum payoff
+      `most` at this exploitability.
+    - `frontier`: `payoff` and `exploitability` of further points of the line.
     """
     figure, axes = panels(len(rows), 3.2 * len(rows), 3.6)
     for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):

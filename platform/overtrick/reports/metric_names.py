@@ -39,7 +39,8 @@ def gap_name(policy: str, unit: str) -> str:
 def opponent_label(opponent: str) -> str:
     """Return the short name of an opponent for metrics and figures.
 
-    `opponent`: a name or the path of a model. A model of a run has the name of the run.
+    `opponent`: a name, or the path of a model folder. For the model of a run, the short name is the
+    name of the run.
     """
     path = Path(opponent)
     if "/" not in opponent:

@@ -71,7 +71,7 @@ def counting(console: Console, name: str, total: int) -> Iterator[OnProgress]:
     """Context manager that shows the progress of work with a known total.
 
     `total`: the amount of work, such as a number of games. Yields a function to call with the
-    amount of finished work. Until its first call, with 0, the bar shows that the work is being
+    amount of finished work. Until the function is first called, the bar says that the work is being
     prepared. Without a terminal, only one line is printed, at the start.
     """
     ready = f"{name}: getting ready (a first run compiles)"
@@ -106,9 +106,9 @@ def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _summary(metrics: Mapping[str, float]) -> str:
-    """Return a line of text with the exploitabilities, or else with the payoffs, in some metrics.
+    """Format the exploitabilities in `metrics` as a line of text.
 
-    The payoffs are those after the last adaptation step.
+    If `metrics` has no exploitability, the line has the payoffs after the last adaptation step.
     """
     gaps = [(n.rpartition("/")[2], g) for n, g in metrics.items() if n.startswith("exploitability")]
     if gaps:

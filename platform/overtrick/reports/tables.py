@@ -87,10 +87,10 @@ def _adaptation(rows: Rows, unit: str) -> Table:
 def safety(rows: Rows, unit: str) -> Table:
     """Return a table of an adapting model's payoff and exploitability.
 
-    `rows`: one for each held-out opponent, with the model's results at each bound in `adapted`. The
-    table has a row for each opponent and exploitability bound. A bound limits the exploitability of
-    the model's responses. The last column is the best payoff that any strategy of the same
-    exploitability reaches.
+    The model is evaluated under several upper bounds on its exploitability. The table has a row for
+    each held-out opponent and bound. Its last column is the maximum payoff of any strategy that has
+    the exploitability of the model in this row. `rows`: one dictionary for each opponent. Its key
+    `stranger` is the opponent, and `adapted` has the results for each bound.
     """
     title = f"{unit} a game"
     table = Table("stranger", "bound", "payoff", "exploitability", "most of all", title=title)

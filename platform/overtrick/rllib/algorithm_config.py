@@ -82,7 +82,7 @@ class MultiAgentSetup:
         return past + [f"{OPPONENT}_{k}" for k in range(len(self.opponents))]
 
     def module_of(self, agent: str) -> str:
-        """Return the name of the RLlib module that plays an agent of GameEnv."""
+        """Return the name of the RLlib module that controls an agent of GameEnv."""
         learners, opponent = self.learners(), opponent_of_agent(agent)
         learner = learners[seat_of_agent(agent) % len(learners)]
         if opponent.startswith(PAST_SELF):
@@ -167,7 +167,7 @@ def _sampling(setup: MultiAgentSetup) -> dict[str, Any]:
 
 
 def _training(setup: MultiAgentSetup) -> dict[str, Any]:
-    """Return RLlib's training settings, converted from the job's keys of the algorithm."""
+    """Convert the algorithm's hyperparameters in the job file to RLlib's training settings."""
     section = setup.section
     settings = {name: section[key] for key, name in SETTINGS[setup.algorithm].items()}
     if setup.algorithm == "PPO":
@@ -188,15 +188,14 @@ def _training(setup: MultiAgentSetup) -> dict[str, Any]:
 
 
 def _replay(setup: MultiAgentSetup) -> dict[str, Any]:
-    """Return RLlib's settings of the replay buffer and of the number of gradient steps.
+    """Return RLlib's settings of the replay buffer and of the replay ratio.
 
-    The setting `training_intensity` is the number of decisions trained on per decision sampled. Its
-    value makes an iteration take the job's number `gradient_steps`, despite two wrong assumptions
-    of RLlib about a round of sampling:
-
-    - that this process samples too: if there are workers, only they sample
-    - that each environment makes one step: with COMPLETE_EPISODES it plays one complete game
+    The replay ratio, `training_intensity`, is chosen so that an iteration takes the number of
+    gradient steps in the job file.
     """
+    # training_intensity: decisions trained on per decision sampled, as RLlib counts the latter. It
+    # assumes that this process samples too (with workers, only they sample), and that each
+    # environment makes one step per round (with COMPLETE_EPISODES it plays one complete game).
     sampling, section = SAMPLING[setup.algorithm], setup.section
     envs = sampling["num_envs_per_env_runner"]
     steps = max(setup.workers, 1) * (setup.game_length if sampling is COMPLETE_EPISODES else envs)
@@ -238,4 +237,4 @@ SETTINGS: dict[str, dict[str, str]] = {
     },
     "SAC": {"tau": "tau", "initial_alpha": "initial_alpha", **_BUFFER},
 }
-"""For each algorithm: the job's keys of the algorithm, each with RLlib's name of the setting."""
+"""For each algorithm: its hyperparameters in the job file, each with RLlib's name for it."""

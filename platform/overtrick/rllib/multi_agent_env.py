@@ -1,9 +1,10 @@
 """RLlib environment for any game: one agent for each seat, one episode for each game.
 
-An observation has the features of the game and, for discrete actions, the mask of legal actions. It
-may also have the raw observation, which policies of this package need to play an agent. Features,
-mask and actions may be in the game's canonical form, for example with the suits in canonical order.
-Raw observations are never in canonical form.
+An observation has the features of the game and, for discrete actions, the mask of legal actions. An
+observation may also have the game's own observation, from which the features are computed; policies
+of this package need it to control an agent. Features, mask and actions may be in the game's
+canonical form, for example with the suits in canonical order. The game's own observation is never
+in canonical form.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ _env_numbers = itertools.count()  # of this process
 def observation_space(game: Game, raw: bool) -> Dict:
     """Return the observation space of an agent.
 
-    `raw`: include the raw observation, and two numbers that identify the environment and the game
-    in progress. A policy with memory uses them to notice that a new game has begun.
+    `raw`: include the game's own observation, from which the features are computed, and two numbers
+    that identify the environment and the game in progress. A policy with memory uses these numbers
+    to notice that a new game has begun.
     """
     spaces: dict[str, Any] = {FEATURES: Box(-np.inf, np.inf, (input_size(game),), np.float32)}
     if game.actions is not None:
@@ -43,7 +45,7 @@ def observation_space(game: Game, raw: bool) -> Dict:
 
 
 def action_space(game: Game) -> gym.Space:
-    """Return the action space of an agent: discrete, or a box from -1 to 1 for real vectors."""
+    """Return an agent's action space: Discrete, or a Box from -1 to 1 for continuous actions."""
     if game.actions is not None:
         return Discrete(game.actions)
     return Box(-1, 1, (len(game.action_names),), np.float32)
@@ -52,17 +54,18 @@ def action_space(game: Game) -> gym.Space:
 class GameEnv(MultiAgentEnv):
     """Multi-agent environment of one game at a time: each seat is an agent.
 
-    In a share of the games the learner has one random seat, and an opponent has all other seats.
-    An agent's name is its seat's number and, if an opponent plays the agent, the opponent's name;
-    RLlib's policy mapping finds the policy by this name.
+    In a share of the games the learner has one random seat, and an opponent policy has all other
+    seats. An agent's name is its seat's number and, if an opponent policy controls the agent, the
+    name of this policy. RLlib's policy mapping finds the policy by the agent's name.
 
     Entries of `config`:
 
     - `game` and `options`: name of the game and its options.
     - `seed`: seed of the first deals, combined with RLlib's index of the worker.
-    - `opponents`: list of the opponents' names.
+    - `opponents`: list of the opponent policies' names.
     - `opponent_share`: share of games with an opponent; it is drawn uniformly from `opponents`.
-    - `raw`: give raw observations to agents played by opponents; without opponents, to all agents.
+    - `raw`: add the game's own observation to the features, for all agents that an opponent policy
+      controls. If `opponents` is empty, add it for all agents.
     - `canonical`: give features, masks and actions in the canonical form of a SuitSymmetric game.
     """
 
@@ -142,12 +145,15 @@ class GameEnv(MultiAgentEnv):
         return observed
 
     def _is_raw(self, agent: str) -> bool:
-        """Return whether an agent gets raw observations."""
+        """Return whether an agent also gets the game's own observation, not only the features."""
         return self.raw and (bool(opponent_of_agent(agent)) or not self.opponents)
 
 
 def agent_name(seat: int, opponent: str) -> str:
-    """Return the name of an agent: its seat, and the opponent that plays it; "" for a learner."""
+    """Return the name of an agent, made of its seat and the opponent policy that controls it.
+
+    `opponent`: name of the opponent policy; "" if a learner controls the agent.
+    """
     return f"{seat} {opponent}".strip()
 
 
@@ -157,5 +163,5 @@ def seat_of_agent(agent: str) -> int:
 
 
 def opponent_of_agent(agent: str) -> str:
-    """Return the name of the opponent that plays an agent; "" if a learner plays it."""
+    """Return the name of the opponent policy that controls an agent; "" if there is none."""
     return agent.partition(" ")[2]

@@ -130,9 +130,10 @@ class MaskedActorCritic(TorchRLModule, ValueFunctionAPI, TargetNetworkAPI):
 
 
 def _masked_logits(policy: nn.Module, observation: AnyDict) -> Tensor:
-    """Return log-probabilities (R, A) of actions, with illegal actions masked.
+    """Return the parameters of the action distribution, for discrete or continuous actions.
 
-    For real-vector actions return means and log standard deviations unchanged.
+    Discrete actions: log-probabilities (R, A); an illegal action has the lowest float. Continuous
+    actions: means and log standard deviations (R, 2 A).
     """
     out = policy(observation[FEATURES])
     if ACTION_MASK not in observation:
@@ -164,7 +165,7 @@ class MaskedDqn(DefaultDQNTorchRLModule):
 
 
 class GaussianSac(DefaultSACTorchRLModule):
-    """Gaussian policy and twin critics of SAC for real-vector actions.
+    """Gaussian policy and twin critics of SAC for continuous actions.
 
     Unlike in RLlib, tanh does not squash the policy, and its standard deviations do not depend on
     the observation. Entries of `model_config`: `hidden`, `twin_q`.
@@ -192,10 +193,14 @@ class _StateActionEncoder(nn.Module):
 
 
 class FixedPolicyModule(RLModule):
-    """Module of an opponent: a fixed policy of this package that acts on raw observations.
+    """RLlib module of an opponent: a fixed policy of this package.
 
-    Entries of `model_config`: `game`, `options`, `make` (a function that makes the policy), `seed`,
-    and `canonical` (return actions in canonical form, as in GameEnv).
+    It acts on the game's own observations, not on their features. Entries of `model_config`:
+
+    - `game` and `options`: name of the game and its options.
+    - `make`: function that makes the policy.
+    - `seed`: seed of the actions.
+    - `canonical`: return actions in canonical form, as in GameEnv.
     """
 
     def setup(self) -> None:

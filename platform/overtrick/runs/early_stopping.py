@@ -19,4 +19,4 @@ class EarlyStopping(Protocol):
         """Return a map from the number of each stopped trial to the trial's last iteration."""
 
     def error(self) -> str:
-        """Return the reason why the rule cannot compare the trials; empty if the rule can."""
+        """Return the reason why this rule cannot compare the sweep's trials; empty if it can."""

@@ -28,8 +28,8 @@ def run_tags(trainer: str, game: str) -> dict[str, str]:
 def code_tags() -> dict[str, str]:
     """Return MLflow tags with the version and the git commit of this code.
 
-    On a cluster the code is a copy without git. Then the tags are returned that the machine which
-    submitted the job has sent.
+    A cluster has a copy of the code without git. There, the function returns the tags that the
+    submitting machine has sent in the environment variable SENT.
     """
     if SENT in os.environ:
         return dict(json.loads(os.environ[SENT]))

@@ -41,7 +41,7 @@ class PlannedTrial:
     """A job that is to be trained as a Tune trial."""
 
     job: Job
-    listener: Listener
+    listener: Listener  # callback that receives the metrics of each iteration
     done: int = 0  # iterations that the listener has already received
     until: int | None = None  # the iteration to stop at; None: the job's last
     start: Path | None = None  # another trial's checkpoint; used if it is later than our own
@@ -101,8 +101,8 @@ class Trial(tune.Trainable):
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Switch this process to another trial's job, so that Tune need not start a new process.
 
-        `new_config`: as the configuration in the class. Returns True: the switch is always
-        possible.
+        `new_config`: the configuration of the other trial. The docstring of `Trial` lists its keys.
+        Returns True, which tells Tune that the process can be reused.
         """
         self.trainer.close()
         self.setup(new_config)
@@ -121,9 +121,10 @@ class Trial(tune.Trainable):
 
 
 class _Stopper:
-    """Tune stopper that passes metrics to the trials' listeners and decides when a trial ends.
+    """Tune stopper that decides when a trial ends, and sends the trial's metrics to a callback.
 
-    A restarted trial repeats some iterations, but its listener receives each iteration only once.
+    The callback is the field `listener` of the trial. A restarted trial repeats some iterations,
+    but the callback receives each iteration only once.
     """
 
     def __init__(
@@ -134,11 +135,15 @@ class _Stopper:
         self.early_stopping = early_stopping
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return an empty state: Tune pickles its stoppers, and listeners hold threads."""
+        """Return an empty state for pickling.
+
+        Tune pickles its stoppers. The callbacks in this stopper cannot be pickled, because they
+        hold threads.
+        """
         return {}
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Pass a trial's result to its listener, and return True if the trial ends here."""
+        """Send a trial's metrics to the trial's callback; return True if the trial ends here."""
         number, iteration = result["config"]["run"]["number"], result["iteration"]
         metrics, rule = result["metrics"], self.early_stopping
         if iteration > self.done[number]:
@@ -149,13 +154,16 @@ class _Stopper:
 
 
 class _BoundedMemoryScheduler(FIFOScheduler):
-    """First-in-first-out scheduler that frees the memory of results after they are read.
+    """First-in-first-out scheduler that frees the memory of results that Tune has processed.
 
-    Tune otherwise holds every result of an actor in the driver's memory as long as the actor lives.
+    Otherwise Tune keeps every result of an actor in the driver's memory as long as the actor lives.
     """
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
-        """Free the object references of results that were read, then decide by the base class."""
+        """Drop the references to Ray objects with results that Tune has already processed.
+
+        Returns the decision of the base class whether the trial continues.
+        """
         manager = tune_controller._actor_manager
         awaited = manager._actor_task_events.get_futures()
         for futures in manager._tracked_actors_to_task_futures.values():

@@ -58,14 +58,16 @@ class Predictor:
 
 
 def mlflow_description(folder: Path) -> dict[str, Any]:
-    """Describe a stored model's inputs and outputs for MLflow, as an argument of `Tracker.model`.
+    """Describe a stored model for MLflow: its signature, an input example and metadata.
 
-    - `facts`: the type of each input column.
-    - `said`: the type of each output column.
+    Keys of the result:
+
+    - `facts`: MLflow type of each input column.
+    - `said`: MLflow type of each output column.
     - `example`: example values of each input column.
     - `about`: metadata, such as the game, the trainer and digests of the files.
 
-    Raises UserError as Predictor does.
+    Raises UserError if no Predictor can be made of the model.
     """
     stored, predictor = model_files.load(folder), Predictor(folder)
     fields = predictor.observation_fields

@@ -25,7 +25,7 @@ from overtrick.solvers.extensive.tree import Tree
 
 @dataclass(frozen=True)
 class AivatRollouts:
-    """Action counts, AIVAT advantages and returns, summed over sampled games."""
+    """Sums over sampled games: action counts, variance-reduced advantages (AIVAT) and returns."""
 
     taken: Array  # (N, A) how often each action was taken, by all seats
     credit: Array  # (N, A) sum of the advantages of the learning seat's decisions
@@ -38,14 +38,16 @@ def sample_rollouts(
 ) -> AivatRollouts:
     """Sample games in which all seats play sigma, and sum the AIVAT advantages of `seat`.
 
-    sigma and `estimate` are strategies (N, A): N information sets, A actions. The advantage of a
-    decision is the value after the chosen action minus the value before it, plus the same
-    difference for each later action of the opponents, up to the end of the game. The value of a
-    node is the seat's expected points under the strategy `estimate`. At the seat's own decisions
-    `estimate` must equal sigma. At all other decisions it holds estimates of the opponents'
-    strategies. The advantages are unbiased for every `estimate`. Their variance is smaller, the
-    closer `estimate` is to the opponents' true strategies. The values use all hidden cards of the
-    finished game.
+    - `sigma` (N, A): strategy of all seats, at N information sets with A actions
+    - `estimate` (N, A): strategy that gives each node its value, the expected points of `seat` if
+      all seats play this strategy. At the decisions of `seat` it must equal sigma. At all other
+      decisions it holds estimates of the opponents' strategies.
+
+    The advantage of a decision is the change of value by the chosen action, plus the changes by the
+    opponents' later actions. Changes by chance and by later actions of `seat` are left out, because
+    their mean is 0. The advantages are unbiased for every `estimate`. Their variance is smaller,
+    the closer `estimate` is to the opponents' true strategies. The values use all hidden cards of
+    the finished game.
     """
     gain = tree.gains[seat]
     value = _node_values(tree.parent, gain, edge_probability(tree, estimate))
@@ -60,10 +62,11 @@ def sample_rollouts(
 
 @njit(cache=True)
 def _node_values(parent, gain, edge_prob):  # type: ignore[no-untyped-def]
-    """Return (V,) a seat's expected points on the edge into each node and from the node onwards.
+    """Return (V,) a seat's points on the edge into each node plus its expected later points.
 
-    V is the number of tree nodes. `parent` (V,) is the parent of each node, `gain` (V,) the seat's
-    points on the edge into each node, and `edge_prob` (V,) the probability of this edge.
+    - `parent` (V,): parent of each of the V tree nodes
+    - `gain` (V,): the seat's points on the edge into each node
+    - `edge_prob` (V,): probability of the edge into each node
     """
     value = gain.copy()
     for node in range(len(parent) - 1, 0, -1):

@@ -4,8 +4,8 @@ Source: Zinkevich et al. 2007, "Regret minimization in games with incomplete inf
 
 | here | the papers |
 |---|---|
-| seats are updated in turn by default | CFR of 2007: all at once, here variants `-simultaneous` |
-| sums in the order of a depth-first traversal, as in OpenSpiel | order not specified |
+| alternating updates; simultaneous in the variants `-simultaneous` | CFR of 2007: simultaneous |
+| floats are added in the order of a depth-first traversal, as in OpenSpiel | order not specified |
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ VARIANTS |= {
 class CfrSolver(IterativeSolver):
     """CFR on a game tree: cumulative regrets, the current strategy and the average strategy.
 
-    Sums run in the order of a depth-first traversal, so that the numbers agree with OpenSpiel's to
-    the last digits. The order matters because CFR+ amplifies rounding errors after about 100
-    iterations.
+    Floating-point numbers are added in the order of a depth-first traversal, so that results agree
+    with OpenSpiel's to the last digits. The order matters because CFR+ amplifies rounding errors
+    after about 100 iterations.
     """
 
     saved = ("iteration", "regret", "total", "sigma")
@@ -173,10 +173,11 @@ def _add_regrets(walk, chance, gain, sigma, plan, seat, value, regret):  # type:
 def _match_regrets(rows, start, past, regret, sigma, plan, discounts):  # type: ignore[no-untyped-def]
     """Discount cumulative regrets and set the next strategy by regret matching, both in place.
 
-    - `rows`: information sets to update; those of one seat in the order of play, because the
-      realisation plan is computed from a seat's earlier to its later decisions
+    - `rows`: information sets to update. A seat's earlier decisions must come before its later
+      ones, because the realisation plan is computed in this order.
     - `start` (N + 1,): index of each information set's first legal action among all L
-    - `past` (N,): entry of `plan` for the seat's own actions before each information set
+    - `past` (N,): index in `plan` of each information set's parent sequence, the acting seat's own
+      actions before it
     - `regret` (L,), `sigma` (L,), `plan` (1 + L,): regrets, strategy, and its realisation plan
     - `discounts`: factor of positive regrets, and factor of negative regrets
 

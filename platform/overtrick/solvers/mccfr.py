@@ -20,9 +20,10 @@ from overtrick.solvers.iterative_solver import IterativeSolver
 
 @dataclass(frozen=True)
 class MccfrVariant:
-    """Variant of Monte Carlo CFR: the actions tried at the decisions of the updated seat.
+    """Variant of Monte Carlo CFR: outcome sampling or external sampling.
 
-    Chance and the actions of all other seats are always sampled.
+    At a decision of the updated seat, outcome sampling samples one action, and external sampling
+    tries all actions. Both sample chance and the actions of all other seats.
     """
 
     outcome: bool  # True: outcome sampling, one action; False: external sampling, all actions
@@ -228,8 +229,10 @@ def _add_to_average(strategy_sum, regret, start, stop, positive, weight):  # typ
 def _update_regrets(regret, start, stop, value, below):  # type: ignore[no-untyped-def]
     """Add the sampled regrets of one decision to `regret`; return the value of the decision.
 
-    The actions of the decision have the regrets regret[start:stop], and the values value[below],
-    value[below + 1], and so on.
+    The value of the decision is the mean of its action values under regret matching. An action's
+    sampled regret is its value minus this mean. Regrets of the decision's actions are
+    regret[start:stop]. Values of these actions are at the indices `below`, `below` + 1, ... of
+    `value`.
     """
     positive, here = _positive(regret, start, stop), 0.0
     for place in range(start, stop):

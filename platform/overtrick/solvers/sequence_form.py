@@ -77,14 +77,15 @@ class LinearProgram(NamedTuple):
 
     The unknowns of one seat's program are, in this order:
 
-    - the seat's realisation plan, one unknown for each sequence (1 + L);
-    - the seat's payoff from each of the opponent's information sets onwards, if the opponent plays
-      a best response there (N; entries at own information sets are unused);
-    - the seat's payoff from the root onwards against a best response: the payoff that the plan
-      guarantees.
+    - (1 + L) the seat's realisation plan, one unknown for each sequence;
+    - (N) for each information set of the opponent, the seat's payoff from there onwards if the
+      opponent plays a best response; entries at own information sets are unused;
+    - (1) the same payoff from the root onwards: the payoff that the plan guarantees.
 
-    Each action of the opponent gives one inequality: an upper bound on the payoff from the action's
-    information set onwards.
+    Payoffs at information sets are weighted by the probability that chance and the seat lead there.
+    Each action of the opponent gives one inequality: the payoff at the action's information set is
+    at most the payoff after the action, because the opponent minimises it. One more inequality
+    limits the payoff at the root.
     """
 
     points: csr_array  # (1 + L, 1 + L) expected points by the opponent's sequence and the own one
@@ -96,9 +97,10 @@ class LinearProgram(NamedTuple):
 
     @property
     def secured(self) -> Array:
-        """(U,) weights of the objective "payoff that the plan guarantees", for solve_program.
+        """(U,) objective coefficients of the payoff that the plan guarantees, for solve_program.
 
-        A plan that maximises this objective is an equilibrium strategy of the seat.
+        U is the number of unknowns. A plan that maximises this objective is an equilibrium strategy
+        of the seat.
         """
         goal = np.zeros(len(self.lower))
         goal[-1] = 1
@@ -106,9 +108,10 @@ class LinearProgram(NamedTuple):
 
 
 def seat_program(tree: Tree, seat: int) -> LinearProgram:
-    """Return the linear program whose feasible points contain a seat's realisation plans.
+    """Return the linear program over a seat's realisation plan and the plan's guaranteed payoff.
 
-    Its constraints link a plan to the payoff that the plan guarantees against a best response.
+    A feasible point holds a realisation plan and the payoffs listed in LinearProgram. The largest
+    root payoff that is feasible with a plan is the plan's payoff against a best response.
     """
     actions, infosets = len(tree.action_infoset), tree.infosets
     own = tree.observations.seat == seat
@@ -153,7 +156,7 @@ def _sparse(shape: tuple[int, int], *entries: tuple[float, Array, Array]) -> coo
 def solve_program(program: LinearProgram, goal: Array) -> Array:
     """Return the unknowns (U,) of a linear program that maximise the objective.
 
-    `goal` (U,): weight of each unknown in the objective. Raises RunError if there is no solution.
+    `goal` (U,): objective coefficient of each unknown. Raises RunError if there is no solution.
     """
     from scipy.optimize import linprog
 
@@ -176,9 +179,10 @@ def solve_program(program: LinearProgram, goal: Array) -> Array:
 
 
 def strategy_from_solutions(tree: Tree, solutions: Sequence[Array]) -> Array:
-    """Return the strategy (N, A) that the solutions (U,) of both seats' programs describe.
+    """Return the strategy (N, A) in the solved linear programs of both seats.
 
-    The strategy is uniform at information sets that the acting seat's own actions never reach.
+    `solutions`: for each seat the unknowns (U,) of its program, from solve_program. The strategy is
+    uniform at information sets that the acting seat's own actions never reach.
     """
     plans = [each[1 : len(tree.action_infoset) + 1] for each in solutions]
     return strategy_from_weights(

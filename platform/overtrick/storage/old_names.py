@@ -258,9 +258,9 @@ def translate_job(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _move(job: dict[str, Any], old: str, new: str | None) -> None:
-    """Move the value at an old dotted key of a job to the new key; do nothing if `new` is None.
+    """Rename a dotted key of a job, and translate its value if the value was renamed too.
 
-    `job`: plain data, changed in place. An old value gets its new name.
+    `job`: plain data, changed in place. `new`: the present name of the key; None: do nothing.
     """
     if new is None:
         return
@@ -315,9 +315,11 @@ def _translate_method(method: Any) -> Any:
 
 
 def _any_new_key(key: str, job: Mapping[str, Any]) -> str:
-    """Return the new name of a dotted key that was renamed for any trainer; else the key unchanged.
+    """Return the present name of an old job key when the job's trainer is not known.
 
-    `job`: plain data with the key `solver` of each section, on which some new names depend.
+    The result is the name that the first trainer with this old key gives it. A key that is not old
+    for any trainer is returned unchanged. `key`: with dots. `job`: plain data; some present names
+    depend on the key `solver` of a section.
     """
     found = (new_key(trainer, key, job) for trainer in KEYS)
     return next((new for new in found if new is not None), key)

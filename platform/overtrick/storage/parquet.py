@@ -28,14 +28,15 @@ ROWS = 10_000  # of a batch, where a file is read in batches
 
 @dataclass(frozen=True)
 class Kind:
-    """Kind of data in a file, with the advice that error messages give about an unusable file.
+    """Kind of data in a file, its version, and advice for error messages.
 
-    The version is raised when the meaning of the columns changes.
+    Raise `version` when the meaning of the columns changes. `remedy` tells the user what to do
+    about a file that cannot be used.
     """
 
     name: str
     version: int
-    remedy: str  # what the user should do about an unusable file, in the imperative
+    remedy: str  # in the imperative
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,8 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
     """Read a file and check its kind, version, digest and parameters.
 
     `kind`: the required kind and version. `parameters`: the required parameters; None accepts any.
-    Raises UserError for a file that is missing, damaged, or not as required; the message ends with
-    the remedy of the kind.
+    Raises UserError for a file that is missing, damaged, or not as required. The error message ends
+    with `kind.remedy`.
     """
     file, about = _open(path, kind)
     try:
@@ -221,10 +222,11 @@ def _check_parameters(
 
 
 def _digest(about: Mapping[str, Any], columns: Mapping[str, Array]) -> str:
-    """Return a SHA-256 digest of metadata and columns.
+    """Return a SHA-256 digest of the columns and the metadata of a file.
 
-    `about`: the metadata without the digest, which Parquet itself does not protect.
+    `about`: the metadata without the digest itself.
     """
+    # Parquet itself has no checksum of the metadata
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     for name, column in columns.items():
         digest.update(f"{name} {column.dtype} {column.shape}".encode())
@@ -248,9 +250,10 @@ def _column(array: Array) -> pa.Array:
 
 
 def _array(column: pa.ChunkedArray, objects: bool) -> Array:
-    """Convert a Parquet column to an array: flat for numbers and bytes, (R,) for objects.
+    """Convert a Parquet column to a flat array, which the caller reshapes to (R, ...).
 
-    `objects`: the column was saved from an object array, such as text.
+    The array has all numbers or bytes of the R rows in order, or R objects. `objects`: the column
+    was saved from an object array, such as text.
     """
     if objects:
         return np.array(column.to_pylist(), object)

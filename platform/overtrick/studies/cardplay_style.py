@@ -19,9 +19,9 @@ from overtrick.solvers.lookahead.pimc import PimcPolicy
 
 
 class CardplayStudy(NamedTuple):
-    """Deals with a declarer's card play as text, and how often it followed rules of thumb."""
+    """A declarer's card play in some deals, and how often the declarer followed rules of thumb."""
 
-    hands: list[str]
+    hands: list[str]  # one text for each deal, with the card play
     style: list[dict[str, Any]]  # rule, asked (decisions to which it applies), followed (share)
 
 

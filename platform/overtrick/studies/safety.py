@@ -64,10 +64,11 @@ def evaluate_safety(
 def _jobs_by_bound(
     card: Mapping[str, Any], source: str, against: Sequence[str], overrides: Sequence[str]
 ) -> dict[float | None, Job]:
-    """Return the job of a stored model for each exploitability bound, and without a bound (None).
+    """Return copies of a stored model's job, one for each upper bound on exploitability.
 
-    `card`: the plain data of the job. `source`: the file of the job, named in errors. `against`:
-    held-out opponents that replace those of the job; empty: keep them. Raises UserError.
+    The keys are the bounds, and None for a copy without a bound. `card`: the stored job as plain
+    data. `source`: the file of the job, named in errors. `against`: held-out opponents that replace
+    those of the job; empty: keep them. Raises UserError.
     """
     plain = apply_overrides(card, overrides)
     job = job_file.parse(plain, JOBS, source)
@@ -91,16 +92,18 @@ def _jobs_by_bound(
 def _safety_rows(
     jobs: Mapping[float | None, Job], tree: Tree, weights: Mapping[str, Array], pool: WorkerPool
 ) -> list[dict[str, Any]]:
-    """Return one row for each held-out opponent, with the keys stranger, frontier and adapted.
+    """Evaluate a model against each held-out opponent under several bounds on its exploitability.
+
+    `jobs`: the evaluation job for each bound. Returns a dictionary for each opponent:
 
     - `stranger`: the opponent.
     - `frontier`: the result of `response_frontier`.
     - `adapted`: for each bound, a dictionary about the model after its last adaptation step. Its
-      keys are `bound`, `payoff`, `standard_error`, `exploitability`, and `most`: the best payoff
-      that any strategy of at most that exploitability reaches.
+      keys are `bound`, `payoff`, `standard_error`, `exploitability`, and `most`: the maximum payoff
+      of any strategy whose exploitability is not larger.
 
-    `jobs`: the job for each bound. Payoffs are in points a game. Only the games of the adaptation
-    are random.
+    Payoffs are in points a game. The model adapts in sampled games; the results are otherwise
+    exact.
     """
     tables = {}
     for bound, job in jobs.items():

@@ -55,7 +55,8 @@ class Asha:
     def stops(self, trial: int, iteration: int, metrics: Mapping[str, float]) -> bool:
         """Return True if the trial should end after this iteration, given its metrics.
 
-        If a trial passes the second rung without any score, all trials are stopped.
+        If a trial passes the second rung and its metrics never had a score, the search is
+        misconfigured: from then on every trial is stopped, and `error` tells why.
         """
         score = self._measure(metrics)
         if score is None and iteration > self._grace * self._factor and not self._passed(trial):

@@ -42,14 +42,14 @@ def train(
 ) -> list[Round]:
     """Train the trials of a sweep by PBT and return its rounds.
 
-    - `first`: the values with which each trial starts, by job key.
+    - `first`: the initial hyperparameters of each trial, by job key.
     - `job_of`: function from a trial's values to its job.
     - `measure`: function from an iteration's metrics to the score.
     - `interval`: the number of iterations in a round.
     - `group`: the child runs, one for each trial.
 
-    The results of a finished trial are stored with its job of the last round. Raises UserError if
-    no score was measured in a round; RunError if every trial failed.
+    The results of a finished trial are stored with its hyperparameters of the last round. Raises
+    UserError if no score was measured in a round; RunError if every trial failed.
     """
     file = group.folder.path / SCHEDULE
     rounds: list[Round] = [[{"copied": None, "values": dict(chosen)} for chosen in first]]

@@ -155,7 +155,8 @@ def _train(
 ) -> list[dict[str, Any]]:
     """Train the trials by the sweep's search method; return a row for each trial, the best first.
 
-    `source`: names the job file in errors. `tried`: the values with which each trial starts.
+    `source`: names the job file in errors. `tried`: the initial values of each trial by job key;
+    PBT changes these values during training.
     """
     search, jobs = job.search, [child.job for child in group.children]
     measure = TRAINERS[job.trainer].progress_score or (lambda metrics: None)
@@ -230,11 +231,16 @@ def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:
 
 
 def _curves(job: Job, scored: list[dict[str, Any]], group: RunGroup) -> dict[str, Figure]:
-    """Draw learning curves, averaged over seeds, for each combination of values of the other keys.
+    """Draw learning curves of a sweep, averaged over seeds; return figures by name.
 
-    The other keys are all searched keys except the seed. `scored`: the rows of the results table
-    that have a score. Returns the figures by name. If there is only one other key and its values
-    are numbers, also plot the final payoff over these values. A trainer may add figures of its own.
+    `scored`: the rows of the results table that have a score. Trials that differ only in their seed
+    share a curve. The figures are:
+
+    - bands: learning curves of the payoff, with one curve for each combination of searched values.
+    - by_value: final payoff by searched value, if one key besides the seed is searched and its
+      values are numbers.
+    - figures of the trainer, if it has any.
+
     If the search does not vary the seed, only the trainer's figures are drawn.
     """
     others = [key for key in job.search.spaces if key != "seed"]

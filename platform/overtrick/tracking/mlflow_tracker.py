@@ -78,7 +78,7 @@ class Tracker:
 
     @property
     def run_id(self) -> str | None:
-        """The run's id in MLflow; None before the first delivery."""
+        """The run's id in MLflow; None until the run has been created in MLflow."""
         return run_id(self.folder)
 
     def params(self, values: Mapping[str, Any]) -> None:
@@ -104,7 +104,8 @@ class Tracker:
     def model(self, path: Path, answers: Mapping[str, Any]) -> None:
         """Report the folder of the trained model, to be logged as the run's model in MLflow.
 
-        `answers`: the model's inputs and outputs as `predictor.mlflow_description` returns them.
+        `answers`: the model's signature, example inputs and metadata, as
+        `predictor.mlflow_description` returns them.
         """
         self._add({"model": str(path.absolute()), "answers": dict(answers), "step": self.reported})
 
@@ -188,9 +189,9 @@ class Tracker:
         return True
 
     def _wait(self, seconds: float) -> bool:
-        """Wait before the next try to deliver. Return False if the run is closing and time is up.
+        """Wait before the next try to send events to MLflow; return False to give up.
 
-        `close` sets that time by its parameter `patience`.
+        Sending is given up once the run is closing and the `patience` of `close` has passed.
         """
         if not self._closing.wait(seconds):
             return True
@@ -239,7 +240,10 @@ def history(folder: Path) -> list[tuple[int, dict[str, float]]]:
 
 
 def run_id(folder: Path) -> str | None:
-    """Read the MLflow id of a run from the run's folder; None if nothing has been delivered."""
+    """Read the MLflow id of a run from the run's folder.
+
+    Returns None if the run has not been created in MLflow yet.
+    """
     identity = folder / IDENTITY
     return identity.read_text().strip() if identity.exists() else None
 
@@ -313,9 +317,12 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
 def _log_model(client: Any, run_id: str, event: Mapping[str, Any]) -> None:
     """Log the model of a run in MLflow, with LOADER as the code that loads it.
 
-    A second call changes nothing. `event["answers"]` has the keys `facts` and `said` (MLflow's
-    types of inputs and outputs, by name), `example` (inputs by column), and `about` (metadata of
-    the model).
+    A second call changes nothing. `event["answers"]` has these keys:
+
+    - `facts`: the MLflow type of each input column, by name.
+    - `said`: the MLflow type of each output column, by name.
+    - `example`: example inputs, by column.
+    - `about`: metadata of the model.
     """
     from mlflow import pyfunc
     from mlflow.entities import LoggedModelOutput

@@ -37,7 +37,7 @@ OTHER_CREDENTIALS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_AUTH", "MLFLOW_TR
 
 
 def absolute(uri: str) -> str:
-    """Make the path in the MLflow address of a SQLite store absolute; keep any other address."""
+    """Return an MLflow address, with an absolute path if it is the address of a SQLite file."""
     file = sqlite_file(uri)
     return uri if file is None else f"{SQLITE}{file}"
 
@@ -84,7 +84,7 @@ def validated(uri: str, where: str) -> str:
 
 
 def artifact_folder(uri: str, experiment: str) -> str | None:
-    """Return the URI of the folder for an experiment's artifacts, beside a SQLite store.
+    """Return the URI of a folder beside the SQLite file `uri`, for the artifacts of an experiment.
 
     Returns None if `uri` is the address of a server, which chooses the folder itself.
     """
@@ -95,9 +95,11 @@ def artifact_folder(uri: str, experiment: str) -> str | None:
 def check(uri: str, must_exist: bool = False, experiment: str = "") -> None:
     """Raise UserError if runs of an experiment cannot be tracked at an MLflow address.
 
-    `must_exist`: also raise the error if the store does not exist or the server does not answer.
-    Otherwise a server that does not answer only causes a warning, because events can wait on disk.
-    `experiment`: its name; empty: check no rights.
+    - `must_exist`: also raise the error if the store does not exist or the server does not answer.
+      Otherwise a server that does not answer only causes a warning, because events can wait on
+      disk.
+    - `experiment`: name of the experiment, in which the user must be permitted to add runs. Empty:
+      this permission is not checked.
     """
     file = sqlite_file(uri)
     if file is None:

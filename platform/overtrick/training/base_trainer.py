@@ -136,10 +136,10 @@ class BaseTrainer(Checkpointed, ABC, Generic[JobT]):
 
     @staticmethod
     def sweep_figures(job: Any, groups: Mapping[str, Sequence[History]]) -> dict[str, Figure]:
-        """Draw the figures that this trainer adds to those of every sweep; return them by name.
+        """Draw this trainer's own figures of a sweep; return them by name.
 
-        `groups`: by the group's label, the metrics of all iterations of each run; runs of a group
-        differ only by seed.
+        `groups`: maps the label of each group of runs to the histories of its runs. The runs of a
+        group differ only by seed.
         """
         return {}
 
@@ -154,7 +154,11 @@ class BaseTrainer(Checkpointed, ABC, Generic[JobT]):
 
 @dataclass(frozen=True)
 class TrainerSpec:
-    """Entry of a trainer in the registry: its class, its static functions, and its scores."""
+    """Entry of a trainer in the registry.
+
+    `validate`, `evaluate_model` and `sweep_figures` are the trainer's static methods. `table_score`
+    scores a finished run, and `progress_score` an iteration.
+    """
 
     job: type[Job]
     trainer: Callable[..., BaseTrainer[Any]]  # (job, pool[, share of the data])

@@ -68,7 +68,8 @@ class HeldOutTrainer(BaseTrainer[JobT]):
     def validate(job: Any) -> None:
         """Raise UserError for an unsuitable game or unknown opponents.
 
-        The game must be playable, and have a tree if `evaluate.exploitability_bound` is set.
+        A game that can be solved but not played is unsuitable. If `evaluate.exploitability_bound`
+        is set, the game must be a zero-sum game of two seats, small enough for a tree.
         """
         evaluation.check_evaluation(job.game, job.evaluate)
 
@@ -90,10 +91,10 @@ class HeldOutTrainer(BaseTrainer[JobT]):
 
 
 class UnadaptedTrainer(HeldOutTrainer[JobT]):
-    """Base class of trainers of one fixed policy for all seats, which never adapts to opponents.
+    """Base class of trainers of a policy for all seats that does not adapt in evaluation.
 
     If the game has a tree, evaluations during training also measure the policy's exploitability. In
-    a subclass, `knowledge` returns the policy.
+    a subclass, `knowledge` rebuilds the policy from stored weights.
     """
 
     adapt = staticmethod(without_adaptation)

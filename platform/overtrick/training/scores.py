@@ -62,9 +62,10 @@ def contracts_made(metrics: Mapping[str, float]) -> float | None:
 
 
 def bidding_accuracy(metrics: Mapping[str, float]) -> float | None:
-    """Return the call network's accuracy, or minus the value network's mean error in IMPs.
+    """Return the score of a bidding network from the metrics of one iteration.
 
-    Returns None if the iteration had no evaluation.
+    If the network predicts calls, the score is its accuracy. If it predicts IMPs, the score is
+    minus its mean absolute error. Returns None if the iteration had no evaluation.
     """
     if "error_imps" in metrics:
         return -metrics["error_imps"]
@@ -77,6 +78,9 @@ def board_imps(metrics: Mapping[str, float]) -> float | None:
 
 
 def named(metric: str) -> ProgressScore:
-    """Return a progress score that is one metric; for the name "-METRIC", minus METRIC."""
+    """Return a progress score that reads one metric, given by name.
+
+    A minus sign before the name negates the metric, for metrics that are better when smaller.
+    """
     name, sign = metric.removeprefix("-"), -1.0 if metric.startswith("-") else 1.0
     return lambda metrics: sign * metrics[name] if name in metrics else None

@@ -41,7 +41,10 @@ class PairResult(NamedTuple):
 
     @property
     def standard_error(self) -> float:
-        """Standard error of the mean; the two games of a board are not independent."""
+        """Standard error of the mean, with each board as one observation.
+
+        The two games of a board are not independent, because they have the same deal.
+        """
         variance = self.squares / self.boards - self.mean**2
         return float(np.sqrt(max(variance, 0) / max(self.boards - 1, 1)))
 

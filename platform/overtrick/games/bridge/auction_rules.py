@@ -160,14 +160,13 @@ def _make_all(calls, dealer, state):  # type: ignore[no-untyped-def]
 
 
 def bidding_situations(calls: Array) -> Array:
-    """Return last bid, relative seat of the last bid, and doubling (R, 3) int8 before each call.
+    """Return three numbers (R, 3) int8 that determine the legal calls before each recorded call.
 
-    These three numbers determine the legal calls. calls: (G, L) the calls of G auctions, R calls in
-    all, padded with -1. Columns of the result:
+    calls: (G, L) the calls of G auctions, R calls in all, padded with -1. Columns of the result:
 
     0: the last bid, or -1 before any bid.
-    1: the seat of the last bid relative to the caller, from 0 (the caller) to 3 (the right-hand
-       opponent); -1 before any bid.
+    1: the seat that made the last bid, relative to the seat to call, from 0 (the seat to call) to 3
+       (its right-hand opponent); -1 before any bid.
     2: 2 if the last bid is redoubled, 1 if it is doubled, otherwise 0.
     """
     found = np.empty((int((calls >= 0).sum()), 3), np.int8)
@@ -176,9 +175,10 @@ def bidding_situations(calls: Array) -> Array:
 
 
 def legal_in_situations(situations: Array) -> Array:
-    """Return the legal calls (R, 38) bool, given the last bid, its relative seat and its doubling.
+    """Return the legal calls (R, 38) bool, given three numbers (R, 3) that describe the last bid.
 
-    situations: (R, 3) these three numbers, as returned by `bidding_situations`.
+    situations: (R, 3) the three numbers, as returned by `bidding_situations`: the last bid, the
+    seat that made it, and whether it is doubled or redoubled.
     """
     last, by, doubled = situations.T[:, :, None]
     bids = np.arange(PASS + 1) > last

@@ -60,8 +60,10 @@ def par(tables: Array, dealer: Array, vulnerable: Array) -> Par:
 def _par(tables, dealer, vulnerable, points, found):  # type: ignore[no-untyped-def]
     """Compute par by backward induction over bids, from 7NT down; the two sides bid in turn.
 
-    The value of a bid for its side is the smaller of two numbers: the points of the contract, if
-    the opponents pass; minus the value of the opponents' best higher bid, if they bid on.
+    The value of a bid is in points of the side that bids. It is the smaller of two numbers:
+
+    - the side's points in this contract, if the opponents pass
+    - the negated value of the opponents' best higher bid, if they bid on
 
     tables: (R, 4, 5) double-dummy tricks.
     dealer: (R,).

@@ -42,9 +42,10 @@ class EnumerablePoker(Poker):
         return self._equal_deals[rng.integers(len(self._equal_deals), size=games)]
 
     def revealed_columns(self, state: PokerState) -> Array:
-        """Return the number (G,) of leading deal columns whose cards some seat has seen.
+        """Return the number (G,) of cards in each deal that at least one seat has seen.
 
-        These columns are the hole cards of all seats and the visible board card.
+        These are the hole cards of all seats, and the board card once it is dealt. They are the
+        first columns of the deal.
         """
         return self.seats + self.turned[state.node]
 
@@ -79,9 +80,10 @@ class EnumerablePoker(Poker):
 
     @cached_property
     def _equal_deals(self) -> Array:
-        """Return all deals of distinct cards (n, C) in lexicographic order, equally likely.
+        """List all deals (n, C) of distinct cards in lexicographic order; all are equally likely.
 
-        With the option `fold`, cards are ranks: deals that differ only in suits are equal rows.
+        If suits are ignored (option `fold`), the rows contain ranks, and the same row occurs once
+        for each choice of suits.
         """
         deals = np.zeros((1, 0), np.int64)
         for _ in range(self.rules.cards):
@@ -93,16 +95,20 @@ class EnumerablePoker(Poker):
 
     @property
     def min_tree_size(self) -> int:
-        """Return the larger of two numbers: deals, and a lower bound on the tree's nodes."""
+        """Return a lower bound on the size of the game tree, without building the tree.
+
+        The size is the number of nodes or the number of deals, whichever is larger.
+        """
         nodes = sum(math.perm(self.kinds, self.seats + int(turned)) for turned in self.turned)
         return max(nodes, math.perm(self.deck, self.rules.cards))
 
     @cached_property
     def _holding(self) -> Array:
-        """Return the index, from 0, of each pair of hole card (row) and board card (column).
+        """Return a table that numbers the pairs of hole card (row) and board card (column) from 0.
 
-        Impossible pairs are -1. The last column is for decisions before the board card is dealt: it
-        holds the index, from 0, of the hole card alone. A game without a board has no other column.
+        Impossible pairs have the entry -1. One more column, the last, is for decisions before the
+        board card is dealt: it numbers the hole cards from 0. In a game without a board, this is
+        the only column.
         """
         if not sum(self.rules.board):
             return np.arange(self.kinds)[:, None]  # there is no board

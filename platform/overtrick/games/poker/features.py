@@ -29,11 +29,21 @@ Games without a board (kuhn, one_card), F = ranks + betting nodes:
 
 A privileged critic, which sees all cards, has these features in addition:
 
-    0..3    whether the seat would win a showdown alone; whether it would lose; own chips and the
-            other seats' chips in the pot, as a fraction of the maximum
-    4..     hold'em: round, one-hot; then before the flop, on the flop and on the turn the
-            percentile of the hole cards of each seat, first the seat itself, then the next seats
-            other games: ranks of the hole cards in this order of seats and of the board, one-hot
+    0       1 if the seat to act would win a showdown without a tie
+    1       1 if the seat to act would lose a showdown
+    2..3    own chips and the other seats' chips in the pot, as a fraction of the maximum
+
+In hold'em these features follow:
+
+    4..7    round, one-hot
+    8..9    before the flop: percentile of the hole cards of the seat to act, and of the other seat
+    10..11  the same on the flop
+    12..13  the same on the turn
+
+In the other games these features follow:
+
+    4..     rank of the hole card of each seat, one-hot, beginning with the seat to act
+    ..      rank of the board card, one-hot, in a game with a board
 """
 
 from __future__ import annotations
@@ -56,7 +66,8 @@ PLACE = (SUITS - 1 - CARDS % SUITS) * RANKS + (CARDS // SUITS + 1) % RANKS
 def card_feature_count(rules: PokerRules, view: str) -> int:
     """Return the number of features that depend only on cards; they precede all other features.
 
-    `view`: the game's option of that name.
+    `view`: how hold'em's features represent cards: as cards (`cards`) or by the percentile of the
+        hole cards (`strength`). Other games have `cards` only.
     """
     if rules.best_five:
         return len(PLACE) if view == "cards" else TENTHS
@@ -86,9 +97,9 @@ def rank_features(rules: PokerRules, nodes: int, ranked: Array) -> Array:
 
 
 def card_features(rules: PokerRules, betting: BettingTree, seen: Array) -> Array:
-    """Return hold'em's features (R, F) float32 with the option view=cards: cards and raises.
+    """Return the features (R, F) float32 of hold'em with the option view=cards.
 
-    seen: (R, K) observations.
+    The features are the visible cards and the raises in each round. seen: (R, K) observations.
     """
     rows, counts = np.arange(len(seen)), np.cumsum([0] + [cap + 1 for cap in rules.caps])
     cards = seen[:, : rules.hole + sum(rules.board)]

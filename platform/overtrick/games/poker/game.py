@@ -29,14 +29,14 @@ class PokerState:
 
 
 class Poker:
-    """Limit poker game with the given rules, without numbered information sets.
+    """Limit poker game with the given rules, of any size.
 
     A deal has C columns: the hole cards of seat 0, of seat 1, ..., then the board. Card c has rank
-    c // suits. The subclass EnumerablePoker is for small games with numbered information sets.
+    c // suits. The subclass EnumerablePoker, for small games, gives each information set an index.
     Raises TypeError for invalid options, and UserError for options that the rules do not allow.
 
-    fold: represent a card by its rank alone (fold the suit symmetry). This is the default in games
-        without flushes.
+    fold: ignore suits: represent a card by its rank alone. This is the default in games without
+        flushes. The option has nothing to do with the action fold.
     ranks: number of ranks in the deck, instead of the number in the rules. Ranks are then named 1,
         2, ... from the lowest.
     view: the network inputs are the cards (`cards`), or in hold'em only the percentile of their
@@ -97,7 +97,7 @@ class Poker:
     def card_name(self, card: int) -> str:
         """Return the name of a card, or "" for -1 (no card).
 
-        If the game represents cards by their ranks (option `fold`), return the name of the rank.
+        If the game ignores suits (option `fold`), the name is that of the rank.
         """
         if card < 0:
             return ""
@@ -111,7 +111,7 @@ class Poker:
     def deal(self, games: int, rng: Generator) -> Deals:
         """Sample deals (G, C) of distinct cards.
 
-        If the game represents cards by their ranks (option `fold`), the deals contain the ranks.
+        If the game ignores suits (option `fold`), the result has the ranks of these cards.
         """
         return self._dealt(np.full((games, self.rules.cards), -1, np.int16), rng)
 
@@ -134,7 +134,7 @@ class Poker:
     def _dealt(self, cards: Array, rng: Generator) -> Deals:
         """Replace each -1 in `cards` (G, C) by a random unused card; return the complete deals.
 
-        If the game represents cards by their ranks (option `fold`), the deals contain the ranks.
+        If the game ignores suits (option `fold`), the result has the ranks of these cards.
         """
         deal_missing_cards(cards, self.deck, rng)
         return cards // self.rules.suits if self.fold else cards
@@ -178,10 +178,10 @@ class Poker:
         return Observations(game, seat.astype(np.int64), seen, legal, infosets)
 
     def _infosets(self, seen: Array) -> Array | None:
-        """Return None, because the information sets of this class are not numbered.
+        """Return None, because this class does not give information sets an index.
 
-        EnumerablePoker overrides this method: it returns the information sets (R,) of observations
-        (R, K).
+        EnumerablePoker overrides this method: it returns the index (R,) of the information set of
+        each observation in `seen` (R, K).
         """
         return None
 

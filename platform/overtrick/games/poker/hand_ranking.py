@@ -32,12 +32,15 @@ FLUSHED = 0x8888 << SUITS_AT  # the top bits of the four suit counters
 
 
 def _card_sums() -> tuple[Array, Array]:
-    """Return the tables KEYS and BITS, (52,) int64 each, with one value per card.
+    """Return the tables KEYS and BITS, (52,) int64 each, with one packed bit field per card.
 
-    Each value is a packed bit field; the values of a hand's cards are added. The sum of KEYS holds
-    the number of cards of each rank, as base-5 digits from bit 0 and from bit UPPER_AT. From bit
-    SUITS_AT it holds the number of cards of each suit, in 4 bits each. The sum of BITS has LANE
-    bits for each suit: a bit mask of the ranks of the hand's cards of that suit.
+    A hand is evaluated from the sum of each table over its cards. The sum of KEYS has three parts:
+
+    - from bit 0: number of cards of each of the LOWER lowest ranks, a base-5 digit per rank
+    - from bit UPPER_AT: number of cards of each higher rank, a base-5 digit per rank
+    - from bit SUITS_AT: number of cards of each suit, 4 bits per suit
+
+    The sum of BITS is a bit mask of the hand's ranks in each suit, LANE bits per suit.
     """
     rank, suit = np.divmod(np.arange(RANKS * SUITS), SUITS)
     digit = np.where(rank < LOWER, 5**rank, 5 ** np.maximum(rank - LOWER, 0) << UPPER_AT)
@@ -140,9 +143,10 @@ def category(strength: Array) -> Array:
 
 @njit(cache=True)
 def strength_of_sums(key, bits):  # type: ignore[no-untyped-def]
-    """Return the strength of a hand of 5 to 7 cards from the sums of KEYS and BITS over its cards.
+    """Look up the strength of a hand of 5 to 7 cards in tables.
 
-    key: NOTHING plus the sum of KEYS. bits: the sum of BITS.
+    key: sum of the table KEYS over the hand's cards, plus the constant NOTHING (the key of no
+    cards). bits: sum of the table BITS over the hand's cards.
     """
     if key & FLUSHED:
         suit = 0

@@ -14,20 +14,25 @@ CLOSER_LEFT = -1  # the seat after the last seat that acted in the previous roun
 
 @dataclass(frozen=True)
 class PokerRules:
-    """Rules of one limit poker game.
+    """Rules of one limit poker game; amounts are integer numbers of chips.
 
-    Chips are integers. `posts` has one entry for each seat; `board`, `raises`, `caps` and `openers`
-    have one for each round.
+    `posts` (antes or blinds) has one entry for each seat. Tuples with one entry for each betting
+    round:
+
+    `board`: number of board cards dealt at the start of the round.
+    `raises`: size of a raise.
+    `caps`: largest number of raises.
+    `openers`: the seat that acts first.
     """
 
     name: str
     ranks: int  # ranks in the deck
     suits: int  # suits in the deck: copies of each rank
     posts: tuple[int, ...]  # chips that each of S seats posts before the deal (ante or blind)
-    board: tuple[int, ...]  # board cards dealt at the start of each round
-    raises: tuple[int, ...]  # size of a raise in each round, in chips
-    caps: tuple[int, ...]  # most raises allowed in each round
-    openers: tuple[int, ...]  # seat that opens each round, or CLOSER_LEFT
+    board: tuple[int, ...]
+    raises: tuple[int, ...]
+    caps: tuple[int, ...]
+    openers: tuple[int, ...]  # a seat, or CLOSER_LEFT
     actions: tuple[tuple[str, tuple[str, ...]], ...]  # each action's name and the VERBS it can mean
     fold_when_free: bool  # whether a seat may fold when it could check
     unit: str  # unit of payoffs
@@ -53,7 +58,10 @@ class PokerRules:
 
     @property
     def best_five(self) -> bool:
-        """Return True if a hand is the best five of hole and board cards, so that suits matter."""
+        """Return True if a showdown compares the best five cards of hole cards and board.
+
+        There are flushes in such a game, so suits matter.
+        """
         return 5 <= self.hole + sum(self.board) <= MAX_CARDS
 
 

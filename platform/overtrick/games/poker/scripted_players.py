@@ -64,9 +64,10 @@ class Folder(ScriptedPlayer):
 class Bluffer(ScriptedPlayer):
     """Player of Kuhn and Leduc poker that raises strong hands and sometimes bluffs with weak ones.
 
-    With a strong hand (the highest rank, or a pair) the player raises, or calls if no raise is
-    allowed. With a weak hand (the lowest rank, no pair) it checks or folds, but at each decision
-    it acts as with a strong hand with probability `bluff`. With other hands it calls or checks.
+    - Strong hand (the highest rank, or a pair): raises, or calls if no raise is allowed.
+    - Weak hand (the lowest rank, no pair): bluffs with probability `bluff` at each decision, that
+      is, acts as with a strong hand; otherwise checks or folds.
+    - Other hand: calls or checks.
     """
 
     def __init__(self, game: Poker, bluff: float = 0.2) -> None:
@@ -74,7 +75,7 @@ class Bluffer(ScriptedPlayer):
         self.bluff = bluff
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, A), which depend on rank and pair."""
+        """Return action probabilities (R, A), by the hole card and whether it pairs the board."""
         hole, board = self.game.rank(observations.observation[:, :2]).T[:, :, None]
         strong = (hole == self.game.rules.ranks - 1) | (hole == board)
         return self.play_by_strength(observations, strong, hole == 0, self.bluff)

@@ -30,11 +30,11 @@ class BettingNode(NamedTuple):
 
 @cache
 def build_nodes(rules: PokerRules, fold: bool, view: str) -> tuple[BettingNode, Array]:
-    """Build the linked betting nodes of a game; return the root, and one node for each card view.
+    """Build the betting tree of a game as linked nodes; return its root and sample nodes.
 
-    A card view is a pair of seat to act and betting round: it decides which cards are visible. The
-    second result holds the index, in the betting tree, of one node for each card view. Results are
-    cached, because hold'em takes a moment. `fold`, `view`: options of the game.
+    The sample nodes (n,) are indices in the betting tree: one node for each pair of seat to act and
+    betting round, because this pair decides which cards are visible. `fold`, `view`: options of the
+    game. Results are cached.
     """
     game, rng = Poker(rules, fold, None, view), np.random.default_rng(0)
     betting, acts = game.betting, np.flatnonzero(game.betting.seat >= 0)
@@ -78,9 +78,9 @@ class SinglePokerGame:
     """One poker game in progress, with the interface of environments.single_game.SingleGame.
 
     The part of an observation that depends on cards is computed once per deal, the rest once for
-    all games. Games are dealt in advance, in batches that double in size up to MAX_DEALT. If no
-    other code draws from the generator, batches do not change the deals. Information sets are not
-    numbered.
+    all games. Games are dealt in advance, in batches of up to MAX_DEALT. The deals are the same as
+    if dealt one by one, unless other code draws from the same generator. Observations have no index
+    of the information set.
     """
 
     seat: int
@@ -99,6 +99,7 @@ class SinglePokerGame:
             self._rng, self._dealt, self._row = rng, 0, 0
         self._row += 1
         if self._row >= self._dealt:
+            # batches double in size
             self._dealt, self._row = min(max(1, 2 * self._dealt), MAX_DEALT), 0
             state = self._game.start(self._game.deal(self._dealt, rng))
             features, seen = observe_at_nodes(self._game, state, self._view_nodes)
@@ -123,7 +124,7 @@ class SinglePokerGame:
 
     @property
     def observations(self) -> Observations:
-        """Return one row of Observations for the seat to act, without information set."""
+        """Return the observation of the seat to act as one row; its field `infoset` is None."""
         node = self._node
         seen = np.concatenate((self._cards_seen[self._row, node.view], node.observation))
         legal = self._node.legal.astype(bool)

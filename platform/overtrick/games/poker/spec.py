@@ -24,7 +24,10 @@ def _fallbacks(game: Poker) -> list[BehaviouralPolicy]:
 
 
 def _single_game(game: Poker) -> Any:
-    """Return a fast engine of one game at a time; None if information sets are numbered."""
+    """Return the fast engine SinglePokerGame; None for games that index their information sets.
+
+    The fast engine does not compute these indices, which the observations of such games contain.
+    """
     return SinglePokerGame(game) if game.infosets is None else None
 
 

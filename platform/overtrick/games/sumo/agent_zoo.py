@@ -48,8 +48,8 @@ def decode(kind: Kind, flat: Array, source: str) -> dict[str, Array]:
     """Split the flat parameters of a policy into float64 arrays by name.
 
     flat: (n,) all numbers of the file. source: name of the file for error messages. Raises
-    UserError if n is wrong, if a number is not finite, or if the statistics that normalise
-    observations count no observation.
+    UserError if n is wrong, if a number is not finite, or if the observation count of the
+    normalisation statistics is not positive.
     """
     shapes = SHAPES[kind]
     ends = list(itertools.accumulate(int(np.prod(shape)) for shape in shapes.values()))

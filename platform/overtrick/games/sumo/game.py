@@ -76,7 +76,7 @@ class Sumo:
     Observation fields: the 120 real numbers of `observation.FIELDS`, in world axes. A match whose
     simulation diverges is a draw and logs a warning. Options:
 
-    reward: a name of REWARDS, or a mapping with the weights that differ from `shaped`.
+    reward: a name of REWARDS, or a mapping that overrides some weights of `shaped`.
     zoo: the folder of AgentZoo's parameter files, by default the value of OVERTRICK_ZOO.
     view: `world`, or `ahead`. In the view `ahead` each ant's observations and actions are rotated
         by quarter turns so that the opponent is in front of it. A policy that is trained for one
@@ -236,7 +236,7 @@ class Sumo:
         return (observation / obs.SCALES).astype(np.float32)
 
     def hand(self, observations: Observations) -> Array:
-        """Return "ant" for every row, (R,) str, because no information is private."""
+        """Return labels (R,) for grouping observations in figures: "ant" for every observation."""
         return np.full(len(observations), "ant")
 
     def describe(self, observation: Array) -> str:

@@ -61,8 +61,10 @@ POSITIONS, VELOCITIES = 7 + HINGES, 6 + HINGES  # coordinates of one ant: free j
 def build(integrator: str = "rk4", first_stage: bool = False) -> mujoco.MjModel:
     """Compile the MuJoCo model; ant 0 precedes ant 1 in positions, velocities, motors and bodies.
 
-    integrator: `rk4`, as in RoboSumo; or `euler`, which is 3.7 times faster but gives different
-    movements. first_stage: compute contact forces in every step, in the first stage of RK4.
+    `integrator`: `rk4`, as in RoboSumo; or `euler`, which is 3.7 times faster but gives different
+        movements.
+    `first_stage`: if true, each MuJoCo step computes contact forces, in the first stage of RK4. If
+        false, the caller must compute contact forces after a step.
     """
     spec = mujoco.MjSpec()
     spec.modelname = "sumo"

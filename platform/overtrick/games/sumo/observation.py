@@ -66,10 +66,10 @@ def in_world_axes(observation: Array) -> tuple[Array, Array]:
 
 
 def _quarter_turn() -> dict[str, tuple[str, int]]:
-    """Return the effect of one quarter turn of both ants about the vertical, counter-clockwise.
+    """Return the effect of one counter-clockwise quarter turn on each observation field and motor.
 
-    The result maps the name of each observation field and motor to a pair (name, sign): its value
-    after the turn is the sign times the value that the named field or motor had before the turn.
+    Both ants turn about the vertical axis. The result maps the name of each field or motor to a
+    pair (source, sign), so that after[name] = sign * before[source].
     """
     axes = {"x": ("y", -1), "y": ("x", 1), "i": ("j", -1), "j": ("i", 1)}
     turn = {name: (name, 1) for name in (*FIELDS, *MOTORS)}
@@ -94,8 +94,8 @@ def _quarter_turn() -> dict[str, tuple[str, int]]:
 def _rotation_table(names: tuple[str, ...]) -> tuple[Array, Array]:
     """Return the effect of 0 to 3 quarter turns on N observation fields or motors.
 
-    names: the N fields or motors. Return two arrays (4, N), `source` and `sign`: after k turns,
-    value j is sign[k, j] times value source[k, j] before the turns.
+    names: the N fields or motors. Return two arrays (4, N), `source` and `sign`, so that
+    after[j] = sign[k, j] * before[source[k, j]] for k turns.
     """
     turn = _quarter_turn()
     once = np.array([names.index(turn[name][0]) for name in names])

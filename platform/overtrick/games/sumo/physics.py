@@ -38,8 +38,8 @@ class Physics:
     """Simulation of sumo matches with given settings.
 
     `integrator`: `rk4` as in RoboSumo, or `euler`.
-    `forces`: the Runge-Kutta stage of a step whose contact forces are observed. AgentZoo's policies
-        were trained with `last`; MuJoCo computes `first` without extra work.
+    `forces`: observe the contact forces of the `first` or the `last` Runge-Kutta stage. AgentZoo's
+        policies were trained with `last`. MuJoCo computes `first` without extra work.
     `threads`: number of MuJoCo's threads; results do not depend on it.
     """
 
@@ -110,9 +110,10 @@ class _Simulator:
         return Bodies(position, velocity, warmstart, force.reshape(n, ANTS, BODIES, 6))
 
     def _last_forces(self, n: int) -> Array:
-        """Return the contact torques and forces (n, 26, 6) on the bodies of both ants.
+        """Return contact torques and forces (n, 26, 6) in the last Runge-Kutta stage of the step.
 
-        They are of the integrator stage that the batch computed last, for the first `n` matches.
+        The first axis has the first n matches of the batch, the second the 13 bodies of ant 0 and
+        of ant 1.
         """
         force = np.empty((n, ANTS * BODIES, 6))
         for k in range(n):

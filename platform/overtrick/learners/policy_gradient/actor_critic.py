@@ -121,9 +121,10 @@ class ActorCritic(Checkpointed):
         return {**prefixed("policy", self.theta), **prefixed("critic", self.critic.weights)}
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the objects with a saved state: the critic's Adam, and the policy optimiser.
+        """Return the objects whose states belong to a checkpoint, by name.
 
-        The state of Adam includes the critic's weights.
+        - critic: the critic's Adam optimiser, whose state includes the critic's weights.
+        - solver: the policy optimiser.
         """
         return {"critic": self.critic.adam, "solver": self.optimizer}
 
@@ -140,10 +141,10 @@ class ActorCritic(Checkpointed):
 def _surrogate(
     sample: samples.PolicyGradientSample, minibatches: tuple[Surrogate, ...] = ()
 ) -> Surrogate:
-    """Build the surrogate objective of one policy network on its own sampled games.
+    """Build the surrogate objective of one policy network.
 
-    The tasks of `sample` are groups of these games. `minibatches`: surrogates on disjoint groups of
-    the games, for PPO.
+    `sample`: decisions in games of this policy. Its leading axis M is the number of groups into
+    which the games are divided. `minibatches`: surrogates of the single groups, for PPO.
     """
 
     def policy(theta: Params) -> Tensor:

@@ -44,12 +44,12 @@ def meta_surrogate(
     fisher_subsample: int = 1,
     minibatches: int = 1,
 ) -> Surrogate:
-    """Build MAML's meta-objective: the surrogate of the M policies adapted to M tasks.
+    """Build MAML's meta-objective: the surrogate objective after adaptation to M tasks.
 
     The objective is a function of the common initial weights (Wu et al. 2022, eqs. 5 to 7).
 
-    - `inner`: for each inner step the sampled games of the weights before that step.
-    - `outer`: sampled games of the adapted weights.
+    - `inner`: one sample for each inner step, from games of the policies before this step.
+    - `outer`: sample from games of the adapted policies.
     - `step`: learning rate of an inner step.
     - `second_order`: as in `adapt`.
     - `fisher_subsample`: a number n; TRPO computes its curvature from every n-th task.

@@ -34,8 +34,8 @@ class Ppo:
     - `epochs`: largest number of epochs. An epoch is one step, or one step for each minibatch.
     - `target_kl`: in nats. Epochs end early once the mean KL divergence from the behaviour policy
       per decision exceeds this.
-    - `teacher_kl_coef`: weight of the KL divergence from the surrogate's teacher policy, in points
-      per nat.
+    - `teacher_kl_coef`: weight of a penalty on the KL divergence from a fixed teacher policy, in
+      points per nat. The teacher is the attribute `teacher` of the Surrogate given to `improve`.
     """
 
     step: float
@@ -77,8 +77,9 @@ class Ppo:
     def _descend(self, adam: Adam, surrogate: Surrogate, logp: Tensor) -> None:
         """Take one Adam step on the clipped objective.
 
-        `logp`: output of the current policy's network on the rows of the surrogate's sample. It is
-        log-probabilities for discrete actions.
+        `logp`: the current policy's output at the decisions of the surrogate's sample. For discrete
+        actions this is log-probabilities (M, R, A). For continuous actions this is mean and log
+        standard deviation (M, R, 2A).
         """
         sample = surrogate.sample
         ratio = sample.ratio(logp)
@@ -91,7 +92,10 @@ class Ppo:
         adam.minimise(loss)
 
     def state(self) -> dict[str, Array]:
-        """Return the weights and moments of the optimiser Adam; empty before the first update."""
+        """Return the policy weights and Adam's moments after the last update.
+
+        Before the first update the result is empty.
+        """
         return dict(self._moments)
 
     def load(self, state: Mapping[str, Array]) -> None:

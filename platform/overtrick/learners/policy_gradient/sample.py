@@ -1,10 +1,15 @@
-"""Policy-gradient samples: decisions of M tasks with the weighted advantages of their actions.
+"""Policy-gradient samples: batches of decisions for policy updates by TRPO, PPO or MAML.
 
-A task is one policy against its opponent. The arrays are padded to the longest task. `credit` is
-the advantage of an action times the weight of its decision. A discrete sample has a probability for
-each action. A continuous sample has action vectors drawn from normal distributions. Samples are
-numpy arrays, so that they can be sent between processes. Optimisers use a sample as torch tensors,
-a `PolicyGradientSample`.
+The decisions are grouped by task: one policy against its opponent, or one minibatch of a policy's
+games. The M tasks are padded to R rows each. Two columns (M, R, ...) define the objective:
+
+- `credit`: coefficient of an action's importance ratio in the surrogate objective. For a sampled
+  action it is the advantage times `weight`.
+- `weight`: weight of a row, such as 1 / games. Means of KL divergence and entropy use it too.
+
+A discrete sample has a log-probability for each action. A continuous sample has action vectors
+drawn from normal distributions. Samples are numpy arrays, so that they can be sent between
+processes. Optimisers use a sample as torch tensors, a `PolicyGradientSample`.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ ArrayT = TypeVar("ArrayT", Array, Tensor)
 
 @dataclass(frozen=True)
 class _DiscreteRows(Generic[ArrayT]):
-    """Arrays of a policy-gradient sample with discrete actions, in numpy or torch."""
+    """Batch of decisions with discrete actions for a policy update, in numpy or torch."""
 
     features: ArrayT  # (M, R, F) float32
     legal: ArrayT  # (M, R, A) bool; padding rows are all legal
@@ -38,7 +43,7 @@ class _DiscreteRows(Generic[ArrayT]):
 
 @dataclass(frozen=True)
 class _ContinuousRows(Generic[ArrayT]):
-    """Arrays of a policy-gradient sample with continuous actions, in numpy or torch."""
+    """Batch of decisions with continuous actions for a policy update, in numpy or torch."""
 
     features: ArrayT  # (M, R, F) float32
     action: ArrayT  # (M, R, A) float32
@@ -49,13 +54,15 @@ class _ContinuousRows(Generic[ArrayT]):
 
 
 class DiscreteSample(_DiscreteRows[Array]):
-    """Decisions of M tasks with discrete actions, padded to the longest task.
+    """Batch of decisions with discrete actions for a policy update, in numpy.
 
-    A task is one policy against its opponent. There are two kinds of rows:
+    The decisions are grouped by task, for example by policy. The M tasks are padded to R rows each.
+    The surrogate objective is the sum of `credit` times importance ratio over rows and actions. The
+    rows come from one of two sources:
 
-    - From sampled games: one row for each decision. `weight` is 1 / games. `credit` is weight x
-      advantage at the action taken, 0 at other actions.
-    - From exact action values: one row for each information set. `weight` is its reach probability.
+    - Sampled games: one row for each decision. `weight` is 1 / games of the task. `credit` is
+      weight x advantage at the action taken, 0 at other actions.
+    - Exact action values: one row for each information set. `weight` is its reach probability.
       `credit` is weight x action probability x advantage at every action.
 
     Padding has weight and credit 0.
@@ -63,10 +70,11 @@ class DiscreteSample(_DiscreteRows[Array]):
 
 
 class ContinuousSample(_ContinuousRows[Array]):
-    """Decisions of M tasks with continuous actions, padded to the longest task.
+    """Batch of decisions with continuous actions for a policy update, in numpy.
 
-    A task is one policy against its opponent. `weight` is 1 / games. `credit` is weight x
-    advantage. Padding has weight and credit 0.
+    The decisions are grouped by task, for example by policy. The M tasks are padded to R rows each.
+    `weight` is 1 / games of the task. `credit` is weight x advantage, the coefficient of the
+    action's importance ratio in the surrogate objective. Padding has weight and credit 0.
     """
 
 
@@ -82,10 +90,14 @@ def padded_sample(
     member: Array,
     members: int,
 ) -> DiscreteSample:
-    """Group decisions (D, ...) by task into a sample of M tasks, padded to the longest task.
+    """Group D decisions by task and pad each of the M tasks to the same number of rows.
 
-    The first five arguments are columns of DiscreteSample with one row for each decision. `member`
-    (D,): the task of each decision. `members`: the number M of tasks.
+    - `features` (D, F), `legal` (D, A), `logp` (D, A): network inputs, legal actions, and
+      log-probabilities of the behaviour policy.
+    - `credit` (D, A): coefficient of each action's importance ratio in the surrogate objective.
+    - `weight` (D,): weight of each decision in means, such as 1 / games.
+    - `member` (D,): index of each decision's task.
+    - `members`: M.
     """
     slot = forward_pass.pad_slots(member, members)
     floats = (each.astype(np.float32) for each in (logp, credit, weight))
@@ -107,12 +119,14 @@ def discrete_sample(
 ) -> DiscreteSample:
     """Build the policy-gradient sample of M policies with discrete actions.
 
-    `batch` holds the D decisions of all policies, each of which played `games` games. The other
-    arrays have one row for each decision of the batch: network inputs `features` (D, F), the
-    policy's log-probabilities `logp` (D, A), `advantage` (D,) of the action taken, and `member`
-    (D,), the index of the policy. `members` is M. With `merge`, a policy's decisions at one
-    information set become one row with summed `credit` and `weight`. Merging changes no result that
-    is linear in `credit`, and makes the sample several times smaller.
+    - `batch`: the D decisions of all policies.
+    - `features` (D, F): network inputs.
+    - `logp` (D, A): log-probabilities of all actions by the policy that decided.
+    - `advantage` (D,): advantage of the action taken.
+    - `games`: number of games of each policy.
+    - `member` (D,): index of the policy that decided. `members`: M.
+    - `merge`: sum a policy's decisions at one information set into one row. This makes the sample
+      several times smaller and leaves the policy gradient unchanged.
     """
     assert batch.legal is not None
     credit = np.zeros(batch.legal.shape)
@@ -142,10 +156,13 @@ def rollout_sample(
 ) -> Sample:
     """Build the policy-gradient sample of M policies that played `games` games each.
 
-    `params` are the policies' weights, with leading axis M. `batch` holds the D decisions of all
-    policies. Each decision has network inputs `features` (D, F), the `advantage` (D,) of the action
-    taken, and the index of its policy, `member` (D,). `merge`: make one row for each information
-    set, as in `discrete_sample`; ignored for continuous actions.
+    - `params`: the policies' weights, with leading axis M.
+    - `batch`: the D decisions of all policies.
+    - `features` (D, F): network inputs.
+    - `advantage` (D,): advantage of the action taken.
+    - `member` (D,): index of the policy that decided.
+    - `merge`: sum a policy's decisions at one information set into one row; ignored for continuous
+      actions.
     """
     members = len(params["w0"])
     slot = forward_pass.pad_slots(member, members)
@@ -227,7 +244,10 @@ class DiscreteTensors(_DiscreteRows[Tensor], PolicyGradientSample):
         return masked_log_softmax(forward(params, self.features), self.legal)
 
     def ratio(self, output: Tensor) -> Tensor:
-        """Compute importance ratios (M, R, A) of `output` to the behaviour policy; 1 if illegal."""
+        """Compute the importance ratio of each action, (M, R, A); 1 for illegal actions.
+
+        `output` (M, R, A): log-probabilities of the current policy, as `output()` returns them.
+        """
         return torch.where(self.legal, output - self.logp, 0.0).clamp(max=20).exp()
 
     def divergence(self, output: Tensor) -> Tensor:
@@ -250,9 +270,10 @@ class ContinuousTensors(_ContinuousRows[Tensor], PolicyGradientSample):
         return torch.cat([mean, params[LOG_STD].unsqueeze(-2).expand_as(mean)], dim=-1)
 
     def ratio(self, output: Tensor) -> Tensor:
-        """Compute importance ratios (M, R): new density of each sampled action over the old one.
+        """Compute the importance ratio of each sampled action, (M, R).
 
-        The new density is that of `output`, the old one that of the behaviour policy.
+        `output` (M, R, 2A): mean and log standard deviation of the current policy, as `output()`
+        returns them.
         """
         before = self._log_density(self.mean, self.log_std)
         return (self._log_density(*output.chunk(2, dim=-1)) - before).clamp(max=20).exp()

@@ -17,7 +17,11 @@ Policy = Callable[[Params], Tensor]
 
 @dataclass(frozen=True)
 class Surrogate:
-    """Surrogate objective: a sample of decisions, and a policy's output on it for any weights."""
+    """Surrogate objective of policy weights, estimated on a fixed sample of decisions.
+
+    `policy` is the forward pass: a function from weights to the policy's output at the decisions of
+    `sample`.
+    """
 
     sample: PolicyGradientSample
     policy: Policy
@@ -26,10 +30,10 @@ class Surrogate:
     teacher: Tensor | None = None  # (M, R, A) log-probabilities of a teacher policy
 
     def gain(self, output: Tensor) -> Tensor:
-        """Return the estimated payoff gain over the behaviour policy, in points per task (scalar).
+        """Estimate the payoff gain over the behaviour policy by importance sampling (a scalar).
 
-        `output`: the output of the policy's network on the sample's rows. The behaviour policy is
-        the one that collected the sample.
+        The gain is in points per game, averaged over the sample's leading axis M. `output`: the
+        current policy's output at the decisions of the sample.
         """
         sample = self.sample
         return (sample.credit * sample.ratio(output)).sum() / len(sample.weight)

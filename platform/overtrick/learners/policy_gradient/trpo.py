@@ -26,9 +26,9 @@ class Trpo:
     """TRPO update: a natural-gradient step to the KL bound, then a backtracking line search.
 
     `step` is the KL bound: the largest mean KL divergence per decision from the behaviour policy,
-    in nats. `entropy_coef` is the weight of the entropy bonus, in points per nat. The curvature may
-    be computed from a subset of the tasks (Schulman et al. 2015, appendix C). The KL bound is
-    checked on all tasks.
+    in nats. `entropy_coef` is the weight of the entropy bonus, in points per nat. If the surrogate
+    has a `fisher_subsample`, only this part of the sample gives the curvature (Schulman et al.
+    2015, appendix C). The KL bound is checked on the whole sample.
     """
 
     step: float

@@ -3,7 +3,7 @@
 | here | the usual implementation |
 |---|---|
 | M networks train in parallel, each on its own decisions | one network |
-| validation set: other decisions at the training observations | other observations |
+| validation on held-out decisions at the training observations | at new observations |
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ def fit_opponent_models(
 
     - `prior`: the network's weights before training. The model of an opponent without decisions
       keeps these weights.
-    - `decisions`: counts of each opponent's actions, by input; arrays (M, R, ...).
+    - `decisions`: R distinct network inputs for each opponent, with the number of times that the
+      opponent took each action; arrays (M, R, ...).
     - `learning_rate`: Adam's learning rate.
     - `held_out_share`: share of the decisions, chosen at random, that is not trained on and serves
       for early stopping.

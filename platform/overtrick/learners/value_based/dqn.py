@@ -44,7 +44,10 @@ The extra inputs are arrays (R, ...) by name, such as action frequencies of the 
 def mlp_values(
     params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, Tensor]
 ) -> Tensor:
-    """Return the action values (R, A) of a multilayer perceptron; ignore extra inputs `notes`."""
+    """Return the action values (R, A) of a multilayer perceptron.
+
+    `notes`: the extra inputs of any function of type `Values`; a perceptron ignores them.
+    """
     return forward(params, features)
 
 
@@ -71,8 +74,7 @@ class Dqn:
     added. With `config.monte_carlo` the target is the discounted sum of all later rewards.
 
     `values`: function that computes action values from weights, features and extra inputs. `notes`:
-    names of the arrays in `Trajectories.extras` that are these extra inputs. Such an array must
-    have equal values at a decision and its successor.
+    names of the extra inputs, which are arrays in `Trajectories.extras`.
     """
 
     def __init__(
@@ -194,8 +196,8 @@ class GreedyPolicy(MemorylessPolicy):
     """Epsilon-greedy policy of a Q-network.
 
     It takes the legal action of the highest value. With probability `epsilon` it takes a uniformly
-    random legal action. `values`: function that computes the action values. `notes`: its extra
-    inputs by name, besides the features; they are the same at every decision.
+    random legal action. `values`: function that computes the action values. `notes`: extra network
+    inputs by name, such as an opponent's action frequencies; each is the same at every decision.
     """
 
     features: Callable[[Observations], Array]

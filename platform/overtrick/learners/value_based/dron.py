@@ -70,8 +70,8 @@ def mixture_of_experts(
 ) -> Tensor:
     """Return (R, A) action values in points: the experts' values weighted by the gate's softmax.
 
-    `params`: weights as `initial_experts` returns them. `notes`: extra inputs by name; the array
-    OPPONENT (R, P) is the opponent's profile of each row. Source: He et al. 2016, eq. 8.
+    `params`: weights as `initial_experts` returns them. `notes`: extra network inputs by name; the
+    array OPPONENT (R, P) has the opponent's profile of each row. Source: He et al. 2016, eq. 8.
     """
     value_weights, gate_weights = (
         {n.removeprefix(prefix): v for n, v in params.items() if n.startswith(prefix)}
@@ -97,7 +97,7 @@ class DronPolicy:
     epsilon: float
 
     def start(self, games: int, rng: Generator) -> PolicySession:
-        """Start a session of `games` games.
+        """Start a session of `games` games, divided equally among the opponents.
 
         Raises ValueError unless `games` is a multiple of the number of opponents.
         """

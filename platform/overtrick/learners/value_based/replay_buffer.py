@@ -1,4 +1,4 @@
-"""Replay buffers of decisions: a buffer of the newest, and a uniform sample of all decisions.
+"""Replay buffers of decisions: a ring buffer of the newest, and a reservoir sample of all.
 
 Rows are given as named columns (D, ...) of equal length. A buffer stores them in arrays of fixed
 capacity, allocated when the first rows are added.
@@ -109,7 +109,10 @@ def observation_columns(batch: Trajectories) -> Columns:
 
 
 def observations_of(rows: Mapping[str, Array]) -> Observations:
-    """Convert stored columns of `observation_columns` to observations, each row in its own game."""
+    """Convert columns of `observation_columns` to Observations.
+
+    The buffer does not store game numbers, so row k gets the game number k.
+    """
     return Observations(
         np.arange(len(rows["seat"])), rows["seat"], rows["seen"], rows["legal"], None
     )

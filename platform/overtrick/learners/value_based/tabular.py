@@ -1,10 +1,12 @@
-"""Tabular Q-learning and SARSA on a hash table.
+"""Tabular Q-learning and SARSA on a hash table (Watkins and Dayan 1992, Rummery and Niranjan 1994).
 
-The reward of an action can also update the values of similar actions, and tables can be merged by
-visit counts (Hadjur 2018).
-State keys are uint64. They are (D, 1) with one key for each state, or (D, A) with one key for each
-state-action pair, 0 where the action is not available. Sources: Watkins and Dayan 1992; Rummery and
-Niranjan 1994.
+The D decisions of a batch have uint64 keys in one of two forms:
+
+- (D, 1): one key for each state.
+- (D, A): one key for each state-action pair, 0 where the action is not available.
+
+An update can also change the values of similar actions, such as cards of adjacent ranks. Tables can
+be merged, with values averaged by visit counts (Hadjur 2018).
 """
 
 from __future__ import annotations
@@ -59,11 +61,12 @@ class QTable:
     """Hash table of action values, learnt by Q-learning or SARSA; new entries start at 0.
 
     The target of a state-action pair is its reward plus gamma times the value of the next decision
-    of the same game and seat. This value is 0 if it is unknown or there is no next decision.
+    of the same game and seat. The value of the next decision is 0 if the table has no entry for it,
+    or if there is no next decision.
 
-    `states`: function from observations to state keys. `similar`: two arrays (A, L). The first
-    lists for each action up to L similar actions, -1 for none; the second holds their distances.
-    Similar actions are updated too, with reward x spread^distance.
+    - `states`: function from observations to state keys.
+    - `similar`: two arrays (A, L), the indices of up to L similar actions of each action (-1: none)
+      and their distances. These actions are updated too, with reward x `config.spread`^distance.
     """
 
     def __init__(
@@ -206,7 +209,8 @@ def _rehash(old, new):  # type: ignore[no-untyped-def]
 def _key(states, row, action):  # type: ignore[no-untyped-def]
     """Return the key of a state-action pair; 0 if the action is not available.
 
-    `states`: state keys (R, 1), which are hashed with the action, or keys of the pairs (R, A).
+    `states` is (R, 1) or (R, A). With shape (R, 1) it holds state keys, and the result is a hash of
+    state key and action. With shape (R, A) it holds the keys of the pairs.
     """
     if states.shape[1] > 1:
         return states[row, action]
@@ -219,11 +223,11 @@ def _key(states, row, action):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _best_value(choice, value, state, actions, states, legal, row):  # type: ignore[no-untyped-def]
-    """Return the highest value of a visited action in the state of row `row`; 0 if there is none.
+    """Return the highest value of a visited action in the state of row `row`; 0 if none is visited.
 
-    `choice`, `value`, `state`, `actions`: columns of a QTable. `states`: state keys (R, 1) or keys
-    of state-action pairs (R, A). The mask `legal` (R, A) is used only with keys of pairs; with
-    state keys every action visited in the state counts.
+    The first four arguments are columns of a QTable. `states` is (R, 1) or (R, A). With state keys
+    (R, 1) the column `actions` says which actions were visited in the state, and `legal` is not
+    used. With keys of state-action pairs (R, A) only actions in the mask `legal` (R, A) count.
     """
     action_keys, states_known = states.shape[1] > 1, np.uint64(0)
     if not action_keys:

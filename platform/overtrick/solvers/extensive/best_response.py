@@ -157,7 +157,7 @@ def expected_batch(tree: Tree, sigmas: Array) -> Array:
 
 
 def nash_conv_batch(tree: Tree, sigmas: Array) -> Array:
-    """Return (M,) NashConv in points of M strategies (M, N, A), computed in one call.
+    """Return (M,) the NashConv of each of M strategies (M, N, A), in points.
 
     The strategies are not validated.
     """
@@ -232,15 +232,15 @@ def _expected(walk, chance, gain, flat):  # type: ignore[no-untyped-def]
 def _best_response(order, chance, gain, flat, realised, start, seat, best):  # type: ignore[no-untyped-def]
     """Return the value of a seat's best response, and write its actions to `best` (L,).
 
-    `best` holds 0, 1, ..., L - 1 before the call. After it, best[start[n]] is the index, among all
-    L legal actions, of the best action of the seat's information set n. Ties go to the first
-    action.
+    The best action at information set n is written to best[start[n]], as an index among the L legal
+    actions of the whole tree. Ties go to the first action. Before the call `best` must hold 0, 1,
+    ..., L - 1.
 
     - `order`: ResponseOrder of the seat
     - `chance` (V,): probability of the chance outcome that leads to each node; 1 after actions
     - `gain` (V,): the seat's points on the edge into each node
     - `flat` (L,), `realised` (1 + L,): strategy of all seats, and its realisation plan
-    - `start` (N + 1,): index of each information set's first legal action
+    - `start` (N + 1,): index of each information set's first legal action among the L
     """
     walk = order.walk
     value = gain.copy()

@@ -47,12 +47,13 @@ class _Branches:
 def enumerate_tree(game: Enumerable, fits: Callable[[float, int], bool]) -> TreeNodes:
     """Enumerate the nodes of a game's tree by playing every action in every deal.
 
-    A node is a history of actions and revealed chance outcomes. It groups all deals that agree with
-    this history. Where an outcome is revealed there is a chance node, with one edge for each
-    outcome, as in OpenSpiel.
+    A node is a history of actions and of the chance outcomes that at least one seat has seen. All
+    deals that agree with the history share the node. The tree has a chance node where a seat first
+    sees an outcome, with one edge for each outcome, as in OpenSpiel.
 
     `fits(V, N)` returns whether V nodes and N information sets fit in memory. Raises UserError if
-    they do not. Raises ValueError if a seat observes a chance outcome before it is revealed.
+    they do not. Raises ValueError if an observation depends on a chance outcome that
+    `game.revealed_columns` does not count yet.
     """
     assert game.infosets is not None
     if not fits(game.min_tree_size, game.infosets):
@@ -172,12 +173,17 @@ def _levels(
 
 @dataclass
 class _Expansion:
-    """Game states that follow the states of a level by one action or one chance outcome.
+    """Successor states of the game states of a level, each after one action or chance outcome.
 
-    There is one row for each new state. `source`: the tree node before the action or outcome, as an
-    index in the level. `edge`: the action, or the number of the outcome. `shown`: number of deal
-    columns revealed so far. `pending`: actions chosen so far in a simultaneous move, as in
-    _Branches. `gain`: points that each seat gains by this action.
+    All arrays have one row for each successor state.
+
+    - `state`: the successor states
+    - `deal`: index of the deal
+    - `source`: tree node before the action or outcome, as an index in the level
+    - `edge`: the action, or the number of the chance outcome
+    - `shown`: number of chance outcomes that some seat has seen
+    - `pending`: action that each seat has chosen in an unfinished simultaneous move, else -1
+    - `gain`: points that each seat gains by the action; 0 for chance outcomes
     """
 
     state: Any
@@ -190,12 +196,12 @@ class _Expansion:
 
 
 def _acting_rows(game: Enumerable, rows: _Branches, ready: Array) -> tuple[Observations, Array]:
-    """Return the observations of the seats that act next, and (R,) the index of each one's branch.
+    """Observe the one seat that decides next in each game state.
 
-    A branch is a game state of `rows`; at most one seat acts next in it. In a simultaneous move
-    this is the first seat that has not chosen yet. `ready`: mask of the branches at which no chance
-    outcome has to be revealed first. The other branches, and finished games, have no observation in
-    the result.
+    Returns R observations, and (R,) the row in `rows` of each observation's game state. In a
+    simultaneous move the next seat is the first that has not chosen its action. `ready` (X,) bool:
+    False for game states in which chance acts next. The result has no observation for these states
+    and for finished games.
     """
     observations = game.observe(rows.state)
     open_ = ready[observations.game] & (rows.pending[observations.game, observations.seat] < 0)
@@ -210,13 +216,15 @@ def _acting_rows(game: Enumerable, rows: _Branches, ready: Array) -> tuple[Obser
 def _expand_actions(
     game: Enumerable, rows: _Branches, observations: Observations, branch_of: Array, shown: Array
 ) -> _Expansion:
-    """Apply every legal action of each observation, and return the game states that follow.
+    """Apply every legal action of each observation, and return the successor states.
 
-    - `observations`: R decisions, at most one in each branch (game state) of `rows`
-    - `branch_of` (R,): index of each decision's branch
-    - `shown`: number of deal columns revealed in each branch
+    - `rows`: X game states
+    - `observations`: R observations of the seats that decide next, at most one for each game state
+    - `branch_of` (R,): row in `rows` of each observation's game state
+    - `shown` (X,): number of chance outcomes that some seat has seen in each game state
 
-    In a simultaneous move the rule engine steps once all seats have chosen.
+    In a simultaneous move the actions are stored until all seats have chosen. Then the game makes
+    one step.
     """
     assert observations.legal is not None
     row, action = np.nonzero(observations.legal)
@@ -245,13 +253,20 @@ def _expand_actions(
 def _merge_nodes(
     a: _Expansion, b: _Expansion, deal_weight: Array
 ) -> tuple[_Branches, Array, Array, Array, Array, Array]:
-    """Group game states with the same parent and edge into the nodes of the next level.
+    """Group successor states with the same parent node and edge into the nodes of the next level.
 
-    `a` holds the states after chance outcomes, `b` the states after actions. `deal_weight` holds
-    the unnormalised probabilities of all deals. Returns six values: the X states as branches; (X,)
-    the number of deal columns that each state has revealed; and four arrays over the new nodes:
-    parent (index in the level above), edge, chance probability (1 after an action), and each seat's
-    mean gain over the node's deals (nodes, S).
+    - `a`: states after chance outcomes
+    - `b`: states after actions
+    - `deal_weight` (G,): unnormalised probabilities of all deals
+
+    Returns these values, in this order:
+
+    - the X game states, each with the index of its new node
+    - (X,) number of chance outcomes that some seat has seen in each state
+    - (nodes,) parent of each new node, as an index in the level above
+    - (nodes,) edge from the parent: the action, or the number of the chance outcome
+    - (nodes,) probability of the chance outcome; 1 after an action
+    - (nodes, S) each seat's mean gain on the edge, over the deals of the node
     """
     both = concat_columns([a, b])
     source, deal, gain = both.source, both.deal, both.gain
@@ -279,9 +294,9 @@ def _merge_nodes(
 
 
 def _first_branch(node: Array, nodes: int) -> Array:
-    """Return (nodes,) the first index of each node number in `node`, -1 for absent numbers.
+    """Return (nodes,) the position at which each number 0 to `nodes` - 1 first occurs in `node`.
 
-    `node`: the node number of each of some branches, from 0 to `nodes` - 1.
+    `node` holds numbers of tree nodes. The position of a number that does not occur is -1.
     """
     first = np.full(nodes, -1)
     first[node[::-1]] = np.arange(len(node))[::-1]
@@ -289,11 +304,12 @@ def _first_branch(node: Array, nodes: int) -> Array:
 
 
 def _check_observed(game: Enumerable, observations: Observations, infoset: Array) -> None:
-    """Raise ValueError if a seat observes a chance outcome before the tree reveals it.
+    """Raise ValueError if an observation depends on a chance outcome that should still be hidden.
 
-    A tree node merges game states that differ only in a chance outcome that the tree has not
-    revealed yet. If a seat observes this outcome, the states of one node have different information
-    sets. `infoset` (R,): information set of the tree node to which each observation belongs.
+    A tree node groups game states that differ only in chance outcomes that `game.revealed_columns`
+    does not count yet. If an observation depends on one of these outcomes, the game states of one
+    node have different information sets. `infoset` (R,): information set of the tree node to which
+    each observation belongs.
     """
     assert observations.infoset is not None
     if not np.array_equal(observations.infoset, infoset):

@@ -26,17 +26,16 @@ class PostOrder(NamedTuple):
 
 
 class ResponseOrder(NamedTuple):
-    """Post-order of a tree's inner nodes in groups, for computing the best response of one seat.
+    """Groups of a tree's inner nodes, in the order of one seat's best-response computation.
 
-    The groups are numbered from 0. Even groups hold nodes of chance and of the other seats. Each
-    odd group holds the seat's own decision nodes after an equal number of own earlier decisions.
-    All inner nodes below a group's nodes are in the same group or in earlier groups. The last group
-    ends at the root.
+    Children come before parents. The groups are numbered from 0. Even groups hold nodes of chance
+    and of the other seats. Odd groups hold decision nodes of the seat. All nodes of a group follow
+    the same number of earlier decisions of the seat. Groups with more earlier decisions come first.
     """
 
     walk: PostOrder
     ends: Array  # (groups,) int64 end of each group in the post-order
-    rows: Array  # (n,) information sets of the seat, last stage first
+    rows: Array  # (n,) information sets of the seat, those after most own decisions first
     row_ends: Array  # (stages,) end of each odd group in `rows`
 
 
@@ -54,14 +53,15 @@ def response_order(tree: Tree, seat: int) -> ResponseOrder:
 
 
 def post_order(tree: Tree, rank: Array) -> PostOrder:
-    """Return the inner nodes in the order of falling `rank`, then of falling depth.
+    """Sort the inner nodes by falling `rank`, and nodes of equal rank by falling depth.
 
-    `rank` (V,) is an integer for each node, which must not fall from a node to its child. Nodes of
-    one depth stay in the tree's order, so that sums over an information set run in the order of a
-    depth-first traversal.
+    `rank` (V,): an integer for each node, at least as large as its parent's. Children therefore
+    come before parents. Nodes of equal rank and depth stay in the tree's order.
     """
     inner = np.flatnonzero(tree.children > 0)
     depth, chance_reach = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)
+    # the order of nodes at one depth makes sums over an information set run as in a depth-first
+    # traversal
     inner = inner[np.lexsort((inner, -depth[inner], -rank[inner]))].astype(np.int32)
     acts = tree.seat[inner] >= 0
     start = np.zeros(len(inner), np.int32)
@@ -95,9 +95,10 @@ def realisation_plan(tree: Tree, flat: Array) -> Array:
 def fill_plan(rows, start, past, flat, realised):  # type: ignore[no-untyped-def]
     """Fill `realised` (1 + L,) with the realisation plan of a strategy (see realisation_plan).
 
-    - `rows`: all information sets; those of one seat must be in the order of play
+    - `rows`: all information sets; a seat's earlier decisions must come before its later ones
     - `start` (N + 1,): index of each information set's first legal action among all L
-    - `past` (N,): entry of the plan for the acting seat's own sequence before each information set
+    - `past` (N,): index in `realised` of each information set's parent sequence, the acting seat's
+      own actions before it
     - `flat` (L,): the strategy's probabilities of all legal actions
 
     Entry 0 of `realised`, for the empty sequence, must hold 1 before the call.

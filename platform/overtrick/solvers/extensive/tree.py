@@ -48,7 +48,7 @@ class Tree(TreeNodes):
 
     @cached_property
     def order(self) -> Array:
-        """(N,) numbers of the information sets, by seat, then by count of own earlier decisions."""
+        """(N,) information sets, sorted by acting seat, then by number of own earlier decisions."""
         return np.lexsort((self.stage, self.observations.seat))
 
     @cached_property
@@ -58,7 +58,7 @@ class Tree(TreeNodes):
 
     @cached_property
     def walk(self) -> traversal_order.PostOrder:
-        """Inner nodes in post-order, deepest level first."""
+        """Inner nodes sorted by falling depth, so that children come before parents."""
         return traversal_order.post_order(self, np.zeros(self.nodes, np.int32))
 
     @cached_property
@@ -163,12 +163,23 @@ def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
 
 @njit(cache=True)
 def _sequences(seats, parent, seat, infoset, first, start):  # type: ignore[no-untyped-def]
-    """Number each seat's sequences of own actions, and check perfect recall.
+    """Assign a number to each sequence of a seat's own actions, and check perfect recall.
 
-    Returns the fields `sequence`, `parent_sequence` and `stage` of a Tree, then a bool: whether
-    recall is perfect. Recall is perfect if the acting seat has the same sequence of own actions at
-    all nodes of an information set. `seats` is the number of seats. The other arguments are the
-    fields of the same names of TreeNodes and Tree.
+    The empty sequence has number 0. A sequence that ends with the k-th of the L legal actions has
+    number 1 + k. Returns four values:
+
+    - (V, S) number of each seat's sequence at each node
+    - (N,) number of the acting seat's sequence before each information set
+    - (N,) number of decisions that the acting seat made before each information set
+    - whether recall is perfect: the acting seat has the same sequence of own actions at all nodes
+      of an information set. If not, the arrays are incomplete.
+
+    Arguments:
+
+    - `seats`: number of seats, S
+    - `parent`, `seat`, `infoset` (V,): parent, acting seat and information set of each node
+    - `first` (V,): first child of each node
+    - `start` (N + 1,): index of each information set's first legal action among all L
     """
     sequence = np.zeros((len(parent), seats), np.int32)
     parent_sequence = np.full(len(start) - 1, -1, np.int32)

@@ -1,1 +1,1 @@
-"""Look-ahead search: expectimax, Monte Carlo tree search, sampled deals, local best response."""
+"""Look-ahead search: expectimax, MCTS, perfect-information Monte Carlo, local best response."""

@@ -53,13 +53,19 @@ def expectimax(
 ) -> SearchResult:  # fmt: skip
     """Search for a best response to sigma: expectimax to a depth, Monte Carlo tree search below.
 
-    sigma (N, A) is the fixed strategy. `depth` counts the own decisions of the searching seat. An
-    information set below `depth` is valued by a Monte Carlo tree search of `simulations` games,
-    which start at its nodes by their conditional probabilities. The strategy there takes the most
-    visited actions of that search. If `depth` covers all decisions, the result is an exact best
-    response; otherwise `simulations` and `rng` must be given, or ValueError is raised.
-    `exploration`: UCB1's exploration constant, as a multiple of the range of the seat's payoffs in
-    the tree. Source: Samothrakis and Lucas 2011, Algorithm 1.
+    Expectimax covers the first `depth` decisions of `seat`. Each information set of the seat's next
+    decision is then searched by Monte Carlo tree search with `simulations` games. A game starts at
+    a node sampled from the belief over the information set's nodes. From there on the resulting
+    strategy takes the most visited actions.
+
+    If `depth` covers all decisions of the seat, the result is an exact best response. Otherwise
+    `simulations` and `rng` must be given, or ValueError is raised.
+
+    - `sigma` (N, A): fixed strategy of the other seats; the rows of `seat` do not affect the search
+    - `exploration`: UCB1's exploration constant, as a multiple of the range of the seat's payoffs
+      in the tree
+
+    Source: Samothrakis and Lucas 2011, Algorithm 1.
     """
     decisions = tree.max_decisions(seat)
     if depth < 0 or (depth < decisions and (simulations < 1 or rng is None)):
@@ -103,11 +109,13 @@ def next_infosets(
 ) -> tuple[float, list[InfosetBelief]]:
     """Propagate a belief over nodes to the seat's next decisions or to the ends of the game.
 
-    `node` (n,) and `belief` (n,) are the current nodes and their probabilities. `probability` (V,)
-    is the probability of the edge into each node under chance and the other seats. Returns the
-    expected points that the seat gains on the way, including the gains on the edges into `node`,
-    and the information sets reached, each with the probabilities of its nodes by Bayes' rule.
-    Source: Samothrakis and Lucas 2011, eqs. 7 to 9.
+    - `node` (n,), `belief` (n,): the current nodes and their probabilities
+    - `probability` (V,): probability with which chance or another seat takes the edge into each
+      node
+
+    Returns the expected points that the seat gains on the way; points on the edges into `node` are
+    included. Returns also the information sets reached, each with the probabilities of its nodes by
+    Bayes' rule. Source: Samothrakis and Lucas 2011, eqs. 7 to 9.
     """
     points = 0.0
     nodes, beliefs = [], []
@@ -149,22 +157,22 @@ class _Search:
         self.total = np.zeros(len(self.visits))  # (L,) sum of returns from the action onwards
 
     def belief_value(self, node: Array, belief: Array, depth: int) -> float:
-        """Return the searching seat's expected points from a belief over nodes to the game's end.
+        """Return the searching seat's expected remaining points, given a belief over nodes.
 
-        `node` (n,) and `belief` (n,): the nodes and their probabilities. Points gained on the edges
-        into these nodes are included. `depth`: number of the seat's decisions to search by
-        expectimax; decisions below are searched by Monte Carlo tree search.
+        - `node` (n,), `belief` (n,): nodes at which the game may be, and their probabilities.
+          Points on the edges into these nodes count as remaining.
+        - `depth`: number of the seat's decisions to search by expectimax; later decisions are
+          searched by Monte Carlo tree search
         """
         points, sets = next_infosets(self.tree, self.probability, self.seat, node, belief)
         return points + sum(s.probability * self.infoset_value(s, depth) for s in sets)
 
     def infoset_value(self, current: InfosetBelief, depth: int) -> float:
-        """Return the searching seat's expected points from an information set to the game's end.
+        """Return the searching seat's expected remaining points at an information set.
 
-        Points gained on the edges into the information set's nodes are not included. `depth`:
-        number of the seat's decisions to search by expectimax, this one included. The best action
-        found by expectimax is stored. With `depth` 0 the value is estimated by Monte Carlo tree
-        search.
+        Points on the edges into the information set's nodes do not count. `depth`: number of the
+        seat's decisions to search by expectimax, this one included. The best action found by
+        expectimax is stored. With `depth` 0 the value is estimated by Monte Carlo tree search.
         """
         if depth == 0:
             return self.mcts_value(current.node, current.belief, np.array([current.row]))
@@ -175,10 +183,11 @@ class _Search:
         return worth[best]
 
     def mcts_value(self, node: Array, belief: Array, rows: Array) -> float:
-        """Estimate the seat's expected points from a belief over nodes by Monte Carlo tree search.
+        """Estimate the seat's expected remaining points by Monte Carlo tree search.
 
-        `node` (n,) and `belief` (n,): the nodes and their probabilities. `rows`: the information
-        sets at which the seat can make its next decision.
+        - `node` (n,), `belief` (n,): nodes at which the game may be, and their probabilities.
+          Points on the edges into these nodes do not count.
+        - `rows`: the information sets at which the seat can make its next decision
         """
         tree = self.tree
         points_before = _simulate(
@@ -189,10 +198,11 @@ class _Search:
         return float(points_before + sum(self.most_visited(r)[1] for r in rows)) / self.simulations
 
     def most_visited(self, row: int) -> tuple[int, float]:
-        """Return the most visited action of information set `row`, and an estimated sum of returns.
+        """Return the most visited action of information set `row`, and its estimated total return.
 
-        The action is an index among the legal actions of the information set. The sum is the mean
-        return of this action times the number of visits of the information set.
+        The action is an index among the legal actions of the information set. Its total return is
+        estimated as if every visit of the information set took this action: mean return times
+        number of visits.
         """
         begin, end = self.tree.start[row : row + 2]
         visits = self.visits[begin:end]
@@ -235,14 +245,16 @@ def _simulate(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Run MCTS simulations and update the action statistics `visits` (L,) and `total` (L,).
 
-    A simulation adds one visit to each action that the seat takes inside the search tree, and to
-    `total` the points gained from this action onwards. Returns the points gained before the seat's
-    first action, summed over simulations.
+    For each action that the seat takes inside the search tree, a simulation adds 1 to `visits`, and
+    the points gained from this action onwards to `total`. Returns the points gained before the
+    seat's first action, summed over simulations.
 
-    - `first`, `children`, `start`: as in Tree; `mover`, `infoset`: as `seat`, `infoset` in
-      TreeNodes
+    - `first`, `children` (V,): first child and number of children of each node
+    - `mover`, `infoset` (V,): acting seat and information set of each node
+    - `start` (N + 1,): index of each information set's first legal action among all L
     - `max_decisions`: largest number of the seat's decisions in one game
-    - `probability` (V,): probability of the edge into each node under chance and the other seats
+    - `probability` (V,): probability with which chance or another seat takes the edge into each
+      node
     - `gain` (V,): the seat's points on the edge into each node
     - `roots` (n,), `belief` (n,): nodes at which a simulation starts, and their probabilities
     - `bonus`: UCB1's exploration constant in points
@@ -298,7 +310,7 @@ def _ucb_action(visits, total, bonus, rng):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _sample_index(probability, rng):  # type: ignore[no-untyped-def]
-    """Sample an index by its probability, despite rounding never one of probability 0."""
+    """Sample an index by its probability. Rounding never selects an index of probability 0."""
     mark, last = rng.random(), 0
     for k in range(len(probability)):
         if probability[k] > 0:

@@ -73,9 +73,10 @@ def local_best_response(
     Raises UserError unless the game has two seats and discrete actions, and the arguments are in
     range.
 
-    - `fallbacks`: at least one policy that the responder may follow after its next action. Examples
-      for poker: a policy that always calls, a policy that checks or folds, and `policy` itself.
-      With `policy` itself, the bound rarely falls below the policy's own value.
+    - `fallbacks`: at least one rollout policy, which the responder may follow after its next
+      action. Examples for poker: a policy that always calls, a policy that checks or folds, and
+      `policy` itself. With `policy` itself, the payoff is rarely below that of `policy` against
+      itself.
     - `games`: number of games; even, because each deal is played in both seats, and at least 4.
     - `particles`: deals sampled at each decision, at least 1. More particles make a stronger and
       slower responder.
@@ -136,11 +137,14 @@ class Responder:
     def action_values(
         self, observations: Observations, history: ActionHistory, rng: Generator
     ) -> Array:
-        """Estimate (R, A) the responder's points from each decision onwards, for each action.
+        """Estimate the responder's action values (R, A) at R decisions, in points.
 
-        The value of an action is the largest of its estimates over the fallback policies; -inf if
-        illegal. `observations` has at most one row per game. `history` holds the joint actions of
-        all G games so far, also of games without a row.
+        The value of an action is the expected return if the responder then follows one rollout
+        policy of `fallbacks`; the policy with the highest estimate counts. Illegal actions have the
+        value -inf.
+
+        - `observations`: the R decisions, at most one for each game
+        - `history`: joint actions so far of all G games, including games without a decision now
         """
         legal = observations.legal
         assert legal is not None
@@ -161,15 +165,15 @@ class Responder:
         return action_values.reshape(legal.shape)
 
     def _belief(self, state: Any, seat: Array, history: ActionHistory) -> Array:
-        """Return (n,) the probability of each sampled deal, given the other seat's actions so far.
+        """Return (n,) the posterior probability of each sampled deal, given the opponent's actions.
 
-        - `state`: games newly started from n sampled deals; they are advanced through `history`
+        The n deals are blocks of `particles` successive deals, each block sampled for one decision
+        of the responder. The probabilities of a block sum to 1. They are equal if no deal of the
+        block is consistent with the opponent's actions.
+
+        - `state`: games newly started from the n deals; they are advanced through `history`
         - `seat` (n,): seat of the responder in each game
         - `history`: joint actions (n, S) of each turn so far
-
-        `particles` successive deals belong to one decision of the responder, and their
-        probabilities sum to 1. The probabilities are equal if no deal of the decision is consistent
-        with the actions.
         """
         log_likelihood = np.zeros(len(seat))
         for joint_action in history:
@@ -213,10 +217,12 @@ def _play(
     other: PolicySession,
     history: ActionHistory,
 ) -> Array:
-    """Play two-seat games from `state` to their end; return (n,) points of the given seats.
+    """Play two-seat games from `state` to their end; return (n,) one seat's points in each game.
 
-    `own` maps observations of the seats `seat` (n,) to their actions; the session `other` plays the
-    opponents. The joint action (n, S) of each turn is appended to `history`.
+    - `seat` (n,): the seat whose points are returned, for each game
+    - `own`: maps observations of this seat to actions
+    - `other`: policy session that plays the opposite seat
+    - `history`: list to which the joint action (n, S) of each turn is appended
     """
     returns = np.zeros(len(seat))
     while len(observations := game.observe(state)):
@@ -238,12 +244,15 @@ def exact_local_best_response(
 ) -> tuple[float, Array]:
     """Compute the local best response of `seat` on a game tree, with exact action values.
 
-    The other seats play sigma (N, A). `fallbacks` are strategies (N, A) that the seat may follow
-    after its next action; only its own rows are used. Returns the response's value in points, and
-    sigma with the seat's rows replaced by the response. Ties go to the first action. The value is
-    at most that of a best response. It is at least that of each fallback, because the response is
-    one step of policy improvement. Raises UserError unless sigma, and each fallback in the rows of
-    `seat`, are probabilities of this tree's legal actions.
+    - `sigma` (N, A): strategy of the other seats
+    - `fallbacks`: rollout strategies (N, A) that the seat may follow after its next action; only
+      the rows of `seat` are used
+
+    Returns the response's value in points, and sigma with the rows of `seat` replaced by the
+    response. Ties go to the first action. The value is at most that of a best response. It is at
+    least that of each fallback, because the response is one step of policy improvement. Raises
+    UserError unless sigma, and each fallback in the rows of `seat`, are probabilities of this
+    tree's legal actions.
     """
     best_response.check_strategy(tree, sigma)
     own = tree.observations.seat[tree.action_infoset] == seat

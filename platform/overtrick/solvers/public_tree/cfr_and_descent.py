@@ -1,11 +1,13 @@
 """Solvers of bucketed games: CFR+ and gradient descent on NashConv.
 
-A bucketed game has public actions, and each seat privately holds one of K buckets of hands. The
-public nodes are divided into groups that share information sets (see values.py). Both solvers need
-independent buckets: chance moves the buckets of the two seats independently. If each public node is
-a group of its own (the default), CFR+ converges to an equilibrium. The strategy forgets a seat's
-earlier buckets, but earlier buckets carry no information about the future. With larger groups
-(imperfect recall) convergence is not guaranteed.
+A bucketed game has public actions, and each seat privately holds one of K buckets of hands. Both
+solvers need independent bucket transitions of the two seats. A strategy depends on a seat's current
+bucket only. This loses nothing: given the current bucket, earlier buckets carry no information
+about the rest of the game.
+
+Public nodes that a strategy cannot tell apart form a node group (see values.py). By default each
+public node is a node group of its own, and CFR+ converges to an equilibrium. With larger node
+groups (imperfect recall) convergence is not guaranteed.
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ EPSILON = 1e-10  # added to denominators
 class BucketedCfrPlus(IterativeSolver):
     """CFR+ (Tammelin 2014) on a bucketed game, with alternating updates and linear averaging.
 
-    A bucketed game has public actions and private buckets of hands. Public nodes of one group share
-    information sets, so their regrets are summed. With imperfect recall this is the algorithm of
-    Waugh et al. 2009, "A practical use of imperfect recall". Raises UserError if chance moves both
-    seats' buckets jointly.
+    A bucketed game has public actions and private buckets of hands. Regrets are summed over the
+    public nodes of a node group, because a strategy cannot tell these nodes apart. With imperfect
+    recall this is the algorithm of Waugh et al. 2009, "A practical use of imperfect recall". Raises
+    UserError unless the bucket transitions of the two seats are independent.
     """
 
     saved = ("iteration", "sigma", "regret", "total")
@@ -62,14 +64,14 @@ class BucketedCfrPlus(IterativeSolver):
 
 
 def nash_conv_subgradient(game: IndexedGame, sigma: Array) -> tuple[float, Array]:
-    """Return NashConv of sigma (N, A) in points, and a subgradient (N, A) of it.
+    """Return NashConv of sigma (N, A) in points, and its subgradient (N, A) with respect to sigma.
 
-    The subgradient is the derivative with both best responses held fixed and each entry of sigma
-    treated as independent (Danskin's theorem: a subgradient in each seat's realisation plan).
-    Raises UserError if sigma is not a strategy of the game, or if chance moves both seats' buckets
-    jointly.
+    The subgradient is the derivative with both best responses held fixed. Each entry of sigma is a
+    free variable: rows need not sum to 1. Raises UserError if sigma is not a strategy of the game,
+    or if the bucket transitions of the two seats are not independent.
     """
     _check_independent(game)
+    # Danskin's theorem: the same derivative in the realisation plans is a subgradient
     best_values, reply = values.best_responses(game, sigma)
     table, layout = _table(game, sigma), game.layout
     pure = reply.reshape(-1, 1, game.buckets) == np.arange(table.shape[1])[:, None]
@@ -91,8 +93,8 @@ class NashConvDescent(IterativeSolver):
     squared weights are normalised to probabilities. Information sets that are rarely reached have
     tiny gradients, so each gradient is divided by the root of its running mean square (RMSprop,
     Tieleman and Hinton 2012). After t iterations the learning rate is its initial value / (1 + t /
-    RATE_HALF_LIFE). Raises UserError if `start` is not a strategy of the game, or if chance moves
-    both seats' buckets jointly.
+    RATE_HALF_LIFE). Raises UserError if `start` is not a strategy of the game, or if the bucket
+    transitions of the two seats are not independent.
     """
 
     saved = ("iteration", "weight", "square", "best")
@@ -144,17 +146,19 @@ def _check_independent(game: IndexedGame) -> None:
 
 
 def _table(game: IndexedGame, sigma: Array) -> Array:
-    """Convert a strategy (N, A) to an array (N / K, A, K), by group, action and bucket.
+    """Convert a strategy (N, A) to an array (N / K, A, K): node group, action, bucket.
 
-    A group contains public nodes that share information sets (see values.py).
+    A node group holds public nodes that a strategy cannot tell apart. Each of the N information
+    sets is a pair of a node group and one of K buckets.
     """
     return values.kernel_tables(game, sigma[None])[..., 0]
 
 
 def _from_table(game: IndexedGame, table: Array) -> Array:
-    """Convert an array (N / K, A, K), by group, action and bucket, to a strategy (N, A).
+    """Convert an array (N / K, A, K), by node group, action and bucket, to a strategy (N, A).
 
-    A group contains public nodes that share information sets (see values.py).
+    A node group holds public nodes that a strategy cannot tell apart. Each of the N information
+    sets is a pair of a node group and one of K buckets.
     """
     return table.transpose(0, 2, 1).reshape(game.legal.shape)
 
@@ -179,15 +183,16 @@ def _run(layout, legal, mover, sigma, regret, total, done, iterations):  # type:
 
 @njit(cache=True)
 def _match_regrets(row, legal, reach_sum, t, gains, sigma, regret, total):  # type: ignore[no-untyped-def]
-    """Do one CFR+ update of the acting seat at a group of public nodes that share information sets.
+    """Do one CFR+ update of the acting seat at one node group.
 
-    Updates in place the entries of this group in the sum of strategies `total`, the regrets
-    `regret` and the next strategy `sigma`, all (N / K, A, K) by group, action, bucket.
+    A node group holds public nodes that a strategy cannot tell apart. Updates in place this group's
+    entries in three arrays (N / K, A, K), by node group, action and bucket: the sum of strategies
+    `total`, the regrets `regret` and the next strategy `sigma`.
 
-    - `row`: the group
+    - `row`: the node group
     - `legal`, `gains`: mask of legal actions, and their counterfactual values; shaped like `sigma`
     - `reach_sum` (N / K, K): the seat's own reach probability, by bucket, summed over the nodes of
-      each group
+      each node group
     - `t`: number of the iteration, from 1; the weight of its strategy in the average
     """
     _, actions, buckets = sigma.shape
@@ -213,7 +218,8 @@ def _reach(layout, sigma, who):  # type: ignore[no-untyped-def]
     """Return (B, K) the probability that chance and seat `who` lead to each node and bucket.
 
     The B public nodes are in the order of `layout`, and the K buckets are those of this seat.
-    `sigma` (N / K, A, K) is the strategy by group of public nodes, action, bucket.
+    `sigma` (N / K, A, K) is the strategy by node group, action and bucket. A node group holds
+    public nodes that a strategy cannot tell apart.
     """
     buckets = layout.start.shape[1]
     reach = np.empty((len(layout.node), buckets))
@@ -237,14 +243,18 @@ def _reach(layout, sigma, who):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_action_values(layout, sigma, others, weight, who, gains):  # type: ignore[no-untyped-def]
-    """Add the counterfactual values of the actions of seat `who` to `gains` (N / K, A, K).
+    """Add weighted counterfactual values of the actions of seat `who` to `gains` (N / K, A, K).
 
-    - `sigma`, `gains`: strategy and values by group of public nodes, action, own bucket
+    At each public node, an action's counterfactual value is multiplied by `weight` and added to the
+    entry of the node's group. A node group holds public nodes that a strategy cannot tell apart.
+
+    - `sigma`, `gains` (N / K, A, K): strategy and sums, by node group, action and own bucket
     - `others` (B, K): probability that chance and the other seat lead to each public node, for each
       of the other seat's buckets
-    - `weight` (B, K): factor of the values at each public node, by own bucket
+    - `weight` (B, K): weight of the values at each public node, by own bucket; 1 for CFR, the own
+      reach probability for a gradient
 
-    Public nodes are in the order of `layout`.
+    The B public nodes are in the order of `layout`.
     """
     buckets = layout.start.shape[1]
     value = np.zeros((len(layout.node), buckets))

@@ -1,9 +1,11 @@
 """Values of strategies on a bucketed game with independent buckets, in one depth-first pass.
 
-A bucketed game has public actions, and each seat privately holds one of K buckets of hands. Only
-values of the nodes between the root and the current node are in memory, so that the arrays stay in
-the processor's nearest cache. M strategies are evaluated together, as an array (N / K, A, K, M): by
-group of public nodes that share information sets (see values.py), action, bucket, strategy.
+A bucketed game has public actions, and each seat privately holds one of K buckets of hands. Buckets
+are independent if a seat's bucket changes from round to round independently of the other seat's.
+Only values of the nodes between the root and the current node are in memory, so that the arrays
+stay in the processor's nearest cache. M strategies are evaluated together, as an array (N / K, A,
+K, M) by node group, action, bucket and strategy. A node group holds public nodes that a strategy
+cannot tell apart. Each of the N information sets is a pair of a node group and a bucket.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class Layout(NamedTuple):
     depth: Array  # (B,)
     edge: Array  # (B,) action on the edge into the node
     seat: Array  # (B,) seat that acts, negative at an end
-    row: Array  # (B,) group that shares information sets (see values.py), -1 at an end
+    row: Array  # (B,) node group, which a strategy cannot tell apart; -1 at an end
     move: Array  # (B,) index in `moves` of the bucket transition before the node, -1 for none
     gain: Array  # (B,)
     stake: Array  # (B,)
@@ -36,8 +38,8 @@ class Layout(NamedTuple):
 def make_layout(game: BucketedGame, index: Array) -> Layout:
     """Return a bucketed game's arrays for the compiled functions, with public nodes in preorder.
 
-    `index` (B,): group of each public node of `game`, -1 at terminal nodes. The nodes of one group
-    share information sets, and therefore have the same action probabilities.
+    `index` (B,): node group of each public node of `game`, -1 at terminal nodes. A strategy cannot
+    tell the nodes of one group apart.
     """
     node: list[int] = []
     parent: list[int] = []
@@ -81,18 +83,19 @@ def make_layout(game: BucketedGame, index: Array) -> Layout:
 
 @njit(cache=True)
 def evaluate_independent(lay, sigma, seat, best, strategies, first, reply):  # type: ignore[no-untyped-def]
-    """Return (M,) a seat's value under M strategies, or if `best` is true its best-response values.
+    """Return (M,) a seat's values under M strategies, or its best-response values to them.
 
-    Chance must move the buckets of the two seats independently. The game has B public nodes and K
-    buckets of each seat.
+    Makes one depth-first pass over the public tree of a bucketed game. The bucket transitions of
+    the two seats must be independent. `best`: whether to return best-response values.
 
-    - `lay`: Layout of the game
-    - `sigma` (N / K, A, K, M): strategies by group of public nodes, action, bucket, strategy
+    - `lay`: Layout of the game, with B public nodes and K buckets of each seat
+    - `sigma` (N / K, A, K, M): strategies by node group, action, bucket and strategy; a node group
+      holds public nodes that a strategy cannot tell apart
     - `strategies`: the number M of strategies, or None for M = 1, which compiles to a faster form
-    - `reply`: output for the actions of the best response to the first strategy; the action at
-      public node b with own bucket k is written to index first[b] + k. Without `best`, and if the
-      array is empty, nothing is written.
-    - `first` (B,): index in `reply` of each public node's action with bucket 0
+    - `first` (B,): index in `reply` of each public node's action with bucket 0; the actions with
+      the other buckets follow
+    - `reply`: output for the actions of the best response to the first strategy. The array is not
+      written if it is empty or `best` is false.
     """
     width = 1 if strategies is None else strategies
     levels, buckets = lay.depth.max() + 1, lay.start.shape[1]
@@ -142,10 +145,12 @@ def evaluate_independent(lay, sigma, seat, best, strategies, first, reply):  # t
 
 @njit(cache=True, inline="always")
 def _multiply_probability(table, d, source, sigma, row, action, width):  # type: ignore[no-untyped-def]
-    """Set table[d] (K, M) to table[source] times the probability of one action, by bucket.
+    """Multiply the numbers of one depth by the probability of an action: set table[d] (K, M).
 
-    `table` (depth, K, M) holds numbers by depth, bucket and strategy. The probabilities are
-    sigma[row, action] (K, M). `width` is M.
+    - `table` (depths, K, M): numbers by depth in the public tree, bucket and strategy
+    - `d`, `source`: depth to write, and depth to read
+    - `sigma` (N / K, A, K, M): strategies; sigma[row, action] (K, M) are the action's probabilities
+    - `width`: number of strategies, M
     """
     for k in range(table.shape[1]):
         for m in range(width):
@@ -154,10 +159,13 @@ def _multiply_probability(table, d, source, sigma, row, action, width):  # type:
 
 @njit(cache=True, inline="always")
 def _multiply_matrix(table, d, source, weight, scratch, width):  # type: ignore[no-untyped-def]
-    """Set table[d] (K, M) to the matrix `weight` (K, K) times table[source].
+    """Apply a matrix over buckets to the numbers of one depth: set table[d] (K, M).
 
-    `table` (depth, K, M) holds numbers by depth, bucket and strategy. `scratch` (K, M) is
-    overwritten. `width` is M.
+    - `table` (depths, K, M): numbers by depth in the public tree, bucket and strategy
+    - `d`, `source`: depth to write, and depth to read
+    - `weight` (K, K): the matrix; its rows are the buckets of the result
+    - `scratch` (K, M): overwritten
+    - `width`: number of strategies, M
     """
     for k in range(table.shape[1]):
         for m in range(width):
@@ -175,10 +183,18 @@ def _multiply_matrix(table, d, source, weight, scratch, width):  # type: ignore[
 def _terminal_value(belief, source, value, d, gain, stake, pay, seat, scratch, width):  # type: ignore[no-untyped-def]
     """Set `value[d]` (K, M) to the counterfactual value of each own bucket at a terminal node.
 
-    The value is the payoff, summed over the other seat's buckets and weighted by their reach
-    probabilities `belief[source]` (K, M). The payoff is `gain` + `stake` x `pay[seat]` (K, K), by
-    own bucket and the other seat's bucket. `scratch` (K, M) is overwritten. `width` is M, the
-    number of strategies.
+    The value is the sum of payoff x reach probability over the other seat's buckets. The payoff is
+    `gain` + `stake` x pay[seat].
+
+    - `belief`, `value` (depths, K, M): the other seat's reach probabilities, and the counterfactual
+      values; by depth in the public tree, bucket and strategy
+    - `source`: depth at which `belief` holds the reach probabilities of the terminal node
+    - `d`: depth of the terminal node
+    - `gain`: payoff of `seat` after a fold; 0 at a showdown
+    - `stake`: points that the winner of a showdown gains; 0 after a fold
+    - `pay` (2, K, K): each seat's showdown payoff for a stake of 1, by own and other seat's bucket
+    - `scratch` (K, M): overwritten
+    - `width`: number of strategies, M
     """
     for m in range(width):
         scratch[0, m] = 0

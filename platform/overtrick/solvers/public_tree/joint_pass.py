@@ -2,14 +2,17 @@
 
 A bucketed game has public actions, and each seat privately holds one of K buckets of hands. In each
 betting round chance draws a new pair of buckets, given the pair of the previous round. A seat's own
-buckets therefore carry information about the other seat's bucket. For this reason the functions
-compute a value for each history of own buckets, one bucket for each round so far. Names that recur:
+earlier buckets therefore carry information about the other seat's bucket. For this reason the
+functions compute a value for each history of own buckets, one bucket for each round so far. Names
+that recur:
 
-    past   index of the own buckets in earlier rounds: the sum of bucket_r x K^r over these rounds r
-    table  joint probability of the other seat's bucket, the own bucket and `past`, when each round
-           starts; it includes the probability of the other seat's actions in earlier rounds
-    reach  for each of the other seat's buckets, the probability of that seat's actions so far in
-           the current round
+- `past`: index of a sequence of own buckets, those of all rounds before the current one. The index
+  is the sum of bucket_r x K^r over these rounds r.
+- `table[round, other, own, past]`: joint probability of the other seat's bucket, the own bucket and
+  the own earlier buckets at the start of a round, times the probability of the other seat's actions
+  in earlier rounds.
+- `reach[depth, other]`: probability of the other seat's actions in the current round, given its
+  bucket.
 """
 
 from __future__ import annotations
@@ -20,15 +23,19 @@ from numba import njit
 
 @njit(cache=True)
 def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-untyped-def]
-    """Return a seat's value under one strategy, or if `best` is true its best-response value.
+    """Return a seat's value under one strategy, or its best-response value to the strategy.
 
-    - `lay`: Layout of the game
-    - `sigma` (N / K, A, K): strategy by group of public nodes that share information sets (see
-      values.py), action, bucket
-    - `reply`: output for the actions of the best response; the action at public node b after
-      history h of own buckets (see IndexedGame.states) is written to index first[b] + h. Without
-      `best`, and if the array is empty, nothing is written.
-    - `first` (B,): index in `reply` of each of the B public nodes' action after history 0
+    Makes one depth-first pass over the public tree of a bucketed game. One joint transition draws
+    both seats' buckets of the next round.
+
+    - `lay`: Layout of the game, with B public nodes and K buckets of each seat
+    - `sigma` (N / K, A, K): strategy by node group, action and bucket; a node group holds public
+      nodes that a strategy cannot tell apart
+    - `best`: whether to return the best-response value
+    - `first` (B,): index in `reply` of each public node's first action
+    - `reply`: output for the actions of the best response. A public node has one action for each
+      history of own buckets, numbered as in IndexedGame.states. The array is not written if it is
+      empty or `best` is false.
     """
     levels, buckets = lay.depth.max() + 1, lay.pay.shape[1]
     rounds = lay.moves.shape[1] + 1
@@ -73,10 +80,15 @@ def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-unt
 
 @njit(cache=True)
 def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
-    """Fill `table[stage + 1]` with the joint probabilities at the start of the next betting round.
+    """Compute the joint probabilities of buckets at the start of the next betting round.
 
-    - `table`, `reach` (K,): as in the module's docstring
+    Sets table[stage + 1] from table[stage].
+
+    - `table` (rounds, K, K, n): by round, other seat's bucket, own bucket and index of the own
+      earlier buckets. Each entry is their joint probability at the start of the round, times the
+      probability of the other seat's actions in earlier rounds.
     - `stage`: number of the current round, from 0
+    - `reach` (K,): probability of the other seat's actions in the current round, by its bucket
     - `move` (K, K, K, K): transition probabilities from a pair (own bucket, other seat's bucket) to
       a pair in the next round
     """
@@ -98,10 +110,12 @@ def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
 def _terminal_value(table, payoff, value, size):  # type: ignore[no-untyped-def]
     """Set `value` to the counterfactual value of each history of own buckets at a terminal node.
 
-    `value` is indexed by the latest own bucket and one of `size` sequences of earlier own buckets.
-    `table` is the joint probability of the other seat's bucket (first axis) and these histories at
-    the start of the round. `payoff` (K, K), by own bucket and other seat's bucket, is the payoff
-    times the probability of the other seat's actions in this round.
+    - `table` (K, K, n): joint probability, at the start of the round, of the other seat's bucket,
+      the own bucket and the own earlier buckets
+    - `payoff` (K, K): payoff times the probability of the other seat's actions in this round, by
+      own bucket and other seat's bucket
+    - `value` (K, n): output by own bucket and index of the own earlier buckets
+    - `size`: number of possible sequences of own earlier buckets; only these columns are used
     """
     for k in range(len(payoff)):
         value[k, :size] = 0
@@ -113,10 +127,11 @@ def _terminal_value(table, payoff, value, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _sum_latest_bucket(value, size):  # type: ignore[no-untyped-def]
-    """Sum values over the own bucket of the latest round; histories become one round shorter.
+    """Sum `value` over the own bucket of the latest round, in place.
 
-    `value` is indexed by the latest own bucket and the sequence of earlier own buckets; its start
-    is overwritten. `size`: number of sequences of earlier own buckets after the call.
+    Before the call `value` has one row for each own bucket of the latest round, and one column for
+    each sequence of earlier own buckets. After the call, `value[:, :size]` has the same form for
+    the round before. `size`: number of sequences of own buckets before that round.
     """
     buckets = len(value)
     summed = np.zeros(buckets * size)

@@ -1,18 +1,19 @@
 """Exact expected values, best responses and NashConv on bucketed games.
 
 A bucketed game has public actions, and each seat privately holds one of K buckets of hands. The
-computation visits only the nodes of the public tree and keeps a number for each private bucket.
-With independent buckets, the public actions alone determine a seat's belief about the other seat's
-bucket (Johanson et al. 2011, "Accelerating best response calculation in large extensive games").
-Where chance moves both seats' buckets jointly, the computation keeps a number for each history of
-own buckets.
+computation visits only the B nodes of the public tree. If the bucket transitions of the two seats
+are independent, the computation keeps a number for each private bucket. The public actions alone
+then determine a seat's belief about the other seat's bucket (Johanson et al. 2011, "Accelerating
+best response calculation in large extensive games"). If one joint transition draws both seats'
+buckets, the computation keeps a number for each history of own buckets.
 
-The public nodes at which a seat acts are divided into groups. The nodes of one group share their
-information sets: a strategy cannot tell these nodes apart. An information set is a pair of a group
-and a bucket. The array `index` (B,) holds the group of each of the B public nodes, numbered from 0;
-it is -1 at terminal nodes. A strategy sigma is (N, A) float64 for both seats, 0 at illegal actions.
-Row `group x K + bucket` of sigma holds the action probabilities of an information set. M strategies
-are (M, N, A); results then have a leading axis M.
+Public nodes that a strategy cannot tell apart form a node group. With groups of several nodes the
+game has imperfect recall. An information set is a pair of a node group and a bucket. The array
+`index` (B,) holds the group of each public node, numbered from 0; it is -1 at terminal nodes.
+
+A strategy sigma is (N, A) float64 for both seats, 0 at illegal actions. Row `group x K + bucket` of
+sigma holds the action probabilities of an information set. M strategies are (M, N, A); results then
+have a leading axis M.
 """
 
 from __future__ import annotations
@@ -35,10 +36,9 @@ NO_REPLY = np.zeros(0, np.int8)  # for calls that need no best response
 
 @dataclass(frozen=True)
 class IndexedGame:
-    """Bucketed game whose public nodes are divided into groups that share information sets.
+    """Bucketed game whose public nodes are divided into groups that a strategy cannot tell apart.
 
-    A strategy cannot tell the nodes of one group apart. Each pair of a group and a bucket is an
-    information set, which is one row of a strategy.
+    Each pair of a node group and a bucket is an information set, which is one row of a strategy.
     """
 
     rules: BucketedGame
@@ -60,32 +60,36 @@ class IndexedGame:
     def states(self) -> Array:
         """(B,) number of private states that a best response distinguishes at each public node.
 
-        It is 0 at terminal nodes. With independent buckets a private state is the acting seat's
-        bucket in the current round, one of K. With joint buckets it is the history of the seat's
-        buckets in all rounds so far. The index of a history is the sum of bucket_r x K^r over these
-        rounds r.
+        - Independent bucket transitions: K states, the buckets of the acting seat.
+        - Joint bucket transitions: K^(r + 1) states in betting round r = 0, 1, ..., the histories
+          of the acting seat's buckets. The index of a history is the sum of bucket_q x K^q over the
+          rounds q from 0 to r.
+        - Terminal nodes have no states.
         """
         remembered = self.rules.round + 1 if self.rules.joint else np.ones_like(self.rules.round)
         return np.where(self.rules.seat >= 0, self.buckets**remembered, 0)
 
     @cached_property
     def first(self) -> Array:
-        """(B,) index of each node's first private state in the action array of a best response."""
+        """(B,) index of each public node's first entry in the action array of a best response.
+
+        The array holds one action for each private state of the B public nodes (see `states`).
+        """
         return np.cumsum(self.states) - self.states
 
 
 def public_node_index(game: BucketedGame) -> Array:
-    """Number the public nodes (B,) so that no two of them share an information set.
+    """Return (B,) int32 the `index` in which each public node is a node group of its own.
 
-    The nodes at which a seat acts get the numbers 0, 1, ...; terminal nodes get -1. As the array
-    `index` of an IndexedGame the result makes each public node a group of its own.
+    The nodes at which a seat acts are numbered 0, 1, ...; terminal nodes get -1. A strategy can
+    then tell all public nodes apart.
     """
     acts = game.seat >= 0
     return np.where(acts, np.cumsum(acts) - 1, -1).astype(np.int32)
 
 
 def index_game(game: BucketedGame, index: Array | None = None) -> IndexedGame:
-    """Divide the public nodes of a bucketed game into groups that share information sets.
+    """Divide the public nodes of a bucketed game into groups that a strategy cannot tell apart.
 
     `index` (B,): group of each public node; with None each node is a group of its own. Raises
     UserError unless the groups are numbered 0, 1, ... without gaps and terminal nodes have -1.
@@ -126,20 +130,22 @@ def check_strategy(game: IndexedGame, sigma: Array) -> None:
 
 
 def expected(game: IndexedGame, sigma: Array) -> Array:
-    """Return (2,) or (M, 2) expected points of each seat when both play sigma.
+    """Return each seat's expected points when both seats play sigma.
 
-    Raises UserError if sigma is not a strategy of the game.
+    The result is (2,) for one strategy (N, A), and (M, 2) for M strategies (M, N, A). Raises
+    UserError if sigma is not a strategy of the game.
     """
     check_strategy(game, sigma)
     return _values(game, sigma, best=False)
 
 
 def nash_conv(game: IndexedGame, sigma: Array) -> Array:
-    """Return NashConv, () or (M,) points: the sum of best-response values, 0 at an equilibrium.
+    """Return NashConv in points: the sum of both seats' best-response values, 0 at an equilibrium.
 
-    The values of sigma itself cancel in a zero-sum game. The best response distinguishes all public
-    nodes and remembers all buckets of its seat, even where sigma does not. Raises UserError if
-    sigma is not a strategy of the game.
+    The result is () for one strategy (N, A), and (M,) for M strategies (M, N, A). The values of
+    sigma itself cancel in a zero-sum game. The best response distinguishes all public nodes and
+    remembers all buckets of its seat, even where sigma does not. Raises UserError if sigma is not a
+    strategy of the game.
     """
     check_strategy(game, sigma)
     return _values(game, sigma, best=True).sum(axis=-1)
@@ -148,9 +154,11 @@ def nash_conv(game: IndexedGame, sigma: Array) -> Array:
 def best_response(game: IndexedGame, sigma: Array, seat: int) -> tuple[float, Array]:
     """Compute a best response of one seat to the other seat's strategy in sigma (N, A).
 
-    Returns the value of the best response in points, and an int8 array with the best action of each
-    private state (history or bucket at a public node). The states of node b start at index
-    `game.first[b]`. Entries of the other seat's nodes are -1. Ties go to the first action.
+    Returns the value of the best response in points, and an int8 array of its actions. At each
+    public node b the array has one entry for each private state of the acting seat, from index
+    `game.first[b]` on (see IndexedGame.states). A private state is the seat's bucket; with joint
+    bucket transitions it is the history of the seat's buckets. Entries of the other seat's nodes
+    are -1. Ties go to the first action.
     """
     value, reply = best_responses(game, sigma)
     mover = np.repeat(game.rules.seat, game.states)
@@ -160,8 +168,10 @@ def best_response(game: IndexedGame, sigma: Array, seat: int) -> tuple[float, Ar
 def best_responses(game: IndexedGame, sigma: Array) -> tuple[Array, Array]:
     """Return (2,) the best-response value of each seat, and the actions of both best responses.
 
-    The actions are one int8 array over the private states (bucket, or history of buckets) of all
-    public nodes; the states of node b start at index `game.first[b]`.
+    The actions are one int8 array. At each public node b the array has one entry for each private
+    state of the acting seat, from index `game.first[b]` on (see IndexedGame.states). A private
+    state is the seat's bucket; with joint bucket transitions it is the history of the seat's
+    buckets.
     """
     check_strategy(game, sigma)
     if sigma.ndim > 2:
@@ -173,7 +183,7 @@ def best_responses(game: IndexedGame, sigma: Array) -> tuple[Array, Array]:
 def kernel_tables(game: IndexedGame, sigma: Array) -> Array:
     """Convert strategies (M, N, A) to (N / K, A, K, M), as the compiled functions read them.
 
-    The axes of the result are group of public nodes, action, bucket and strategy.
+    The axes of the result are node group, action, bucket and strategy.
     """
     strategies, _, actions = sigma.shape
     table = sigma.reshape(strategies, -1, game.buckets, actions).transpose(1, 3, 2, 0)
@@ -181,10 +191,10 @@ def kernel_tables(game: IndexedGame, sigma: Array) -> Array:
 
 
 def _values(game: IndexedGame, sigma: Array, best: bool, reply: Array = NO_REPLY) -> Array:
-    """Return (2,) or (M, 2) each seat's value under sigma, or with `best` its best-response value.
+    """Return each seat's value under sigma, or with `best` its best-response value.
 
-    sigma is one strategy (N, A) or M strategies (M, N, A). With `best` and one strategy, the
-    actions of both best responses are written to `reply`, unless it is empty.
+    The result is (2,) for one strategy (N, A), and (M, 2) for M strategies (M, N, A). With `best`
+    and one strategy, the actions of both best responses are written to `reply`, unless it is empty.
     """
     strategies = sigma.reshape(-1, *sigma.shape[-2:])
     value = np.empty((len(strategies), 2))

@@ -83,13 +83,13 @@ def adapt_by_statistics(
     choice: GameChoice,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """Return a DRON's policies against one opponent, before and after each update of action counts.
+    """Feed an opponent's action frequencies to a DRON; return the policies of each adaptation step.
 
-    Element k of the result holds the policies after k updates, for k = 0 to `section.steps`: one
-    policy for each of `section.repeats` independent repetitions. A repetition plays its own games
-    and counts the opponent's actions in them; it updates the counts after every `section.games`
-    games. A policy is greedy in the Q-values of the network, whose input includes the frequencies
-    of the counted actions.
+    Element k of the result holds the policies after k steps, for k = 0 to `section.steps`: one
+    policy for each of `section.repeats` independent repetitions. In each step a repetition plays
+    `section.games` games and counts the opponent's actions in them. A policy is greedy in the
+    network's Q-values. The action frequencies are part of the network's input, and change only
+    between steps.
     """
     game = _observable_game(choice)
     steps = play_adaptation_steps(
@@ -150,7 +150,7 @@ class DronTrainer(HeldOutTrainer[DronJob]):
     def validate(job: DronJob) -> None:
         """Raise UserError for an unsuitable game or unknown opponents.
 
-        The game must have two seats and enumerate its public states (`PublicSituations`).
+        The game must have two seats and group its public states into classes (`PublicSituations`).
         """
         _observable_game(job.game)
         HeldOutTrainer.validate(job)
@@ -226,9 +226,12 @@ def play_adaptation_steps(
 def _play_opponents(rng: Generator, common: Any, opponents: Weights) -> tuple[Trajectories, Array]:
     """Play all adaptation steps against a shard of M random opponents.
 
-    Returns the learner's decisions, and its mean payoffs (steps, M). `common`: the tuple (game,
-    weights of the Q-network, epsilon, games per opponent and step, updates of the action counts).
-    `opponents`: weights of M networks.
+    Returns the learner's decisions, and its mean payoffs (K + 1, M) after 0 to K updates of the
+    action counts.
+
+    - `common`: the tuple (game, weights of the Q-network, epsilon, games per opponent and step,
+      number K of updates).
+    - `opponents`: weights of the M networks.
     """
     choice, weights, epsilon, games, steps = common
     game = _observable_game(choice)
@@ -240,10 +243,10 @@ def _play_opponents(rng: Generator, common: Any, opponents: Weights) -> tuple[Tr
 
 
 def _observable_game(choice: GameChoice) -> Any:
-    """Return the chosen game, in which an opponent's actions are counted in each public state.
+    """Return the chosen game; raise UserError if it does not support counts of actions.
 
-    Raises UserError unless the game has two seats and enumerates its public states
-    (`PublicSituations`).
+    The game must have two seats and group its public states into classes (`PublicSituations`). An
+    opponent's actions are counted in each class.
     """
     game, _ = two_seat_game(choice)
     if not isinstance(game, PublicSituations):

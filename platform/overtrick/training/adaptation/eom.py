@@ -1,9 +1,8 @@
 """Trainer `eom`: explicit opponent modelling, the baseline "EOM" in Wu et al. 2022, tables 2 and 3.
 
-Training produces two networks. The initial policy plays the first games against an opponent. The
-prior is a network that predicts the actions of any opponent. In evaluation a copy of the prior is
-fitted to the observed decisions of a held-out opponent, and becomes the model of this opponent. A
-response to the model plays the later games.
+Training produces two networks: a policy for the first games against an opponent, and a pretrained
+opponent model (`prior` in the code). In evaluation a copy of the pretrained model is fitted to the
+observed decisions of a held-out opponent. A response to the fitted model plays the later games.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ SHARD = 10  # random opponents per shard, independent of the number of workers
 class Eom(shared_sections.PolicyGradient, shared_sections.RandomOpponents):
     """Settings of training for explicit opponent modelling (EOM).
 
-    Two networks are trained on games against random opponents: the policy for the first games
-    against an opponent, and the prior, which predicts the actions of any opponent.
+    Two networks are trained on games against random opponents. The first policy plays until an
+    opponent has been modelled. The pretrained opponent model is later fitted to each opponent.
     """
 
     random_opponents: shared_sections.NewOpponents = 40
@@ -50,11 +49,11 @@ class Eom(shared_sections.PolicyGradient, shared_sections.RandomOpponents):
     """Games against each random opponent."""
 
     learning_rate: Positive = 0.003
-    """Adam's learning rate of PPO for the policy of the first games."""
+    """Adam's learning rate of PPO for the first policy."""
 
     entropy_coef: shared_sections.EntropyCoef = 0.05
     prior_learning_rate: Positive = 0.001
-    """Adam's learning rate of the prior, which predicts any opponent's actions."""
+    """Adam's learning rate of the pretrained opponent model."""
 
 
 class EomJob(Job):
@@ -70,10 +69,10 @@ class EomJob(Job):
 class EomTrainer(HeldOutTrainer[EomJob]):
     """Trainer of the two networks with which explicit opponent modelling starts (baseline EOM).
 
-    Each iteration plays against new random opponents. PPO trains the initial policy to win against
-    them. Behaviour cloning trains the prior, a network that predicts the actions of any opponent.
-    In evaluation the initial policy plays against a held-out opponent until a copy of the prior has
-    been fitted to that opponent's decisions.
+    Each iteration plays against new random opponents. PPO trains the first policy to win against
+    them. Behaviour cloning trains the pretrained opponent model to predict their actions. In
+    evaluation the first policy plays against a held-out opponent until a copy of the pretrained
+    model has been fitted to that opponent's decisions.
     """
 
     stateful = ("learner", "prior")
@@ -95,9 +94,10 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         self.prior = Adam(initial_weights(self.sizes, rng, head=0.1), section.prior_learning_rate)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play against new random opponents; train the initial policy and the prior.
+        """Play against new random opponents; train the first policy and the opponent model.
 
-        PPO trains the policy. Behaviour cloning on the opponents' decisions trains the prior.
+        PPO trains the policy. Behaviour cloning on the decisions of all opponents together trains
+        the opponent model.
         """
         new_rng, play_rng, learn_rng, clone_rng = rng.spawn(4)
         section = self.job.eom
@@ -112,10 +112,7 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         return metrics
 
     def model(self) -> dict[str, Array]:
-        """Return the weights of the initial policy, of its critic, and of the prior.
-
-        The prior is the network that predicts the actions of any opponent.
-        """
+        """Return the weights of the first policy, its critic, and the pretrained opponent model."""
         state = self.prior.state()
         prior = {name: state[name] for name in self.prior.params}
         return {**self.learner.weights(), **prefixed("prior", prior)}
@@ -137,8 +134,7 @@ class EomTrainer(HeldOutTrainer[EomJob]):
     def knowledge(job: EomJob, weights: Mapping[str, Array]) -> modelling.EomKnowledge:
         """Return the networks of a stored model and the job's settings of opponent modelling.
 
-        The networks are the policy for the first games against an opponent, its critic, and the
-        prior, which predicts the actions of any opponent.
+        The networks are the first policy, its critic, and the pretrained opponent model.
         """
         policy, critic, prior = (
             unprefixed(role, weights) for role in ("policy", "critic", "prior")
@@ -147,11 +143,11 @@ class EomTrainer(HeldOutTrainer[EomJob]):
 
 
 def _play(rng: Generator, common: Any, opponents: Weights) -> tuple[Trajectories, Trajectories]:
-    """Play the initial policy against a shard of the random opponents.
+    """Play the first policy against a shard of the random opponents.
 
-    Returns the decisions of the initial policy, and the decisions of the opponents. `common`: the
-    tuple (game, weights of the initial policy, number of games per opponent). `opponents`: weights
-    of the shard's networks.
+    Returns the decisions of the first policy, and the decisions of the opponents. `common`: the
+    tuple (game, weights of the first policy, number of games per opponent). `opponents`: weights of
+    the shard's networks.
     """
     choice, theta, games = common
     game, _ = two_seat_game(choice)

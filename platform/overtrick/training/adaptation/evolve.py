@@ -68,9 +68,8 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
 
     The game is zero-sum. The fitness of a member is its mean payoff in a round robin: it plays the
     same number of games against every other member. The model is the fittest member of the last
-    scored generation. In evaluation the model takes one gradient step in each adaptation step, from
-    `evaluate.games` games, as models of trainer `meta` do. No critic is trained; a critic that
-    always predicts 0 replaces it in the gradient.
+    scored generation. In evaluation the model adapts to an opponent by policy gradient, with one
+    gradient step after every `evaluate.games` games. No critic is trained.
     """
 
     stateful = ("population",)

@@ -31,7 +31,7 @@ SIMULATED_GAMES = 5000
 
 @dataclass(frozen=True)
 class AdaptingModel:
-    """Trained networks before they adapt to an opponent, with the settings of the adaptation."""
+    """Weights of a trained model before adaptation to an opponent, with the adaptation settings."""
 
     theta: Weights  # policy network
     critic: Weights  # critic network, the baseline of the gradient
@@ -67,17 +67,18 @@ def adapt_by_gradients(
     choice: GameChoice,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """Adapt a model to one opponent; return the policies before and after each adaptation step.
+    """Adapt a model to one opponent by gradient steps; return the policies of each adaptation step.
 
     Element k of the result holds the policies after k steps, for k = 0 to `section.steps`: one
     policy for each of `section.repeats` independent repetitions. A repetition starts from the
     model's weights. In each step it plays `section.games` games against the opponent and takes
     `model.gradient_steps` gradient steps of size `section.learning_rate`.
 
-    If `model.policy` is "best_response", the adapted networks only play these games. The policies
-    of the result after a step are then the best responses within the exploitability bound of
-    `section` to an estimate of the opponent's strategy. The estimate combines counts of the
-    opponent's actions with an equilibrium as prior.
+    If `model.policy` is "best_response", the adapted networks only play these games, and the
+    policies returned for k > 0 are safe best responses. A safe best response wins most against an
+    estimate of the opponent's strategy, among all strategies whose exploitability is at most
+    `section.exploitability_bound`. The estimate combines counts of the opponent's actions with an
+    equilibrium as prior.
     """
     game, tree = two_seat_game(choice)
     params = repeat(model.theta, section.repeats)
@@ -128,12 +129,12 @@ def _adapt_by_simulation(
     params: Weights,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """Adapt a model by gradients from simulated games against a clone of the opponent.
+    """Adapt a model by policy gradient in simulated games against a clone of the opponent.
 
-    The arguments and the result are those of `adapt_by_gradients`, except `params`: the model's
-    weights, repeated for each repetition. No game tree is needed. In each step a network clones the
-    opponent's behaviour from its decisions in the real games so far. The gradient comes only from
-    SIMULATED_GAMES games against this clone, and has little noise because they are many.
+    In each step a repetition plays `section.games` real games, and a network is trained to imitate
+    all decisions of the opponent so far. The gradient uses only simulated games against this
+    network. No game tree is needed. `params`: copies of the model's weights, with leading axis
+    `section.repeats`. The result is that of `adapt_by_gradients`.
     """
     prior_rng, *step_rngs = rng.spawn(1 + section.steps)
     layers = len(model.theta) // 2

@@ -53,14 +53,14 @@ For critic the prior is a mean advantage of 0. For the others it is a strategy o
 
 @dataclass(frozen=True)
 class OpponentRollouts:
-    """Results of M networks' games against opponents: data of policy gradient and critic, payoffs.
+    """Results of games of M networks against opponents, for policy-gradient and critic updates.
 
-    `features` and `returns` are the critic's training data, with D rows: one for each decision in
-    sampled games; or, on a tree, one for each information set that a network visited, with its mean
-    return.
+    `features` and `returns` are D training examples of the critic. `play_opponents` gives one
+    example for each decision. `play_opponents_on_tree` gives one for each information set that a
+    network visited, with the mean return.
     """
 
-    sample: samples.Sample  # M tasks
+    sample: samples.Sample  # policy-gradient sample of M tasks, one for each network
     features: Array  # (D, F) inputs of the critic
     returns: Array  # (D,) discounted points won from each decision onwards
     payoff: Array  # (M,) mean points per game
@@ -82,8 +82,8 @@ def play_opponents(
 ) -> OpponentRollouts:
     """Play games of M networks against opponents in random seats, and estimate advantages with GAE.
 
-    If the game numbers its information sets, the mean advantage of the same network's other
-    decisions at the same information set is subtracted too.
+    If the game numbers its information sets, a leave-one-out baseline for each network and
+    information set is subtracted from the advantages.
 
     - `params`: weights of the M networks, with leading axis M.
     - `critic`: weights of the critic that serves as baseline.
@@ -162,15 +162,21 @@ def play_opponents_on_tree(
     rng: Generator,
     counts: Array | None = None,
 ) -> OpponentRollouts:
-    """Play games of M networks on the tree, and estimate advantages without a critic.
+    """Sample games of M networks on the game tree, and compute advantages without a critic.
+
+    The opponents' strategies are estimated from counts of their actions. `estimator` decides the
+    rows of the policy-gradient sample:
+
+    - "aivat": the information sets visited in these games, with AIVAT advantages. The estimate
+      uses earlier games only.
+    - "opponent_model": all information sets, with exact advantages against the estimated
+      strategies. The estimate uses earlier games and these games.
+
+    Further arguments:
 
     - `params`: weights of the M networks, with leading axis M.
-    - `opponents` (M, N, A): strategies of the opponents.
+    - `opponents` (M, N, A): true strategies of the opponents.
     - `games`: games of each network.
-    - `estimator`: "aivat" or "opponent_model". "aivat" gives the policy-gradient sample a row for
-      each visited information set, with AIVAT advantages, which use the opponent model as it was
-      before these games. "opponent_model" gives a row for every information set, with exact
-      advantages against the opponent model that includes these games.
     - `counts` (M, N, A): how often each opponent took each action in earlier games; None: there
       were no earlier games.
     """
@@ -303,10 +309,12 @@ def network_policies(game: Game, params: Weights) -> list[Any]:
 def mean_payoffs(
     game: Game, members: Weights, opponent: Policy, games: int, rng: Generator
 ) -> Array:
-    """Return (M,) the mean points per game of M networks against opponents, in random seats.
+    """Play M networks in random seats against a policy; return (M,) their mean points per game.
 
-    `members`: weights of the networks. `opponent`: one policy for all games. `games`: games of each
-    network; network m plays games m * `games` to (m + 1) * `games` - 1.
+    - `members`: weights of the networks, with leading axis M.
+    - `opponent`: the policy in the other seat. A `BatchedNetworks` gives each network an opponent
+      of its own.
+    - `games`: games of each network.
     """
     count = len(members["w0"])
     seat_rng, play_rng = rng.spawn(2)

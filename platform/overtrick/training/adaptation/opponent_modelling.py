@@ -88,7 +88,7 @@ class EomKnowledge:
 
     policy: Weights  # policy for the first games
     critic: Weights  # critic of this policy
-    prior: Weights  # network that predicts any opponent's actions
+    prior: Weights  # pretrained opponent model, of which a copy is fitted to each opponent
     section: OpponentModelling  # settings of fit and response
 
 
@@ -99,14 +99,13 @@ def adapt_by_modelling(
     choice: GameChoice,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """Adapt to an opponent by modelling it; return the policies before and after each step.
+    """Adapt to one opponent by an explicit model; return the policies of each adaptation step.
 
     Element k of the result holds the policies after k steps, for k = 0 to `section.steps`: one
     policy for each of `section.repeats` independent repetitions. In each step a repetition plays
     `section.games` games with its latest policy, fits a model to all observed decisions of the
-    opponent, and responds to the model. The opponent's private cards in finished games are visible
-    to the fit, as they are to AIVAT. `known`: the trained networks, and the settings of fit and
-    response.
+    opponent, and responds to the model. The fit sees the opponent's private cards. `known`: the
+    trained networks, and the settings of fit and response.
     """
     game, tree = two_seat_game(choice)
     first = NetworkPolicy(game.features, known.policy)

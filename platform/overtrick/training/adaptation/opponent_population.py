@@ -46,7 +46,7 @@ class Opponents(GeneticOperators, RandomMembers):
 
     kind: Literal["evolving", "random", "selfplay"] = "evolving"
     """Kind of population. evolving: members are scored against the meta-model, selected, crossed
-    and mutated. random: all members are new at each renewal. selfplay: the meta-models of the
+    and mutated. random: each renewal draws all members anew. selfplay: the meta-models of the
     latest renewals.
     """
 
@@ -66,9 +66,9 @@ class Opponents(GeneticOperators, RandomMembers):
 class OpponentPopulation(ABC):
     """Base class of populations of M networks that serve as training opponents of a learner.
 
-    The networks live in a remote object of the worker pool. The learner is a policy network, such
-    as a meta-model. `sizes`: units of each layer of a network. `section`: settings. `initial`:
-    weights of the learner before training.
+    The learner is a policy network. The population's weights are stored in a Ray actor, or in this
+    process if the worker pool has no workers. `sizes`: units of each layer of a network.
+    `initial`: weights of the learner before training.
     """
 
     def __init__(
@@ -107,15 +107,16 @@ class OpponentPopulation(ABC):
     def members(self) -> Weights:
         """Return the weights (M, ...) of all networks of the population.
 
-        An evolving population begins with its elite, a population of past selves with the newest.
+        After a renewal, network 0 is the fittest of an evolving population. In a population of past
+        selves, network 0 is the newest.
         """
         return self.remote.state()
 
     def sample(self, tasks: int, rng: Generator) -> Weights:
         """Draw an iteration's opponents; return their weights (tasks, ...).
 
-        `tasks`: number of opponents. Networks of the population come first, then
-        `section.immigrants` new random networks.
+        `tasks`: number of opponents. The last of them are new random networks, as many as the
+        setting `immigrants`. The others are drawn at random from the population.
         """
         members, immigrants, size = self.members(), self.section.immigrants, self.section.size
         drawn = tasks - immigrants
@@ -155,7 +156,7 @@ class EvolvingPopulation(OpponentPopulation):
 
 
 class RandomPopulation(OpponentPopulation):
-    """Population of random networks, all new at each renewal (MAML, Finn et al. 2017)."""
+    """Population of random networks; each renewal draws all anew (MAML, Finn et al. 2017)."""
 
     def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
         """Replace all members by new random networks; return no metrics."""

@@ -136,7 +136,7 @@ def evaluation_boards(job: BidderTrainingJob, test_deals: Deals, boards: int) ->
 
 
 def evaluation_opponents(job: BidderTrainingJob, pretrained: Side) -> list[Side]:
-    """Return the opponents of an evaluation: the bidder `pretrained`, then those of the job."""
+    """Return the bidder `pretrained`, then the opponents in the job's section `evaluate`."""
     return [pretrained, *map(bidders.load_side, job.evaluate.opponents)]
 
 

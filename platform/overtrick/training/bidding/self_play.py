@@ -224,7 +224,9 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
     def model(self) -> dict[str, Array]:
         """Return the weights of the policy network (prefix `calls`) and of the value network.
 
-        The value network has the prefix `imps` if it takes part in bidding, else `baseline`.
+        If `play.final_policy` is "values", the value network chooses among likely calls, and its
+        prefix is `imps`. Otherwise it was only the critic in training, and its prefix is
+        `baseline`.
         """
         values = prefixed(VALUE_OUTPUT[self.job.play.final_policy], self.values.values().weights)
         return {**prefixed("calls", self.calls.theta), **values}
@@ -281,7 +283,10 @@ def _concat_calls(parts: Sequence[dict[str, Array]]) -> dict[str, Array]:
 
 
 def _opponents(job: SelfplayJob) -> list[Side]:
-    """Return the opponents of an evaluation: the pretrained policy network, then the job's."""
+    """Return the opponents of an evaluation: the pretrained policy network, then those of the job.
+
+    The job names its opponents in section `evaluate`.
+    """
     calls, _ = pretrained.load_networks(job)
     before = Side(PRETRAINED, loader.load(job.system), calls)
     return pretrained.evaluation_opponents(job, before)
@@ -292,11 +297,14 @@ def _play_boards(
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Play boards (G, 74) at two tables against one opponent, and record the learner's calls.
 
-    Returns the columns (D, ...) of the calls for PPO, and their rows for the replay buffer of the
-    value network. The learner sits North-South at the first table and East-West at the second;
-    `other` is the opponent. Column `game` numbers the games of both tables. `common`: the tuple
-    (learner, reward "table" or "par", lambda of GAE). `deals`: the seat that holds each of the 52
-    cards, dealer, vulnerability and 20 double-dummy tricks.
+    The learner sits North-South at the first table and East-West at the second. Returns two records
+    of the D calls, each a dict of arrays (D, ...): the training data of PPO, and the training data
+    of the value network for its replay buffer.
+
+    - `common`: the tuple (learner, reward "table" or "par", lambda of GAE).
+    - `deals`: the seat that holds each of the 52 cards, dealer, vulnerability and 20 double-dummy
+      tricks.
+    - `other`: the opponent.
     """
     side, reward, gae_lambda = common
     assert side.calls is not None

@@ -130,9 +130,10 @@ class BiddingJob(BiddingSystemJob):
 
 
 def score(rows: list[dict[str, Any]]) -> float:
-    """Return the accuracy of predicted calls, or minus the mean absolute error in IMPs.
+    """Return the score of a trained network from its results table.
 
-    `rows`: the results table; its first row is about all examples.
+    If the network predicts calls, the score is its accuracy. If it predicts IMPs, the score is
+    minus its mean absolute error. `rows`: the results table; its first row is about all examples.
     """
     return float(rows[0]["total"]) if "total" in rows[0] else -float(rows[0]["error"])
 
@@ -272,11 +273,14 @@ def inputs_and_labels(
 ) -> tuple[Array, Array, Array]:
     """Convert R examples to network inputs (R, F), masks of classes (R, A) and labels (R,).
 
-    If `target` is "calls", the classes are calls, the mask marks the legal ones, and the label is
-    the call of the example. If `target` is "imps", the inputs describe the auction after this call,
-    the classes are the results -24 to 24 IMPs against par, and all are possible. `rows`: the
-    columns of the examples. `raw_auction`: also give the network the last bid, its seat, and
-    whether it is doubled.
+    - `target` "calls": the inputs describe the auction before the example's call. The A = 38
+      classes are the calls, and the mask marks the legal ones. The label is the example's call.
+    - `target` "imps": the inputs describe the auction after the example's call. The A = 49 classes
+      are the results from -24 to 24 IMPs against par, and the mask is True everywhere. The label is
+      the class of the example's result.
+
+    `rows`: the columns of the examples. `raw_auction`: also give the network the last bid, its
+    seat, and whether it is doubled.
     """
     situation = rows["situation"]
     if target == "calls":

@@ -102,10 +102,16 @@ class ValueLearner(Checkpointed):
     def targets(self, places: Array, rows: Mapping[str, Array]) -> Array:
         """Return the training targets of R calls in the replay buffer.
 
+        The network predicts a distribution over 49 classes, one for each result from -24 to 24
+        IMPs.
+
+        - `section.target` "outcome": the targets (R,) are the classes of the deals' results.
+        - `section.target` "next": the targets (R, 49) are distributions. They are the target
+          network's predictions for the next call of the same side. For the last call of a side,
+          the target is the one-hot class of the deal's result.
+
         `places` (R,): indices of the calls in the buffer. `rows`: the buffer's columns at these
-        indices. The targets are (R,) classes of the deals' IMPs. If `section.target` is "next",
-        they are (R, 49) probabilities of the classes: the target network's prediction for the next
-        call of the same side, or 1 for the class of the deal's IMPs if there is no next call.
+        indices.
         """
         label: Array = rows["imps"] + network_bidder.MAX_IMPS
         if self.section.target == "outcome":

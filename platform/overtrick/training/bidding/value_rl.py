@@ -37,7 +37,7 @@ class ValueRlConfig(ValueReplayConfig):
     """Auctions per iteration."""
 
     epsilon: Fraction = 0.1
-    """Probability of a random call among the candidates."""
+    """Probability of a random choice among the calls that the policy network finds likely."""
 
     max_deals: Count = 1_000_000
     """Maximum number of deals sampled from the file."""
@@ -128,10 +128,11 @@ def _pretrained(job: BidderJob) -> Side:
 
 
 def _bid(rng: Generator, common: tuple[Side, float], deals: Deals) -> dict[str, Array]:
-    """Bid deals (G, 74) in self-play of one bidder; return its calls as rows for the replay buffer.
+    """Bid deals (G, 74) in self-play; return the rows for the replay buffer, one for each call.
 
-    `common`: the tuple (bidder of both sides, probability of a random candidate call). `deals`: the
-    seat that holds each of the 52 cards, dealer, vulnerability and 20 double-dummy tricks.
+    `common`: the tuple (bidder, epsilon). The bidder bids for both sides; with probability epsilon
+    it makes a random one of the calls that its policy network finds likely. `deals`: the seat that
+    holds each of the 52 cards, dealer, vulnerability and 20 double-dummy tricks.
     """
     side, epsilon = common
     policy = side.policy(side.system, side.system, epsilon)

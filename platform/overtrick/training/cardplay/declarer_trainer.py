@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
 JobT = TypeVar("JobT", bound=Job)
 Players = tuple[BehaviouralPolicy, BehaviouralPolicy | None, RecognisesStates | None]
-"""Declarer, trained defenders or None, and the test for known states or None.
+"""Players of a stored model.
 
-The test is a function that marks the decisions in states for which the declarer's table has an
-entry.
+- The declarer.
+- The defenders' policy; None if the trainer never trains defenders.
+- A function that returns a mask of the observations whose states are in the declarer's Q-table;
+  None if the declarer has no Q-table.
 """
 
 
@@ -43,11 +45,14 @@ class DeclarerTrainer(BaseTrainer[JobT]):
     @staticmethod
     @abstractmethod
     def players(job: Any, weights: Mapping[str, Array]) -> Players:
-        """Return the declarer of a stored model, its defenders, and its test for known states.
+        """Restore the players of a stored model.
 
-        The defenders are None if training has none. The test is a function that marks the decisions
-        in states for which the declarer's table has an entry; it is None if the declarer has no
-        table.
+        Returns a tuple with these entries:
+
+        - the declarer;
+        - the defenders' policy, or None if the trainer never trains defenders;
+        - a function that returns a mask of the observations whose states are in the declarer's
+          Q-table, or None if the declarer has no Q-table.
         """
 
     @classmethod
@@ -79,7 +84,7 @@ class DeclarerTrainer(BaseTrainer[JobT]):
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
         """Draw the share of contracts made by number of training games.
 
-        If the declarer has a table of states, also draw the share of decisions in known states.
+        If the declarer has a Q-table, also draw the share of decisions whose states are in it.
         """
         job: Any = self.job
         return {"learning_curve": cardplay_curves({"": [history]}, job.evaluate.deals)}
@@ -88,8 +93,8 @@ class DeclarerTrainer(BaseTrainer[JobT]):
     def sweep_figures(job: Any, groups: Mapping[str, Sequence[History]]) -> dict[str, Figure]:
         """Draw the learning curves of a sweep, one line for each group of runs.
 
-        `groups`: by the group's label, the metrics of all iterations of each run; runs of a group
-        differ only by seed.
+        `groups`: maps the label of each group of runs to the histories of its runs. The runs of a
+        group differ only by seed.
         """
         return {"recognition": cardplay_curves(groups, job.evaluate.deals)}
 
@@ -98,12 +103,11 @@ def cardplay_curves(groups: Mapping[str, Sequence[History]], deals: int) -> Figu
     """Draw learning curves of a declarer over the number of training games.
 
     One chart for each policy of the defenders shows the share of contracts made. If the declarer
-    has a table of states, another chart shows the share of decisions in states for which it has an
-    entry.
+    has a Q-table, another chart shows the share of decisions whose states are in the table.
 
-    `groups`: by the group's label, the metrics of all iterations of each run; runs of a group
-    differ only by seed and become one line. `deals`: number of deals of an evaluation, from which
-    the confidence band of a single run is computed.
+    `groups`: maps the label of each group of runs to the histories of its runs. The runs of a group
+    differ only by seed, and their mean is one line. `deals`: number of deals of an evaluation, from
+    which the confidence band of a single run is computed.
     """
     every = [entry for histories in groups.values() for each in histories for entry in each]
     names = sorted({n for _, m in every for n in m if n.startswith(MADE) or n == RECOGNISED})

@@ -89,9 +89,9 @@ class DqnTrainer(DeclarerTrainer[DqnJob]):
 
     @staticmethod
     def players(job: DqnJob, weights: Mapping[str, Array]) -> Players:
-        """Return the greedy declarer of a stored model; the other two entries are None.
+        """Return the tuple (greedy declarer of a stored model, None, None).
 
-        No defenders are trained, and a declarer with a Q-network has no table of known states.
+        The None entries mean that no defenders are trained, and that there is no Q-table.
         """
         game = cardplay.card_game(job.game)
         return dqn.greedy_policy(unprefixed(dqn.GREEDY, weights), game), None, None

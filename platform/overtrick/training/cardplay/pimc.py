@@ -84,7 +84,7 @@ class PimcTrainer(BaseTrainer[PimcJob]):
         return {"made": made / EVALUATION_SHARD, "made_so_far": self.made / played}
 
     def model(self) -> dict[str, Array]:
-        """Return the numbers of contracts made and of deals played."""
+        """Return the numbers of contracts made and of deals played, stored in place of weights."""
         return {"made": np.array(self.made), "deals": np.array(self.iteration * EVALUATION_SHARD)}
 
     @staticmethod

@@ -33,7 +33,7 @@ GAMES_PER_UNIT = 1000  # games that are generated and learnt from in one call
 
 
 class TabularQConfig(Section):
-    """Settings of Q-tables: their states, update rule, trained positions and games."""
+    """Settings of tabular Q-learning or SARSA, and of the training games."""
 
     state_abstraction: Literal["full", "known_hands", "unknown_hands", "prospects"] = "prospects"
     """Abstraction of states, as described in games/bridge/cardplay/state_abstractions.py."""
@@ -168,7 +168,10 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
 
     @staticmethod
     def validate(job: TabularJob) -> None:
-        """Raise UserError for an unsuitable game, too many tables, or unusable stored games."""
+        """Raise UserError for an unsuitable game, unusable stored games, or too few games.
+
+        The games of an iteration must be enough for `tabular.merged_tables` separate Q-tables.
+        """
         cardplay.check_scoring(job.game)
         section = job.tabular
         if section.merged_tables > -(-section.games // GAMES_PER_UNIT):
@@ -191,10 +194,16 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
 
     @staticmethod
     def players(job: TabularJob, weights: Mapping[str, Array]) -> Players:
-        """Return the stored declarer and defenders, and the declarer's test for known states.
+        """Restore the players of a stored model.
 
-        A player without a stored Q-table is scripted. The test is None if the declarer has no
-        table.
+        Returns a tuple with these entries:
+
+        - the declarer;
+        - the defenders' policy;
+        - a function that returns a mask of the observations whose states are in the declarer's
+          Q-table, or None if the declarer has no Q-table.
+
+        A player without a stored Q-table is scripted.
         """
         best: dict[str, GreedyTable] = {
             p: _greedy(job.tabular, unprefixed(p, weights)) for p in job.tabular.learners
@@ -241,12 +250,12 @@ def _learn(table: QTable, position: Position, games: CardplayGames) -> None:
 
 
 def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
-    """Return `count` games for training, newly played or stored: one unit of an iteration's games.
+    """Play `count` training games, or read them from stored games.
 
-    An iteration's games are divided into units of at most GAMES_PER_UNIT; `unit` is the number of
-    this unit, from 0. `common`: the tuple (job, iteration, position in training, arrays of all
-    Q-tables by position). A position is declarer, left or right (defender). There are no Q-tables
-    if the declarer plays at random.
+    - `common`: the tuple (job, iteration, position in training, arrays of all Q-tables by
+      position). A position is declarer, left or right (defender). There are no Q-tables if the
+      declarer plays at random.
+    - `unit`: index of these games' chunk. An iteration consists of chunks of GAMES_PER_UNIT games.
     """
     job, iteration, position, known = common
     section: TabularQConfig = job.tabular
@@ -267,9 +276,11 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
 
 
 def _learn_apart(rng: Generator, common: Any, units: list[tuple[int, int]]) -> dict[str, Array]:
-    """Train a new Q-table on some units of an iteration's games; return its arrays.
+    """Train a new Q-table on a part of an iteration's games; return the table's arrays.
 
-    `common`: the same tuple as in `_make`. `units`: number of each unit, and its number of games.
+    `common`: the tuple (job, iteration, position in training, arrays of all Q-tables by position).
+    `units`: chunks of at most GAMES_PER_UNIT games; a chunk is a tuple (its index in the iteration,
+    number of games).
     """
     job, _, position, _ = common
     table = _q_table(job.tabular)
@@ -281,7 +292,10 @@ def _learn_apart(rng: Generator, common: Any, units: list[tuple[int, int]]) -> d
 def _merge(
     rng: Generator, section: TabularQConfig, *tables: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Merge one or two Q-tables, given by their arrays; return the arrays of the result."""
+    """Merge two Q-tables by averaging their values, weighted by visit counts; return the arrays.
+
+    `tables`: arrays of each table. A single table is returned unchanged. `rng`: unused.
+    """
     merged = _q_table(section)
     merged.load(tables[0])
     for other in tables[1:]:

@@ -69,8 +69,8 @@ def estimate_best_response(
     - `sigma` (N, A): strategies of all seats.
     - `warm_start` (P,): genome of the best response so far, from which an evolution of the response
       starts. It is returned unchanged unless `section.kind` is "evolved".
-    - `generation`: generations of sigma's own evolution so far; the evolution of the response runs
-      longer, the more there are.
+    - `generation`: number of generations in which sigma itself has evolved. The evolution of the
+      response gets longer with it, as `section.generations_growth` says.
     """
     if section.kind == "exact":
         return evaluator.best_response_payoff(sigma, seat), warm_start

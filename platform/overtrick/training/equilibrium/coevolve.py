@@ -126,10 +126,10 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         }
 
     def _run_generation(self, rng: Generator) -> None:
-        """Score the genomes of a new generation and the best genome so far; keep the better one.
+        """Run one generation of the evolution strategy, and update the best genome so far.
 
-        The score of the best genome can fall. If best responses are approximate, a good response to
-        it may be found only later.
+        The best genome is scored again in each generation and keeps its lowest score, because an
+        approximate best response to it can improve later. A new genome of higher score replaces it.
         """
         genomes = self.strategy.ask()
         scored = np.concatenate([genomes, self.best[None]])
@@ -151,11 +151,11 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         return self.encoding.strategies(self.best[None])[0]
 
     def state(self) -> dict[str, Array]:
-        """Return the evolution strategy, best genome and its best responses, for a checkpoint."""
+        """Return the arrays of a checkpoint, with the best responses to the best genome."""
         return {**super().state(), "warm": self.warm_starts}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the evolution strategy, best genome and its best responses."""
+        """Restore a checkpoint, with the best responses to the best genome."""
         super().load(state)
         self.warm_starts = state["warm"]
 
@@ -226,14 +226,14 @@ def _row(job: CoevolveJob, evaluator: StrategyEvaluator, sigma: Array) -> Row:
 
 
 def _score(rng: Generator, common: Any, genomes: Array) -> tuple[Array, Array]:
-    """Return the scores (M,) of M genomes, and the genomes (M, S, P) of their best responses.
+    """Score M genomes of P numbers; return the scores (M,) and the best responses (M, S, P).
 
-    A genome has P numbers, and the game S seats. A score is minus NashConv. If only one seat
-    evolves, it is minus the payoff of the other seat's best response.
+    A score is minus NashConv. If only one seat evolves, a score is minus the payoff of the other
+    seat's best response. The best responses to a genome are one genome for each of S seats. A seat
+    without an evolved response gets its warm start instead.
 
     - `common`: the tuple (job, warm starts (S, P), generations so far). A warm start is the genome
-      from which the evolution of a seat's best response starts. It is returned as the response if
-      `inner.kind` is not "evolved", and for a seat that evolves alone.
+      from which the evolution of a seat's best response starts.
     - `genomes` (M, P): the genomes to score.
     """
     job, warm_starts, generation = common

@@ -62,7 +62,7 @@ def tree_bytes(memory: float | None) -> int | None:
 
 
 class Solve(Section):
-    """Settings of the solvers, and of the schedule of measurements."""
+    """Settings of the solvers, and of the intervals between measurements of exploitability."""
 
     variants: tuple[SolverName, ...] = Field(default=("cfr+",), min_length=1)
     """Solvers to run and compare; the strategy of the first one is the model's policy."""

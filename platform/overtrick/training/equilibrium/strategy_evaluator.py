@@ -127,8 +127,8 @@ class BucketedEvaluator:
     def figures(self, sigma: Array) -> dict[str, Figure]:
         """Draw the transitions between buckets of hands, and a strategy's action probabilities.
 
-        The probabilities are means for each bucket and betting round. They are drawn only if the
-        game has the option index=paper.
+        The probabilities are means for each bucket and betting round. They are drawn only with the
+        game's option index=paper, where a strategy sees the betting of the current round alone.
         """
         drawn = {"buckets": figures.bucket_graph(self.tables.start, self.tables.moves)}
         if self.game.index == "paper":

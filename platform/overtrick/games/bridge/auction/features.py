@@ -9,10 +9,11 @@ Table 1). There are 1,284 features before each call:
     64 - 1283  305 numbers for each player: the caller, left-hand opponent, partner, right-hand
                opponent
 
-The 305 numbers describe the player's hand as the player's calls have shown it, in the order of the
-paper's table (suits S H D C):
+The 305 numbers of a player describe the hand that the player's calls have shown, in the order of
+the paper's table. Each line is a group of features: its first number, its values, and the number of
+features, one for each value. Suits are in the order S H D C.
 
-    0   cue suit: the suit of the last call, NT S H D C          5
+    0   suit shown by the last call: NT S H D C                  5
     5   high-card points 0 to 40                                 41
     46  total points: high-card points plus points for length    41
     87  adjusted points: high-card points plus points for shortness   41
@@ -22,19 +23,18 @@ paper's table (suits S H D C):
     232 king of each suit: unknown, yes, no                      4 x 3
     244 status of the last call (public_knowledge.STATUSES)      10
     254 type of the last call (public_knowledge.TYPES)           15
-    269 slam meaning of the last call (public_knowledge.SLAMS)   4
+    269 slam meaning of the last call: none, slam try, small slam, grand slam   4
     273 agreed suit: unknown S H D C                             5
     278 aces: unknown, 0 to 4                                    6
     284 kings: unknown, 0 to 4                                   6
     290 key cards: unknown, 0 or 3, 1 or 4, 2 or 5               4
     294 the suit of a king: unknown S H D C                      5
     299 queen of trumps: unknown, yes, no                        3
-    302 extra power: unknown, yes, no                            3
+    302 extra strength: unknown, yes, no (a minimum)             3
 
-Each line is a group of features, one feature for each value. If n values are possible, the features
-of these values are 1 / n and the other features of the group are 0. Where nothing is known, the
-value `unknown` or `none` is 1; in a group without such a value, all values are possible. The cue
-suit is all 0 if no suit is known.
+A group is a uniform distribution over the values that are still possible: 1 / n for each of these n
+values, 0 for the other values. If nothing is known in a group with the value `unknown`, this value
+is 1. The first group is all 0 if the last call shows no suit.
 """
 
 from __future__ import annotations

@@ -323,7 +323,7 @@ def _advance(games, calls, now, callers):  # type: ignore[no-untyped-def]
 def _features(observation, vulnerable):  # type: ignore[no-untyped-def]
     """Return the network inputs (R, FEATURE_WIDTH) float32 listed in `Auction.features`.
 
-    vulnerable: (4, 2) whether NS, EW is vulnerable if the vulnerability is None, NS, EW or All.
+    vulnerable: the lookup table `par.SIDE_VULNERABLE`, (4, 2).
     """
     features = np.zeros((len(observation), FEATURE_WIDTH), np.float32)
     for row in range(len(observation)):

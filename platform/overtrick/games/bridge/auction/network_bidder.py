@@ -47,9 +47,9 @@ class BiddingNetwork(NamedTuple):
 
     @property
     def sees_auction(self) -> bool:
-        """Return whether the network's inputs include `auction_situations` as one-hot columns.
+        """Return whether the network's inputs include one-hot columns that describe the last bid.
 
-        These columns (last bid, seat of the last bid, doubling) follow the 1,284 auction features.
+        These columns (see `auction_situations`) follow the 1,284 auction features.
         """
         return len(self.weights["w0"]) == input_width(with_auction=True)
 
@@ -77,8 +77,8 @@ class CandidateCall(NamedTuple):
 def input_width(with_auction: bool) -> int:
     """Return the number of inputs of a call network or value network.
 
-    The inputs are the 1,284 auction features and, if `with_auction` is true, one-hot columns of
-    the last bid, the seat of the last bid, and its doubling (`auction_situations`).
+    The inputs are the 1,284 auction features. If `with_auction` is true, one-hot columns that
+    describe the last bid follow (see `auction_situations`).
     """
     return WIDTH + (sum(SITUATION_SIZES) if with_auction else 0)
 
@@ -86,8 +86,8 @@ def input_width(with_auction: bool) -> int:
 def unpack_inputs(bits: Array, situation: Array | None = None) -> Array:
     """Return the network inputs (R, F) float32 from packed auction features (R, 161).
 
-    situation: (R, 3) last bid, relative seat of the last bid, and doubling, as returned by
-    `auction_situations`, to append to the features as one-hot columns; None appends nothing.
+    situation: (R, 3) result of `auction_situations`, three numbers that describe the last bid. They
+    are appended to the features as one-hot columns; None appends nothing.
     """
     inputs = np.zeros((len(bits), input_width(situation is not None)), np.float32)
     unpack(bits, inputs)
@@ -97,10 +97,10 @@ def unpack_inputs(bits: Array, situation: Array | None = None) -> Array:
 
 
 def append_situation(features: Array, situation: Array) -> Array:
-    """Append the last bid, its relative seat and its doubling, one-hot, to features (R, 1284).
+    """Append one-hot columns that describe the last bid to auction features (R, 1284).
 
-    Return the network inputs (R, F). situation: (R, 3) the three numbers to append, as returned by
-    `auction_situations`.
+    Return the network inputs (R, F). situation: (R, 3) result of `auction_situations`: the last
+    bid, the seat that made it, and whether it is doubled or redoubled.
     """
     inputs = np.pad(features, ((0, 0), (0, sum(SITUATION_SIZES))))
     _write_situation(situation, inputs)
@@ -108,10 +108,10 @@ def append_situation(features: Array, situation: Array) -> Array:
 
 
 def _write_situation(situation: Array, inputs: Array) -> None:
-    """Write the last bid, its relative seat and its doubling, one-hot, to `inputs` (R, F).
+    """Write three numbers that describe the last bid to `inputs` (R, F), as one-hot columns.
 
-    Their columns follow the 1,284 auction features and must contain zeros. situation: (R, 3) the
-    three numbers to write, as returned by `auction_situations`.
+    situation: (R, 3) the three numbers, as returned by `auction_situations`. inputs: network inputs
+    with zeros in all columns after the 1,284 auction features.
     """
     row, first = np.arange(len(situation)), WIDTH
     for value, width in zip(situation.T.astype(np.int64), SITUATION_SIZES, strict=True):
@@ -120,14 +120,15 @@ def _write_situation(situation: Array, inputs: Array) -> None:
 
 
 def auction_situations(observation: Array) -> Array:
-    """Return last bid, relative seat of the last bid, and doubling (R, 3) at observations (R, K).
+    """Return three numbers (R, 3) that determine the legal calls at observations (R, K).
 
-    These three numbers determine the legal calls. `auction_rules.bidding_situations` returns the
-    same columns from recorded calls:
+    Columns of the result:
 
     0: the last bid, or -1 before any bid
-    1: the seat of the last bid relative to the seat to call, or -1 before any bid
+    1: the seat that made the last bid, relative to the seat to call; -1 before any bid
     2: 2 if the last bid is redoubled, 1 if it is doubled, otherwise 0
+
+    `auction_rules.bidding_situations` returns the same columns from recorded calls.
     """
     callers = observation[:, obs.CALLERS :].reshape(len(observation), 3, BIDS)
     bid = callers[:, 0] >= 0
@@ -139,11 +140,11 @@ def auction_situations(observation: Array) -> Array:
 
 
 def situations_after(situation: Array, call: Array) -> Array:
-    """Return last bid, relative seat of the last bid, and doubling (R, 3) after one more call.
+    """Return the columns of `auction_situations` (R, 3) after one more call in each auction.
 
-    Seats in the result are relative to the seat that made the call. situation: (R, 3) the three
-    numbers before the call, as returned by `auction_situations`. call: (R,) the call to add in each
-    auction.
+    The seat of the last bid is relative to the seat that made the added call.
+
+    situation: (R, 3) result of `auction_situations` before the call. call: (R,) the call to add.
     """
     bids = (call < BIDS)[:, None]
     after = np.where(bids, np.stack([call, 0 * call, 0 * call], axis=1), situation)
@@ -154,12 +155,12 @@ def situations_after(situation: Array, call: Array) -> Array:
 def expected_imps(
     network: BiddingNetwork, observation: Array, chosen: Array, ns: System, ew: System
 ) -> Array:
-    """Return the difference to par (R, 38) that a value network expects after each chosen call.
+    """Return the difference to par (R, 38) that a value network expects after each possible call.
 
-    It is in IMPs, for the side of the seat to call.
+    The difference is in IMPs for the side of the seat to call.
 
-    observation: (R, K). chosen: (R, 38) mask of the calls to evaluate; the result is NaN for other
-    calls. ns, ew: the bidding systems by which the calls of each side are interpreted.
+    observation: (R, K). chosen: (R, 38) bool mask of the calls to evaluate; the result is NaN for
+    other calls. ns, ew: the bidding systems by which the calls of each side are interpreted.
     """
     row, call = np.nonzero(chosen)
     features = features_from_observation.features_after_call(observation, row, call, ns, ew)
@@ -229,14 +230,14 @@ class NetworkBidder(MemorylessPolicy):
     def candidate_imps(self, observations: Observations, candidates: Array) -> Array:
         """Return the value network's expected IMPs (R, 38) of candidates, -inf for other calls.
 
-        candidates: (R, 38) bool mask of the calls to evaluate. The only candidate of a row gets 0
-        without a forward pass.
+        If a row has only one candidate, this call gets 0 without a forward pass. candidates:
+        (R, 38) bool mask of the calls to evaluate.
         """
         single = candidates & (candidates.sum(axis=1, keepdims=True) == 1)
         return np.where(single, 0.0, self._expected_imps(observations, candidates & ~single))
 
     def _expected_imps(self, observations: Observations, chosen: Array) -> Array:
-        """Return the value network's expected IMPs (R, 38) of chosen calls, -inf for other calls.
+        """Return the value network's expected IMPs (R, 38), -inf for calls outside `chosen`.
 
         chosen: (R, 38) bool mask of the calls to evaluate.
         """

@@ -253,13 +253,14 @@ def redeal(observation, deals, rng):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _place_seen(observation, deal, hidden, room):  # type: ignore[no-untyped-def]
-    """Write the position that holds each visible card at one observation (K,) into `deal`.
+    """Write the holder of each card that is visible at one observation (K,) into `deal`.
 
-    A card already played is held by the position that played it. Return the number of hidden cards.
+    Return the number of hidden cards. Holders are positions: 0 declarer, 1 left-hand defender,
+    2 dummy, 3 right-hand defender. The holder of a played card is the position that played it.
 
-    deal: (54,) output.
+    deal: (54,) output; the entries of hidden cards stay unchanged.
     hidden: (52,) output; its first entries are the hidden cards.
-    room: (4,) output, the number of hidden cards of each position.
+    room: (4,) output, the number of hidden cards that each position holds.
     """
     position, unknown = observation[OBS_POSITION], 0
     room[:] = TRICKS
@@ -290,7 +291,7 @@ def _place_forced(voids, deal, hidden, room):  # type: ignore[no-untyped-def]
     voids: known voids, bit 4 * position + suit.
     deal: (54,) output, the position that holds each card.
     hidden: the hidden cards; the unassigned cards are moved to its front.
-    room: (4,) number of hidden cards of each position; assigned cards are subtracted.
+    room: (4,) number of hidden cards that each position holds; assigned cards are subtracted.
     """
     free = 0
     for card in hidden:

@@ -225,9 +225,12 @@ class MiniBridge:
 
         0 - 3    position of the hand to play, one-hot
         4 - 8    strain, one-hot
-        9 - 12   divided by 13: tricks needed, tricks won by the declaring side, a quarter of the
-                 number of cards played, tricks still needed
-        13       minus the tricks that the declaring side can still afford to lose, divided by 13
+        9        number of tricks needed, divided by 13
+        10       number of tricks won by the declaring side, divided by 13
+        11       number of cards played, divided by 52
+        12       number of tricks still needed, divided by 13
+        13       number of tricks still needed minus number of unfinished tricks, divided by 13:
+                 0 if the declaring side must win all of them, negative if it may lose some
         14 - 29  known voids by position and suit
         30 - 33  number of cards already played to the trick, 0 to 3, one-hot
         34       whether the own side is winning the trick

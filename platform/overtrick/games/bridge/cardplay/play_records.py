@@ -16,8 +16,8 @@ def decision_trajectories(
 ) -> Trajectories:
     """Convert G recorded games to Trajectories: one trajectory per game.
 
-    A trajectory contains all decisions of the given positions in the order played. Their seat is
-    the first of the positions.
+    A trajectory contains all decisions of the given positions in the order played. All of them get
+    the seat `positions[0]`: the decisions of declarer and dummy, for example, get the declarer's.
 
     deals: (G, 54) the position that holds each of the 52 cards, the strain, and the number of
         tricks needed.

@@ -249,7 +249,10 @@ class RuleDefender(MemorylessPolicy):
     """Policy that plays the card of the first of RULES that applies, else a random legal card."""
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, 52): 1 for the rules' card, else uniform."""
+        """Return action probabilities (R, 52): 1 for the card of the first rule that applies.
+
+        If no rule applies, they are uniform over the legal cards.
+        """
         probs = np.zeros((len(observations), CARDS))
         _write_probs(observations.observation, probs)
         return probs

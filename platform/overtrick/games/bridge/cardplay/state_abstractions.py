@@ -139,19 +139,26 @@ def full(observations: Observations) -> Array:
 
 
 def known_hands(observations: Observations) -> Array:
-    """Return keys (R, 1) uint64: hashes of the current trick and the visible high cards.
+    """Return keys (R, 1) uint64: hashes of the current trick and of the high cards seen so far.
 
-    A key is the hash of three sets of cards: all cards of the current trick; the queens, kings and
-    aces in earlier tricks; the kings and aces in the two visible hands.
+    A key is the hash of:
+
+    - the card that each position has played to the current trick
+    - the queens, kings and aces played in earlier tricks
+    - the kings and aces in the two visible hands, the player's own and the open hand
     """
     return _honours(observations.observation, True)
 
 
 def unknown_hands(observations: Observations) -> Array:
-    """Return keys (R, 1) uint64: hashes of the current trick and the high cards already played.
+    """Return keys (R, 1) uint64 that contain only played cards and ignore the visible hands.
 
-    A key is the hash of two sets of cards: all cards of the current trick; the queens, kings and
-    aces in earlier tricks.
+    A key is the hash of:
+
+    - the card that each position has played to the current trick
+    - the queens, kings and aces played in earlier tricks
+
+    `known_hands` also includes cards of the visible hands.
     """
     return _honours(observations.observation, False)
 

@@ -57,7 +57,7 @@ class CanonicalPolicy(MemorylessPolicy):
         self.policy = policy
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, 52) of the cards before the suits are relabelled."""
+        """Return action probabilities (R, 52), mapped back from relabelled to original cards."""
         canonical, original = canonical_observations(observations)
         probs = np.empty((len(observations), CARDS))
         np.put_along_axis(probs, original, self.policy.probs(canonical), axis=1)

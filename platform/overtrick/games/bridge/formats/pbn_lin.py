@@ -160,7 +160,7 @@ def _contract(theirs: endplay_types.Board) -> tuple[str | None, str | None]:
 
 
 def _call(bid: Any) -> str:
-    """Format a call of endplay as P, X, XX or 1C to 7N."""
+    """Convert a call, an object of the package endplay, to text: P, X, XX or 1C to 7N."""
     if hasattr(bid, "level"):
         return f"{bid.level}{LETTER[bid.denom]}"
     return {"": "P", "x": "X", "xx": "XX"}[bid.penalty.abbr.lower()]

@@ -1,7 +1,7 @@
 """Parse the conditions on the auction in a bidding-system file, such as `seat 3`.
 
-A condition becomes range tests of the auction view: integers that describe the auction relative to
-the seat to call, such as the number of passes or the level of the last bid (public_knowledge.VIEW).
+A condition becomes range tests of integers that describe the auction relative to the seat to call,
+such as the number of passes or the level of the last bid (public_knowledge.VIEW).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ COUNTS = ("calls", "partner calls", "their calls", "level", "passes")
 def parse_condition(term: str) -> tuple[RangeTest, ...]:
     """Parse a condition on the auction, such as "seat 3", as range tests.
 
-    A test compares one number of the auction view (public_knowledge.VIEW) with a range. Raises
+    A test compares a number that describes the auction (public_knowledge.VIEW) with a range. Raises
     UserError for an unknown condition.
     """
     if term in FLAGS:

@@ -24,7 +24,9 @@ MAX_CALLS = 64  # maximum number of calls in auctions of `bid_auctions`
 class ReplayedAuctions(NamedTuple):
     """Comparison of G recorded auctions with bidding systems, call by call.
 
-    L is the length of the longest auction. After the end of an auction, `calls` is -1, `rule` and
+    For each recorded call, `calls` is the call that the caller's system makes, and `rule` the rule
+    that makes it. `read` is the rule by which the caller's system interprets the recorded call. L
+    is the length of the longest auction. After the end of an auction, `calls` is -1, `rule` and
     `read` are NO_RULE, and the other arrays are 0.
     """
 
@@ -97,9 +99,9 @@ def explain_calls(
 
 
 def knowledge_for(ns: System, ew: System) -> public.PublicKnowledge:
-    """Allocate a PublicKnowledge, the state of one auction, that fits the rules of both systems.
+    """Allocate the PublicKnowledge (state of one auction) for auctions with two bidding systems.
 
-    ns, ew: the bidding systems that its buffers must have room for.
+    Its buffers are large enough for the rules of either system.
     """
     return public.new_knowledge(max(len(ns.tables.rule), len(ew.tables.rule)))
 

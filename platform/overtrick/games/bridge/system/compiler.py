@@ -1,9 +1,9 @@
 """Compile bidding systems to integer arrays.
 
-A system file consists of sections (class `parser.Place`). The heading of a section consists of one
-or more patterns of the auction so far; its rules apply after these calls. A section may have suit
-variables, such as M for a major suit. The compiler writes one block of rules for each pattern and
-each assignment of suits to the variables.
+A system file consists of sections (class `parser.Place`). A section has one or more patterns of the
+auction so far; its rules apply after calls that match a pattern. A section may have suit variables,
+such as M for a major suit. The compiler writes one block of rules for each pattern and each
+assignment of suits to the variables.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ExpandedRule:
     call: int  # the call, or the strain of a relative call
     relative: int  # 0 for a fixed call, or a value of RELATIVE
     tests: tuple[RangeTest, ...]  # tests of the hand
-    when: tuple[RangeTest, ...]  # tests of the auction view
+    when: tuple[RangeTest, ...]  # tests of the auction
     meaning: tuple[int, ...]  # (MEANING_WIDTH,) columns of public_knowledge: status, type, ...
     forcing: bool  # the call forces partner to bid
     to_game: bool  # the call forces to game
@@ -89,11 +89,14 @@ class ExpandedRule:
 
 @dataclass(frozen=True)
 class RuleBlock:
-    """One pattern of calls and the rules that apply after it, all without suit variables."""
+    """One pattern of calls and the rules that apply after it.
+
+    Each suit variable, such as M for a major, is replaced by one of its suits.
+    """
 
     place: Place
     shape: Pattern  # the calls after which the rules apply
-    when: tuple[RangeTest, ...]  # tests of the auction view
+    when: tuple[RangeTest, ...]  # tests of the auction
     rules: list[ExpandedRule]
 
 
@@ -104,18 +107,21 @@ class SystemTables(NamedTuple):
     listed: Array  # (n,) rows of `block`, by opening bid and length class, in order of priority
     block: Array  # (blocks, RULES_END + 1) one row per RuleBlock
     pattern: Array  # (n, 2) int64 allowed calls
-    condition: Array  # (n, 3) tests of the auction view
+    condition: Array  # (n, 3) tests of the auction
     rule: Array  # (n, RARE + 1) one row per ExpandedRule
     test: Array  # (n, 4) tests of the hand
 
 
 def expand_places(places: Sequence[Place], rules: Sequence[Rule]) -> list[RuleBlock]:
-    """Expand the sections of a bidding-system file to blocks of rules without suit variables.
+    """Expand a bidding system to blocks of rules, with a suit in place of each suit variable.
 
-    The heading of a section consists of patterns of the auction so far, such as "1N (P)". A section
-    becomes one block for each pattern and each assignment of suits to its suit variables, such as M
-    for a major. places: the sections. rules: the rules of all sections, in the order of the
-    sections. Raises UserError with the file and line of a term that cannot be parsed.
+    A suit variable such as M stands for any major. A Place is a section of the system's file: it
+    has rules and the patterns of calls after which they apply, such as "1N (P)". It becomes one
+    block for each pattern and each assignment of suits to its variables.
+
+    places: the sections. rules: the rules of all sections, in the order of the sections.
+
+    Raises UserError with the file and line of a term that cannot be parsed.
     """
     at = {id(rule): index for index, rule in enumerate(rules)}
     return [block for place in places for block in _expand_place(place, at)]
@@ -169,9 +175,11 @@ def compile_tables(blocks: Sequence[RuleBlock]) -> SystemTables:
 
 
 def _expand_place(place: Place, at: dict[int, int]) -> Iterator[RuleBlock]:
-    """Yield a block of rules for each pattern of calls of a section and each assignment of suits.
+    """Yield one block of rules for each pattern of calls and each assignment of suits in `place`.
 
-    place: the section. at: index in System.rules of each rule of the section, by the rule's id().
+    place: a section of a bidding-system file. The assignments give a suit to each of the section's
+    suit variables, such as M for a major. at: index in System.rules of each rule; the keys are the
+    results of id(rule).
     """
     try:
         for text in place.patterns:
@@ -191,10 +199,11 @@ def _expand_place(place: Place, at: dict[int, int]) -> Iterator[RuleBlock]:
 
 
 def _parse_conditions(when: Sequence[str], suits: hand_terms.Suits) -> tuple[RangeTest, ...] | None:
-    """Parse conditions on the auction as range tests of the auction view (public_knowledge.VIEW).
+    """Parse conditions on the auction, such as "seat 3", as range tests.
 
-    Return None if the conditions contain a false comparison of suits, such as "H above S". when:
-    the conditions as text. suits: the suit to substitute for each suit variable.
+    Each test applies to a number that describes the auction (public_knowledge.VIEW). Return None if
+    the conditions contain a false comparison of suits, such as "H above S". when: the conditions as
+    text. suits: the suit to substitute for each suit variable.
     """
     tests: list[RangeTest] = []
     for term in when:
@@ -232,9 +241,12 @@ def _assigned_suits(suits: hand_terms.Suits) -> set[str]:
 
 
 def _as_integers(rule: Rule, suits: hand_terms.Suits, number: int) -> ExpandedRule | None:
-    """Convert a rule to integers; return None if its conditions contain a false suit comparison.
+    """Convert a rule to integers, with suits in place of its suit variables.
 
-    If the rule does not state its status, type or other meaning, it gets that of a natural call.
+    Return None if the rule's conditions contain a false comparison of suits, such as "H above S".
+    If the rule does not state the meaning of its call, the call is natural: a suit bid, for
+    example, gets the type "natural" and the status "non-forcing".
+
     suits: the suit to substitute for each suit variable. number: index of the rule in System.rules.
     """
     when = _parse_conditions(rule.when, suits)
@@ -276,10 +288,10 @@ def _parse_call(text: str) -> tuple[int, int]:
 
 
 def _parse_kind(word: str) -> tuple[str, int]:
-    """Parse one term of a rule's last column as a part of the call's meaning and its value.
+    """Parse a word from a rule's last column as (key, value): one part of its call's meaning.
 
-    "forcing" becomes ("status", its index in STATUSES), "agrees S" becomes ("agreed", 3). Raises
-    UserError for an unknown term.
+    For example, "forcing" becomes ("status", 5), where 5 is the index of "forcing" in STATUSES, and
+    "agrees S" becomes ("agreed", 3), where 3 is spades. Raises UserError for an unknown word.
     """
     for key, known in (("status", STATUSES), ("type", TYPES), ("slam", SLAMS)):
         if word in known:

@@ -81,7 +81,10 @@ def _honours(meaning: Meaning) -> list[str]:
 
 
 def _kinds(meaning: Meaning, rule: Rule) -> list[str]:
-    """List type, status and slam meaning of a call, except words that the rule's name contains."""
+    """List words about the meaning of a call, such as "transfer", "forcing" or "slam try".
+
+    Words that the rule's name already contains, and the default words in OMITTED, are left out.
+    """
     type_, status, slam = meaning.said[[public.TYPE, public.STATUS, public.SLAM]].tolist()
     words = public.TYPES[type_], public.STATUSES[status], public.SLAMS[slam]
     return [word for word in words if word not in OMITTED and word not in rule.name.lower()]

@@ -29,11 +29,14 @@ NO_REF = -1
 
 @dataclass(frozen=True, order=True)
 class RangeTest:
-    """Test that one feature of a hand, or one number of the auction view, lies in a range.
+    """Test that a feature of a hand, or a number that describes the auction, lies in a range.
 
-    The test passes if lo <= values[index] + view[ref] <= hi. `values` are the features of the hand
-    (hand_evaluation.FIELDS) or `view`, the auction view (public_knowledge.VIEW). If `ref` is
-    NO_REF, view[ref] is not added.
+    Here `hand` is the array of the hand's features (hand_evaluation.FIELDS), and `view` is the
+    array of numbers that describe the auction (public_knowledge.VIEW).
+
+    - A test of a hand passes if lo <= hand[index] + view[ref] <= hi. If `ref` is NO_REF, nothing is
+      added to hand[index].
+    - A test of the auction passes if lo <= view[index] <= hi.
     """
 
     index: int  # index in hand_evaluation.FIELDS, or in public_knowledge.VIEW for a condition
@@ -54,11 +57,11 @@ Suits = Mapping[str, str]  # suit letter by suit variable
 
 
 def suit_assignments(letters: set[str]) -> Iterator[dict[str, str]]:
-    """Yield every assignment of suits to the suit variables `letters`, such as {"M": "H"}.
+    """Yield every assignment of suits to suit variables, such as {"M": "H", "oM": "S"}.
 
-    LETTERS holds the suits that each of the variables M, m, x, y, z and t may stand for; different
-    letters get different suits. OTHER holds the variables oM and om: the major that M does not
-    stand for, and the minor that m does not stand for.
+    M stands for a major, m for a minor, and x, y, z and t for any suit. Different letters get
+    different suits. oM is the major other than M, and om the minor other than m; an assignment with
+    M always contains oM, and one with m contains om. letters: the variables to assign.
     """
     plain = sorted({OTHER.get(one, (one,))[0] for one in letters}, key=list(LETTERS).index)
     for chosen in permutations("SHDC", len(plain)):
@@ -210,8 +213,10 @@ def _yes_or_no(words: Sequence[str]) -> RangeTest | None:
 def _sum_with_partner(words: Sequence[str]) -> RangeTest | None:
     """Parse a term about both hands: "fit S 8+", "together 25+ hcp" or "together 25+ support S".
 
-    The test compares a sum with the range: the feature of the own hand, plus the lowest value that
-    partner's calls have promised. words: the words of the term. Return None for other terms.
+    Return None for other terms. The test adds the lowest value that partner's calls promise to the
+    value of the own hand. For example, "fit S 8+" passes with four spades opposite a partner who
+    has promised at least four. For "support S", partner's lowest total points are added. words: the
+    words of the term.
     """
     if words[0] == "fit" and len(words) == 3 and words[1] in SUITS:
         field, ends = f"length {words[1]}", parse_range(words[2])

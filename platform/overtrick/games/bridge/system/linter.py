@@ -105,8 +105,9 @@ def _covering_blocks(blocks: Sequence[RuleBlock]) -> Iterator[list[RuleBlock]]:
 def _shadowing_rule(rule: ExpandedRule, blocks: Sequence[RuleBlock]) -> int | None:
     """Return the index in System.rules of an earlier rule that applies whenever `rule` does.
 
-    Return None if there is no such rule. blocks: the blocks that `_covering_blocks` yields for the
-    block of `rule`, then the block of `rule`.
+    Return None if no earlier rule does. blocks: the blocks in which to search, in the order in
+    which their rules are tried. The pattern of each block matches every auction in which `rule` can
+    apply. The last block contains `rule`.
     """
     if rule.heard:
         return None
@@ -130,8 +131,9 @@ def _shadowing_rule(rule: ExpandedRule, blocks: Sequence[RuleBlock]) -> int | No
 def _legal_too(other: ExpandedRule, rule: ExpandedRule, first: bool) -> bool:
     """Return whether the call of `other` is certainly available whenever the call of `rule` is.
 
-    A call is available if it is legal and no section of the file with a lower `Place.priority` has
-    a rule for it. first: whether `other` is in a section with priority 0.
+    A call is available if it is legal and has no rule in a section that is tried earlier, one with
+    a lower `Place.priority`. first: whether `other` is in a section with priority 0, the first to
+    be tried.
     """
     if (other.call, other.relative) == (rule.call, rule.relative):
         return True
@@ -150,11 +152,11 @@ def _is_implied(test: RangeTest, by: Sequence[RangeTest]) -> bool:
 
 @njit(cache=True)
 def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-untyped-def]
-    """Search for a hand that fits no rule of its block, for each of B blocks of rules.
+    """Search for a gap at each of B blocks of rules: a hand that fits no rule.
 
-    Return card bit masks (B,), 0 where no such hand was found. The hands are tested in one auction
-    for each block: the fewest passes that the block's conditions allow, then one legal call of each
-    mask in turn, a pass if possible, otherwise the lowest.
+    Return the card bit mask (B,) of a hand for each block, 0 where no gap was found. Each block is
+    tested in one auction, which begins with the fewest passes that the block's conditions allow.
+    `_make_calls` then chooses a call from each mask.
 
     tables: the compiled system. knowledge: PublicKnowledge to overwrite.
     blocks: (B,) rows of SystemTables.block.
@@ -178,13 +180,14 @@ def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _make_calls(tables, knowledge, masks, passes):  # type: ignore[no-untyped-def]
-    """Make `passes` passes, then one legal call from each bit mask in `masks`.
+    """Pass a number of times, then make one legal call from each bit mask of allowed calls.
 
-    This call is a pass if the mask allows it after a bid, otherwise the lowest legal call. Return
-    False if a mask has no legal call or the auction gets too long.
+    If a mask contains the pass and the auction already has a bid, the call is a pass. Otherwise it
+    is the lowest legal call of the mask. Return False if a mask has no legal call or the auction
+    gets too long.
 
     tables: the compiled system. knowledge: PublicKnowledge of the auction, updated in place. masks:
-    (L,) padded with 0.
+    (L,) padded with 0. passes: number of passes before the first mask.
     """
     auction = knowledge.auction
     for step in range(passes + len(masks)):
@@ -206,11 +209,12 @@ def _make_calls(tables, knowledge, masks, passes):  # type: ignore[no-untyped-de
 
 @njit(cache=True)
 def _hand_without_call(tables, knowledge, hands, fields):  # type: ignore[no-untyped-def]
-    """Return a hand that agrees with its player's earlier calls but fits no rule, or 0 if none.
+    """Return a hand of the seat to call that fits no rule in this auction, or 0 if none is found.
 
-    The player is the seat to call in the auction `knowledge`. At most MAX_TRIED agreeing hands are
-    tested. tables: the compiled system. hands: (P,) card bit masks. fields: (P, H) features of the
-    hands from hand_evaluation.
+    Only hands that agree with the seat's earlier calls are tested, at most MAX_TRIED of them.
+
+    tables: the compiled system. knowledge: PublicKnowledge of the auction. hands: (P,) card bit
+    masks. fields: (P, H) features of these hands from hand_evaluation.
     """
     seat = knowledge.auction[NEXT_SEAT]
     lo, hi = knowledge.lo[public.PROMISED, seat], knowledge.hi[public.PROMISED, seat]

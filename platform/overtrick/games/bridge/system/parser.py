@@ -1,5 +1,7 @@
-"""Parse bidding-system files. A file consists of places: sections that begin with a pattern of the
-calls made so far and list the rules that apply after them:
+"""Parse bidding-system files.
+
+A file consists of sections, which are called places. A place begins with a pattern of the calls
+made so far and lists the rules that apply after these calls:
 
     system natural
     title  Two over one
@@ -8,21 +10,26 @@ calls made so far and list the rules that apply after them:
       2C | 8+ hcp, H 4 | Stayman | asking            # call, hand it shows, name, kinds
       3x | x 6+, 14+ hcp if not passed | Slam try | forcing
 
-At a place, a hand makes the call of the first rule that it fits. Calls of opponents are in
-brackets. Places are tried in three groups, and within a group in the order of the file:
+Calls of opponents are in brackets. A hand makes the call of the first rule that it fits. Places are
+tried in three groups, and within a group in the order of the file:
 
 1. places with all calls since the opening bid, such as `at 1N (P)`
 2. places with only the last calls, such as `at ... 4N (P)`
 3. `at anywhere`
 
-A later group is used only for calls that have no rule in an earlier group. The groups of a file
-come before the groups of the file that it is `based on`. If a place that begins with `only at`
-applies, no later group is tried. Modules hand_terms and auction_conditions parse the terms.
+A later group is used only for calls that have no rule in an earlier group. If a place that begins
+with `only at` applies, no later group is tried. The groups of a file come before the groups of the
+file that it is `based on`. Modules hand_terms and auction_conditions parse the terms.
 
-A rule of kind `heard` interprets a call but never makes it. A rule of kind `rare` makes a call with
-a hand that other players do not expect. A call *promises* the union of the hands of all rules that
-make it; partner relies on this. A call *shows* the union of the hands of all its rules, including
-`heard` rules, without `rare` rules.
+Two kinds of rules separate the making of a call from its interpretation:
+
+- A `heard` rule interprets a call but never makes it.
+- A `rare` rule makes a call but does not interpret it: other players do not expect its hands.
+
+So each call describes two sets of hands:
+
+- A call *promises* the hands of all its rules except `heard` rules; partner relies on this.
+- A call *shows* the hands of all its rules except `rare` rules; all players interpret it so.
 """
 
 from __future__ import annotations
@@ -79,8 +86,8 @@ def parse_file(
     """Parse a bidding-system file and the files that it is based on.
 
     Return the header of the file (keys `system`, `title`, `based`) and the sections of all files.
-    above: the files that are based on this file, to detect a cycle. Raises UserError with the file
-    and line of an error.
+    above: the chain of files whose `based on` lines led to this file, to detect a cycle. Raises
+    UserError with the file and line of an error.
     """
     head: dict[str, str] = {}
     groups: list[tuple[int, str, list[Rule]]] = []
@@ -112,7 +119,8 @@ def _parse_base(path: Path, base: str, above: tuple[Path, ...]) -> list[Place]:
     """Parse the base file of the bidding-system file `path`, and return its sections.
 
     base: name of the base file, in the same folder or among the systems of the package. above: the
-    files that are based on `path`. Raises UserError for an unknown name or a cycle.
+    chain of files whose `based on` lines led to `path`, to detect a cycle. Raises UserError for an
+    unknown name or a cycle.
     """
     beside = path.parent / f"{base}{SUFFIX}"
     found = beside if beside.exists() else FOLDER / f"{base}{SUFFIX}"

@@ -1,8 +1,9 @@
 """Public knowledge in an auction: the calls so far, and what they show about each hand.
 
-PublicKnowledge holds one auction in progress as small arrays for compiled code. Its `seat_view` is
-the auction view: the numbers listed in VIEW, which describe the auction relative to the seat to
-call. Conditions of a bidding system are range tests of these numbers.
+PublicKnowledge holds one auction in progress as small arrays for compiled code. Its array
+`seat_view` describes the auction relative to the seat to call; VIEW maps the name of each number in
+this array to its index. A condition of a bidding system tests whether such a number lies in a
+range.
 """
 
 from __future__ import annotations
@@ -105,10 +106,10 @@ LIMITS = _limits()
 
 
 def _likely_maxima() -> Array:
-    """Return the most high-card points to assume for each known minimum from 0 to 37, (38,).
+    """Return a likely maximum of high-card points for each known minimum from 0 to 37, (38,).
 
-    Of all hands with at least the minimum, at most one in UNLIKELY (100) has more points than this.
-    Hands are counted exactly, by their numbers of aces, kings, queens and jacks.
+    Of all hands with at least the minimum, fewer than one in UNLIKELY (100) have more points than
+    the likely maximum. Hands are counted exactly.
     """
     hands = np.zeros((14, 38))  # number of holdings, by number of cards and points
     hands[0, 0] = 1
@@ -223,7 +224,9 @@ def record_call(knowledge, call):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def update_view(knowledge):  # type: ignore[no-untyped-def]
-    """Describe the auction for the seat to call: write the numbers of VIEW to `seat_view`.
+    """Update `knowledge.seat_view`, which describes the auction relative to the seat to call.
+
+    VIEW lists the numbers in this array, such as the level of the last bid or the number of passes.
 
     knowledge: PublicKnowledge of the auction.
     """

@@ -23,7 +23,7 @@ NO_CALL = -1
 
 @njit(cache=True)
 def hear_call(tables, knowledge, call):  # type: ignore[no-untyped-def]
-    """Interpret a legal call by the caller's bidding system, and record it in `knowledge`.
+    """Interpret a legal call according to the caller's system, and record it in `knowledge`.
 
     Return the row of SystemTables.rule that interprets the call, or NO_RULE.
 
@@ -39,15 +39,18 @@ def hear_call(tables, knowledge, call):  # type: ignore[no-untyped-def]
 def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def]
     """Choose the call for a hand, or interpret the call `wanted` if it is not NO_CALL.
 
-    Return three numbers:
+    Return three numbers. A row is a row of SystemTables.rule, or NO_RULE if there is no such rule.
 
-    - the call; a pass if no rule matches the hand
-    - the row in SystemTables.rule of the first rule that matches, or NO_RULE
-    - the row of the first rule that makes this call with any hand, or NO_RULE; this rule is the
-      call's public interpretation
+    - the call: `wanted` if it is a call, otherwise the call of the first rule that the hand fits,
+      or a pass if it fits none
+    - the row of the first rule that the hand fits or, if `wanted` is a call, of its first rule
+    - the row of the rule by which other players interpret the call: the first rule for the call
+      that applies in this auction, whether or not the hand fits it. Rules of kind `heard` are
+      skipped unless all rules for the call are `heard`.
 
-    Also write the ranges of hand features that the call promises (to partner) and shows (to all
-    players; see `parser`) to `knowledge.call_lo` and `knowledge.call_hi`.
+    Also write the call's ranges of hand features to `knowledge.call_lo` and `knowledge.call_hi`:
+    the promised ranges, on which partner relies, and the shown ranges, by which all players
+    interpret the call (see `parser`).
 
     tables: the compiled system of the caller. knowledge: PublicKnowledge of the auction, after
     `update_view`. hand: (H,) features of the hand; not used if `wanted` is a call.
@@ -94,14 +97,19 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def _combine_ranges(tables, knowledge, matched, made):  # type: ignore[no-untyped-def]
-    """Write the ranges of hand features that the call `made` promises and shows to `knowledge`.
+    """Combine the ranges of hand features of all rules for the call `made`, in `knowledge`.
 
-    The promised ranges, on which partner relies, are unions over the rules with this call except
-    `heard` rules. The shown ranges, by which all players interpret the call, are unions over the
-    rules with this call except `rare` rules (see `parser`). If all rules are exceptions, all count.
+    Two unions of ranges are written to `knowledge.call_lo` and `knowledge.call_hi`:
 
-    Return the row of the first rule that counts for the promised ranges. matched: (n, 2) row in
-    SystemTables.rule and call of each rule that applies.
+    - the promised ranges, on which partner relies: without `heard` rules, which interpret a call
+      but never make it
+    - the shown ranges, by which all players interpret the call: without `rare` rules, whose hands
+      other players do not expect
+
+    If all rules for the call are `heard`, or all are `rare`, none of them is left out. Return the
+    row of the first rule that is included in the promised ranges.
+
+    matched: (n, 2) row in SystemTables.rule and call of each rule that applies.
     """
     knowledge.call_lo[:], knowledge.call_hi[:] = LIMITS[1], LIMITS[0]
     some_not_heard = some_not_rare = False
@@ -158,8 +166,8 @@ def place_applies(tables, number, knowledge):  # type: ignore[no-untyped-def]
 def _conditions_hold(tables, first, end, view):  # type: ignore[no-untyped-def]
     """Return whether the auction passes all tests in some rows of SystemTables.condition.
 
-    The rows are `first` to `end` - 1. view: numbers that describe the auction, listed in
-    public_knowledge.VIEW.
+    The rows are `first` to `end` - 1. view: PublicKnowledge.seat_view, the numbers that describe
+    the auction.
     """
     for k in range(first, end):
         value = view[tables.condition[k, FIELD]]
@@ -172,8 +180,8 @@ def _conditions_hold(tables, first, end, view):  # type: ignore[no-untyped-def]
 def _hand_fits(tables, rule, hand, view):  # type: ignore[no-untyped-def]
     """Return whether a hand passes all tests of a rule.
 
-    rule: row of SystemTables.rule. hand: (H,) features of the hand. view: numbers that describe the
-    auction, listed in public_knowledge.VIEW.
+    rule: row of SystemTables.rule. hand: (H,) features of the hand. view: the numbers that describe
+    the auction, PublicKnowledge.seat_view.
     """
     for k in range(rule[compiler.TESTS], rule[compiler.TESTS_END]):
         value = hand[tables.test[k, FIELD]]
@@ -186,11 +194,11 @@ def _hand_fits(tables, rule, hand, view):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-untyped-def]
-    """Widen the ranges of hand features that a call shows, so that they include one rule's hands.
+    """Widen a call's ranges of hand features, in `knowledge`, to include the hands of one rule.
 
     tables: the compiled system.
     row: row of the rule in SystemTables.rule.
-    knowledge: PublicKnowledge; its `call_lo` and `call_hi` are changed.
+    knowledge: PublicKnowledge; its arrays `call_lo` and `call_hi` hold the call's ranges.
     promised: whether to widen the promised ranges, on which the caller's partner relies.
     shown: whether to widen the shown ranges, by which all players interpret the call.
     """

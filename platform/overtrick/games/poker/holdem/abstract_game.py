@@ -79,20 +79,24 @@ class AbstractHoldem:
             )
 
     def bucketed_game(self, tables: Abstraction) -> tuple[BucketedGame, Array | None]:
-        """Return the bucketed game of a card abstraction, and the group (B,) of each public node.
+        """Return the bucketed game of a card abstraction, and a partition of its public nodes.
 
-        `tables`: the card abstraction. With the option index=paper, the public nodes of one group
-        share information sets, so that a strategy cannot tell them apart. With index=public, a
-        strategy distinguishes all public nodes, and the second result is None.
+        The partition depends on the game's option `index`:
+
+        - index=paper: an array (B,) with the class of each public node, -1 at terminal nodes. Nodes
+          of one class share information sets: a strategy cannot tell them apart.
+        - index=public: None. A strategy distinguishes all public nodes.
+
+        `tables`: the card abstraction.
         """
         moves = np.stack(tables.joint if self.joint else tables.moves)
         index = paper_index()[0] if self.index == "paper" else None
         return abstract_holdem(tables.start, moves, tables.win), index
 
     def situations(self) -> Array:
-        """Return the betting states (n, 4) int32 that a strategy with index=paper tells apart.
+        """List the betting states (n, 4) int32 of Samothrakis and Lucas 2011.
 
-        They are the public betting states of Samothrakis and Lucas 2011. Columns:
+        A strategy of that paper sees the betting of the current round only. Columns:
 
         0: betting round
         1: 1 if the seat to act has the button, otherwise 0

@@ -69,11 +69,11 @@ def abstract_holdem(
 
 
 def paper_index(rules: PokerRules = LIMIT_HOLDEM_TEXTBOOK) -> tuple[Array, Array]:
-    """Number the public betting states that strategies of Samothrakis and Lucas 2011 distinguish.
+    """Number the betting states of Samothrakis and Lucas 2011.
 
-    These strategies forget the betting of earlier rounds. Return two int32 arrays: the index (B,)
-    of the betting state at each public node, -1 at terminal nodes; and the betting states (n, 4) in
-    lexicographic order, with these columns:
+    A strategy of that paper sees the betting of the current round only. Return two int32 arrays.
+    The first is the index (B,) of the betting state at each public node, -1 at terminal nodes. The
+    second lists the betting states (n, 4) in lexicographic order, with these columns:
 
     - round
     - 1 if the seat to act has the button, otherwise 0

@@ -67,8 +67,9 @@ class Buckets:
 class Abstraction:
     """Markov chain of both seats' buckets over the rounds; bucket 0 has the weakest hands.
 
-    `moves` and `joint` have one array for each change of round: `moves` for the bucket of one seat,
-    `joint` for the buckets of both seats together. Exchanging the seats changes no probability.
+    `moves` and `joint` have three transition matrices each: to the flop, to the turn and to the
+    river. A matrix of `moves` is for the bucket of one seat, a matrix of `joint` for the pair of
+    both seats' buckets. All probabilities are symmetric in the seats.
     """
 
     start: Array  # (K, K) float64 joint probability of both seats' buckets before the flop
@@ -103,13 +104,13 @@ def cluster(
     rolled: Iterable[Mapping[str, Array]],
     rng: Generator,
 ) -> tuple[Array, dict[str, Array]]:
-    """Cluster the hands of a round into K buckets by k-means++ on their strength.
+    """Cluster the hands of a betting round into K buckets by k-means++ on their strength.
 
-    `rolled`: the results of `roll_out` for all hands of the round, in order.
+    `round`: 0 preflop to 3 river.
+    `rolled`: the roll-out results of all hands of the round, as returned by `roll_out`, in order.
 
-    k-means is run on the distinct scores, weighted by the number of hands. Return the bucket of
-    each hand (hands,), and the bucket statistics (K,) by name, as in `Buckets`. Raises UserError if
-    there are fewer distinct strengths than buckets.
+    Return the bucket of each hand (hands,), and the bucket statistics (K,) by name, as in
+    `Buckets`. Raises UserError if there are fewer distinct strengths than buckets.
     """
     from sklearn.cluster import KMeans
 
@@ -118,7 +119,7 @@ def cluster(
     weight = np.zeros(most + 1)
     for part in rolled:
         weight += np.bincount(part["score"], part["weight"], most + 1)
-    found = np.flatnonzero(weight)
+    found = np.flatnonzero(weight)  # k-means is run on the distinct scores
     strength, weight = found / most, weight[found] / weight.sum()
     k = parameters.buckets
     if len(found) < k:
@@ -177,14 +178,12 @@ def build_abstraction(
     `dealt`: the results of `count_transitions`, one for each shard.
     `statistics`: the statistics that `cluster` returns, one for each round.
 
-    Each deal counts twice, once with the seats exchanged. Probabilities that no deal determines are
+    Each deal counts twice, once with the seats exchanged. Probabilities without sampled deals are
     filled in:
 
-    - If no deal has a pair of buckets in a round, the buckets of both seats then change
-      independently.
-    - If no deal has a bucket in a round, its transition has the mean probabilities over all
-      buckets.
-    - If no deal has a pair of buckets at the showdown, the showdown is a tie.
+    - `joint`, for a pair of buckets that no deal has: the product of both seats' `moves`.
+    - `moves`, for a bucket that no deal has: the distribution of the next bucket over all deals.
+    - `win`, for a pair of river buckets that no deal has: 1/2.
     """
     shards = list(dealt)
     total = {name: np.sum([counts[name] for counts in shards], axis=0) for name in shards[0]}
@@ -230,12 +229,14 @@ def _draw(deck, at, left, bits):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignore[no-untyped-def]
-    """Estimate the strength of hands by roll-outs, for `roll_out`.
+    """Estimate the strength of hands by roll-outs: the compiled loop of the function `roll_out`.
 
-    `known`: the tables from `hand_indexer`.
+    `known`: the tables of hand indices from `hand_indexer`.
+    `round`: betting round, 0 preflop to 3 river.
     `first`: index of the first hand; the length of `score` is the number of hands.
     `rollouts`: number of roll-outs of each hand.
-    `score`, `weight`: output, as described in `roll_out`.
+    `score`: (hands,) output: 2 for each won roll-out plus 1 for each tie.
+    `weight`: (hands,) output: number of hands that are equal up to renaming of suits.
     """
     cards, deck = np.empty(HOLE + BOARD[-1], np.int64), np.empty(RANKS * SUITS, np.int64)
     missing = BOARD[-1] - BOARD[round]
@@ -273,12 +274,18 @@ def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignor
 
 @njit(cache=True)
 def _deal(known, bucket, deals, rng, start, counts, won):  # type: ignore[no-untyped-def]
-    """Sample deals and count transitions between buckets, for `count_transitions`.
+    """Sample deals and count bucket transitions: the compiled loop of `count_transitions`.
 
-    `known`: the tables from `hand_indexer`.
+    `known`: the tables of hand indices from `hand_indexer`.
     `bucket`: the bucket of every hand, an array for each of the four rounds.
-    `start`, `won`: (K, K) counts, changed in place, as described in `count_transitions`.
-    `counts`: (3, K, K, K, K) counts, changed in place: its arrays `flop`, `turn` and `river`.
+    `deals`: number of deals.
+
+    Three arrays of counts are changed in place; the seats of a pair are 0 and 1:
+
+    `start`: (K, K) deals with each pair of preflop buckets.
+    `counts`: (3, K, K, K, K) transitions to the flop, the turn and the river. Axes 1 and 2 are the
+        old pair of buckets, axes 3 and 4 the new pair.
+    `won`: (K, K) by pair of river buckets: 2 for each win of seat 0 plus 1 for each tie.
     """
     deck = np.arange(known.low * SUITS, RANKS * SUITS)
     sums = np.empty((2, SUITS), np.int64)

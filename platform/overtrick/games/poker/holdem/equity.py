@@ -45,17 +45,18 @@ def boards(cards: int) -> BoardClasses:
 
 
 def pass_down(longer: BoardClasses, sums: Array | None, shorter: BoardClasses) -> Array:
-    """Compute the equity sums on boards from the sums on boards with one card more.
+    """Compute the equity sums on boards from the equity sums on boards with one more card.
 
-    The result has the shape (n, HOLDINGS) and type int64, for the n boards `shorter`.
+    An equity sum is proportional to the equity of hole cards, by a factor that depends only on the
+    number of board cards. It is 0 for hole cards that share a card with the board. Return
+    (n, HOLDINGS) int64.
 
-    An equity sum is the total river equity of hole cards over all sequences of cards that complete
-    the board, times a constant that depends on the size of the board.
-
-    `longer`: the boards with one card more.
-    `sums`: (m, HOLDINGS) equity sums on the boards `longer`; None for river boards, whose equities
-        are computed here.
+    `longer`: the m boards with one more card.
+    `sums`: (m, HOLDINGS) equity sums on the boards `longer`. None if these are river boards, whose
+        equities are then computed here.
+    `shorter`: the n boards of the result.
     """
+    # an equity sum adds the river equities over all sequences of cards that complete the board
     found = np.zeros((len(shorter.key), HOLDINGS), np.int64)
     _pass_down(longer.key, longer.weight, sums, shorter.key, found)
     _add_symmetric(shorter.key, found)
@@ -181,11 +182,15 @@ def _take_apart(key, masks, board):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _without(masks, card, place, less):  # type: ignore[no-untyped-def]
-    """Return the index in `less` of the key of a board from which one card is removed.
+    """Remove a card from a board; return the index of the resulting board in `less`.
 
-    `masks`: (4,) rank masks of the board with the card, unchanged on return.
-    `place`: (4,) output: position of each suit in the smaller board's key.
-    `less`: keys of all boards with one card fewer.
+    Boards are compared up to renaming of suits: `key_of` maps a board to its key, an integer that
+    does not depend on the names of suits.
+
+    `masks`: (4,) bit mask of the board's ranks in each suit, unchanged on return.
+    `card`: the card to remove.
+    `place`: (4,) output: for each suit, the suit to which the key renames it.
+    `less`: ascending keys of all boards with one card fewer.
     """
     masks[card % SUITS] ^= 1 << card // SUITS
     found = np.searchsorted(less, key_of(masks, place))
@@ -195,9 +200,12 @@ def _without(masks, card, place, less):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add(values, weight, place, row):  # type: ignore[no-untyped-def]
-    """Add `weight` times the positive entries of `values` to `row`, in place; both (HOLDINGS,).
+    """Add `weight` times `values` to `row`, in place, after renaming the suits of the hole cards.
 
-    Suits are renamed: suit s of `values` is suit place[s] of `row`.
+    `values`: (HOLDINGS,) an equity or equity sum for each pair of hole cards. Negative entries are
+        left out: they mark hole cards that share a card with the board.
+    `place`: (4,) for each suit in `values`, the suit in `row`.
+    `row`: (HOLDINGS,) sum for each pair of hole cards.
     """
     renamed = np.empty(DECK, np.int64)
     for card in range(DECK):
@@ -227,12 +235,13 @@ def _pass_down(key, weight, sums, less, found):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_symmetric(key, sums):  # type: ignore[no-untyped-def]
-    """Replace each sum by its total over the permutations of suits that leave the board unchanged.
+    """Add up the sums of hole cards that are equivalent under the suit symmetries of the board.
 
-    A permutation of suits maps hole cards to other hole cards, whose sum is added.
+    A suit symmetry is a permutation of suits that leaves the board unchanged. For each symmetry,
+    the sum of the hole cards with permuted suits is added.
 
     `key`: (n,) keys of the boards.
-    `sums`: (n, HOLDINGS) a sum for all hole cards on each board, changed in place.
+    `sums`: (n, HOLDINGS) sum for each pair of hole cards on each board, changed in place.
     """
     masks, board = np.empty(SUITS, np.int64), np.empty(5, np.int64)
     for at in range(len(key)):

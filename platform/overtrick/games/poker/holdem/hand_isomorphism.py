@@ -5,8 +5,9 @@
    numbers.
 2. A hand up to renaming of suits is the sorted list of its four pairs. The shape of the hand is the
    list of the classes of these pairs: how many hole cards and board cards each suit has.
-3. The index of a hand is the first index of its shape, plus a mixed-radix number. This number has
-   one digit for each run of equal classes: the rank of the multiset of pairs in the run.
+3. Hands of one shape have adjacent indices. The place of a hand among them is a mixed-radix number
+   with one digit for each class in the shape. If k suits have this class, their pairs form a
+   multiset of size k; the digit is the rank of this multiset among all such multisets.
 
 The idea is from Waugh 2013, "A fast and optimal hand isomorphism algorithm", as are the counts:
 169, 1,286,792, 13,960,050 and 123,156,254 hands in the four rounds.
@@ -153,12 +154,15 @@ def _multisets(n, k):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
-    """Write the cards of a hand, given by its index, into `cards`; hole cards come first.
+    """Write the cards of the hand with a given index; return the size of its isomorphism class.
 
-    known: the tables from `hand_indexer`. shape: index of the hand's shape, from `shape_of`. Among
-    hands equal up to renaming of suits, the written one has its pairs of rank sets in ascending
-    order of suits. Return the number of hands that are equal up to renaming of suits.
+    An index stands for a class of hands that are equal up to renaming of suits. Of each class,
+    always the same hand is written.
+
+    known: the tables from `hand_indexer`. shape: the result of `shape_of` for this index. cards:
+    output, two hole cards, then the board.
     """
+    # the pairs of the written hand are in ascending order of suits
     left = index - known.start[shape]
     holes, boards, namings, twins, last = 0, HOLE, 1, 1, np.int64(-1)
     among = np.int64(0)

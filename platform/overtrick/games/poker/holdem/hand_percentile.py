@@ -36,10 +36,12 @@ class PercentileTable(NamedTuple):
 
 
 def percentiles(hole: Array, board: Array) -> Array:
-    """Return the percentiles (R,) float64, from 0 to 1, of hole cards (R, 2) on boards (R, 5).
+    """Rank hole cards (R, 2) among all hole cards on the same board (R, 5), by equity.
 
-    Board cards that are not dealt yet are -1. Cards are numbered as in hand_ranking.py. The first
-    call in a process may take some seconds. Raises ValueError if a board contains a card twice.
+    Return percentiles (R,) float64, from 0 (worst) to 1 (best). The equity is against a uniformly
+    random hand. Board cards that are not dealt yet are -1. Cards are numbered as in
+    hand_ranking.py. The first call in a process may take some seconds. Raises ValueError if a board
+    contains a card twice.
     """
     hole, board = (np.ascontiguousarray(cards, np.int64) for cards in (hole, board))
     up = (board >= 0).sum(axis=1)
@@ -132,11 +134,13 @@ def _built() -> Array:
 
 @njit(cache=True)
 def _ranks(sums, orders):  # type: ignore[no-untyped-def]
-    """Rank each equity sum in its row: 2 x the number of lower sums plus the number of equal sums.
+    """Rank all hole cards on each of n boards by equity; return (n, HOLDINGS) uint16.
 
-    sums: (n, HOLDINGS). orders: (n, HOLDINGS) indices that sort each row of `sums`. Sums of 0 do
-    not count: they belong to hole cards that share a card with the board. Return (n, HOLDINGS)
-    uint16.
+    A rank is 2 for each pair of hole cards with lower equity, plus 1 for each with equal equity,
+    itself included.
+
+    sums: (n, HOLDINGS) numbers proportional to the equity; 0 for hole cards that share a card with
+    the board, which are not ranked. orders: (n, HOLDINGS) indices that sort each row of `sums`.
     """
     found = np.zeros(sums.shape, np.uint16)
     for at in range(len(sums)):
