@@ -42,8 +42,8 @@ def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
 
     `deals`: (G, C) deals to play; None: sample deals by game.deal. Give only a few if the game must
     solve each deal, which is slow. The check plays random games from `seed`, so it may miss rare
-    errors. For games whose actions are real vectors, illegal actions and the validation of
-    observations are not checked.
+    errors. For games with continuous actions, illegal actions and the validation of observations
+    are not checked.
     """
     _check_attributes(game)
     rng = np.random.default_rng(seed)
@@ -275,8 +275,9 @@ def _check_canonical_suits(game: Any, rows: Observations) -> None:
 def _check_abstract_states(game: Any, rows: Observations) -> None:
     """Check the methods of core.AbstractStates: `state_keys` and `combined_policy`.
 
-    `state_keys` must reject the name of an unknown state abstraction. `combined_policy` must equal
-    its argument `others` if it gets no other policy.
+    `state_keys` must reject the name of an unknown state abstraction. `combined_policy` combines
+    policies for single positions with a fallback policy `others` for all other positions. Called
+    without policies for single positions, it must return a policy that acts as `others`.
     """
     try:
         game.state_keys("")

@@ -47,9 +47,10 @@ def best_response(
 ) -> None:
     """Compute the best-response value against an opponent in each seat.
 
-    The value is exact if the game tree fits in memory. For a larger game (holdem) it is a lower
-    bound: the payoff of local best response in sampled games. The options --games, --particles and
-    --seed apply only to the lower bound.
+    If the game tree fits in memory, the value is exact. For a larger game, such as holdem, the
+    value is a lower bound: the payoff of a local best response in sampled games. Three options
+    belong only to the lower bound. --games is the number of sampled games, --particles the number
+    of deals sampled at each decision, and --seed the random seed of both.
     """
     from overtrick.studies.exact_solutions import best_response_to
 

@@ -56,9 +56,11 @@ def minibridge(
     workers: arguments.Workers = 0,
     as_json: arguments.Json = False,
 ) -> None:
-    """Play Mini-Bridge with a random declarer, and save the games that it wins.
+    """Play Mini-Bridge with a random declarer, and save the games in which it makes the contract.
 
-    Further keys: strain=trump, lost=true (save lost games too).
+    Further keys: strain=trump plays with the longest suit of the declaring pair as trumps if the
+    pair has at least eight cards in it, and otherwise in notrump. The default is always notrump.
+    lost=true also saves games in which the contract fails.
     """
     from overtrick.datasets.minibridge_games import MinibridgeConfig
 
@@ -116,7 +118,7 @@ def examples(
 def _assignments(values: list[str] | None, **options: Any) -> list[str]:
     """Return the options that are not None, followed by `values`, as a list of key=value.
 
-    If a key occurs twice, a reader of the list uses its later value.
+    An entry of `values` overrides an option of the same name, because it comes later in the list.
     """
     given = [f"{key}={value}" for key, value in options.items() if value is not None]
     return [*given, *(values or [])]

@@ -1,7 +1,7 @@
-"""Comparison tables: methods trained and evaluated against opponents under one budget.
+"""Comparisons: train several methods, and evaluate each against each opponent in a table.
 
 - `comparison_job.py`: the job file
 - `schedule.py`: plan the trainings and evaluations
 - `runner.py`: train and evaluate
-- `statistics.py`: means over seeds, shares of the best response, and significance
+- `statistics.py`: means over seeds, percentages of the best-response payoff, and t tests
 """

@@ -1,4 +1,4 @@
-"""Job file of a comparison table: methods, opponents, seeds, and one evaluation budget for all."""
+"""Job file of a comparison: methods, opponents, seeds, and one evaluation budget for all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXACT = "exact"  # the oracle that computes the best response instead of learnin
 
 
 class Method(Section):
-    """A row of a comparison table: a trained method, a fixed policy, or an oracle (best response).
+    """A method of a comparison: a trained model, a fixed policy, or an oracle (best response).
 
     Exactly one of `job`, `policy` and `oracle` is set.
     """
@@ -65,14 +65,14 @@ class Method(Section):
 
 
 class ModelOf(Section):
-    """An opponent that the same comparison trains, as one of its methods."""
+    """An opponent that is the trained model of a method in the same comparison."""
 
     method: Name
     """Method whose model, trained with the first seed, is the opponent."""
 
 
 class ComparisonEvaluation(EvaluationBudget):
-    """Evaluation budget of a comparison table, the same for every method."""
+    """Evaluation budget of a comparison, the same for every method."""
 
     every: Count | None = None
     """Iterations between evaluations during training, for learning curves; null: no learning
@@ -80,7 +80,7 @@ class ComparisonEvaluation(EvaluationBudget):
 
 
 class ComparisonJob(BaseJob):
-    """Job file of a comparison table, which evaluates every method against every opponent."""
+    """Job file of a comparison, which evaluates every method against every opponent."""
 
     trainer: Literal["table"]
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2), min_length=1)
@@ -139,7 +139,7 @@ TABLES: dict[str, type[ComparisonJob]] = {"table": ComparisonJob}
 
 
 def load(path: str | Path, overrides: Sequence[str]) -> ComparisonJob:
-    """Load the job file of a comparison table and the jobs of its methods. Raises UserError."""
+    """Load the job file of a comparison and the jobs of its methods. Raises UserError."""
     table = job_file.load(path, overrides, TABLES)
     methods = {
         name: _with_job(method, Path(path).parent, f"methods.{name} of {path}", table)
@@ -149,13 +149,16 @@ def load(path: str | Path, overrides: Sequence[str]) -> ComparisonJob:
 
 
 def _with_job(method: Method, folder: Path, source: str, table: ComparisonJob) -> Method:
-    """Return a copy of a method of a comparison, with its training job completed and validated.
+    """Return a copy of a method whose training job is complete and valid.
 
-    The job is read from the method's job file, if there is one. It is changed by the keys `without`
-    and `set` of the method, and gets default values for all other keys. A method that is not
-    trained is returned unchanged. `folder`: the folder of the comparison's job file, to which the
-    path of the method's job file is relative. `source`: names the method in errors. Raises
-    UserError.
+    Reads the training job from its file, if the method names a file. Then removes the job keys in
+    `method.without`, sets those in `method.set`, and adds default values for missing keys. Returns
+    a method without training unchanged.
+
+    - `folder`: folder of the comparison's job file. The path of a training job is relative to it.
+    - `source`: description of the method for error messages.
+
+    Raises UserError for an invalid job, or if the job is for another game than the comparison.
     """
     asked = method.training_job
     if asked is None:

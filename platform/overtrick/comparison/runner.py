@@ -1,4 +1,4 @@
-"""Train and evaluate the methods of a comparison table; continue a stopped table."""
+"""Run a comparison: train and evaluate its methods. Resume an interrupted comparison."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CELLS = "cells"  # the folder of the evaluated cells, one file each
 
 @dataclass(frozen=True)
 class FinishedComparison(FinishedGroup):
-    """A comparison table with an evaluation of each method, seed and opponent.
+    """A comparison whose methods are evaluated with every seed against every opponent.
 
     Evaluations of methods whose training failed are missing.
     """
@@ -46,17 +46,17 @@ class FinishedComparison(FinishedGroup):
 
 
 def read_job(folder: RunFolder) -> ComparisonJob:
-    """Read the job of a comparison table. Raises UserError for any other folder."""
+    """Read the job of a comparison from its folder. Raises UserError for any other folder."""
     lifecycle.check_kind(folder, "table")
     return job_file.load_stored(folder, TABLES)
 
 
 def run(folder: RunFolder, progress: OnProgress) -> FinishedComparison:
-    """Run the unfinished trainings and evaluations of a comparison table and store its results.
+    """Run the unfinished trainings and evaluations of a comparison and store its results.
 
     `progress`: called with the number of finished training iterations plus finished evaluations.
-    Raises UserError if the folder is not a comparison table or another process works on it;
-    RunError if a model that serves as opponent could not be trained.
+    Raises UserError if the folder is not that of a comparison, or if another process works on it.
+    Raises RunError if a model that serves as opponent could not be trained.
     """
     table = read_job(folder)
     plan = plan_comparison(table, folder)
@@ -81,7 +81,7 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedComparison:
 def _train(
     table: ComparisonJob, plan: ComparisonSchedule, group: RunGroup, progress: OnProgress
 ) -> None:
-    """Train all trials of a comparison table, first those without trained opponents.
+    """Train all trials of a comparison, first those without trained opponents.
 
     A trial whose opponent is the model of another trial starts after that trial.
     """
@@ -160,10 +160,10 @@ def _row(_: Generator, common: Any, entry: Entry, player: Any, who: str, column:
     - `common`: the tuple (game, evaluation budget).
     - `entry`: the method with its seed.
     - `player`: for a trained method, the result of `_load_player`.
-    - `who`, `column`: the opponent, and its index in the comparison table.
+    - `who`, `column`: the opponent, and its index among the opponents of the comparison.
 
-    The opponent gets the child generator with the index `column`, as in an evaluation of the method
-    against all opponents.
+    The evaluation uses the random numbers that this opponent gets when the method is evaluated
+    against all opponents in one call.
     """
     game, budget = common
     rng, pool = generator(entry.seed, RngStream.EVALUATE), start_pool(0)
@@ -228,7 +228,7 @@ def _save_figures(plan: ComparisonSchedule, group: RunGroup, unit: str) -> None:
 
 
 def _report(group: RunGroup, found: statistics.Outcome) -> None:
-    """Send the mean payoffs and the files of a comparison table to MLflow."""
+    """Send the mean payoffs and the result files of a comparison to MLflow."""
     unit = found.unit.replace(" ", "_")
     means = {
         f"{row['method'].replace('+', '_plus_')}/{row['stranger'].replace('+', '_plus_')}_{unit}":

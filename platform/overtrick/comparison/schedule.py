@@ -1,4 +1,4 @@
-"""Plan of a comparison table: the jobs to train, and the evaluations against each opponent."""
+"""Plan of a comparison: the jobs to train, and the evaluations against each opponent."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class ComparisonSchedule:
-    """The opponents of a comparison table, and its entries: each method with each seed."""
+    """Plan of a comparison: the opponents, and every method with every seed as an `Entry`.
+
+    Entries that need training are called trials.
+    """
 
     opponents: list[str]  # by column: a name, or the folder of a model
     entries: list[Entry]
@@ -50,22 +53,22 @@ class ComparisonSchedule:
 
     @property
     def trials(self) -> list[Entry]:
-        """The entries whose method is trained, sorted by trial number."""
+        """The (method, seed) entries that need training, sorted by trial number."""
         trained = [entry for entry in self.entries if entry.job is not None]
         return sorted(trained, key=lambda entry: entry.trial)
 
     @property
     def jobs(self) -> list[Job]:
-        """The training job of each trained entry, by trial number.
+        """The job that trains and evaluates a method with one seed, for each trial by number.
 
-        The job has the evaluation settings for the comparison table. While the method is being
-        trained, `in_training` replaces these settings.
+        The evaluation settings are those of the final evaluation. The function `in_training`
+        replaces them by the settings of evaluations during training.
         """
         return [entry.job for entry in self.trials if entry.job is not None]
 
     @property
     def cells(self) -> list[tuple[Entry, int]]:
-        """The evaluations of the comparison table, as tuples (entry, column).
+        """The evaluations of the comparison, as tuples (entry, column).
 
         An entry is a method with one seed. A column is the index of an opponent.
         """
@@ -73,9 +76,9 @@ class ComparisonSchedule:
 
 
 def plan_comparison(table: ComparisonJob, folder: RunFolder) -> ComparisonSchedule:
-    """Plan the trainings and evaluations of a comparison table.
+    """Plan the trainings and evaluations of a comparison.
 
-    `folder`: the folder of the table, in which training will store the models that serve as
+    `folder`: the folder of the comparison, in which training will store the models that serve as
     opponents. Raises UserError.
     """
     trials = [(n, s) for n, m in table.methods.items() if m.job is not None for s in table.seeds]
@@ -109,17 +112,20 @@ def plan_comparison(table: ComparisonJob, folder: RunFolder) -> ComparisonSchedu
 
 
 def _trained_columns(table: ComparisonJob) -> list[int]:
-    """Return the columns (indices) of the opponents that the same comparison table trains."""
+    """Return the columns (indices) of the opponents that the comparison itself trains."""
     return [k for k, who in enumerate(table.opponents.values()) if isinstance(who, ModelOf)]
 
 
 def _job(
     table: ComparisonJob, name: str, seed: int, opponents: list[str], opponent: str | None = None
 ) -> Job:
-    """Return the job that trains and evaluates a method with one seed under the table's budget.
+    """Return the job that trains and evaluates a method with one seed.
 
-    `name`: the method. `opponents`: the opponent of each column. `opponent`: for a trained oracle,
-    the opponent that it is trained against.
+    The job has the evaluation budget of the comparison.
+
+    - `name`: the method.
+    - `opponents`: the opponent of each column.
+    - `opponent`: for a trained oracle, the opponent that it is trained against.
     """
     method = table.methods[name]
     assert isinstance(method.training_job, dict)
@@ -147,10 +153,10 @@ def _used_values(section: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 def in_training(table: ComparisonJob, job: Job) -> Job:
     """Return a method's training job with the evaluation settings that apply during training.
 
-    A method can be evaluated during training against those held-out opponents that exist before the
-    comparison begins. This gives learning curves. If there is no such opponent, or if the table
-    asks for no learning curves (`evaluate.every` is None), training evaluates as little as
-    possible. A job whose evaluation has no held-out opponents is returned unchanged.
+    If the comparison asks for learning curves by `evaluate.every`, the method is evaluated at this
+    interval. Its opponents are then all opponents that the comparison does not train itself.
+    Without learning curves or without such opponents, the only evaluation is a minimal one at the
+    last iteration. A job whose evaluation has no held-out opponents is returned unchanged.
     """
     if not isinstance(job.evaluation, HeldOutEvaluation):
         return job
@@ -162,9 +168,9 @@ def in_training(table: ComparisonJob, job: Job) -> Job:
 
 
 def check(table: ComparisonJob) -> int:
-    """Validate a comparison table; return its number of training iterations plus evaluations.
+    """Validate a comparison; return its number of training iterations plus evaluations.
 
-    Raises UserError for a table that would otherwise fail later.
+    Raises UserError for a comparison that would otherwise fail later.
     """
     game, tree = two_seat_game(table.game)
     named = {f"opponents.{k}": who for k, who in table.opponents.items() if isinstance(who, str)}

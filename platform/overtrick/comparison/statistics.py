@@ -1,6 +1,6 @@
-"""Compute the results of a comparison table: mean payoffs and t tests.
+"""Compute the results of a comparison: mean payoffs and t tests.
 
-Each mean payoff is also given as a share of the best-response payoff.
+Each mean payoff is also given as a fraction of the payoff of a best response.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of a comparison table."""
+    """The results of a comparison."""
 
     game: str
     unit: str
@@ -42,11 +42,11 @@ class Outcome:
 def summarise(
     table: ComparisonJob, cells: Mapping[tuple[str, int, int], Row], more_notes: Sequence[str]
 ) -> Outcome:
-    """Compute the results of a comparison table from all its evaluations.
+    """Compute the results of a comparison from all its evaluations.
 
     `cells`: maps (method, seed, column) to the evaluation against the opponent with the index
     `column`. Payoffs are points per game after the last adaptation step. A method whose training
-    failed has no mean. `more_notes`: notes to append to the notes of the table.
+    failed has no mean. `more_notes`: notes to append to the notes of the results.
     """
     game = registry.evaluation_game(two_seat_game(table.game)[0])
     columns = list(table.opponents)
@@ -148,7 +148,7 @@ def _welch(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
 
 
 def wide(found: Outcome) -> Rows:
-    """Return the results of a comparison table as text, a row for each method.
+    """Return the results of a comparison as a table of texts, a row for each method.
 
     There is a column for each opponent, and one for published payoffs against the opponent, if any.
     """
@@ -166,7 +166,8 @@ def wide(found: Outcome) -> Rows:
 def _cell(row: Mapping[str, Any]) -> str:
     """Return the result of a method against an opponent as text.
 
-    The text has the mean payoff, its standard error, and its share of the oracle's payoff.
+    The text has the mean payoff over seeds, the standard error, and the mean as a percentage of the
+    payoff of a best response.
     """
     if row["mean"] is None:
         return "failed"
@@ -176,7 +177,11 @@ def _cell(row: Mapping[str, Any]) -> str:
 
 
 def markdown(found: Outcome) -> str:
-    """Return a comparison table, the comparison with the baselines, and the notes as Markdown."""
+    """Return the results of a comparison as Markdown.
+
+    The text has the table of all methods, the comparison of our method with the baselines, and the
+    notes.
+    """
     methods = wide(found)
     texts = [tables.markdown(list(methods[0]), [list(row.values()) for row in methods])]
     if compared := found.against_baselines:
@@ -194,7 +199,7 @@ def _comparison_cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def save(found: Outcome, folder: Path) -> None:
-    """Write the results of a comparison table as Markdown, CSV and JSON files into a folder."""
+    """Write the results of a comparison as Markdown, CSV and JSON files into a folder."""
     names = ["method", "stranger", "mean", "standard_error", "share", "paper"]
     rows = [
         [*(row[name] for name in names), *(row["payoffs"].get(seed) for seed in found.seeds)]

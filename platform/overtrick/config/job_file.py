@@ -65,7 +65,7 @@ class UnusedKeysError(ValueError):
         super().__init__(self.message(""))
 
     def message(self, prefix: str) -> str:
-        """Return the error message: the useless keys, the values that make them so, and the remedy.
+        """Return the error message: which keys have no effect, why, and how to mend the job.
 
         `prefix`: the dotted path of the section with a final dot, or an empty string.
         """
@@ -84,10 +84,10 @@ class UnusedKeysError(ValueError):
         return f"{names} {has} no effect {reason}: {', or '.join(ways)}"
 
     def _useful_choices(self, key: str) -> list[str]:
-        """Return the values of `key` at which the unused keys of this error would have an effect.
+        """Return the values of `key` that would make the unused keys of this error take effect.
 
-        `key`: dotted path of a key in `rule.when`. The list is empty unless the type of `key` is a
-        Literal of names.
+        `key`: dotted path of a key in `rule.when`, on whose value this depends. The list is empty
+        unless the type of `key` is a Literal of names.
         """
         *parents, leaf = key.split(".")
         section = self.section.value_at(".".join(parents)) if parents else self.section

@@ -48,8 +48,8 @@ class BucketedGame:
     """Zero-sum two-seat game with public actions; each seat privately holds one of K hand buckets.
 
     Chance draws a bucket for each seat at the start. At the start of each later betting round it
-    draws new buckets with the transition probabilities `moves`. The transitions of the two seats
-    are independent, or one joint transition draws the pair of buckets given the previous pair.
+    draws new buckets with the transition probabilities `moves`. Each seat's new bucket depends on
+    its own previous bucket only, or chance draws the pair of new buckets given the previous pair.
 
     At a terminal node after a fold seat 0 gains `gain` points. At a showdown the winner gains
     `stake` points, and a tie is worth 0. If w is the entry of `win` for the two buckets, the
@@ -71,8 +71,8 @@ class BucketedGame:
 
     @property
     def joint(self) -> bool:
-        """Return whether one joint transition draws both seats' buckets of the next round.
+        """Return whether `moves` is a joint distribution over both seats' next buckets.
 
-        If not, the bucket transitions of the two seats are independent.
+        If not, chance draws each seat's next bucket independently of the other seat's buckets.
         """
         return self.moves.ndim == 5

@@ -73,7 +73,7 @@ class Enumerable(Game, Protocol):
 
     @property
     def min_tree_size(self) -> int:
-        """Return a lower bound on the number of tree nodes or of deals, whichever is larger.
+        """Return a lower bound on max(number of tree nodes, number of deals).
 
         Building the tree needs memory for every node and every deal. The bound must be found
         without enumerating them.
@@ -128,9 +128,9 @@ class ValidatesObservations(Game, Protocol):
 
 @runtime_checkable
 class Resumable(Redealable, Protocol):
-    """A game that can be resumed at any decision.
+    """A game that can rebuild the state at a decision from the seat's observation and a full deal.
 
-    Search on sampled deals (PIMC, perfect-information Monte Carlo) needs this.
+    Search on sampled deals (PIMC, perfect-information Monte Carlo) plays on from this state.
     """
 
     def resume(self, observations: Observations, deals: Deals) -> Any:
@@ -142,17 +142,18 @@ class Resumable(Redealable, Protocol):
 
 @runtime_checkable
 class PublicSituations(Game, Protocol):
-    """A game that groups its public states into a few classes, called public situations.
+    """A game with coarse public states, called public situations.
 
-    Opponent models count the opponent's actions separately in each class.
+    A public situation is a class of similar public states. Opponent models count the opponent's
+    actions separately in each public situation.
     """
 
     @property
     def public_situations(self) -> int:
-        """Return the number of classes of public states."""
+        """Return the number of public situations that `public_situation` distinguishes."""
 
     def public_situation(self, observations: Observations) -> Array:
-        """Return (R,) int64: the class of the public state in each row, numbered from 0."""
+        """Return (R,) int64: the public situation of each row, numbered from 0."""
 
 
 @runtime_checkable

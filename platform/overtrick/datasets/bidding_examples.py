@@ -95,9 +95,10 @@ class BiddingExamples:
             limit -= count
 
     def _read_in_background(self, windows: list[Array]) -> Iterator[dict[str, Array]]:
-        """Yield the examples of one group of files after another; a thread reads the next group.
+        """Yield the examples of each window, while a thread reads the next window.
 
-        `windows`: for each group, the indices of its files in `files`.
+        A window is a group of files whose examples are shuffled together. `windows`: the indices in
+        `files` of the files of each window.
         """
 
         def read_window(places: Array) -> dict[str, Array]:
@@ -112,9 +113,10 @@ class BiddingExamples:
             yield pending.result()
 
     def _read_on_cluster(self, windows: list[Array]) -> Iterator[dict[str, Array]]:
-        """Yield the examples of one group of files after another, read by CPUs of the cluster.
+        """Yield the examples of each window, read by CPUs of the cluster.
 
-        `windows`: for each group, the indices of its files in `files`.
+        A window is a group of files whose examples are shuffled together. `windows`: the indices in
+        `files` of the files of each window.
         """
         files = [str(self.files[k]) for places in windows for k in places]
         parts, available = list[dict[str, Array]](), 0

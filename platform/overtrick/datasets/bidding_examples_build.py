@@ -1,6 +1,7 @@
 """Generate bidding examples from recorded auctions, or from double-dummy solved deals.
 
-Bidding systems or models of both sides bid the solved deals.
+Solved deals have no auction. Two bidders, one for each side, bid these deals. A bidder is a bidding
+system or a trained model.
 """
 
 from __future__ import annotations
@@ -112,8 +113,11 @@ class ExamplesConfig(DatasetConfig):
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
         """Generate the examples in the folder `out`, or check the existing examples.
 
-        If `out` exists, raises UserError unless its examples have these settings. Returns the
-        number of `rows`, and in `left_out` a message for each board or file that could not be used.
+        If `out` exists, raises UserError unless its examples have these settings. Returns a
+        dictionary with two keys:
+
+        - `rows`: the number of examples.
+        - `left_out`: a message for each board or file that could not be used.
         """
         problems = list[str]()
         made_with = self.model_dump(mode="json") | {"rules": self.rules()}

@@ -80,10 +80,10 @@ def _split(file: BoardFile) -> Iterator[BoardFile]:
 
 
 def count_parts(path: Path) -> int:
-    """Return the number of parts that `iterate_parts` yields; a lower bound for some formats.
+    """Return the number of parts that `iterate_parts` yields, for a progress display.
 
-    The number is exact for Parquet files; for all other files it is 1. Raises UserError for an
-    unreadable file.
+    The number is exact for a Parquet file. A file of any other format counts as one part, even if
+    `iterate_parts` yields more. Raises UserError for an unreadable file.
     """
     return parquet.batch_count(path) if path.suffix.lower() == ".parquet" else 1
 
@@ -211,9 +211,10 @@ def statistics(boards: Sequence[Board]) -> dict[str, Any]:
 
 
 def panels(counts: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """Return some counts of `statistics` under readable titles, for a text table or a figure.
+    """Select six of the frequency tables that `statistics` returns, and give them readable titles.
 
-    `counts`: the result of `statistics`. Returns for each title the counts by value.
+    `counts`: the result of `statistics`. Returns for each title the number of boards by value, such
+    as the number of boards by dealer.
     """
     return {
         "dealer": counts["dealer"],

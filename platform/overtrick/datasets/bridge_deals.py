@@ -88,8 +88,8 @@ class DealsConfig(DatasetConfig):
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
         """Generate the boards in the file `out`, or check the existing file.
 
-        If `out` exists, raises UserError unless its boards have these settings. Returns the number
-        of `rows`.
+        If `out` exists, raises UserError unless its boards have these settings. Returns a
+        dictionary with the key `rows`, the number of boards.
         """
         systems = self.systems()
         # systems are compared by their rules, wherever their files are

@@ -95,8 +95,8 @@ class AbstractionConfig(DatasetConfig):
         """Build the configuration from `key=value` overrides of the defaults.
 
         The defaults are the values of Samothrakis et al. 2011. `scale`: factor on every sample
-        count that is not overridden. The number of roll-outs stays large enough to distinguish as
-        many hand strengths as there are buckets. Raises UserError.
+        count that is not overridden. A scaled count is at least half the number of buckets, because
+        fewer roll-outs could not give a different hand strength for each bucket. Raises UserError.
         """
         if not 0 < scale <= MAX_SCALE:
             raise UserError(f"--samples-scale must be above 0 and at most {MAX_SCALE}, not {scale}")
@@ -113,8 +113,8 @@ class AbstractionConfig(DatasetConfig):
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
         """Generate the card abstraction in the file `out`, or check the existing file.
 
-        If `out` exists, raises UserError unless it was generated with these settings. Returns the
-        number of `rows`, one for each bucket.
+        If `out` exists, raises UserError unless it was generated with these settings. Returns a
+        dictionary with the key `rows`, the number of buckets.
         """
         if stored := chunked_build.load_existing(out, ABSTRACTION, self.model_dump()):
             return {"rows": len(stored.columns["start"])}
@@ -197,9 +197,9 @@ def _sum(counts: Sequence[Columns]) -> Columns:
 def _roll_out(_: Generator, parameters: AbstractionParameters, *shard: int) -> Columns:
     """Estimate the strengths of some hands of a betting round by roll-outs.
 
-    `shard`: five indices: the round, the file that will hold the results, the shard within this
-    file, the first hand, and the last hand plus 1. The first three seed the generator. Returns
-    columns by name.
+    `shard`: the five numbers (round, part, place, first hand, last hand plus 1). This shard is
+    number `place` in the part of the results that is stored as file number `part`. The first three
+    numbers and the configured seed determine the random numbers. Returns columns by name.
     """
     *key, first, end = shard
     rng = generator(parameters.seed, RngStream.INITIAL, *key)
@@ -211,9 +211,10 @@ def _deal(_: Generator, common: Any, *shard: int) -> Columns:
 
     - `common`: the tuple (parameters, buckets). `buckets` has an array for each betting round, with
       the bucket of every hand.
-    - `shard`: five indices: the stage of the computation (4), the file that will hold the results,
-      the shard within this file, the first deal, and the last deal plus 1. The first three seed the
-      generator.
+    - `shard`: the five numbers (stage, part, place, first deal, last deal plus 1). The stage of
+      this computation is 4. This shard is number `place` in the part of the results that is stored
+      as file number `part`. The first three numbers and the configured seed determine the random
+      numbers.
     """
     parameters, buckets = common
     *key, first, end = shard

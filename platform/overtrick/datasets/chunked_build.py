@@ -44,7 +44,7 @@ class DatasetConfig(Section, ABC):
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
         """Generate the data set at `out`, unless it is complete there with the same settings.
 
-        Returns a dictionary with the number of `rows`, and with further values for some data sets.
+        Returns a dictionary. Its key `rows` is the number of rows; some data sets add keys.
         Does not delete the intermediate files in `parts_folder(out)`. Raises UserError if another
         data set or foreign files are at `out`, or if `out` cannot be written.
         """
@@ -60,8 +60,8 @@ def generate(
     """Generate a data set, or complete an interrupted generation.
 
     `out`: the file or folder of the data set. Once the data set is complete, the folder of partial
-    files is deleted. Returns a dictionary with the `path`, the number of `rows` and the `seconds`
-    taken; some data sets add keys. Raises UserError as `DatasetConfig.build` does.
+    files is deleted. Returns a dictionary with the keys `path`, `rows` (number of rows) and
+    `seconds` (duration); some data sets add keys. Raises UserError as `DatasetConfig.build` does.
     """
     began = time.monotonic()
     result = config.build(out, pool, progress)
@@ -115,12 +115,12 @@ def run_shards(
     part that is already stored with the same `made_with` is not computed again.
 
     - `out`: the file or folder of the data set.
-    - `kind`, `made_with`: the kind of the parts' files, and the parameters that their content
-      depends on.
+    - `kind`: the kind and version of data, stored in the file of each part.
+    - `made_with`: the parameters that the results of this stage depend on.
     - `stage`: the name of the stage, for file names and progress.
-    - `work(rng, common, *shard)`: computes one shard and returns columns by name. It must ignore
-      `rng`, which after an interruption is not the same as before. It seeds its own generator from
-      the shard's numbers instead.
+    - `work(rng, common, *shard)`: computes one shard and returns columns by name. It must seed its
+      own generator from the numbers in `shard`. It must not use `rng`, because a resumed generation
+      passes another generator for the same shard.
     - `join`: combines the columns of the shards of a part.
 
     The files of the parts stay until `generate` deletes their folder. Raises UserError if that

@@ -59,8 +59,8 @@ class MinibridgeConfig(DatasetConfig):
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
         """Generate the games in the folder `out`, or check the existing games.
 
-        If `out` exists, raises UserError unless its games have these settings. Returns the number
-        of `rows`, one for each game.
+        If `out` exists, raises UserError unless its games have these settings. Returns a dictionary
+        with the key `rows`, the number of games.
         """
         if out.exists():
             if not any(out.glob(FILES)):

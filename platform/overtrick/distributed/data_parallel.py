@@ -36,8 +36,8 @@ class LearnerShare(NamedTuple):
     def rows(self, batch: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return the rows of a training batch from which this learner computes its gradient.
 
-        `batch`: maps the name of each column to an array (R, ...) of R rows. The result has no rows
-        if there are fewer rows than learners.
+        `batch`: maps the name of each column to an array (R, ...) of R rows. If the batch has fewer
+        rows than there are learners, the last learners get no rows.
         """
         if self.learners == 1:
             return batch

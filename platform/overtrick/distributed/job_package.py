@@ -36,11 +36,12 @@ class ClusterTask:
 
 
 def pack(task: ClusterTask, folder: Path) -> str:
-    """Write the job and its files into a folder, and return the shell command that runs the job.
+    """Write a job and all local files that it names into a folder, to be uploaded to a cluster.
 
-    The command runs on the cluster, in a copy of the folder, and stores the job's files below
-    `task.runs`. Raises UserError if the files are too large, or if there are files but `task.runs`
-    is empty.
+    Returns the shell command that runs the job on the cluster, in a copy of the folder. The command
+    first copies the uploaded files into the folder `task.runs`, where they outlive the job. Raises
+    UserError if the files are too large. Also raises it if the job names local files and
+    `task.runs` is empty.
     """
     call = f'export MLFLOW_TRACKING_URI="{TRACKING_URI}" && exec python -m overtrick {task.command}'
     runs = f'{CHECK_RUNS_FOLDER}; mkdir -p "$OVERTRICK_RUNS"'

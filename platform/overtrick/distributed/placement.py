@@ -120,8 +120,9 @@ def check_fits(bundles: Bundles, machines: Bundles) -> None:
 def copies_that_fit(bundles: Bundles, machines: Bundles, most: int) -> int:
     """Return how many copies of a job the nodes can hold at once, but not more than `most`.
 
-    `bundles`: the resource bundles of one copy. One copy must fit. `machines`: the resources of
-    each node. The result is a lower bound if the exact search would take too long.
+    `bundles`: the resource bundles of one copy. `machines`: the resources of each node. The caller
+    must ensure that one copy fits, because the result is at least 1. If the exact search would take
+    too long, the result is a lower bound.
     """
     return 1 + bisect(range(2, most + 1), 0, key=lambda k: not _fits([*bundles] * k, machines))
 

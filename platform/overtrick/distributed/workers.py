@@ -64,10 +64,10 @@ class Hostable(Protocol):
 
 
 class RemoteObject(Hostable, Protocol):
-    """Handle to a hosted object; calls the object's methods by name."""
+    """Handle to an object on a Ray actor or in this process; calls the object's methods by name."""
 
     def call(self, method: str, *args: Any) -> Any:
-        """Call a method of the hosted object and return the method's result."""
+        """Call a method of the object and return the method's result."""
 
 
 def chunks(total: int, size: int) -> list[Shard]:
@@ -100,7 +100,7 @@ class WorkerPool(Protocol):
         """Host an object, on a Ray actor or in this process, and return a handle to it."""
 
     def close(self) -> None:
-        """Stop the workers and the hosted objects."""
+        """Stop the workers, and the Ray actors that host objects."""
 
 
 def start_pool(workers: int, cpus: float = 1.0) -> WorkerPool:
@@ -215,21 +215,21 @@ class RayPool:
 
 
 class _LocalHost:
-    """Handle to a hosted object that lives in this process."""
+    """Handle to an object in this process, with the same methods as a handle to a Ray actor."""
 
     def __init__(self, thing: Hostable) -> None:
         self._thing = thing
 
     def call(self, method: str, *args: Any) -> Any:
-        """Call a method of the hosted object and return the method's result."""
+        """Call a method of the object and return the method's result."""
         return getattr(self._thing, method)(*args)
 
     def state(self) -> dict[str, Array]:
-        """Return the state of the hosted object."""
+        """Return the state of the object."""
         return self._thing.state()
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Replace the state of the hosted object."""
+        """Replace the state of the object."""
         self._thing.load(state)
 
 
@@ -246,7 +246,7 @@ class _RayHost:
         self.actor = _new_host(thing)
 
     def call(self, method: str, *args: Any) -> Any:
-        """Call a method of the hosted object and return the method's result.
+        """Call a method of the object on the Ray actor and return the method's result.
 
         If the actor died, a new actor repeats the call. Raises RunError after MAX_LOSSES deaths.
         """
@@ -263,11 +263,11 @@ class _RayHost:
         raise RunError(f"{method}: the host died {MAX_LOSSES} times")
 
     def state(self) -> dict[str, Array]:
-        """Return the hosted object's state after the last call."""
+        """Return the state that the object on the Ray actor had after the last call."""
         return self._state
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Replace the state of the hosted object."""
+        """Replace the state of the object on the Ray actor."""
         self.call("load", state)
 
 
@@ -299,13 +299,13 @@ class _Worker:
 
 @ray.remote(num_cpus=0, max_restarts=0)
 class _HostActor:
-    """Ray actor that hosts an object."""
+    """Ray actor that holds an object and runs the object's methods."""
 
     def __init__(self, thing: Hostable) -> None:
         self._thing = thing
 
     def call(self, method: str, args: Shard) -> Any:
-        """Call a method of the hosted object; return its result and the object's new state."""
+        """Call a method of the object; return the method's result and the object's new state."""
         return getattr(self._thing, method)(*args), self._thing.state()
 
 
@@ -352,8 +352,8 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
 def room_for(bundles: Sequence[Mapping[str, float]], most: int) -> int:
     """Return how many copies of a job the cluster can hold at once, but not more than `most`.
 
-    `bundles`: the resources of each process of one copy of the job, such as {"CPU": 1}. One copy
-    must fit.
+    `bundles`: the resources of each process of one copy of the job, such as {"CPU": 1}.
+    The caller must ensure that one copy fits, because the result is at least 1.
     """
     return placement.copies_that_fit(bundles, _machines(), most)
 

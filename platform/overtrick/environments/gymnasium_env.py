@@ -22,10 +22,11 @@ Info = dict[str, Any]
 class SingleSeatEnv(Env):
     """Gymnasium environment of one seat of a game; a policy plays the other seats.
 
-    Observations are `Game.features`. Actions are indices in the order of `Game.action_names`, or
-    vectors of float32 from -1 to 1. The reward of an action is the points that the seat gains until
-    it acts again. An illegal action ends the game with the game's lowest payoff. If a game ends
-    before the seat has acted, a new game is dealt. Episodes are never truncated.
+    Observations are `Game.features`. Discrete actions are indices in the order of
+    `Game.action_names`. Continuous actions are vectors of float32 from -1 to 1. The reward of an
+    action is the points that the seat gains until it acts again. An illegal action ends the game
+    with the game's lowest payoff. If a game ends before the seat has acted, a new game is dealt.
+    Episodes are never truncated.
 
     `others`: in each game one of these policies is drawn at random and plays all other seats.
     `seat`: the agent's seat; None draws a seat in each game.
@@ -73,7 +74,7 @@ class SingleSeatEnv(Env):
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
         """Play an action; return observation (F,), reward, terminated, truncated and info.
 
-        Raises ValueError if no game is in progress, and for a real-vector action that has a wrong
+        Raises ValueError if no game is in progress, and for a continuous action that has a wrong
         length or is not finite.
         """
         if not self._must_act:

@@ -30,8 +30,8 @@ class TurnBasedEnv(SeatAgents, AECEnv):
     def __init__(self, game: Game) -> None:
         """Make the environment.
 
-        Raises UserError if the game's actions are real vectors, or if the game has no engine to
-        play it, such as openspiel/NAME.
+        Raises UserError for a game with continuous actions. Also raises it for a game that
+        can only be solved, not played. The OpenSpiel games (openspiel/NAME) are such games.
         """
         registry.check_playable(game)
         if game.actions is None:
@@ -105,6 +105,6 @@ def aec_env(name: str, **options: Any) -> TurnBasedEnv:
     """Make an AEC environment of a registered game with discrete actions.
 
     `options`: the game's options. Raises UserError for an unknown game or option, and for a game
-    with real-vector actions.
+    with continuous actions.
     """
     return TurnBasedEnv(registry.make(name, **options))

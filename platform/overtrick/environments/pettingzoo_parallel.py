@@ -1,4 +1,4 @@
-"""PettingZoo environment (parallel API) of a game with simultaneous real-vector actions."""
+"""PettingZoo environment (parallel API) of a game with simultaneous continuous actions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ByAgent = dict[str, Any]
 
 
 class SimultaneousEnv(SeatAgents, ParallelEnv):
-    """Parallel environment of a game with real-vector actions.
+    """Parallel environment of a game with simultaneous continuous actions.
 
     Agents are called seat_0, seat_1 and so on. An observation has the K numbers named in
     `Game.observation_fields`, as float64, not the scaled features. Actions are vectors of float32
@@ -29,8 +29,8 @@ class SimultaneousEnv(SeatAgents, ParallelEnv):
     def __init__(self, game: Game) -> None:
         """Make the environment.
 
-        Raises UserError if the game's actions are discrete, or if the game has no engine to play
-        it, such as openspiel/NAME.
+        Raises UserError for a game with discrete actions. Also raises it for a game that can only
+        be solved, not played. The OpenSpiel games (openspiel/NAME) are such games.
         """
         registry.check_playable(game)
         if game.actions is not None:
@@ -90,7 +90,7 @@ class SimultaneousEnv(SeatAgents, ParallelEnv):
 
 
 def parallel_env(name: str = "sumo", **options: Any) -> SimultaneousEnv:
-    """Make a parallel environment of a registered game with simultaneous real-vector actions.
+    """Make a parallel environment of a registered game with simultaneous continuous actions.
 
     `options`: the game's options. Raises UserError for an unknown game or option, and for a game
     with discrete actions.

@@ -53,7 +53,7 @@ class SingleGame(Protocol):
 
 
 def validated_move(move: Any, width: int, agent: str) -> Array:
-    """Check a real-vector action and return it as float64 (width,).
+    """Check a continuous action and return it as an array (width,) of float64.
 
     `agent`: name of the agent, for the error message. Raises ValueError for a wrong length or
     numbers that are not finite.

@@ -99,9 +99,9 @@ def with_trick_scoring(choice: GameChoice) -> GameChoice:
 
 
 def check_scoring(choice: GameChoice) -> None:
-    """Raise UserError unless the game's option `scoring` has its default, `made`.
+    """Raise UserError unless the game's option `scoring` has its default value, `made`.
 
-    For trainers that ignore this option: a value that changes nothing would mislead the user.
+    Trainers on which `scoring` has no effect call this function.
     """
     if card_game(choice).scoring != "made":
         raise UserError(
@@ -207,8 +207,8 @@ def flat_metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Convert rows of `result_row` to a dictionary from metric names to values.
 
     - `made/NAME`: share of contracts made against the defenders NAME; one metric for each row.
-    - `recognised`: share of the declarer's decisions in states met in training, from the first row;
-      left out if it is None.
+    - `recognised`: share of the declarer's decisions in states met in training, against the
+      defenders of `rows[0]`. Left out if it is None.
     """
     metrics = {f"{metric_names.MADE}{row['defenders']}": row["made"] for row in rows}
     if rows[0]["recognised"] is not None:

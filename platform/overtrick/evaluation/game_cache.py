@@ -1,4 +1,4 @@
-"""Cache of games, trees, opponents and equilibria in each process, by the chosen game."""
+"""Per-process cache of games, trees, opponents and equilibria, keyed by GameChoice."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _game(choice: GameChoice) -> Any:
 
 
 def check_discrete_actions(game: Game) -> None:
-    """Raise UserError for a game whose actions are real vectors."""
+    """Raise UserError for a game with continuous actions."""
     if game.actions is None:
         raise UserError(
             f"the actions of {game.name} are real vectors: this trainer needs discrete actions"
@@ -102,15 +102,15 @@ def cached_opponent(choice: GameChoice, name: str) -> Any:
 
 
 def cached_equilibrium(choice: GameChoice) -> Array:
-    """Return the exact equilibrium (N, A) nearest to the CFR+ strategy of opponent `cfr`.
+    """Return the exact equilibrium (N, A) that is nearest to the approximate equilibrium of CFR+.
 
-    The distance is measured between realisation plans. The strategy found by CFR+ exploits mistakes
-    of its opponent but is only approximately an equilibrium. An equilibrium found by a linear
-    program is exact, but may not exploit mistakes. Each process computes the result once. Raises
-    UserError for a game without a tree, with other than two seats, or not zero-sum.
+    The distance is measured between realisation plans. Each process computes the result once.
+    Raises UserError for a game without a tree, with other than two seats, or not zero-sum.
     """
 
     def make() -> Array:
+        # CFR+ exploits an opponent's mistakes but is only approximately an equilibrium; the
+        # equilibrium of a linear program is exact but may not exploit mistakes
         _, tree = game_with_tree(choice)
         exact = sequence_form.equilibrium(tree)[1]
         target = best_response.sigma_of(tree, [cached_opponent(choice, "cfr")] * 2)

@@ -46,8 +46,8 @@ def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
 
     `random` acts uniformly over legal actions. `cfr` follows the average strategy of 10,000
     iterations of CFR+. Other names are scripted players of the game. The result is a
-    BehaviouralPolicy unless actions are real vectors. `tree`: the tree of the game, None if it has
-    none. Raises UserError as `check_opponent` does.
+    BehaviouralPolicy if actions are discrete. `tree`: the tree of the game, None if it has none.
+    Raises UserError as `check_opponent` does.
     """
     check_opponent(name, game, tree)
     if _is_model(name):
@@ -63,11 +63,11 @@ def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
 
 
 def resolve_opponent(name: str, game: Game) -> str:
-    """Replace the name of a stored model by the absolute path of its folder.
+    """Return the absolute path of an opponent's stored model, or the name of a reference opponent.
 
-    `name`: a registered model, a run, a folder or a reference opponent. A name without a stored
-    model is returned unchanged. Raises UserError for an unknown registered model, and for a run
-    without a model.
+    `name`: a registered model, a run, the folder of a model, or a reference opponent. Any other
+    name is returned unchanged. Raises UserError for an unknown registered model, and for a run
+    that is not done or that has only child runs.
     """
     if name in opponent_names(game):
         return name

@@ -141,9 +141,11 @@ def cumulative_gain(nodes: TreeNodes) -> Array:
 
 
 def _has_perfect_information(kind: Any) -> bool:
-    """Return whether a game of OpenSpiel type `kind` needs histories to identify information sets.
+    """Return whether a game has perfect information but no information-state strings.
 
-    True for sequential games of perfect information that have no information-state strings.
+    In such a game the history identifies the information set. False if moves are simultaneous.
+
+    `kind`: the pyspiel.GameType of the game.
     """
     sees = kind.information == kind.Information.PERFECT_INFORMATION
     in_turn = kind.dynamics == kind.Dynamics.SEQUENTIAL
@@ -199,7 +201,10 @@ def _one_line(name: str) -> Iterator[None]:
 
 
 def _action_names(game: Any) -> tuple[str, ...]:
-    """Return the names of all actions; an action whose name depends on the seat gets a number."""
+    """Return a name (A,) for each action of an OpenSpiel game.
+
+    An action without a name, or whose name depends on the seat, is named by its index: "action 7".
+    """
     seats, actions = range(game.num_players()), range(game.num_distinct_actions())
     try:
         said = [{game.action_to_string(seat, action) for seat in seats} for action in actions]
@@ -212,9 +217,13 @@ def _action_names(game: Any) -> tuple[str, ...]:
 
 
 def _edges(state: Any) -> list[tuple[int, int, float]]:
-    """List the edges below an OpenSpiel state: (OpenSpiel's move, our edge number, probability).
+    """List the edges from an OpenSpiel state to its children.
 
-    The probability is 1 unless chance moves.
+    Each edge is a tuple of three:
+
+    - action in OpenSpiel
+    - index of the edge in the game tree: the action, or at a chance node the index of the outcome
+    - probability of the outcome at a chance node, otherwise 1
     """
     if state.is_chance_node():
         outcomes = [(move, p) for move, p in state.chance_outcomes() if p > 0]
@@ -223,16 +232,17 @@ def _edges(state: Any) -> list[tuple[int, int, float]]:
 
 
 def _size_lower_bound(root: Any, fits: Callable[[float, int], bool]) -> float:
-    """Estimate a lower bound on the number of nodes of the tree below an OpenSpiel state.
+    """Estimate a lower bound on the number of nodes of a game tree, from random descents.
 
-    Each random descent gives an unbiased estimate of the tree's size: the sum of the products of
-    branching factors along its path (Knuth 1975, "Estimating the efficiency of backtrack
-    programs"). In an uneven tree a few large samples dominate the mean; the mean logarithm is then
-    a better lower bound.
+    Knuth 1975, "Estimating the efficiency of backtrack programs".
 
-    `fits(V, 0)`: whether V nodes fit in memory; if the bound after FEW descents does not fit, it is
-    returned at once.
+    `root`: OpenSpiel state at the root of the tree.
+    `fits(V, N)`: whether V nodes and N information sets fit in memory. It is called with N = 0. The
+        estimation stops early if the tree does not fit.
     """
+    # Each descent gives an unbiased estimate of the size. In an uneven tree a few large estimates
+    # dominate their arithmetic mean; the geometric mean is then a better lower bound. The larger
+    # bound of the two means is returned.
     rng = np.random.default_rng(0)
     sizes: list[float] = []
     size = 0.0
@@ -253,7 +263,8 @@ def _low(samples: Array) -> float:
 def _descend(state: Any, rng: np.random.Generator) -> float:
     """Play one random game and return Knuth's estimate of the number of nodes of the tree.
 
-    The estimate is too low if the game is cut off after LONGEST moves or HUGE nodes.
+    Knuth's estimate is the sum of the products of branching factors along the path. It is too low
+    if the game is cut off after LONGEST moves or HUGE nodes.
     """
     size = product = 1.0
     for _ in range(LONGEST):

@@ -83,12 +83,14 @@ def _describe_observation(
 
 
 def _advise(ours: Side, theirs: Side, observations: Observations) -> list[ActionAdvice]:
-    """Return advice on the calls at a decision of the person, with the meaning of each call.
+    """Return advice to a person at a decision: the sensible calls, each with its meaning.
+
+    The list starts with the calls that the person's partner, a bidding system or trained model,
+    would consider in this position. A trained model sorts these calls by expected IMPs. Then follow
+    the other legal calls that have a meaning in the bidding system of `ours`.
 
     `ours`, `theirs`: the partnerships of the person and of the opponents. `observations`: one row,
-    the decision. The list starts with the candidate calls of the partner's bidder. A trained bidder
-    sorts them by expected IMPs. The other legal calls that have a meaning in the bidding system of
-    `ours` follow.
+    the decision.
     """
     assert observations.legal is not None
     seen = observations.observation[0]

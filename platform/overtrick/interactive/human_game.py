@@ -36,7 +36,11 @@ class ActionAdvice(NamedTuple):
 
 
 class SeatValues(NamedTuple):
-    """Exact values for one seat against the opponent in all other seats, in points per game."""
+    """Exact expected points of one seat per game, if the opponent's policy plays all other seats.
+
+    The seat itself plays a best response, the opponent's own policy, or one given action followed
+    by a best response.
+    """
 
     best_response: float  # value of a best response in this seat
     opponent: float  # value of the opponent's own policy in this seat

@@ -16,7 +16,10 @@ from overtrick.policies.forward_pass import Weights, forward, tensors
 
 
 class Critic:
-    """Value network that predicts the discounted return after a decision, trained by Adam."""
+    """State-value network that predicts the discounted return from a decision onwards.
+
+    It is trained by Adam on the squared error.
+    """
 
     def __init__(self, inputs: int, hidden: Sequence[int], rng: Generator, rate: float) -> None:
         self.adam = Adam(initial_weights([inputs, *hidden, 1], rng, head=0.1), rate)

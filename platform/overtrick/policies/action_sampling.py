@@ -1,4 +1,4 @@
-"""Sample actions from probabilities, or real vectors from normal distributions."""
+"""Sample discrete actions from probabilities, and continuous actions from normal distributions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sample_actions(probs: Array, rng: Generator) -> Actions:
 
 
 def sample_gaussian_actions(mean: Array, log_std: Array, rng: Generator) -> Actions:
-    """Sample one real vector for each row from independent normal distributions.
+    """Sample one continuous action for each row from independent normal distributions.
 
     `mean` and `log_std` are (R, A); `log_std` is the natural logarithm of the standard deviation.
     Raises RunError if `mean` is not finite, or `log_std` is not a number below MAX_LOG_STD.

@@ -14,8 +14,8 @@ from overtrick.core import Array
 Weights = dict[str, Array]
 """Weights of a multilayer perceptron by name: w0 (F, H), b0 (H,), w1, ...
 
-For M networks each array has a leading axis M. A policy of real vectors outputs their mean, and has
-also log_std (A,).
+For M networks each array has a leading axis M. A policy with continuous actions outputs their mean,
+and has also log_std (A,).
 """
 
 LOG_STD = "log_std"

@@ -63,8 +63,8 @@ def kind_of(weights: StoredWeights) -> ModelKind | None:
 def load_policy(weights: StoredWeights, game: Any) -> Any:
     """Build the policy of a stored model for a game.
 
-    The result is a behavioural policy unless actions are real vectors. Raises UserError if the
-    model must first search or observe its opponent, is damaged, or does not fit the game.
+    The result is a BehaviouralPolicy if actions are discrete. Raises UserError if the model must
+    first search or observe its opponent, is damaged, or does not fit the game.
     """
     kind = kind_of(weights)
     if kind is None:
@@ -108,7 +108,7 @@ def load_seats(weights: StoredWeights, game: Any) -> PolicyBySeat:
 
 
 def load_network(weights: StoredWeights, game: Any) -> Any:
-    """Build the policy of a stored network; in games of real-vector actions it is Gaussian."""
+    """Build the policy of a stored network, which is Gaussian if actions are continuous."""
     arrays = weights.under("policy")
     check_network(arrays, game, weights.source)
     return network_policy(game.features, arrays)

@@ -29,10 +29,10 @@ class NetworkPolicy(MemorylessPolicy):
 
 
 def network_policy(features: Callable[[Observations], Array], weights: Weights) -> Any:
-    """Return the policy of a network: NetworkPolicy for discrete actions, else BatchedNetworks.
+    """Return the policy of a network: softmax for discrete, Gaussian for continuous actions.
 
-    `features`: function from observations to network inputs. Weights for real-vector actions are
-    recognised by the name LOG_STD.
+    `features`: function from observations to network inputs. The policy is Gaussian if `weights`
+    contains LOG_STD, the log standard deviations.
     """
     if LOG_STD in weights:
         return BatchedNetworks(features, {name: value[None] for name, value in weights.items()})

@@ -16,7 +16,7 @@ def input_size(game: Game) -> int:
 
 
 def output_size(game: Game) -> int:
-    """Return the outputs of a policy network: number of actions, or length of an action vector."""
+    """Return the number of outputs of a policy network: actions, or components of an action."""
     return len(game.action_names) if game.actions is None else game.actions
 
 
@@ -33,7 +33,11 @@ def privileged_input_size(game: Any) -> int:
 
 
 def _first_decisions(game: Game) -> tuple[Observations, Deals]:
-    """Deal one game; return its R first observations, and its deal repeated in R rows."""
+    """Start one random game; return the observations of the seats to act, and their deals.
+
+    R seats act first: one, or several if moves are simultaneous. The deals are R copies of the
+    game's deal.
+    """
     deals = game.deal(1, np.random.default_rng(0))
     observations = game.observe(game.start(deals))
     return observations, deals[observations.game]

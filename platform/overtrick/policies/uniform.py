@@ -19,13 +19,13 @@ class UniformPolicy(MemorylessPolicy):
 
 
 class UniformVectorPolicy:
-    """Policy for real-vector actions: each of `width` components is uniform from -1 to 1."""
+    """Policy for continuous actions: each of `width` components is uniform from -1 to 1."""
 
     def __init__(self, width: int) -> None:
         self.width = width
 
     def start(self, games: int, rng: Generator) -> PolicySession:
-        """Return a session that samples uniform vectors with `rng`."""
+        """Return a session that samples actions with `rng`."""
         return _UniformVectorSession(self.width, rng)
 
 
@@ -35,6 +35,6 @@ class _UniformVectorSession:
         self.rng = rng
 
     def act(self, observations: Observations) -> Actions:
-        """Sample one uniform real vector for each row of observations."""
+        """Sample an action for each observation, with all components uniform from -1 to 1."""
         move = self.rng.uniform(-1, 1, (len(observations), self.width))
         return Actions(move, np.full(len(observations), -self.width * np.log(2)))

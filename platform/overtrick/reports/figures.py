@@ -216,10 +216,13 @@ def adaptation(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
 def adaptation_figures(
     history: History, rows: Sequence[Mapping[str, Any]], unit: str
 ) -> dict[str, Figure]:
-    """Return the figures of a trainer whose model adapts: learning curve and final adaptation.
+    """Return the figures, by name, of a trainer whose model adapts.
+
+    The figure `learning_curve` shows the metrics by training iteration. The figure `adaptation`
+    shows the payoff of the trained model after each adaptation step.
 
     `history`: each iteration and its metrics. `rows`: the results table, a row for each held-out
-    opponent. Returns the figures by name.
+    opponent.
     """
     return {"learning_curve": learning_curve(history, unit), "adaptation": adaptation(rows, unit)}
 
@@ -244,13 +247,14 @@ def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
     """Plot payoff against exploitability of an adapting model, a chart for each held-out opponent.
 
     The model is evaluated under several upper bounds on its exploitability, and each bound gives a
-    point. The line shows the maximum payoff of any strategy as a function of its exploitability.
-    `rows`: one dictionary for each opponent, with these keys:
+    point. A black line shows the Pareto frontier: the maximum payoff of any strategy, as a function
+    of its exploitability. `rows`: one dictionary for each opponent, with these keys:
 
-    - `stranger`: the opponent.
-    - `adapted`: for each bound, the model's `payoff` and `exploitability`, and the maximum payoff
-      `most` at this exploitability.
-    - `frontier`: `payoff` and `exploitability` of further points of the line.
+    - `stranger`: name of the held-out opponent.
+    - `adapted`: a dictionary for each bound. `payoff` and `exploitability` are those of the model,
+      `most` is the payoff on the Pareto frontier at the same exploitability.
+    - `frontier`: a dictionary with `payoff` and `exploitability` for each further point of the
+      Pareto frontier.
     """
     figure, axes = panels(len(rows), 3.2 * len(rows), 3.6)
     for axis, colour, row in zip(axes, itertools.cycle(COLOURS), rows):

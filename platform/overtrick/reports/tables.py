@@ -88,9 +88,11 @@ def safety(rows: Rows, unit: str) -> Table:
     """Return a table of an adapting model's payoff and exploitability.
 
     The model is evaluated under several upper bounds on its exploitability. The table has a row for
-    each held-out opponent and bound. Its last column is the maximum payoff of any strategy that has
-    the exploitability of the model in this row. `rows`: one dictionary for each opponent. Its key
-    `stranger` is the opponent, and `adapted` has the results for each bound.
+    each held-out opponent and bound. For comparison, the last column shows the maximum payoff of
+    all strategies that are no more exploitable than the model.
+
+    `rows`: one dictionary for each opponent. The key `stranger` is the name of the held-out
+    opponent, and the key `adapted` has the results for each bound.
     """
     title = f"{unit} a game"
     table = Table("stranger", "bound", "payoff", "exploitability", "most of all", title=title)

@@ -91,9 +91,9 @@ class MultiAgentSetup:
 
 
 def past_self_module(past_self: str, learner: str) -> str:
-    """Return the name of the RLlib module with a past self's copy of one learner's network.
+    """Return the name of the RLlib module that holds a frozen earlier version of a learner.
 
-    `past_self`: name of the past self, such as past_0. `learner`: name of the learner's module.
+    `past_self`: name of the version, such as past_0. `learner`: name of the learner's module.
     """
     return f"{past_self}_{learner}"
 
@@ -154,10 +154,11 @@ def algorithm_config(setup: MultiAgentSetup) -> AlgorithmConfig:
 def _sampling(setup: MultiAgentSetup) -> dict[str, Any]:
     """Return RLlib's settings for sampling games with the run's algorithm.
 
-    The end of an iteration cuts the games in progress, and the last decision of each seat in them
-    is lost. PPO therefore gets so few environments that each plays at least two games per
-    iteration.
+    For PPO, the number of parallel environments is limited so that each environment can play two
+    games per iteration.
     """
+    # RLlib truncates the unfinished games at the end of an iteration and loses each seat's last
+    # transition in them
     settings = SAMPLING[setup.algorithm]
     envs = settings["num_envs_per_env_runner"]
     if setup.algorithm == "PPO":

@@ -93,7 +93,7 @@ class AlgorithmRunner:
         return metrics
 
     def store_past_self(self, slot: int) -> None:
-        """Replace past self number `slot` by a copy of the current learners.
+        """Replace past self number `slot` by a frozen copy of the current learners.
 
         A past self is an earlier version of the learners, kept as an opponent.
         """
@@ -136,7 +136,7 @@ class AlgorithmRunner:
             self._load_replay_buffer(unprefixed("memory", state), int(state["target_age"]))
 
     def _load_replay_buffer(self, games: Mapping[str, Array], age: int) -> None:
-        """Replace the replay buffer, and restore the schedules of target updates and learning.
+        """Restore the replay buffer, the last target update, and the wait until learning starts.
 
         `games`: content of the buffer, as `LearnerReplayBuffer.state` returns it.
         `age`: environment steps since the last update of the target networks.

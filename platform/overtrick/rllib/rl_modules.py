@@ -195,12 +195,13 @@ class _StateActionEncoder(nn.Module):
 class FixedPolicyModule(RLModule):
     """RLlib module of an opponent: a fixed policy of this package.
 
-    It acts on the game's own observations, not on their features. Entries of `model_config`:
+    The policy acts on raw observations of the game, not on features. Entries of `model_config`:
 
     - `game` and `options`: name of the game and its options.
     - `make`: function that makes the policy.
     - `seed`: seed of the actions.
-    - `canonical`: return actions in canonical form, as in GameEnv.
+    - `canonical`: if true, relabel the suits in the policy's actions, because the environment
+      expects actions with suits in canonical order.
     """
 
     def setup(self) -> None:

@@ -1,4 +1,4 @@
-"""Run groups: sweeps and comparison tables, whose child runs are trained at the same time."""
+"""Run groups: sweeps and comparisons, whose child runs are trained at the same time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from overtrick.tracking.mlflow_tracker import Tracker
 
 @dataclass(frozen=True)
 class FinishedGroup:
-    """A sweep or comparison table whose child runs have all ended."""
+    """A sweep or comparison whose child runs have all ended."""
 
     folder: RunFolder
     failed: list[str]  # one line for each child run that failed
@@ -30,7 +30,7 @@ class FinishedGroup:
 
 @dataclass(frozen=True)
 class ChildRun:
-    """One child run of a sweep or of a comparison table."""
+    """One child run of a sweep or comparison."""
 
     number: int  # from 0; also the number of its Tune trial
     job: Job
@@ -40,7 +40,7 @@ class ChildRun:
 
 
 class RunGroup:
-    """A sweep or a comparison table with its child runs, while this process trains them."""
+    """A running sweep or comparison: a parent run in MLflow, and its child runs."""
 
     def __init__(self, folder: RunFolder, work: BaseJob, jobs: Sequence[Job]) -> None:
         self.folder = folder
@@ -78,7 +78,7 @@ class RunGroup:
         until: int | None = None,
         starts: Mapping[int, Path | None] = MappingProxyType({}),
     ) -> None:
-        """Train the first len(`jobs`) child runs of a sweep or comparison table at the same time.
+        """Train the first len(`jobs`) child runs at the same time.
 
         - `jobs`: the job of each child run. It may differ from the job in the child's folder, for
           instance in the evaluation settings.
@@ -116,10 +116,10 @@ class RunGroup:
                     save(child)
 
     def close(self, status: str) -> None:
-        """Send the final status of a sweep or comparison table and of its child runs to MLflow.
+        """Send the final status of the parent run and of each child run to MLflow.
 
         If the disk is full or fails for one run, the status of all other runs is still sent.
-        `status`: MLflow's status of the sweep or table itself.
+        `status`: MLflow's status of the parent run, which is the sweep or comparison itself.
         """
         with ExitStack() as stack:
             for child in reversed(self.children):
@@ -130,7 +130,7 @@ class RunGroup:
         """Send the final status of a child run to MLflow.
 
         The status is FAILED after an error. It is FINISHED if the child has a results table or was
-        stopped early. Otherwise it is `status`, MLflow's status of the sweep or comparison table.
+        stopped early. Otherwise it is `status`, MLflow's status of the parent run.
         """
         end = ""
         if error := self.errors[child.number]:
@@ -155,9 +155,9 @@ def save_results(child: ChildRun) -> None:
 
 @contextmanager
 def open_group(folder: RunFolder, work: BaseJob, jobs: Sequence[Job]) -> Iterator[RunGroup]:
-    """Context manager that locks and opens a sweep or comparison table, and closes it afterwards.
+    """Context manager that locks and opens a sweep or comparison, and closes it afterwards.
 
-    `work`: the job of the sweep or table itself. `jobs`: the job of each child run. Raises
+    `work`: the job of the sweep or comparison itself. `jobs`: the job of each child run. Raises
     UserError if another process works on the same folder.
     """
     with lifecycle.locked(folder):

@@ -91,9 +91,10 @@ def check_job(job: Job) -> None:
 
 
 def kind_of(run: RunFolder) -> tuple[str, RunFolder]:
-    """Return the kind of a run folder ("run", "sweep" or "table"), and the folder to resume.
+    """Return the kind of a run, and the folder of the run to resume.
 
-    For a child run, these are the kind and the folder of the sweep or table that it belongs to.
+    The kind is "run", "sweep" or "table"; the last is a comparison of methods. For a child run,
+    returns the kind and the folder of its parent run.
     """
     group = run.group
     if not group.children.exists():
@@ -102,9 +103,10 @@ def kind_of(run: RunFolder) -> tuple[str, RunFolder]:
 
 
 def check_kind(run: RunFolder, kind: str) -> None:
-    """Raise UserError unless a run folder is of the given kind and not a child run.
+    """Raise UserError unless a run is of the given kind and not a child run.
 
-    `kind`: "run", "sweep" or "table". The message names the command that resumes the folder.
+    `kind`: "run", "sweep" or "table"; the last is a comparison of methods. The message names the
+    command that resumes the run or, for a child run, the parent run.
     """
     found, group = kind_of(run)
     if found != kind or group != run:
@@ -152,7 +154,7 @@ def train(run: RunFolder, progress: Listener) -> FinishedRun:
     """Train a run from its newest checkpoint to its last iteration, and store its results.
 
     `progress`: called with each iteration and its metrics. Raises UserError if another process
-    works on the run, or if `run` is a sweep, a comparison table, or a child run.
+    works on the run, or if `run` is a sweep, a comparison, or a child run.
     """
     check_kind(run, "run")
     job = read_job(run)
@@ -182,7 +184,7 @@ def tracked(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Listen
 def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) -> Tracker:
     """Open the MLflow record of a run. If the record is new, send the job to MLflow.
 
-    `parent`: for a child run, the sweep or comparison table that it belongs to.
+    `parent`: for a child run, the sweep or comparison that it belongs to.
     """
     content = job.model_dump(mode="json")
     tags = provenance.run_tags(job.trainer, job.game.name) | locate.model_tags(content)

@@ -16,7 +16,7 @@ REST = "\n\nThe rest is among the artifacts."
 
 
 def describe(run: RunFolder, end: str = "") -> str:
-    """Return the description of a run, sweep or comparison table, from the files in its folder.
+    """Return the description of a run, sweep or comparison, from the files in its folder.
 
     `end`: a sentence that says why the run failed or was stopped, shown instead of the results;
     otherwise empty.
@@ -42,7 +42,7 @@ def failed(error: BaseException) -> str:
 def stopped(run: RunFolder, iteration: int) -> str:
     """Return a sentence with the iteration at which a run was stopped and the resume command.
 
-    `run`: the run to resume; for a child run, the sweep or comparison table that it belongs to.
+    `run`: the run to resume; for a child run, the sweep or comparison that it belongs to.
     """
     resume = f"`overtrick resume {run.name}` continues it"
     return f"It was stopped after iteration {iteration}; {resume}."

@@ -27,8 +27,8 @@ class Predictor:
     - moves: the mean of each component of an action, and its standard deviation as NAME_std
     - imps: the expected IMPs of each legal call, NaN for illegal calls
 
-    Raises UserError for a model that needs a search or an opponent model, or whose game has no
-    observations.
+    Raises UserError for a model that needs a search or an opponent model, and for a model of a game
+    that can be solved but not played.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,10 +62,10 @@ def mlflow_description(folder: Path) -> dict[str, Any]:
 
     Keys of the result:
 
-    - `facts`: MLflow type of each input column.
-    - `said`: MLflow type of each output column.
-    - `example`: example values of each input column.
-    - `about`: metadata, such as the game, the trainer and digests of the files.
+    - `facts`: the input schema, a map from each input column to its MLflow type.
+    - `said`: the output schema, a map from each output column to its MLflow type.
+    - `example`: the input example, a map from each input column to its values.
+    - `about`: the metadata, such as the game, the trainer and digests of the files.
 
     Raises UserError if no Predictor can be made of the model.
     """
@@ -90,7 +90,7 @@ def mlflow_description(folder: Path) -> dict[str, Any]:
 def _policy_answers(stored: model_files.Model, folder: Path, game: Any) -> ModelAnswers:
     """Build the function that computes the outputs of a stored model that is a policy.
 
-    The outputs are action probabilities, or mean and standard deviation of real-vector actions.
+    The outputs are action probabilities, or mean and standard deviation of continuous actions.
     """
     names = tuple(game.action_names)
     policy = model_files.policy(folder, game)

@@ -39,15 +39,16 @@ def sample_rollouts(
     """Sample games in which all seats play sigma, and sum the AIVAT advantages of `seat`.
 
     - `sigma` (N, A): strategy of all seats, at N information sets with A actions
-    - `estimate` (N, A): strategy that gives each node its value, the expected points of `seat` if
-      all seats play this strategy. At the decisions of `seat` it must equal sigma. At all other
-      decisions it holds estimates of the opponents' strategies.
+    - `estimate` (N, A): opponent models at the opponents' decisions; it must equal sigma at the
+      decisions of `seat`
 
-    The advantage of a decision is the change of value by the chosen action, plus the changes by the
-    opponents' later actions. Changes by chance and by later actions of `seat` are left out, because
-    their mean is 0. The advantages are unbiased for every `estimate`. Their variance is smaller,
-    the closer `estimate` is to the opponents' true strategies. The values use all hidden cards of
-    the finished game.
+    The value of a tree node is the expected points of `seat` if all seats play `estimate`. Actions
+    and chance events change this value along a game. The advantage of a decision is the change by
+    the chosen action, plus the changes by the opponents' later actions. AIVAT leaves out the
+    changes by later chance events and by later actions of `seat`, because their mean is 0.
+
+    The advantages are unbiased for every `estimate`. Better opponent models give a smaller
+    variance. The values use all hidden cards of the finished game.
     """
     gain = tree.gains[seat]
     value = _node_values(tree.parent, gain, edge_probability(tree, estimate))

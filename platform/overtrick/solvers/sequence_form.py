@@ -42,7 +42,10 @@ class SequenceFormSolver(IterativeSolver):
         self.iteration += iterations
 
     def average(self) -> Array:
-        """Return the equilibrium (N, A); the uniform strategy before the first iteration."""
+        """Return the equilibrium strategy (N, A) that `run` found; before `run`, the uniform one.
+
+        The name is that of the common interface: most solvers return an average strategy here.
+        """
         return self.sigma
 
 
@@ -77,15 +80,15 @@ class LinearProgram(NamedTuple):
 
     The unknowns of one seat's program are, in this order:
 
-    - (1 + L) the seat's realisation plan, one unknown for each sequence;
-    - (N) for each information set of the opponent, the seat's payoff from there onwards if the
-      opponent plays a best response; entries at own information sets are unused;
-    - (1) the same payoff from the root onwards: the payoff that the plan guarantees.
+    - 1 + L probabilities of the seat's sequences: its realisation plan.
+    - N values of the seat at the opponent's information sets, if the opponent plays a best
+      response. They are weighted by the reach probability of chance and the seat, so they are
+      minus the opponent's counterfactual values. Entries at own information sets are unused.
+    - 1 value at the root: the payoff that the plan guarantees.
 
-    Payoffs at information sets are weighted by the probability that chance and the seat lead there.
-    Each action of the opponent gives one inequality: the payoff at the action's information set is
-    at most the payoff after the action, because the opponent minimises it. One more inequality
-    limits the payoff at the root.
+    The opponent minimises the seat's payoff. Therefore the value at an information set is at most
+    the value after each of the opponent's actions there; these are the inequalities. One more
+    inequality limits the value at the root.
     """
 
     points: csr_array  # (1 + L, 1 + L) expected points by the opponent's sequence and the own one
@@ -97,10 +100,10 @@ class LinearProgram(NamedTuple):
 
     @property
     def secured(self) -> Array:
-        """(U,) objective coefficients of the payoff that the plan guarantees, for solve_program.
+        """(U,) objective for solve_program: maximise the payoff that the seat's plan guarantees.
 
-        U is the number of unknowns. A plan that maximises this objective is an equilibrium strategy
-        of the seat.
+        The coefficient is 1 for the value at the root, the last unknown, and 0 for all others. The
+        solution holds a maximin strategy of the seat, as a realisation plan.
         """
         goal = np.zeros(len(self.lower))
         goal[-1] = 1
@@ -108,10 +111,10 @@ class LinearProgram(NamedTuple):
 
 
 def seat_program(tree: Tree, seat: int) -> LinearProgram:
-    """Return the linear program over a seat's realisation plan and the plan's guaranteed payoff.
+    """Return the sequence-form constraints on a seat's realisation plan and its guaranteed payoff.
 
-    A feasible point holds a realisation plan and the payoffs listed in LinearProgram. The largest
-    root payoff that is feasible with a plan is the plan's payoff against a best response.
+    LinearProgram lists the unknowns. For a given plan, the largest feasible value at the root is
+    the plan's payoff against a best response of the opponent.
     """
     actions, infosets = len(tree.action_infoset), tree.infosets
     own = tree.observations.seat == seat
@@ -193,9 +196,10 @@ def strategy_from_solutions(tree: Tree, solutions: Sequence[Array]) -> Array:
 def _points(tree: Tree, seat: int) -> csr_array:
     """Return a seat's payoff matrix (1 + L, 1 + L) of the sequence form.
 
-    Rows are the opponent's sequences of actions, columns the seat's own. Row and column 0 are the
-    empty sequences; the others end with one of the L legal actions. An entry is the sum of the
-    seat's gain x probability of chance over the nodes to which the two sequences lead.
+    Rows are the opponent's sequences, columns the seat's own. Row and column 0 are the empty
+    sequences. Row and column 1 + k are the sequence that ends with the k-th of the L legal actions
+    of the whole tree. An entry is the seat's points on all edges to nodes with these two sequences,
+    each multiplied by the node's chance reach probability.
     """
     paying = np.flatnonzero(tree.gain[:, seat])
     _, chance_reach = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)

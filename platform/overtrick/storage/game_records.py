@@ -66,7 +66,10 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Games:
-    """G recorded games of S seats, played by one or more players."""
+    """G recorded games of S seats, with the players that sat in these seats.
+
+    A player is a person or a policy. One player may sit in several seats of a game.
+    """
 
     game: str
     options: Mapping[str, Any]

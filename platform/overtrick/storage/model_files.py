@@ -101,7 +101,7 @@ def plays(weights: Mapping[str, Array]) -> bool:
 def policy(folder: Path, game: Any) -> Any:
     """Load the policy of a stored model for a game.
 
-    `folder`: of the model. The policy is behavioural, unless the game's actions are real vectors.
+    `folder`: of the model. The policy is behavioural, unless the game has continuous actions.
     Raises UserError for a model that cannot play without search or opponent model, is damaged, or
     does not fit the game.
     """

@@ -289,7 +289,7 @@ def _new_search_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str:
 
 
 def _translate_method(method: Any) -> Any:
-    """Return one method of a comparison table with the new names of its job keys and values.
+    """Return one method of a comparison with the new names of its job keys and values.
 
     `method`: plain data of an entry in the section `methods`. Anything but a mapping is returned
     unchanged.
@@ -315,11 +315,11 @@ def _translate_method(method: Any) -> Any:
 
 
 def _any_new_key(key: str, job: Mapping[str, Any]) -> str:
-    """Return the present name of an old job key when the job's trainer is not known.
+    """Return the present name of a job key that may be deprecated, for an unknown trainer.
 
-    The result is the name that the first trainer with this old key gives it. A key that is not old
-    for any trainer is returned unchanged. `key`: with dots. `job`: plain data; some present names
-    depend on the key `solver` of a section.
+    Looks the key up in the renamed keys of each trainer, and returns the first present name that is
+    found. Returns a key that was never renamed unchanged. `key`: with dots. `job`: plain data; some
+    present names depend on the key `solver` of a section.
     """
     found = (new_key(trainer, key, job) for trainer in KEYS)
     return next((new for new in found if new is not None), key)

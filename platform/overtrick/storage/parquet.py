@@ -154,9 +154,9 @@ def _open(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]]:
 def common_parameters(
     files: Sequence[Path], parameters: Sequence[dict[str, Any]], kind: Kind
 ) -> dict[str, Any]:
-    """Return the parameters that all files of a data set share. Raises UserError if they differ.
+    """Check that all files of a data set have the same parameters, and return these parameters.
 
-    `parameters`: the parameters of each file.
+    `parameters`: the parameters of each file. Raises UserError if two files have different ones.
     """
     for file, each in zip(files, parameters, strict=True):
         if each != parameters[0]:

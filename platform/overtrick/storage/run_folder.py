@@ -30,9 +30,9 @@ class _PathInRun:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of a run, a sweep or a comparison table.
+    """The folder of a run, a sweep or a comparison.
 
-    The child runs of a sweep or comparison table have their own folders in `children`.
+    The child runs of a sweep or comparison have their own folders in `children`.
     """
 
     path: Path
@@ -54,7 +54,7 @@ class RunFolder:
     lock = _PathInRun("lock")
     """The file that a process locks while it works on the run."""
     children = _PathInRun("trials")
-    """The folder of the child runs. Only a sweep or comparison table has one."""
+    """The folder of the child runs. Only a sweep or comparison has one."""
     rejected_events = _PathInRun(mlflow_tracker.REJECTED_EVENTS)
     """The file of events that MLflow has rejected."""
 
@@ -72,7 +72,7 @@ class RunFolder:
 
     @property
     def group(self) -> RunFolder:
-        """For a child run, the folder of its sweep or comparison table; otherwise this folder."""
+        """For a child run, the folder of its sweep or comparison; otherwise this folder."""
         above = RunFolder(self.path.parent.parent)
         return above if above.children.exists() else self
 
@@ -90,10 +90,10 @@ class RunFolder:
         return dict(json.loads(self.job.read_text()))
 
     def checkpoints(self, trial: int = 0) -> TrialCheckpoints:
-        """Return the checkpoints of one Tune trial of this run, sweep or comparison table.
+        """Return the checkpoints of one Tune trial of this run, sweep or comparison.
 
         `trial`: the number of the trial. The checkpoints of a child run are in the folder of its
-        sweep or comparison table.
+        sweep or comparison.
         """
         return TrialCheckpoints(self.path, trial)
 

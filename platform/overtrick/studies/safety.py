@@ -1,4 +1,4 @@
-"""Evaluate an adapting model at several exploitability bounds: payoff and exploitability."""
+"""Measure payoff and exploitability of an adapting model under bounds on its exploitability."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ TRUSTS = (0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)
 def evaluate_safety(
     what: str, against: Sequence[str], overrides: Sequence[str], workers: int, out: Path | None
 ) -> tuple[dict[str, Any], Path | None]:
-    """Evaluate a stored model that adapts, at each exploitability bound and without a bound.
+    """Evaluate a stored adapting model under several upper bounds on its exploitability.
+
+    The bounds are those in BOUNDS. One more evaluation has no bound.
 
     - `what`: a run or a model folder.
     - `against`: held-out opponents; if empty, those of the job.
-    - `overrides`: `key=value` overrides of the model's job.
+    - `overrides`: `key=value` overrides of the job that trained the model.
     - `out`: a folder for safety.json and safety.png; None: the folder figures/ of the run.
 
     Returns the values that `overtrick safety --json` prints, and the folder of the files (None if
@@ -64,11 +66,16 @@ def evaluate_safety(
 def _jobs_by_bound(
     card: Mapping[str, Any], source: str, against: Sequence[str], overrides: Sequence[str]
 ) -> dict[float | None, Job]:
-    """Return copies of a stored model's job, one for each upper bound on exploitability.
+    """Return a job for each upper bound on exploitability under which a model is evaluated.
 
-    The keys are the bounds, and None for a copy without a bound. `card`: the stored job as plain
-    data. `source`: the file of the job, named in errors. `against`: held-out opponents that replace
-    those of the job; empty: keep them. Raises UserError.
+    The keys are the bounds, and None for a job without a bound.
+
+    - `card`: the job that trained the model, as plain data.
+    - `source`: the file that holds this job, named in errors.
+    - `against`: held-out opponents that replace those of the job; if empty, the job keeps its own.
+    - `overrides`: `key=value` overrides of the job.
+
+    Raises UserError.
     """
     plain = apply_overrides(card, overrides)
     job = job_file.parse(plain, JOBS, source)
@@ -96,14 +103,19 @@ def _safety_rows(
 
     `jobs`: the evaluation job for each bound. Returns a dictionary for each opponent:
 
-    - `stranger`: the opponent.
-    - `frontier`: the result of `response_frontier`.
-    - `adapted`: for each bound, a dictionary about the model after its last adaptation step. Its
-      keys are `bound`, `payoff`, `standard_error`, `exploitability`, and `most`: the maximum payoff
-      of any strategy whose exploitability is not larger.
+    - `stranger`: name of the held-out opponent.
+    - `frontier`: points on the Pareto frontier of payoff and exploitability, from
+      `response_frontier`.
+    - `adapted`: for each bound, a dictionary with the results of the model.
 
-    Payoffs are in points a game. The model adapts in sampled games; the results are otherwise
-    exact.
+    The dictionary with the results under one bound has these keys:
+
+    - `bound`: the upper bound on exploitability, or None.
+    - `payoff`, `standard_error`, `exploitability`: of the model after its last adaptation step.
+    - `most`: the maximum payoff of all strategies that are no more exploitable than the model.
+
+    Payoffs and exploitability are in points a game. The model adapts in sampled games; the results
+    are otherwise exact.
     """
     tables = {}
     for bound, job in jobs.items():

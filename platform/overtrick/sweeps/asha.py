@@ -5,7 +5,7 @@ trials instead of pausing them, like Ray Tune's ASHAScheduler. Differences:
 
 | here | Tune |
 |---|---|
-| decisions are stored in a file and repeated after a restart | in memory |
+| scores are logged to a file, from which a resumed sweep restores its decisions | in memory only |
 | one bracket | one or several |
 | a score that is not finite stops the trial | a trial with score NaN continues |
 """
@@ -31,18 +31,20 @@ def finite_or_worst(score: float) -> float:
 
 
 class Asha:
-    """ASHA's stopping rule, with its decisions stored in a file.
+    """ASHA scheduler: decides which trials stop early, and logs their scores to a file.
 
     The rungs are at `grace`, `grace` * `factor`, `grace` * `factor`^2, ... iterations. A trial
     that reaches a rung continues if its score is finite and in the best 1 / `factor` of the scores
-    that trials had at this rung before. A decision is written to the file before it takes effect.
+    that trials had at this rung before. A score is logged before it takes effect.
     """
 
     def __init__(self, file: Path, grace: int, factor: int, measure: Measure) -> None:
-        """Create the rule, and repeat the decisions that `file` already contains.
+        """Create the scheduler, and restore its earlier decisions by replaying the log `file`.
 
-        `grace`: iterations before the first rung. `factor`: the reduction factor between rungs.
-        `measure`: function from an iteration's metrics to the score.
+        - `file`: log of the trials' scores. It may not exist yet.
+        - `grace`: the iteration of the first rung.
+        - `factor`: the reduction factor between rungs.
+        - `measure`: function from an iteration's metrics to the score.
         """
         self._file, self._grace, self._factor, self._measure = file, grace, factor, measure
         self._rungs: dict[int, dict[int, float]] = {}  # by rung: scores by trial
@@ -56,7 +58,7 @@ class Asha:
         """Return True if the trial should end after this iteration, given its metrics.
 
         If a trial passes the second rung and its metrics never had a score, the search is
-        misconfigured: from then on every trial is stopped, and `error` tells why.
+        misconfigured. From then on every trial is stopped, and `error` returns a message.
         """
         score = self._measure(metrics)
         if score is None and iteration > self._grace * self._factor and not self._passed(trial):
@@ -79,7 +81,7 @@ class Asha:
         return self._stopped
 
     def error(self) -> str:
-        """Return why the rule cannot compare the trials, or an empty string if it can."""
+        """Return the error message if a trial's score was never measured, else an empty string."""
         return self._error
 
     def _decide(self, trial: int, iteration: int, score: float) -> None:

@@ -71,7 +71,12 @@ def check(job: Job, source: str) -> int:
 
 
 def _check_comparable(job: Job, source: str) -> None:
-    """Raise UserError if ASHA or PBT could not compare the trials during training."""
+    """Raise UserError unless ASHA or PBT can compare the trials during training.
+
+    - All trials must have the same number of iterations.
+    - The trainer must measure a score during training, or the job must name a `search.metric`.
+    - The first comparison must be no earlier than the first score, and before the last iteration.
+    """
     search = job.search
     method = f"search.method {search.method} in {source}"
     if "stop.iterations" in search.spaces:

@@ -114,7 +114,7 @@ class Tracker:
         self._add({"note": text})
 
     def register(self, name: str) -> None:
-        """Register the reported model under `name` in MLflow's model registry."""
+        """Register the run's logged model under `name` in MLflow's model registry."""
         self._add({"register": name})
 
     def close(self, status: str, patience: float = 30.0) -> int:

@@ -93,11 +93,11 @@ def artifact_folder(uri: str, experiment: str) -> str | None:
 
 
 def check(uri: str, must_exist: bool = False, experiment: str = "") -> None:
-    """Raise UserError if runs of an experiment cannot be tracked at an MLflow address.
+    """Check an MLflow tracking URI. Raise UserError if no run can be logged there.
 
     - `must_exist`: also raise the error if the store does not exist or the server does not answer.
-      Otherwise a server that does not answer only causes a warning, because events can wait on
-      disk.
+      Otherwise a server that does not answer only causes a warning, because metrics and artifacts
+      are kept on disk until the server answers.
     - `experiment`: name of the experiment, in which the user must be permitted to add runs. Empty:
       this permission is not checked.
     """

@@ -1,7 +1,7 @@
 """Base classes of trainers whose model is evaluated against held-out opponents.
 
-A subclass defines how a stored model is restored (`knowledge`) and how it adapts to an opponent
-(`adapt`).
+A subclass defines two functions: `knowledge` rebuilds the model from stored weights, and `adapt`
+adapts the model to an opponent.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from overtrick.reports import metric_names
 from overtrick.training.base_trainer import ProgressScore, Rows
 
 IMPS_AGAINST_PRETRAINED = "imps_per_board"
-"""Name of the metric: IMPs per board won against the pretrained bidder."""
+"""Name of the metric: mean IMPs per board against the pretrained bidder."""
 
 
 def table_mean(rows: Rows) -> float:
@@ -73,7 +73,7 @@ def bidding_accuracy(metrics: Mapping[str, float]) -> float | None:
 
 
 def board_imps(metrics: Mapping[str, float]) -> float | None:
-    """Return the IMPs per board won against the pretrained bidder."""
+    """Return the learner's mean IMPs per board against the pretrained bidder."""
     return metrics.get(IMPS_AGAINST_PRETRAINED)
 
 

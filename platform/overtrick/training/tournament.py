@@ -1,6 +1,7 @@
-"""Trainer `tournament`: round robin of given players on duplicate boards.
+"""Trainer `tournament`: round robin of given players in any two-seat zero-sum game.
 
-The results are mean points and shares of games won.
+Every pair plays each deal twice, with swapped seats (a duplicate board). The results are mean
+points and shares of games won.
 """
 
 from __future__ import annotations
@@ -88,7 +89,11 @@ def play_duplicate_boards(
 
 @register("tournament", TournamentJob, scores.table_mean)
 class TournamentTrainer(BaseTrainer[TournamentJob]):
-    """Trainer that plays a round robin; in each iteration every pair plays some boards."""
+    """Trainer that plays a round robin, in which every pair of players plays duplicate boards.
+
+    A board is one deal, played twice with swapped seats. Each iteration plays the same number of
+    boards for every pair.
+    """
 
     saved = ("iteration", "results")
     stateful = ()

@@ -58,9 +58,10 @@ def par(tables: Array, dealer: Array, vulnerable: Array) -> Par:
 
 @njit(cache=True)
 def _par(tables, dealer, vulnerable, points, found):  # type: ignore[no-untyped-def]
-    """Compute par by backward induction over bids, from 7NT down; the two sides bid in turn.
+    """Compute par by backward induction over bids, from 7NT down to 1C.
 
-    The value of a bid is in points of the side that bids. It is the smaller of two numbers:
+    After each bid, the opponents pass or make a higher bid. The value of a bid is in points of the
+    side that bids. It is the smaller of two numbers:
 
     - the side's points in this contract, if the opponents pass
     - the negated value of the opponents' best higher bid, if they bid on
@@ -69,8 +70,8 @@ def _par(tables, dealer, vulnerable, points, found):  # type: ignore[no-untyped-
     dealer: (R,).
     vulnerable: (R, 2) whether North-South and East-West are vulnerable.
     points: the result of `_bid_points`.
-    found: (R, 5) output, the score and the columns of Contracts; the input has the values of a
-        passed-out board.
+    found: (R, 5) in-out array, the score and the columns of Contracts. The caller fills each row
+        with PASSED_OUT; rows of boards on which no bid gains points keep these values.
     """
     best = np.empty((2, BIDS + 1), np.int64)  # by side: highest points by this or a higher bid
     choice = np.empty((2, BIDS + 1), np.int64)  # the bid with these points

@@ -82,8 +82,8 @@ class EnumerablePoker(Poker):
     def _equal_deals(self) -> Array:
         """List all deals (n, C) of distinct cards in lexicographic order; all are equally likely.
 
-        If suits are ignored (option `fold`), the rows contain ranks, and the same row occurs once
-        for each choice of suits.
+        In a game that represents cards by their ranks alone, the rows contain ranks. The same row
+        then occurs once for each choice of suits.
         """
         deals = np.zeros((1, 0), np.int64)
         for _ in range(self.rules.cards):

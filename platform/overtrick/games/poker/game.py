@@ -35,7 +35,7 @@ class Poker:
     c // suits. The subclass EnumerablePoker, for small games, gives each information set an index.
     Raises TypeError for invalid options, and UserError for options that the rules do not allow.
 
-    fold: ignore suits: represent a card by its rank alone. This is the default in games without
+    fold: represent a card by its rank alone, without its suit. This is the default in games without
         flushes. The option has nothing to do with the action fold.
     ranks: number of ranks in the deck, instead of the number in the rules. Ranks are then named 1,
         2, ... from the lowest.
@@ -97,7 +97,7 @@ class Poker:
     def card_name(self, card: int) -> str:
         """Return the name of a card, or "" for -1 (no card).
 
-        If the game ignores suits (option `fold`), the name is that of the rank.
+        In a game that represents cards by their ranks alone, the name is that of the rank.
         """
         if card < 0:
             return ""
@@ -111,7 +111,7 @@ class Poker:
     def deal(self, games: int, rng: Generator) -> Deals:
         """Sample deals (G, C) of distinct cards.
 
-        If the game ignores suits (option `fold`), the result has the ranks of these cards.
+        In a game that represents cards by their ranks alone, the result has these ranks.
         """
         return self._dealt(np.full((games, self.rules.cards), -1, np.int16), rng)
 
@@ -134,7 +134,7 @@ class Poker:
     def _dealt(self, cards: Array, rng: Generator) -> Deals:
         """Replace each -1 in `cards` (G, C) by a random unused card; return the complete deals.
 
-        If the game ignores suits (option `fold`), the result has the ranks of these cards.
+        In a game that represents cards by their ranks alone, the result has these ranks.
         """
         deal_missing_cards(cards, self.deck, rng)
         return cards // self.rules.suits if self.fold else cards
@@ -278,7 +278,11 @@ class Poker:
 
     @cached_property
     def _hand_names(self) -> Array:
-        """Return the names of all hole cards, in an array with one axis for each hole card."""
+        """Return the label of every combination of hole cards, such as AKs for hold'em.
+
+        The array has one axis for each hole card: in hold'em the label of cards a and b is at
+        [a, b].
+        """
         deck = self.rules.ranks * (1 if self.fold else self.rules.suits)
         names = []
         for cards in itertools.product(range(deck), repeat=self.rules.hole):

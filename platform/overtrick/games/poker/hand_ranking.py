@@ -32,16 +32,16 @@ FLUSHED = 0x8888 << SUITS_AT  # the top bits of the four suit counters
 
 
 def _card_sums() -> tuple[Array, Array]:
-    """Return the tables KEYS and BITS, (52,) int64 each, with one packed bit field per card.
+    """Return the tables KEYS and BITS, (52,) int64 each, with one packed integer per card.
 
-    A hand is evaluated from the sum of each table over its cards. The sum of KEYS has three parts:
-
-    - from bit 0: number of cards of each of the LOWER lowest ranks, a base-5 digit per rank
-    - from bit UPPER_AT: number of cards of each higher rank, a base-5 digit per rank
-    - from bit SUITS_AT: number of cards of each suit, 4 bits per suit
-
-    The sum of BITS is a bit mask of the hand's ranks in each suit, LANE bits per suit.
+    The sum of KEYS over the cards of a hand counts its cards of each rank and of each suit. The sum
+    of BITS over the cards of a hand is the set of its ranks in each suit, as bits.
     """
+    # layout of a key:
+    #   from bit 0: a base-5 digit for each of the 6 lowest ranks
+    #   from bit UPPER_AT: a base-5 digit for each of the 7 higher ranks
+    #   from bit SUITS_AT: a counter of 4 bits for each suit
+    # layout of the sum of BITS: LANE bits for each suit, one bit for each rank
     rank, suit = np.divmod(np.arange(RANKS * SUITS), SUITS)
     digit = np.where(rank < LOWER, 5**rank, 5 ** np.maximum(rank - LOWER, 0) << UPPER_AT)
     return digit + (1 << SUITS_AT + 4 * suit), 1 << LANE * suit + rank

@@ -30,11 +30,12 @@ class BettingNode(NamedTuple):
 
 @cache
 def build_nodes(rules: PokerRules, fold: bool, view: str) -> tuple[BettingNode, Array]:
-    """Build the betting tree of a game as linked nodes; return its root and sample nodes.
+    """Build the betting tree of a game as linked nodes; return its root and representative nodes.
 
-    The sample nodes (n,) are indices in the betting tree: one node for each pair of seat to act and
-    betting round, because this pair decides which cards are visible. `fold`, `view`: options of the
-    game. Results are cached.
+    The representative nodes (n,) are indices in the betting tree: one node for each pair of seat to
+    act and betting round, because this pair decides which cards are visible. Results are cached.
+
+    `fold`, `view`: the options of the class `Poker`.
     """
     game, rng = Poker(rules, fold, None, view), np.random.default_rng(0)
     betting, acts = game.betting, np.flatnonzero(game.betting.seat >= 0)

@@ -24,9 +24,9 @@ def _fallbacks(game: Poker) -> list[BehaviouralPolicy]:
 
 
 def _single_game(game: Poker) -> Any:
-    """Return the fast engine SinglePokerGame; None for games that index their information sets.
+    """Return the engine that plays a single game fast, or None if it does not support the game.
 
-    The fast engine does not compute these indices, which the observations of such games contain.
+    It does not support games whose observations have the index of the information set.
     """
     return SinglePokerGame(game) if game.infosets is None else None
 

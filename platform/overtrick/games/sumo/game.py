@@ -71,16 +71,17 @@ class SumoState:
 
 
 class Sumo:
-    """RoboSumo as a game of two seats that act at the same time, by vectors of eight torques.
+    """RoboSumo as a simultaneous-move game of two seats with continuous actions of 8 dimensions.
 
-    Observation fields: the 120 real numbers of `observation.FIELDS`, in world axes. A match whose
-    simulation diverges is a draw and logs a warning. Options:
+    An action is the torque of each of the eight motors. Observation fields: the 120 real numbers of
+    `observation.FIELDS`, in the world frame. A match whose simulation diverges is a draw and logs a
+    warning. Options:
 
-    reward: a name of REWARDS, or a mapping that overrides some weights of `shaped`.
+    reward: a name of REWARDS, or a mapping with new values for some of RoboSumo's reward weights.
     zoo: the folder of AgentZoo's parameter files, by default the value of OVERTRICK_ZOO.
     view: `world`, or `ahead`. In the view `ahead` each ant's observations and actions are rotated
-        by quarter turns so that the opponent is in front of it. A policy that is trained for one
-        direction then works in all four. The number of turns is one more observation field.
+        by quarter turns so that the opponent is in front of the ant. A policy that is trained for
+        one direction then works in all four. The number of turns is the 121st observation field.
     integrator, forces, threads: see `Physics`.
     """
 
@@ -240,7 +241,7 @@ class Sumo:
         return np.full(len(observations), "ant")
 
     def describe(self, observation: Array) -> str:
-        """Return one observation (K,) as text: the positions of both ants in world axes."""
+        """Return one observation (K,) as text: the positions of both ants in the world frame."""
         at = dict(zip(obs.FIELDS, obs.in_world_axes(observation[None])[0][0], strict=True))
         own, other = (
             f"({at[f'{who}_x']:.2f}, {at[f'{who}_y']:.2f}), {at[f'{who}_height']:.2f} m high"
@@ -265,7 +266,7 @@ def _distance(torsos: Array) -> Array:
 
 
 def ant_observations(bodies: Bodies) -> Array:
-    """Return each ant's observation (n, 2, 120) in world axes, in the order of obs.FIELDS."""
+    """Return each ant's observation (n, 2, 120) in the world frame, in the order of obs.FIELDS."""
     count = len(bodies.position)
     position = bodies.position.reshape(count, ANTS, POSITIONS).copy()
     position[..., 2] -= mujoco_model.PLATFORM
@@ -289,8 +290,8 @@ def _absolute_folder(folder: Any) -> str | None:
 def _reward_weights(reward: str | Mapping[str, float]) -> RewardWeights:
     """Return the reward weights that the game's option `reward` asks for.
 
-    `reward`: a name of REWARDS, or new values for some of the weights of `shaped`. Raises UserError
-    for an unknown name or term, or for a weight that is not a finite number.
+    `reward`: a name of REWARDS, or a mapping with new values for some of RoboSumo's weights. Raises
+    UserError for an unknown name or term, or for a weight that is not a finite number.
     """
     if isinstance(reward, str):
         if reward not in REWARDS:

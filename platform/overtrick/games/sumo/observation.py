@@ -42,7 +42,7 @@ SCALES = np.array(list(_fields_and_scales().values()))
 def quarter_turns_to_opponent(observation: Array) -> Array:
     """Return the direction (R,) of the opponent: 0 to 3 quarter turns from the x axis.
 
-    observation: (R, 120) in world axes. Turns are counter-clockwise.
+    observation: (R, 120) in the world frame. Turns are counter-clockwise.
     """
     own, other = (FIELDS.index(f"{who}_x") for who in ("own", "other"))
     x, y = (observation[:, other : other + 2] - observation[:, own : own + 2]).T
@@ -57,9 +57,13 @@ def rotated(values: Array, turns: Array) -> Array:
 
 
 def in_world_axes(observation: Array) -> tuple[Array, Array]:
-    """Return observations (R, 120) rotated to world axes, and the applied quarter turns (R,).
+    """Rotate observations to the world frame; return them (R, 120) and their quarter turns (R,).
 
-    observation: (R, 120) with the game's option view=world, or (R, 121) with view=ahead.
+    The shape of `observation` depends on the game's option `view`:
+
+    - view=world: (R, 120), already in the world frame. The number of turns is 0.
+    - view=ahead: (R, 121), rotated so that the opponent is in front of the ant. The last column is
+      the number of quarter turns.
     """
     turns = observation[:, len(FIELDS) :].astype(np.int64).sum(axis=1)  # 0 in `world`
     return rotated(observation[:, : len(FIELDS)], turns), turns

@@ -30,7 +30,7 @@ class Bodies(NamedTuple):
     position: Array  # (n, 30) both ants: x, y, z in m, quaternion w x y z, eight hinges in rad
     velocity: Array  # (n, 28) both ants: m/s in the world, rad/s of the body, rad/s of the hinges
     warmstart: Array  # (n, 28) accelerations from which MuJoCo's solver starts
-    force: Array  # (n, 2, 13, 6) contact torque in N m and force in N on each body, in world axes
+    force: Array  # (n, 2, 13, 6) contact torque in N m and force in N on each body, world frame
 
 
 @dataclass(frozen=True)

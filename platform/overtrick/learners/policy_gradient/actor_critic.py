@@ -143,8 +143,8 @@ def _surrogate(
 ) -> Surrogate:
     """Build the surrogate objective of one policy network.
 
-    `sample`: decisions in games of this policy. Its leading axis M is the number of groups into
-    which the games are divided. `minibatches`: surrogates of the single groups, for PPO.
+    `sample`: decisions of this policy, divided into M minibatches along the leading axis.
+    `minibatches`: the surrogate objective of each minibatch, which PPO needs.
     """
 
     def policy(theta: Params) -> Tensor:

@@ -3,8 +3,8 @@
 The decisions are grouped by task: one policy against its opponent, or one minibatch of a policy's
 games. The M tasks are padded to R rows each. Two columns (M, R, ...) define the objective:
 
-- `credit`: coefficient of an action's importance ratio in the surrogate objective. For a sampled
-  action it is the advantage times `weight`.
+- `credit`: weighted advantage, which multiplies an action's importance ratio in the surrogate
+  objective. For a sampled action it is `weight` x advantage.
 - `weight`: weight of a row, such as 1 / games. Means of KL divergence and entropy use it too.
 
 A discrete sample has a log-probability for each action. A continuous sample has action vectors
@@ -56,25 +56,29 @@ class _ContinuousRows(Generic[ArrayT]):
 class DiscreteSample(_DiscreteRows[Array]):
     """Batch of decisions with discrete actions for a policy update, in numpy.
 
-    The decisions are grouped by task, for example by policy. The M tasks are padded to R rows each.
-    The surrogate objective is the sum of `credit` times importance ratio over rows and actions. The
-    rows come from one of two sources:
+    A task is a group of decisions of one policy. The M tasks are padded to R rows each. `credit` is
+    the weighted advantage of each action: the surrogate objective is the sum of `credit` x
+    importance ratio over rows and actions. The rows come from one of two sources:
 
-    - Sampled games: one row for each decision. `weight` is 1 / games of the task. `credit` is
-      weight x advantage at the action taken, 0 at other actions.
+    - Sampled games: one row for each decision. `weight` is 1 divided by the number of games of the
+      task. `credit` is weight x advantage for the action taken, 0 for other actions.
     - Exact action values: one row for each information set. `weight` is its reach probability.
-      `credit` is weight x action probability x advantage at every action.
+      `credit` is weight x action probability x advantage for every action.
 
-    Padding has weight and credit 0.
+    Padding rows have weight and credit 0.
     """
 
 
 class ContinuousSample(_ContinuousRows[Array]):
     """Batch of decisions with continuous actions for a policy update, in numpy.
 
-    The decisions are grouped by task, for example by policy. The M tasks are padded to R rows each.
-    `weight` is 1 / games of the task. `credit` is weight x advantage, the coefficient of the
-    action's importance ratio in the surrogate objective. Padding has weight and credit 0.
+    A task is a group of decisions of one policy. The M tasks are padded to R rows each.
+
+    - `weight`: 1 divided by the number of games of the task.
+    - `credit`: weight x advantage. The surrogate objective is the sum of `credit` x importance
+      ratio over rows.
+
+    Padding rows have weight and credit 0.
     """
 
 
@@ -94,7 +98,7 @@ def padded_sample(
 
     - `features` (D, F), `legal` (D, A), `logp` (D, A): network inputs, legal actions, and
       log-probabilities of the behaviour policy.
-    - `credit` (D, A): coefficient of each action's importance ratio in the surrogate objective.
+    - `credit` (D, A): weighted advantage of each action, as in DiscreteSample.
     - `weight` (D,): weight of each decision in means, such as 1 / games.
     - `member` (D,): index of each decision's task.
     - `members`: M.
@@ -117,16 +121,16 @@ def discrete_sample(
     members: int,
     merge: bool = False,
 ) -> DiscreteSample:
-    """Build the policy-gradient sample of M policies with discrete actions.
+    """Build a policy-gradient training batch from games of M policies with discrete actions.
 
     - `batch`: the D decisions of all policies.
     - `features` (D, F): network inputs.
-    - `logp` (D, A): log-probabilities of all actions by the policy that decided.
+    - `logp` (D, A): log-probabilities of all actions under the behaviour policy.
     - `advantage` (D,): advantage of the action taken.
     - `games`: number of games of each policy.
-    - `member` (D,): index of the policy that decided. `members`: M.
-    - `merge`: sum a policy's decisions at one information set into one row. This makes the sample
-      several times smaller and leaves the policy gradient unchanged.
+    - `member` (D,): index of the policy that took each decision. `members`: M.
+    - `merge`: aggregate all decisions of a policy at one information set into one row. This makes
+      the batch several times smaller and leaves the policy gradient unchanged.
     """
     assert batch.legal is not None
     credit = np.zeros(batch.legal.shape)
@@ -154,15 +158,15 @@ def rollout_sample(
     member: Array,
     merge: bool = False,
 ) -> Sample:
-    """Build the policy-gradient sample of M policies that played `games` games each.
+    """Build a policy-gradient training batch from games of M policies, `games` games each.
 
     - `params`: the policies' weights, with leading axis M.
     - `batch`: the D decisions of all policies.
     - `features` (D, F): network inputs.
     - `advantage` (D,): advantage of the action taken.
-    - `member` (D,): index of the policy that decided.
-    - `merge`: sum a policy's decisions at one information set into one row; ignored for continuous
-      actions.
+    - `member` (D,): index of the policy that took each decision.
+    - `merge`: aggregate all decisions of a policy at one information set into one row. Ignored for
+      continuous actions.
     """
     members = len(params["w0"])
     slot = forward_pass.pad_slots(member, members)
@@ -199,11 +203,13 @@ def join_samples(samples: list[SampleT]) -> SampleT:
 
 
 class PolicyGradientSample(ABC):
-    """Policy-gradient sample in torch, on which policies with other weights can be evaluated.
+    """Batch of decisions for a policy update, in torch: M tasks, each padded to R rows.
 
-    The output of a policy is the output of its network on the sample's rows. For discrete actions
-    these are log-probabilities (M, R, A). For continuous actions they are mean and log standard
-    deviation (M, R, 2A).
+    `output` computes the network output of updated policies on these rows. The other methods take
+    this network output:
+
+    - discrete actions: log-probabilities (M, R, A)
+    - continuous actions: mean and log standard deviation (M, R, 2A)
     """
 
     credit: Tensor  # weighted advantages: (M, R, A) for discrete actions, (M, R) for continuous
@@ -211,11 +217,11 @@ class PolicyGradientSample(ABC):
 
     @abstractmethod
     def output(self, params: Params) -> Tensor:
-        """Compute the output of M policies with weights `params` (M, ...) on the sample's rows."""
+        """Compute the network output on all rows, with weights `params` (M, ...) for M tasks."""
 
     @abstractmethod
     def ratio(self, output: Tensor) -> Tensor:
-        """Compute importance ratios: action probabilities of `output` over the behaviour policy's.
+        """Compute importance ratios of the policy with this network output.
 
         The ratios are (M, R, A) for discrete actions, 1 at illegal actions. They are (M, R) for
         continuous actions. Ratios are clipped at e^20, because an infinite ratio times an advantage
@@ -224,11 +230,11 @@ class PolicyGradientSample(ABC):
 
     @abstractmethod
     def divergence(self, output: Tensor) -> Tensor:
-        """Compute for each row KL(behaviour policy, policy with this output), (M, R) in nats."""
+        """Compute KL(behaviour policy, policy with this output) of each row: (M, R) in nats."""
 
     @abstractmethod
     def entropy(self, output: Tensor) -> Tensor:
-        """Compute for each row the entropy of the policy with this output, (M, R) in nats."""
+        """Compute the entropy of the policy with this output at each row: (M, R) in nats."""
 
     def every(self, nth: int, first: int = 0) -> Self:
         """Return the sample restricted to every `nth` task, starting at task `first`."""
@@ -251,12 +257,12 @@ class DiscreteTensors(_DiscreteRows[Tensor], PolicyGradientSample):
         return torch.where(self.legal, output - self.logp, 0.0).clamp(max=20).exp()
 
     def divergence(self, output: Tensor) -> Tensor:
-        """Compute for each row KL(behaviour policy, policy of `output`), exactly, in nats."""
+        """Compute KL(behaviour policy, policy of `output`) of each row, exactly: (M, R) in nats."""
         gap = torch.where(self.legal, self.logp - output, 0.0)
         return (self.logp.exp() * gap).sum(dim=-1)
 
     def entropy(self, output: Tensor) -> Tensor:
-        """Compute for each row the policy's entropy over the legal actions, (M, R) in nats."""
+        """Compute the policy's entropy over the legal actions at each row: (M, R) in nats."""
         terms = torch.where(self.legal, output.exp() * output.clamp(min=-60), 0.0)
         return -terms.sum(dim=-1)
 
@@ -265,7 +271,7 @@ class ContinuousTensors(_ContinuousRows[Tensor], PolicyGradientSample):
     """Policy-gradient sample with continuous actions, as torch tensors."""
 
     def output(self, params: Params) -> Tensor:
-        """Return (M, R, 2A) for each row the action's mean, then its log standard deviation."""
+        """Return mean and log standard deviation of each row's action, concatenated: (M, R, 2A)."""
         mean = forward(params, self.features)
         return torch.cat([mean, params[LOG_STD].unsqueeze(-2).expand_as(mean)], dim=-1)
 
@@ -279,14 +285,14 @@ class ContinuousTensors(_ContinuousRows[Tensor], PolicyGradientSample):
         return (self._log_density(*output.chunk(2, dim=-1)) - before).clamp(max=20).exp()
 
     def divergence(self, output: Tensor) -> Tensor:
-        """Compute for each row KL(behaviour policy, policy of `output`), (M, R) in nats."""
+        """Compute KL(behaviour policy, policy of `output`) of each row: (M, R) in nats."""
         mean, log_std = output.chunk(2, dim=-1)
         spread = (2 * (self.log_std - log_std)).exp()
         off = (self.mean - mean).square() * (-2 * log_std).exp()
         return (log_std - self.log_std + (spread + off - 1) / 2).sum(dim=-1)
 
     def entropy(self, output: Tensor) -> Tensor:
-        """Compute for each row the differential entropy of the action, (M, R) in nats."""
+        """Compute the differential entropy of the action at each row: (M, R) in nats."""
         _, log_std = output.chunk(2, dim=-1)
         return (log_std + 0.5 * np.log(2 * np.pi * np.e)).sum(dim=-1)
 

@@ -64,10 +64,11 @@ class Surrogate:
 def policy_gradient_loss(params: Params, sample: PolicyGradientSample) -> Tensor:
     """Return minus the estimated payoff gain over the behaviour policy, summed over tasks.
 
-    The gain uses importance ratios. At the behaviour policy's weights the loss has the plain policy
-    gradient: the mean over games of the sum over decisions (Williams 1992). The second derivative
-    of the loss accounts for the changed distribution of games (Rothfuss et al. 2019, "ProMP", eq.
-    6). A loss of log-probabilities has the same gradient, but its second derivative ignores this
-    change. Tasks have separate weights, so each task receives its own gradient from the sum.
+    The gain is the sum of importance ratio x weighted advantage. At the behaviour policy's weights
+    the gradient of the gain is the policy gradient (Williams 1992). MAML differentiates the loss
+    twice. The second derivative includes the effect of the weights on which actions are sampled,
+    unlike the second derivative of log-probability x advantage (Rothfuss et al. 2019, "ProMP", eq.
+    6).
     """
+    # tasks have separate weights, so the gradient of the sum is that of each task
     return -(sample.credit * sample.ratio(sample.output(params))).sum()

@@ -3,7 +3,7 @@
 | here | the usual implementation |
 |---|---|
 | M networks train in parallel, each on its own decisions | one network |
-| validation on held-out decisions at the training observations | at new observations |
+| held-out decisions have the same network inputs as training decisions | they have other inputs |
 """
 
 from __future__ import annotations

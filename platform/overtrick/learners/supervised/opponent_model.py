@@ -1,4 +1,7 @@
-"""Opponent models: fit networks to opponents' decisions, and correct them by counts of actions."""
+"""Opponent models: networks trained on opponents' decisions, and smoothed action frequencies.
+
+The smoothing is a Dirichlet posterior whose prior is a network's prediction.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +45,11 @@ def fit_opponent_models(
 
 
 def correct_by_counts(prediction: Array, taken: Array, prior_decisions: float) -> Array:
-    """Combine predicted action probabilities (..., N, A) with observed counts of actions.
+    """Update predicted action probabilities (..., N, A) with observed action counts.
 
     `taken` (..., N, A): how often each action was observed at each information set. Returns the
-    mean of a Dirichlet posterior. Its prior is the prediction, with the weight of `prior_decisions`
-    decisions. Rarely observed information sets stay near the prediction; often observed ones
-    approach the observed frequencies.
+    mean of a Dirichlet posterior, whose prior is the prediction with a weight of `prior_decisions`
+    pseudo-counts.
     """
     counts = taken + prior_decisions * prediction
     return counts / counts.sum(axis=-1, keepdims=True)

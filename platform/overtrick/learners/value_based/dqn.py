@@ -35,18 +35,18 @@ GREEDY = "greedy"  # prefix of a Q-network's weights in a stored model
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"huber": huber_loss, "squared": mse_loss}
 
 Values = Callable[[Mapping[str, Tensor], Tensor, Mapping[str, Tensor]], Tensor]
-"""Function from weights, features (R, F) and extra inputs to action values (R, A) in points.
+"""Function from weights, features (R, F) and auxiliary inputs to action values (R, A) in points.
 
-The extra inputs are arrays (R, ...) by name, such as action frequencies of the opponent.
+The auxiliary inputs are arrays (R, ...) by name, such as action frequencies of the opponent.
 """
 
 
 def mlp_values(
     params: Mapping[str, Tensor], features: Tensor, notes: Mapping[str, Tensor]
 ) -> Tensor:
-    """Return the action values (R, A) of a multilayer perceptron.
+    """Return the action values (R, A) of a multilayer perceptron on features (R, F).
 
-    `notes`: the extra inputs of any function of type `Values`; a perceptron ignores them.
+    `notes`: auxiliary network inputs, which this network does not use.
     """
     return forward(params, features)
 
@@ -73,8 +73,8 @@ class Dqn:
     target network's value of the best legal action there. After the last decision no value is
     added. With `config.monte_carlo` the target is the discounted sum of all later rewards.
 
-    `values`: function that computes action values from weights, features and extra inputs. `notes`:
-    names of the extra inputs, which are arrays in `Trajectories.extras`.
+    `values`: function that computes action values from weights, features and auxiliary inputs.
+    `notes`: names of the auxiliary inputs, which are arrays in `Trajectories.extras`.
     """
 
     def __init__(

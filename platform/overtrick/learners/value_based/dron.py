@@ -70,8 +70,8 @@ def mixture_of_experts(
 ) -> Tensor:
     """Return (R, A) action values in points: the experts' values weighted by the gate's softmax.
 
-    `params`: weights as `initial_experts` returns them. `notes`: extra network inputs by name; the
-    array OPPONENT (R, P) has the opponent's profile of each row. Source: He et al. 2016, eq. 8.
+    `params`: weights as `initial_experts` returns them. `notes`: auxiliary network inputs by name;
+    the array OPPONENT (R, P) has the opponent's profile of each row. Source: He et al. 2016, eq. 8.
     """
     value_weights, gate_weights = (
         {n.removeprefix(prefix): v for n, v in params.items() if n.startswith(prefix)}
@@ -86,9 +86,10 @@ def mixture_of_experts(
 class DronPolicy:
     """Epsilon-greedy policy of a deep reinforcement opponent network against M opponents.
 
-    `profiles` (M, P) are the opponents' action frequencies, as `opponent_profile` returns them.
+    `profiles` (M, P): the opponents' action frequencies, as `opponent_profile` returns them.
 
-    In a session of G games, opponent m is met in games m * G / M to (m + 1) * G / M - 1.
+    A batch of G games is divided into M contiguous blocks of equal size, one for each opponent, in
+    the order of `profiles`.
     """
 
     features: Callable[[Observations], Array]
@@ -97,7 +98,7 @@ class DronPolicy:
     epsilon: float
 
     def start(self, games: int, rng: Generator) -> PolicySession:
-        """Start a session of `games` games, divided equally among the opponents.
+        """Start a batch of `games` games, divided equally among the opponents.
 
         Raises ValueError unless `games` is a multiple of the number of opponents.
         """

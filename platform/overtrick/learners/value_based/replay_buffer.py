@@ -74,10 +74,9 @@ class ReplayBuffer(ABC):
 
 
 class RingBuffer(ReplayBuffer):
-    """Replay buffer of the newest rows.
+    """Replay buffer of the newest rows, in which new rows overwrite the oldest.
 
-    The k-th row ever added, counted from 0, is at index k modulo the capacity. The index after a
-    row therefore holds the row that was added next.
+    The row added after the row at index i is at index (i + 1) modulo the capacity.
     """
 
     def _places(self, count: int, rng: Generator) -> tuple[Array, Array]:

@@ -36,11 +36,11 @@ INITIAL_CAPACITY = 1 << 12  # slots of a new table
 MAX_ACTIONS = 64  # with state keys (D, 1): the bits of a uint64 mark the visited actions
 
 COLUMNS = {
-    "choice": np.uint64,
-    "value": np.float32,
-    "count": np.uint32,
-    "state": np.uint64,
-    "actions": np.uint64,
+    "choice": np.uint64,  # key of a state-action pair
+    "value": np.float32,  # its action value
+    "count": np.uint32,  # its number of visits
+    "state": np.uint64,  # key of a state
+    "actions": np.uint64,  # its visited actions, one bit each
 }
 
 StateKeys = Callable[[Observations], Array]
@@ -106,7 +106,7 @@ class QTable:
         return {"choices": float(self.choices)}
 
     def merge(self, other: Mapping[str, Array]) -> None:
-        """Merge another table's columns into this one: average values weighted by visit counts."""
+        """Merge the `state()` of another table into this one; average values by visit counts."""
         self._make_room(int((other["choice"] > 0).sum()), int((other["state"] > 0).sum()))
         theirs = (other[name] for name in COLUMNS)
         self.choices, self.states_known = _merge_columns(
@@ -136,11 +136,11 @@ class QTable:
                 self.columns[name][moved[moved >= 0]] = old[moved >= 0]
 
     def state(self) -> dict[str, Array]:
-        """Return copies of the table's columns."""
+        """Return copies of the table's keys, action values and visit counts, by column name."""
         return {name: column.copy() for name, column in self.columns.items()}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the columns from a result of `state()`."""
+        """Restore keys, action values and visit counts from a result of `state()`."""
         self.columns = {name: state[name].copy() for name in self.columns}
         self.choices = int((self.columns["choice"] > 0).sum())
         self.states_known = int((self.columns["state"] > 0).sum())
@@ -225,9 +225,11 @@ def _key(states, row, action):  # type: ignore[no-untyped-def]
 def _best_value(choice, value, state, actions, states, legal, row):  # type: ignore[no-untyped-def]
     """Return the highest value of a visited action in the state of row `row`; 0 if none is visited.
 
-    The first four arguments are columns of a QTable. `states` is (R, 1) or (R, A). With state keys
-    (R, 1) the column `actions` says which actions were visited in the state, and `legal` is not
-    used. With keys of state-action pairs (R, A) only actions in the mask `legal` (R, A) count.
+    - `choice`, `value`: hash table from the keys of state-action pairs to action values.
+    - `state`, `actions`: hash table from state keys to visited actions, one bit for each action.
+      Used if `states` is (R, 1).
+    - `states`: keys of states (R, 1) or of state-action pairs (R, A).
+    - `legal`: mask of legal actions (R, A). Used if `states` is (R, A).
     """
     action_keys, states_known = states.shape[1] > 1, np.uint64(0)
     if not action_keys:

@@ -75,7 +75,10 @@ def board_article(board: Board, note: str = "", default_system: str | None = Non
 
 
 def _hands(board: Board) -> str:
-    """Return the four hands as HTML, clockwise from North for screen readers."""
+    """Return the four hands as HTML elements in the order North, East, South, West.
+
+    Screen readers read the hands in this order.
+    """
     hands = []
     for seat, letter in enumerate(SEATS):
         suits = [

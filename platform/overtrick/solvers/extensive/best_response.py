@@ -232,10 +232,11 @@ def _expected(walk, chance, gain, flat):  # type: ignore[no-untyped-def]
 def _best_response(order, chance, gain, flat, realised, start, seat, best):  # type: ignore[no-untyped-def]
     """Return the value of a seat's best response, and write its actions to `best` (L,).
 
-    The best action at information set n is written to best[start[n]], as an index among the L legal
-    actions of the whole tree. Ties go to the first action. Before the call `best` must hold 0, 1,
-    ..., L - 1.
+    Only the entries best[start[n]] are written: the best action at each information set n of the
+    seat, as an index among the L legal actions of the whole tree. Ties go to the first action.
 
+    - `best` (L,): output; before the call it must hold 0, 1, ..., L - 1, so that best[start[n]] is
+      the first action of information set n
     - `order`: ResponseOrder of the seat
     - `chance` (V,): probability of the chance outcome that leads to each node; 1 after actions
     - `gain` (V,): the seat's points on the edge into each node

@@ -52,8 +52,8 @@ def enumerate_tree(game: Enumerable, fits: Callable[[float, int], bool]) -> Tree
     sees an outcome, with one edge for each outcome, as in OpenSpiel.
 
     `fits(V, N)` returns whether V nodes and N information sets fit in memory. Raises UserError if
-    they do not. Raises ValueError if an observation depends on a chance outcome that
-    `game.revealed_columns` does not count yet.
+    they do not. Raises ValueError if an observation reveals a chance outcome that no seat has seen
+    yet, according to `game.revealed_columns`.
     """
     assert game.infosets is not None
     if not fits(game.min_tree_size, game.infosets):
@@ -181,7 +181,7 @@ class _Expansion:
     - `deal`: index of the deal
     - `source`: tree node before the action or outcome, as an index in the level
     - `edge`: the action, or the number of the chance outcome
-    - `shown`: number of chance outcomes that some seat has seen
+    - `shown`: number of chance nodes on the path from the root
     - `pending`: action that each seat has chosen in an unfinished simultaneous move, else -1
     - `gain`: points that each seat gains by the action; 0 for chance outcomes
     """
@@ -219,12 +219,12 @@ def _expand_actions(
     """Apply every legal action of each observation, and return the successor states.
 
     - `rows`: X game states
-    - `observations`: R observations of the seats that decide next, at most one for each game state
+    - `observations`: R observations, at most one for each game state, from `_acting_rows`
     - `branch_of` (R,): row in `rows` of each observation's game state
-    - `shown` (X,): number of chance outcomes that some seat has seen in each game state
+    - `shown` (X,): number of chance nodes on the path from the root to each game state
 
-    In a simultaneous move the actions are stored until all seats have chosen. Then the game makes
-    one step.
+    The seats of a simultaneous move choose one after another. The game makes its step after the
+    last choice; until then the actions are stored in `pending`.
     """
     assert observations.legal is not None
     row, action = np.nonzero(observations.legal)
@@ -255,6 +255,9 @@ def _merge_nodes(
 ) -> tuple[_Branches, Array, Array, Array, Array, Array]:
     """Group successor states with the same parent node and edge into the nodes of the next level.
 
+    A node groups the same history of play in several deals, one game state for each deal. These
+    deals differ only in chance outcomes that no seat has seen yet.
+
     - `a`: states after chance outcomes
     - `b`: states after actions
     - `deal_weight` (G,): unnormalised probabilities of all deals
@@ -262,11 +265,11 @@ def _merge_nodes(
     Returns these values, in this order:
 
     - the X game states, each with the index of its new node
-    - (X,) number of chance outcomes that some seat has seen in each state
+    - (X,) number of chance nodes on the path from the root to each state
     - (nodes,) parent of each new node, as an index in the level above
     - (nodes,) edge from the parent: the action, or the number of the chance outcome
     - (nodes,) probability of the chance outcome; 1 after an action
-    - (nodes, S) each seat's mean gain on the edge, over the deals of the node
+    - (nodes, S) each seat's expected points on the edge, given the deals of the node
     """
     both = concat_columns([a, b])
     source, deal, gain = both.source, both.deal, both.gain
@@ -304,12 +307,13 @@ def _first_branch(node: Array, nodes: int) -> Array:
 
 
 def _check_observed(game: Enumerable, observations: Observations, infoset: Array) -> None:
-    """Raise ValueError if an observation depends on a chance outcome that should still be hidden.
+    """Raise ValueError if an observation reveals a chance outcome that is hidden from all seats.
 
-    A tree node groups game states that differ only in chance outcomes that `game.revealed_columns`
-    does not count yet. If an observation depends on one of these outcomes, the game states of one
-    node have different information sets. `infoset` (R,): information set of the tree node to which
-    each observation belongs.
+    The deals of one tree node differ only in hidden chance outcomes. All observations at the node
+    must therefore belong to the same information set.
+
+    - `observations`: R observations
+    - `infoset` (R,): information set of the tree node at which each observation is made
     """
     assert observations.infoset is not None
     if not np.array_equal(observations.infoset, infoset):

@@ -26,11 +26,13 @@ class PostOrder(NamedTuple):
 
 
 class ResponseOrder(NamedTuple):
-    """Groups of a tree's inner nodes, in the order of one seat's best-response computation.
+    """Bottom-up order of a tree's inner nodes, for the backward induction of a best response.
 
-    Children come before parents. The groups are numbered from 0. Even groups hold nodes of chance
-    and of the other seats. Odd groups hold decision nodes of the seat. All nodes of a group follow
-    the same number of earlier decisions of the seat. Groups with more earlier decisions come first.
+    Children come before parents. The order consists of groups. If the responding seat makes at most
+    D decisions in one game, the groups are, for k = 0, 1, ...:
+
+    - group 2 k: nodes of chance and of the other seats after D - k decisions of the responding seat
+    - group 2 k + 1: decision nodes of the responding seat after D - k - 1 earlier decisions
     """
 
     walk: PostOrder
@@ -53,10 +55,11 @@ def response_order(tree: Tree, seat: int) -> ResponseOrder:
 
 
 def post_order(tree: Tree, rank: Array) -> PostOrder:
-    """Sort the inner nodes by falling `rank`, and nodes of equal rank by falling depth.
+    """Sort the inner nodes by descending `rank`, and nodes of equal rank by descending depth.
 
-    `rank` (V,): an integer for each node, at least as large as its parent's. Children therefore
-    come before parents. Nodes of equal rank and depth stay in the tree's order.
+    `rank` (V,): integer sort key of each node, which must never decrease from a parent to its
+    child. Children then come before parents. Nodes of equal rank and depth stay in the tree's
+    order.
     """
     inner = np.flatnonzero(tree.children > 0)
     depth, chance_reach = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)
@@ -128,10 +131,11 @@ def depth_and_chance_reach(parent, seat, chance):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def others_reach(walk, realised, i, seat_excluded):  # type: ignore[no-untyped-def]
-    """Return the probability that chance and all seats except one lead to node `walk.node[i]`.
+    """Return the counterfactual reach probability of node `walk.node[i]` for one seat.
 
-    `walk`: a PostOrder of the tree. `realised` (1 + L,): realisation plan of the strategy of all
-    seats.
+    - `walk`: a PostOrder of the tree
+    - `realised` (1 + L,): realisation plan of the strategy of all seats
+    - `seat_excluded`: the seat whose own actions are left out of the product
     """
     reach = 1.0
     for seat in range(walk.sequence.shape[1]):

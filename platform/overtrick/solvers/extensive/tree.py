@@ -58,7 +58,7 @@ class Tree(TreeNodes):
 
     @cached_property
     def walk(self) -> traversal_order.PostOrder:
-        """Inner nodes sorted by falling depth, so that children come before parents."""
+        """Inner nodes sorted by descending depth, so that children come before parents."""
         return traversal_order.post_order(self, np.zeros(self.nodes, np.int32))
 
     @cached_property
@@ -124,8 +124,8 @@ def estimated_bytes(nodes: float, infosets: int, seats: int, actions: int) -> fl
     """Return an upper bound on the peak memory of a tree and one solver on it, in bytes.
 
     The bound was fitted to measured allocations of trees with 1,000 nodes and more, 2 to 10 seats,
-    and up to 200 actions. Each seat's best response has its own post-order, so the memory of a node
-    grows with the square of the number of seats.
+    and up to 200 actions. A tree of S seats has S + 1 post-orders, and each stores S numbers for a
+    node, so the memory of a node grows with the square of S.
     """
     walks = (1 + seats) * (28 + 4 * seats)  # post-orders, as if all nodes were inner nodes
     return nodes * (115 + 32 * seats + walks) + 40.0 * infosets * actions

@@ -53,10 +53,10 @@ def expectimax(
 ) -> SearchResult:  # fmt: skip
     """Search for a best response to sigma: expectimax to a depth, Monte Carlo tree search below.
 
-    Expectimax covers the first `depth` decisions of `seat`. Each information set of the seat's next
-    decision is then searched by Monte Carlo tree search with `simulations` games. A game starts at
-    a node sampled from the belief over the information set's nodes. From there on the resulting
-    strategy takes the most visited actions.
+    Expectimax chooses the first `depth` decisions of `seat`. Monte Carlo tree search (MCTS) chooses
+    the later decisions. A separate MCTS of `simulations` games runs at each information set of the
+    seat's decision number `depth` + 1. Each game starts at a node of this information set, sampled
+    from the belief. Where MCTS chooses, the resulting strategy takes the most visited action.
 
     If `depth` covers all decisions of the seat, the result is an exact best response. Otherwise
     `simulations` and `rng` must be given, or ValueError is raised.
@@ -139,7 +139,7 @@ def next_infosets(
 
 
 class _Search:
-    """State of one best-response search: visit counts, sums of returns, strategy found so far."""
+    """State of one best-response search: visit counts, sums of returns, and the strategy so far."""
 
     def __init__(
         self, tree: Tree, sigma: Array, seat: int,
@@ -198,11 +198,10 @@ class _Search:
         return float(points_before + sum(self.most_visited(r)[1] for r in rows)) / self.simulations
 
     def most_visited(self, row: int) -> tuple[int, float]:
-        """Return the most visited action of information set `row`, and its estimated total return.
+        """Return the most visited action of information set `row`, and mean return x visits.
 
-        The action is an index among the legal actions of the information set. Its total return is
-        estimated as if every visit of the information set took this action: mean return times
-        number of visits.
+        The action is an index among the legal actions of the information set. The mean return is
+        that of this action, but the visits are those of all actions of the information set.
         """
         begin, end = self.tree.start[row : row + 2]
         visits = self.visits[begin:end]
@@ -211,15 +210,15 @@ class _Search:
         return best, float(visits.sum() * mean[best])
 
     def set_action(self, row: int, k: int) -> None:
-        """Make the found strategy play the k-th legal action at information set `row`."""
+        """Let the searching seat's strategy play the k-th legal action at information set `row`."""
         self.reply[row] = 0
         self.reply[row, np.flatnonzero(self.tree.legal[row])[k]] = 1
 
     def result(self, worth: float) -> SearchResult:
-        """Choose the most visited action at each visited information set; return the result.
+        """Return the strategy found by the search, with its estimated value `worth`.
 
-        Visits are those of Monte Carlo tree search. `worth`: the seat's expected points as
-        estimated by the whole search.
+        The strategy takes the most visited action at each information set that Monte Carlo tree
+        search has visited. `worth`: the searching seat's expected points.
         """
         for row in np.unique(self.tree.action_infoset[self.visits > 0]):
             self.set_action(row, self.most_visited(row)[0])

@@ -139,9 +139,9 @@ class Responder:
     ) -> Array:
         """Estimate the responder's action values (R, A) at R decisions, in points.
 
-        The value of an action is the expected return if the responder then follows one rollout
-        policy of `fallbacks`; the policy with the highest estimate counts. Illegal actions have the
-        value -inf.
+        The value of an action is the maximum over the rollout policies `fallbacks`: the estimated
+        return if the responder follows this policy after the action. Illegal actions have the value
+        -inf.
 
         - `observations`: the R decisions, at most one for each game
         - `history`: joint actions so far of all G games, including games without a decision now
@@ -165,13 +165,14 @@ class Responder:
         return action_values.reshape(legal.shape)
 
     def _belief(self, state: Any, seat: Array, history: ActionHistory) -> Array:
-        """Return (n,) the posterior probability of each sampled deal, given the opponent's actions.
+        """Return (n,) the posterior probability of each particle, given the opponent's actions.
 
-        The n deals are blocks of `particles` successive deals, each block sampled for one decision
-        of the responder. The probabilities of a block sum to 1. They are equal if no deal of the
-        block is consistent with the opponent's actions.
+        A particle is a sampled deal. Each decision of the responder has `particles` particles, in
+        adjacent rows, and their posterior probabilities sum to 1. These probabilities are uniform
+        if the opponent's actions have probability 0 in all particles of the decision.
 
-        - `state`: games newly started from the n deals; they are advanced through `history`
+        - `state`: new games with the deals of the n particles; the games are advanced through
+          `history` in place
         - `seat` (n,): seat of the responder in each game
         - `history`: joint actions (n, S) of each turn so far
         """

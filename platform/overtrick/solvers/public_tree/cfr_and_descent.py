@@ -1,12 +1,13 @@
 """Solvers of bucketed games: CFR+ and gradient descent on NashConv.
 
-A bucketed game has public actions, and each seat privately holds one of K buckets of hands. Both
-solvers need independent bucket transitions of the two seats. A strategy depends on a seat's current
-bucket only. This loses nothing: given the current bucket, earlier buckets carry no information
-about the rest of the game.
+A bucketed game has public actions, and each seat privately holds one of K buckets of hands. In each
+betting round chance draws new buckets. Both solvers need games in which chance draws each seat's
+bucket independently of the other seat's. A strategy depends on a seat's current bucket only. This
+loses nothing: given the current bucket, earlier buckets carry no information about the rest of the
+game.
 
-Public nodes that a strategy cannot tell apart form a node group (see values.py). By default each
-public node is a node group of its own, and CFR+ converges to an equilibrium. With larger node
+A node group is a set of public nodes that share their information sets (see values.py). By default
+each public node is a node group of its own, and CFR+ converges to an equilibrium. With larger node
 groups (imperfect recall) convergence is not guaranteed.
 """
 
@@ -31,10 +32,10 @@ EPSILON = 1e-10  # added to denominators
 class BucketedCfrPlus(IterativeSolver):
     """CFR+ (Tammelin 2014) on a bucketed game, with alternating updates and linear averaging.
 
-    A bucketed game has public actions and private buckets of hands. Regrets are summed over the
-    public nodes of a node group, because a strategy cannot tell these nodes apart. With imperfect
-    recall this is the algorithm of Waugh et al. 2009, "A practical use of imperfect recall". Raises
-    UserError unless the bucket transitions of the two seats are independent.
+    A bucketed game has public actions and private buckets of hands. If information sets contain
+    several public nodes (imperfect recall), regrets are summed over these nodes, as in Waugh et al.
+    2009, "A practical use of imperfect recall". Raises UserError if chance draws the buckets of
+    both seats jointly (`game.rules.joint`).
     """
 
     saved = ("iteration", "sigma", "regret", "total")
@@ -68,7 +69,7 @@ def nash_conv_subgradient(game: IndexedGame, sigma: Array) -> tuple[float, Array
 
     The subgradient is the derivative with both best responses held fixed. Each entry of sigma is a
     free variable: rows need not sum to 1. Raises UserError if sigma is not a strategy of the game,
-    or if the bucket transitions of the two seats are not independent.
+    or if chance draws the buckets of both seats jointly (`game.rules.joint`).
     """
     _check_independent(game)
     # Danskin's theorem: the same derivative in the realisation plans is a subgradient
@@ -93,8 +94,8 @@ class NashConvDescent(IterativeSolver):
     squared weights are normalised to probabilities. Information sets that are rarely reached have
     tiny gradients, so each gradient is divided by the root of its running mean square (RMSprop,
     Tieleman and Hinton 2012). After t iterations the learning rate is its initial value / (1 + t /
-    RATE_HALF_LIFE). Raises UserError if `start` is not a strategy of the game, or if the bucket
-    transitions of the two seats are not independent.
+    RATE_HALF_LIFE). Raises UserError if `start` is not a strategy of the game, or if chance draws
+    the buckets of both seats jointly (`game.rules.joint`).
     """
 
     saved = ("iteration", "weight", "square", "best")
@@ -148,8 +149,8 @@ def _check_independent(game: IndexedGame) -> None:
 def _table(game: IndexedGame, sigma: Array) -> Array:
     """Convert a strategy (N, A) to an array (N / K, A, K): node group, action, bucket.
 
-    A node group holds public nodes that a strategy cannot tell apart. Each of the N information
-    sets is a pair of a node group and one of K buckets.
+    A node group is a set of public nodes that share their information sets. Each of the N
+    information sets is a pair of a node group and one of K buckets.
     """
     return values.kernel_tables(game, sigma[None])[..., 0]
 
@@ -157,8 +158,8 @@ def _table(game: IndexedGame, sigma: Array) -> Array:
 def _from_table(game: IndexedGame, table: Array) -> Array:
     """Convert an array (N / K, A, K), by node group, action and bucket, to a strategy (N, A).
 
-    A node group holds public nodes that a strategy cannot tell apart. Each of the N information
-    sets is a pair of a node group and one of K buckets.
+    A node group is a set of public nodes that share their information sets. Each of the N
+    information sets is a pair of a node group and one of K buckets.
     """
     return table.transpose(0, 2, 1).reshape(game.legal.shape)
 
@@ -183,17 +184,21 @@ def _run(layout, legal, mover, sigma, regret, total, done, iterations):  # type:
 
 @njit(cache=True)
 def _match_regrets(row, legal, reach_sum, t, gains, sigma, regret, total):  # type: ignore[no-untyped-def]
-    """Do one CFR+ update of the acting seat at one node group.
+    """Do one CFR+ update at one node group: add to the cumulative strategy, then match regrets.
 
-    A node group holds public nodes that a strategy cannot tell apart. Updates in place this group's
-    entries in three arrays (N / K, A, K), by node group, action and bucket: the sum of strategies
-    `total`, the regrets `regret` and the next strategy `sigma`.
+    A node group is a set of public nodes that share their information sets. The arrays (N / K, A,
+    K) have the axes node group, action and bucket. The update changes entry `row` of `total`,
+    `regret` and `sigma` in place.
 
     - `row`: the node group
-    - `legal`, `gains`: mask of legal actions, and their counterfactual values; shaped like `sigma`
-    - `reach_sum` (N / K, K): the seat's own reach probability, by bucket, summed over the nodes of
-      each node group
-    - `t`: number of the iteration, from 1; the weight of its strategy in the average
+    - `legal` (N / K, A, K): mask of legal actions
+    - `gains` (N / K, A, K): counterfactual values of the actions
+    - `sigma` (N / K, A, K): current strategy; replaced by the next strategy
+    - `regret` (N / K, A, K): cumulative regrets, never below 0
+    - `total` (N / K, A, K): cumulative strategy, weighted by own reach probability and `t`
+    - `reach_sum` (N / K, K): the acting seat's own reach probability, by bucket, summed over the
+      nodes of each node group
+    - `t`: number of the iteration, from 1
     """
     _, actions, buckets = sigma.shape
     for k in range(buckets):
@@ -218,8 +223,8 @@ def _reach(layout, sigma, who):  # type: ignore[no-untyped-def]
     """Return (B, K) the probability that chance and seat `who` lead to each node and bucket.
 
     The B public nodes are in the order of `layout`, and the K buckets are those of this seat.
-    `sigma` (N / K, A, K) is the strategy by node group, action and bucket. A node group holds
-    public nodes that a strategy cannot tell apart.
+    `sigma` (N / K, A, K) is the strategy by node group, action and bucket. A node group is a set of
+    public nodes that share their information sets.
     """
     buckets = layout.start.shape[1]
     reach = np.empty((len(layout.node), buckets))
@@ -246,7 +251,8 @@ def _add_action_values(layout, sigma, others, weight, who, gains):  # type: igno
     """Add weighted counterfactual values of the actions of seat `who` to `gains` (N / K, A, K).
 
     At each public node, an action's counterfactual value is multiplied by `weight` and added to the
-    entry of the node's group. A node group holds public nodes that a strategy cannot tell apart.
+    entry of the node's group. A node group is a set of public nodes that share their information
+    sets.
 
     - `sigma`, `gains` (N / K, A, K): strategy and sums, by node group, action and own bucket
     - `others` (B, K): probability that chance and the other seat lead to each public node, for each

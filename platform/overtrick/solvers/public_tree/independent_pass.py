@@ -1,11 +1,13 @@
 """Values of strategies on a bucketed game with independent buckets, in one depth-first pass.
 
-A bucketed game has public actions, and each seat privately holds one of K buckets of hands. Buckets
-are independent if a seat's bucket changes from round to round independently of the other seat's.
-Only values of the nodes between the root and the current node are in memory, so that the arrays
-stay in the processor's nearest cache. M strategies are evaluated together, as an array (N / K, A,
-K, M) by node group, action, bucket and strategy. A node group holds public nodes that a strategy
-cannot tell apart. Each of the N information sets is a pair of a node group and a bucket.
+A bucketed game has public actions, and each seat privately holds one of K buckets of hands. In each
+betting round chance draws new buckets. Buckets are independent if chance draws each seat's new
+bucket given this seat's previous bucket only. The pass keeps in memory only the nodes between the
+root and the current node, so that its arrays fit in the L1 cache.
+
+M strategies are evaluated together, as an array (N / K, A, K, M) by node group, action, bucket and
+strategy. A node group is a set of public nodes that share their information sets. Each of the N
+information sets is a pair of a node group and a bucket.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ class Layout(NamedTuple):
     depth: Array  # (B,)
     edge: Array  # (B,) action on the edge into the node
     seat: Array  # (B,) seat that acts, negative at an end
-    row: Array  # (B,) node group, which a strategy cannot tell apart; -1 at an end
+    row: Array  # (B,) node group: nodes that share their information sets; -1 at an end
     move: Array  # (B,) index in `moves` of the bucket transition before the node, -1 for none
     gain: Array  # (B,)
     stake: Array  # (B,)
@@ -38,8 +40,8 @@ class Layout(NamedTuple):
 def make_layout(game: BucketedGame, index: Array) -> Layout:
     """Return a bucketed game's arrays for the compiled functions, with public nodes in preorder.
 
-    `index` (B,): node group of each public node of `game`, -1 at terminal nodes. A strategy cannot
-    tell the nodes of one group apart.
+    `index` (B,): node group of each public node of `game`, -1 at terminal nodes. The nodes of one
+    group share their information sets.
     """
     node: list[int] = []
     parent: list[int] = []
@@ -83,19 +85,20 @@ def make_layout(game: BucketedGame, index: Array) -> Layout:
 
 @njit(cache=True)
 def evaluate_independent(lay, sigma, seat, best, strategies, first, reply):  # type: ignore[no-untyped-def]
-    """Return (M,) a seat's values under M strategies, or its best-response values to them.
+    """Return (M,) the expected points of `seat` under M strategies, or against them if `best`.
 
-    Makes one depth-first pass over the public tree of a bucketed game. The bucket transitions of
-    the two seats must be independent. `best`: whether to return best-response values.
+    With `best` the seat plays a best response to each strategy. The function makes one depth-first
+    pass over the public tree of a bucketed game. Chance must draw each seat's buckets independently
+    of the other seat's.
 
     - `lay`: Layout of the game, with B public nodes and K buckets of each seat
-    - `sigma` (N / K, A, K, M): strategies by node group, action, bucket and strategy; a node group
-      holds public nodes that a strategy cannot tell apart
-    - `strategies`: the number M of strategies, or None for M = 1, which compiles to a faster form
-    - `first` (B,): index in `reply` of each public node's action with bucket 0; the actions with
-      the other buckets follow
-    - `reply`: output for the actions of the best response to the first strategy. The array is not
-      written if it is empty or `best` is false.
+    - `sigma` (N / K, A, K, M): strategies by node group, action, bucket and strategy. A node group
+      is a set of public nodes that share their information sets.
+    - `strategies`: M; pass None for a single strategy, which is faster
+    - `first` (B,): offset of each public node in `reply`
+    - `reply`: output, the actions of the best response to the first strategy. The action at public
+      node b with bucket k is reply[first[b] + k]. The array is not written if it is empty or `best`
+      is false.
     """
     width = 1 if strategies is None else strategies
     levels, buckets = lay.depth.max() + 1, lay.start.shape[1]
@@ -145,11 +148,13 @@ def evaluate_independent(lay, sigma, seat, best, strategies, first, reply):  # t
 
 @njit(cache=True, inline="always")
 def _multiply_probability(table, d, source, sigma, row, action, width):  # type: ignore[no-untyped-def]
-    """Multiply the numbers of one depth by the probability of an action: set table[d] (K, M).
+    """Set table[d] = table[source] x sigma[row, action].
 
-    - `table` (depths, K, M): numbers by depth in the public tree, bucket and strategy
+    - `table` (depths, K, M): reach probabilities or counterfactual values, by depth in the public
+      tree, bucket and strategy
     - `d`, `source`: depth to write, and depth to read
-    - `sigma` (N / K, A, K, M): strategies; sigma[row, action] (K, M) are the action's probabilities
+    - `sigma` (N / K, A, K, M): strategies by node group, action, bucket and strategy
+    - `row`, `action`: node group, and action taken there
     - `width`: number of strategies, M
     """
     for k in range(table.shape[1]):
@@ -159,11 +164,12 @@ def _multiply_probability(table, d, source, sigma, row, action, width):  # type:
 
 @njit(cache=True, inline="always")
 def _multiply_matrix(table, d, source, weight, scratch, width):  # type: ignore[no-untyped-def]
-    """Apply a matrix over buckets to the numbers of one depth: set table[d] (K, M).
+    """Set table[d] = weight @ table[source], a product of matrices (K, K) and (K, M).
 
-    - `table` (depths, K, M): numbers by depth in the public tree, bucket and strategy
+    - `table` (depths, K, M): reach probabilities or counterfactual values, by depth in the public
+      tree, bucket and strategy
     - `d`, `source`: depth to write, and depth to read
-    - `weight` (K, K): the matrix; its rows are the buckets of the result
+    - `weight` (K, K): bucket transition probabilities, transposed for reach probabilities
     - `scratch` (K, M): overwritten
     - `width`: number of strategies, M
     """
@@ -186,9 +192,11 @@ def _terminal_value(belief, source, value, d, gain, stake, pay, seat, scratch, w
     The value is the sum of payoff x reach probability over the other seat's buckets. The payoff is
     `gain` + `stake` x pay[seat].
 
-    - `belief`, `value` (depths, K, M): the other seat's reach probabilities, and the counterfactual
-      values; by depth in the public tree, bucket and strategy
-    - `source`: depth at which `belief` holds the reach probabilities of the terminal node
+    - `belief` (depths, K, M): reach probabilities of the other seat's buckets, by depth in the
+      public tree, bucket and strategy
+    - `source`: entry of `belief` to read. It is the depth at which these probabilities last changed
+      on the path to the terminal node.
+    - `value` (depths, K, M): output, by depth, own bucket and strategy
     - `d`: depth of the terminal node
     - `gain`: payoff of `seat` after a fold; 0 at a showdown
     - `stake`: points that the winner of a showdown gains; 0 after a fold

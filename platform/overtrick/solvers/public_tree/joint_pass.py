@@ -3,16 +3,16 @@
 A bucketed game has public actions, and each seat privately holds one of K buckets of hands. In each
 betting round chance draws a new pair of buckets, given the pair of the previous round. A seat's own
 earlier buckets therefore carry information about the other seat's bucket. For this reason the
-functions compute a value for each history of own buckets, one bucket for each round so far. Names
-that recur:
+functions compute a value for each history of own buckets: the current bucket and the buckets of all
+earlier rounds. The counterfactual reach probability of a public node with given buckets is the
+product of `table` and `reach`. These names recur:
 
-- `past`: index of a sequence of own buckets, those of all rounds before the current one. The index
-  is the sum of bucket_r x K^r over these rounds r.
-- `table[round, other, own, past]`: joint probability of the other seat's bucket, the own bucket and
-  the own earlier buckets at the start of a round, times the probability of the other seat's actions
-  in earlier rounds.
-- `reach[depth, other]`: probability of the other seat's actions in the current round, given its
-  bucket.
+- `past`: index of the own buckets of all earlier rounds: the sum of bucket_r x K^r over the earlier
+  rounds r.
+- `table[round, other, own, past]`: probability that chance and the other seat's actions lead to the
+  start of a round with these buckets. `other` and `own` are the buckets of this round.
+- `reach[depth, other]`: probability of the other seat's actions since the start of the round, given
+  its bucket `other`. `depth` is the depth of the public node in the public tree.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from numba import njit
 
 @njit(cache=True)
 def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-untyped-def]
-    """Return a seat's value under one strategy, or its best-response value to the strategy.
+    """Return the expected points of `seat` under one strategy, or against the strategy if `best`.
 
-    Makes one depth-first pass over the public tree of a bucketed game. One joint transition draws
-    both seats' buckets of the next round.
+    With `best` the seat plays a best response. The function makes one depth-first pass over the
+    public tree of a bucketed game. In each betting round chance draws both seats' buckets jointly,
+    given the buckets of the previous round.
 
     - `lay`: Layout of the game, with B public nodes and K buckets of each seat
-    - `sigma` (N / K, A, K): strategy by node group, action and bucket; a node group holds public
-      nodes that a strategy cannot tell apart
-    - `best`: whether to return the best-response value
-    - `first` (B,): index in `reply` of each public node's first action
-    - `reply`: output for the actions of the best response. A public node has one action for each
-      history of own buckets, numbered as in IndexedGame.states. The array is not written if it is
-      empty or `best` is false.
+    - `sigma` (N / K, A, K): strategy by node group, action and bucket. A node group is a set of
+      public nodes that share their information sets.
+    - `first` (B,): offset of each public node in `reply`
+    - `reply`: output, the actions of the best response. The best response remembers all own
+      buckets. Its action at public node b is reply[first[b] + h], where h is the index of the
+      history of own buckets (see IndexedGame.states). The array is not written if it is empty or
+      `best` is false.
     """
     levels, buckets = lay.depth.max() + 1, lay.pay.shape[1]
     rounds = lay.moves.shape[1] + 1
@@ -80,13 +81,11 @@ def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-unt
 
 @njit(cache=True)
 def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
-    """Compute the joint probabilities of buckets at the start of the next betting round.
+    """Compute the reach probabilities at the start of the next round: table[stage + 1].
 
-    Sets table[stage + 1] from table[stage].
-
-    - `table` (rounds, K, K, n): by round, other seat's bucket, own bucket and index of the own
-      earlier buckets. Each entry is their joint probability at the start of the round, times the
-      probability of the other seat's actions in earlier rounds.
+    - `table` (rounds, K, K, n): counterfactual reach probabilities at the start of each round. The
+      axes are the round, the other seat's bucket, the own bucket, and the index of the own earlier
+      buckets.
     - `stage`: number of the current round, from 0
     - `reach` (K,): probability of the other seat's actions in the current round, by its bucket
     - `move` (K, K, K, K): transition probabilities from a pair (own bucket, other seat's bucket) to
@@ -110,12 +109,12 @@ def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
 def _terminal_value(table, payoff, value, size):  # type: ignore[no-untyped-def]
     """Set `value` to the counterfactual value of each history of own buckets at a terminal node.
 
-    - `table` (K, K, n): joint probability, at the start of the round, of the other seat's bucket,
-      the own bucket and the own earlier buckets
-    - `payoff` (K, K): payoff times the probability of the other seat's actions in this round, by
-      own bucket and other seat's bucket
-    - `value` (K, n): output by own bucket and index of the own earlier buckets
-    - `size`: number of possible sequences of own earlier buckets; only these columns are used
+    - `table` (K, K, n): counterfactual reach probabilities at the start of the round. The axes are
+      the other seat's bucket, the own bucket, and the index of the own earlier buckets.
+    - `payoff` (K, K): payoff x probability of the other seat's actions in this round. The axes are
+      the own bucket and the other seat's bucket.
+    - `value` (K, n): output, by own bucket and index of the own earlier buckets
+    - `size`: number of histories of earlier own buckets; only the first `size` columns are used
     """
     for k in range(len(payoff)):
         value[k, :size] = 0
@@ -127,11 +126,14 @@ def _terminal_value(table, payoff, value, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _sum_latest_bucket(value, size):  # type: ignore[no-untyped-def]
-    """Sum `value` over the own bucket of the latest round, in place.
+    """Sum counterfactual values over the own bucket of round r, in place.
 
-    Before the call `value` has one row for each own bucket of the latest round, and one column for
-    each sequence of earlier own buckets. After the call, `value[:, :size]` has the same form for
-    the round before. `size`: number of sequences of own buckets before that round.
+    - Before the call value[k, q] belongs to bucket k of round r and to the history of own buckets
+      in rounds 0 to r - 1 with index q.
+    - After the call value[k, q] belongs to bucket k of round r - 1 and to the history in rounds 0
+      to r - 2 with index q.
+    - `size`: number of histories in rounds 0 to r - 2, which is the number of valid columns after
+      the call
     """
     buckets = len(value)
     summed = np.zeros(buckets * size)

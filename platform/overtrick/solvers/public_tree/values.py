@@ -1,15 +1,20 @@
 """Exact expected values, best responses and NashConv on bucketed games.
 
-A bucketed game has public actions, and each seat privately holds one of K buckets of hands. The
-computation visits only the B nodes of the public tree. If the bucket transitions of the two seats
-are independent, the computation keeps a number for each private bucket. The public actions alone
-then determine a seat's belief about the other seat's bucket (Johanson et al. 2011, "Accelerating
-best response calculation in large extensive games"). If one joint transition draws both seats'
-buckets, the computation keeps a number for each history of own buckets.
+A bucketed game has public actions, and each seat privately holds one of K buckets of hands. In each
+betting round chance draws new buckets. The computation visits only the B nodes of the public tree.
+At each public node it computes a vector of counterfactual values, one for each private state of a
+seat (Johanson et al. 2011, "Accelerating best response calculation in large extensive games").
+There are two cases:
 
-Public nodes that a strategy cannot tell apart form a node group. With groups of several nodes the
-game has imperfect recall. An information set is a pair of a node group and a bucket. The array
-`index` (B,) holds the group of each public node, numbered from 0; it is -1 at terminal nodes.
+- Independent buckets: chance draws a seat's new bucket given this seat's previous bucket only. The
+  private states are the K buckets, because the public actions alone determine a seat's belief about
+  the other seat's bucket.
+- Joint buckets: chance draws the pair of new buckets given the previous pair. The private states
+  are the histories of own buckets.
+
+A node group is a set of public nodes that share their information sets. With groups of several
+nodes the game has imperfect recall. An information set is a pair of a node group and a bucket. The
+array `index` (B,) holds the group of each public node, numbered from 0; it is -1 at terminal nodes.
 
 A strategy sigma is (N, A) float64 for both seats, 0 at illegal actions. Row `group x K + bucket` of
 sigma holds the action probabilities of an information set. M strategies are (M, N, A); results then
@@ -36,9 +41,9 @@ NO_REPLY = np.zeros(0, np.int8)  # for calls that need no best response
 
 @dataclass(frozen=True)
 class IndexedGame:
-    """Bucketed game whose public nodes are divided into groups that a strategy cannot tell apart.
+    """Bucketed game with information sets: pairs of a group of public nodes and a private bucket.
 
-    Each pair of a node group and a bucket is an information set, which is one row of a strategy.
+    Each information set is one row of a strategy.
     """
 
     rules: BucketedGame
@@ -60,10 +65,11 @@ class IndexedGame:
     def states(self) -> Array:
         """(B,) number of private states that a best response distinguishes at each public node.
 
-        - Independent bucket transitions: K states, the buckets of the acting seat.
-        - Joint bucket transitions: K^(r + 1) states in betting round r = 0, 1, ..., the histories
-          of the acting seat's buckets. The index of a history is the sum of bucket_q x K^q over the
-          rounds q from 0 to r.
+        - If chance draws each seat's buckets independently, the states are the K current buckets of
+          the acting seat.
+        - If chance draws both seats' buckets jointly, the states are the acting seat's histories of
+          buckets. There are K^(r + 1) histories in betting round r = 0, 1, .... The index of a
+          history is the sum of bucket_q x K^q over the rounds q from 0 to r.
         - Terminal nodes have no states.
         """
         remembered = self.rules.round + 1 if self.rules.joint else np.ones_like(self.rules.round)
@@ -71,25 +77,25 @@ class IndexedGame:
 
     @cached_property
     def first(self) -> Array:
-        """(B,) index of each public node's first entry in the action array of a best response.
+        """(B,) offset of each public node in the flat array of a best response's actions.
 
-        The array holds one action for each private state of the B public nodes (see `states`).
+        The flat array holds, node after node, one action for each private state (see `states`).
         """
         return np.cumsum(self.states) - self.states
 
 
 def public_node_index(game: BucketedGame) -> Array:
-    """Return (B,) int32 the `index` in which each public node is a node group of its own.
+    """Number the decision nodes of the public tree 0, 1, ..., for information sets without merging.
 
-    The nodes at which a seat acts are numbered 0, 1, ...; terminal nodes get -1. A strategy can
-    then tell all public nodes apart.
+    Returns (B,) int32: the number of each public node, -1 for terminal nodes. With this array as
+    `index` of index_game, each information set contains a single public node.
     """
     acts = game.seat >= 0
     return np.where(acts, np.cumsum(acts) - 1, -1).astype(np.int32)
 
 
 def index_game(game: BucketedGame, index: Array | None = None) -> IndexedGame:
-    """Divide the public nodes of a bucketed game into groups that a strategy cannot tell apart.
+    """Make the information sets of a bucketed game, by merging public nodes into groups.
 
     `index` (B,): group of each public node; with None each node is a group of its own. Raises
     UserError unless the groups are numbered 0, 1, ... without gaps and terminal nodes have -1.
@@ -155,10 +161,9 @@ def best_response(game: IndexedGame, sigma: Array, seat: int) -> tuple[float, Ar
     """Compute a best response of one seat to the other seat's strategy in sigma (N, A).
 
     Returns the value of the best response in points, and an int8 array of its actions. At each
-    public node b the array has one entry for each private state of the acting seat, from index
-    `game.first[b]` on (see IndexedGame.states). A private state is the seat's bucket; with joint
-    bucket transitions it is the history of the seat's buckets. Entries of the other seat's nodes
-    are -1. Ties go to the first action.
+    public node b, entry `game.first[b]` + k is the action in private state k of the acting seat. A
+    private state is the seat's current bucket, or the history of its buckets if `game.rules.joint`
+    (see IndexedGame.states). Entries of the other seat's nodes are -1. Ties go to the first action.
     """
     value, reply = best_responses(game, sigma)
     mover = np.repeat(game.rules.seat, game.states)
@@ -168,10 +173,9 @@ def best_response(game: IndexedGame, sigma: Array, seat: int) -> tuple[float, Ar
 def best_responses(game: IndexedGame, sigma: Array) -> tuple[Array, Array]:
     """Return (2,) the best-response value of each seat, and the actions of both best responses.
 
-    The actions are one int8 array. At each public node b the array has one entry for each private
-    state of the acting seat, from index `game.first[b]` on (see IndexedGame.states). A private
-    state is the seat's bucket; with joint bucket transitions it is the history of the seat's
-    buckets.
+    The actions are one int8 array. At public node b, entry `game.first[b]` + k is the action in
+    private state k of the acting seat. A private state is the seat's current bucket, or the history
+    of its buckets if `game.rules.joint` (see IndexedGame.states).
     """
     check_strategy(game, sigma)
     if sigma.ndim > 2:

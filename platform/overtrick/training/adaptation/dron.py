@@ -52,16 +52,16 @@ class Dron(RandomOpponents):
 
     hidden: HiddenLayers = (64, 64)
     gate_hidden: tuple[Count, ...] = (64,)
-    """Units of each ReLU layer of the gate, which reads the opponent's statistics."""
+    """Units of each ReLU layer of the gate, which reads the opponent's action frequencies."""
 
     experts: Count = 8
     """Number K of experts that the gate weights."""
 
     adaptation_steps: int = Field(default=3, ge=0)
-    """Number of updates of an opponent's statistics in training."""
+    """Number of updates of an opponent's action frequencies in training."""
 
     games: Count = 200
-    """Games against an opponent before each update of its statistics."""
+    """Games against an opponent before each update of its action frequencies."""
 
     opponent_hidden: tuple[Count, ...] = (64, 64)
     """Units of each ReLU layer of a random opponent."""
@@ -86,10 +86,10 @@ def adapt_by_statistics(
     """Feed an opponent's action frequencies to a DRON; return the policies of each adaptation step.
 
     Element k of the result holds the policies after k steps, for k = 0 to `section.steps`: one
-    policy for each of `section.repeats` independent repetitions. In each step a repetition plays
-    `section.games` games and counts the opponent's actions in them. A policy is greedy in the
-    network's Q-values. The action frequencies are part of the network's input, and change only
-    between steps.
+    policy for each of `section.repeats` independent repetitions of the adaptation. In each step
+    every repetition plays `section.games` games and counts the opponent's actions in these games. A
+    policy is greedy in the network's Q-values. The action frequencies are part of the network's
+    input, and change only between steps.
     """
     game = _observable_game(choice)
     steps = play_adaptation_steps(
@@ -123,10 +123,10 @@ class DronTrainer(HeldOutTrainer[DronJob]):
         )
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play against new random opponents, counting their actions, and train the Q-network.
+        """Play against new random opponents, and train the Q-network.
 
-        The games of an opponent are divided into steps; its action counts are updated after each
-        step.
+        The games against each opponent are split into adaptation steps. The opponent's action
+        frequencies, which are inputs of the Q-network, are updated after each step.
         """
         new_rng, play_rng, learn_rng = rng.spawn(3)
         section, values = self.job.dron, self.job.values

@@ -1,6 +1,6 @@
 """Trainer `eom`: explicit opponent modelling, the baseline "EOM" in Wu et al. 2022, tables 2 and 3.
 
-Training produces two networks: a policy for the first games against an opponent, and a pretrained
+Training produces two networks: an initial policy, which plays before adaptation, and a pretrained
 opponent model (`prior` in the code). In evaluation a copy of the pretrained model is fitted to the
 observed decisions of a held-out opponent. A response to the fitted model plays the later games.
 """
@@ -40,8 +40,8 @@ SHARD = 10  # random opponents per shard, independent of the number of workers
 class Eom(shared_sections.PolicyGradient, shared_sections.RandomOpponents):
     """Settings of training for explicit opponent modelling (EOM).
 
-    Two networks are trained on games against random opponents. The first policy plays until an
-    opponent has been modelled. The pretrained opponent model is later fitted to each opponent.
+    Two networks are trained on games against random opponents. The initial policy plays before
+    adaptation. The pretrained opponent model is fitted to each opponent during adaptation.
     """
 
     random_opponents: shared_sections.NewOpponents = 40
@@ -49,7 +49,7 @@ class Eom(shared_sections.PolicyGradient, shared_sections.RandomOpponents):
     """Games against each random opponent."""
 
     learning_rate: Positive = 0.003
-    """Adam's learning rate of PPO for the first policy."""
+    """Adam's learning rate of PPO for the initial policy."""
 
     entropy_coef: shared_sections.EntropyCoef = 0.05
     prior_learning_rate: Positive = 0.001
@@ -69,10 +69,10 @@ class EomJob(Job):
 class EomTrainer(HeldOutTrainer[EomJob]):
     """Trainer of the two networks with which explicit opponent modelling starts (baseline EOM).
 
-    Each iteration plays against new random opponents. PPO trains the first policy to win against
-    them. Behaviour cloning trains the pretrained opponent model to predict their actions. In
-    evaluation the first policy plays against a held-out opponent until a copy of the pretrained
-    model has been fitted to that opponent's decisions.
+    Each iteration plays against new random opponents. PPO trains the initial policy to win against
+    these opponents. Behaviour cloning trains the pretrained opponent model to predict the
+    opponents' actions. In evaluation the initial policy plays the first games against a held-out
+    opponent. Then a copy of the pretrained model is fitted to the opponent's decisions.
     """
 
     stateful = ("learner", "prior")
@@ -94,7 +94,7 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         self.prior = Adam(initial_weights(self.sizes, rng, head=0.1), section.prior_learning_rate)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play against new random opponents; train the first policy and the opponent model.
+        """Play against new random opponents; train the initial policy and the opponent model.
 
         PPO trains the policy. Behaviour cloning on the decisions of all opponents together trains
         the opponent model.
@@ -112,7 +112,10 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         return metrics
 
     def model(self) -> dict[str, Array]:
-        """Return the weights of the first policy, its critic, and the pretrained opponent model."""
+        """Return the weights of the networks before adaptation to any opponent.
+
+        The networks are the initial policy, its critic, and the pretrained opponent model.
+        """
         state = self.prior.state()
         prior = {name: state[name] for name in self.prior.params}
         return {**self.learner.weights(), **prefixed("prior", prior)}
@@ -134,7 +137,8 @@ class EomTrainer(HeldOutTrainer[EomJob]):
     def knowledge(job: EomJob, weights: Mapping[str, Array]) -> modelling.EomKnowledge:
         """Return the networks of a stored model and the job's settings of opponent modelling.
 
-        The networks are the first policy, its critic, and the pretrained opponent model.
+        The networks are the policy before adaptation, its critic, and the pretrained opponent
+        model.
         """
         policy, critic, prior = (
             unprefixed(role, weights) for role in ("policy", "critic", "prior")
@@ -143,11 +147,11 @@ class EomTrainer(HeldOutTrainer[EomJob]):
 
 
 def _play(rng: Generator, common: Any, opponents: Weights) -> tuple[Trajectories, Trajectories]:
-    """Play the first policy against a shard of the random opponents.
+    """Play the learner's policy against a shard of the random opponents.
 
-    Returns the decisions of the first policy, and the decisions of the opponents. `common`: the
-    tuple (game, weights of the first policy, number of games per opponent). `opponents`: weights of
-    the shard's networks.
+    Returns the decisions of the learner, and the decisions of the opponents. `common`: the tuple
+    (game, weights of the learner's policy, number of games per opponent). `opponents`: weights of
+    the opponents' networks.
     """
     choice, theta, games = common
     game, _ = two_seat_game(choice)

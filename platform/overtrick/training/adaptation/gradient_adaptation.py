@@ -70,15 +70,15 @@ def adapt_by_gradients(
     """Adapt a model to one opponent by gradient steps; return the policies of each adaptation step.
 
     Element k of the result holds the policies after k steps, for k = 0 to `section.steps`: one
-    policy for each of `section.repeats` independent repetitions. A repetition starts from the
-    model's weights. In each step it plays `section.games` games against the opponent and takes
-    `model.gradient_steps` gradient steps of size `section.learning_rate`.
+    policy for each of `section.repeats` independent repetitions of the adaptation. Every repetition
+    starts from the model's weights. In each step it plays `section.games` games against the
+    opponent and takes `model.gradient_steps` gradient steps of size `section.learning_rate`.
 
-    If `model.policy` is "best_response", the adapted networks only play these games, and the
-    policies returned for k > 0 are safe best responses. A safe best response wins most against an
-    estimate of the opponent's strategy, among all strategies whose exploitability is at most
-    `section.exploitability_bound`. The estimate combines counts of the opponent's actions with an
-    equilibrium as prior.
+    If `model.policy` is "best_response", the adapted networks only collect data, as the behaviour
+    policies of these games. The policies returned for k > 0 are then safe best responses to an
+    estimate of the opponent's strategy: best responses under the constraint that their
+    exploitability is at most `section.exploitability_bound`. The estimate combines counts of the
+    opponent's actions with an equilibrium as prior.
     """
     game, tree = two_seat_game(choice)
     params = repeat(model.theta, section.repeats)
@@ -129,12 +129,18 @@ def _adapt_by_simulation(
     params: Weights,
     opponent: BehaviouralPolicy,
 ) -> list[list[BehaviouralPolicy]]:
-    """Adapt a model by policy gradient in simulated games against a clone of the opponent.
+    """Adapt a model by policy gradient in simulated games against a learned opponent model.
 
-    In each step a repetition plays `section.games` real games, and a network is trained to imitate
-    all decisions of the opponent so far. The gradient uses only simulated games against this
-    network. No game tree is needed. `params`: copies of the model's weights, with leading axis
-    `section.repeats`. The result is that of `adapt_by_gradients`.
+    Each adaptation step has three parts:
+
+    - Play `section.games` real games against the opponent.
+    - Train the opponent model, a network, to imitate all decisions of the opponent so far.
+    - Take `model.gradient_steps` gradient steps, estimated from simulated games against the
+      opponent model.
+
+    `params`: weights (M, ...), one copy of the model's weights for each of the M =
+    `section.repeats` independent repetitions of the adaptation. Returns the same as
+    `adapt_by_gradients`.
     """
     prior_rng, *step_rngs = rng.spawn(1 + section.steps)
     layers = len(model.theta) // 2

@@ -1,8 +1,8 @@
-"""Policy-gradient samples of M networks against opponents, from sampled games or the game tree.
+"""Policy-gradient batches of M networks against opponents, from played games or the game tree.
 
-A sample holds decisions with the advantages of their actions. Wu et al. 2022 estimate all gradients
-from sampled games with a critic as baseline. The other gradient estimators are additions: a critic
-that sees the whole deal, AIVAT, and an opponent model.
+A batch (type `Sample`) holds decisions of the networks with the advantages of the actions. Wu et
+al. 2022 estimate all gradients from played games with a critic as baseline. The other gradient
+estimators are additions: a critic that sees the whole deal, AIVAT, and an opponent model.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Adapt the meta-model to opponents drawn from the population; improve it from the results.
 
-        The population is renewed first, if a renewal is due.
+        First, every `population.every` iterations, members of the population are replaced.
         """
         renew_rng, sample_rng, play_rng, learn_rng = rng.spawn(4)
         metrics = {}
@@ -160,13 +160,13 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         return drawn
 
     def _styles(self, tree: Tree) -> tuple[Array, list[str]]:
-        """Return the action probabilities of four opponents by private hand, and the hands' names.
+        """Return mean action probabilities (4, hands, A) of four training opponents for each hand.
 
-        The opponents are the first four members of the population; an evolving population begins
-        with its elite. The probabilities (4, hands, A) are means over the information sets with the
-        same hand, weighted by the probability of visiting them against the meta-model (Wu et al.
-        2022, Fig. 4, which uses sampled games).
+        Also returns the names of the private hands. Each mean is over the information sets with the
+        same hand, weighted by their reach probabilities when the opponent plays the meta-model.
+        Source: Wu et al. 2022, Fig. 4, which uses sampled games instead of reach probabilities.
         """
+        # an evolving population begins with its elite
         members = select_rows(self.population.members(), slice(4))
         (meta,) = samples.strategies(self.game, tree, repeat(unprefixed("policy", self.mean), 1))
         hand = self.game.hand(tree.observations)

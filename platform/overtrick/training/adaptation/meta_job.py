@@ -155,7 +155,10 @@ class MetaJob(Job):
 
     @property
     def test_estimator(self) -> GradientEstimator:
-        """The gradient estimator of adaptation in evaluation."""
+        """Estimator of the policy gradient with which evaluation adapts the model to an opponent.
+
+        It is the estimator of section `adaptation` or, if that is None, of section `meta`.
+        """
         return self.adaptation.gradient_estimator or self.meta.gradient_estimator
 
 

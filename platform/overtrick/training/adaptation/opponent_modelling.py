@@ -86,7 +86,7 @@ class OpponentModelling(Section):
 class EomKnowledge:
     """Networks and settings with which adaptation by explicit opponent modelling (EOM) starts."""
 
-    policy: Weights  # policy for the first games
+    policy: Weights  # initial policy, which plays before adaptation
     critic: Weights  # critic of this policy
     prior: Weights  # pretrained opponent model, of which a copy is fitted to each opponent
     section: OpponentModelling  # settings of fit and response
@@ -102,10 +102,10 @@ def adapt_by_modelling(
     """Adapt to one opponent by an explicit model; return the policies of each adaptation step.
 
     Element k of the result holds the policies after k steps, for k = 0 to `section.steps`: one
-    policy for each of `section.repeats` independent repetitions. In each step a repetition plays
-    `section.games` games with its latest policy, fits a model to all observed decisions of the
-    opponent, and responds to the model. The fit sees the opponent's private cards. `known`: the
-    trained networks, and the settings of fit and response.
+    policy for each of `section.repeats` independent repetitions of the adaptation. In each step
+    every repetition plays `section.games` games with its latest policy, fits a model to all
+    observed decisions of the opponent, and responds to the model. The fit sees the opponent's
+    private cards. `known`: the trained networks, and the settings of fit and response.
     """
     game, tree = two_seat_game(choice)
     first = NetworkPolicy(game.features, known.policy)

@@ -46,8 +46,8 @@ class Opponents(GeneticOperators, RandomMembers):
 
     kind: Literal["evolving", "random", "selfplay"] = "evolving"
     """Kind of population. evolving: members are scored against the meta-model, selected, crossed
-    and mutated. random: each renewal draws all members anew. selfplay: the meta-models of the
-    latest renewals.
+    and mutated. random: random networks, all of which are replaced together. selfplay: earlier
+    versions of the meta-model.
     """
 
     size: Count = 10
@@ -57,7 +57,7 @@ class Opponents(GeneticOperators, RandomMembers):
     """Games that determine the fitness of a member."""
 
     every: Count = 1
-    """Iterations between renewals."""
+    """Iterations between replacements of members."""
 
     immigrants: int = Field(default=0, ge=0)
     """Number of new random networks among the opponents of each iteration."""
@@ -107,8 +107,8 @@ class OpponentPopulation(ABC):
     def members(self) -> Weights:
         """Return the weights (M, ...) of all networks of the population.
 
-        After a renewal, network 0 is the fittest of an evolving population. In a population of past
-        selves, network 0 is the newest.
+        After `renew`, network 0 of an evolving population is the fittest. Network 0 of a self-play
+        population is the newest past version of the learner.
         """
         return self.remote.state()
 
@@ -156,7 +156,10 @@ class EvolvingPopulation(OpponentPopulation):
 
 
 class RandomPopulation(OpponentPopulation):
-    """Population of random networks; each renewal draws all anew (MAML, Finn et al. 2017)."""
+    """Population of random networks, all of which `renew` replaces by new random networks.
+
+    Source: Finn et al. 2017 (MAML), where the training tasks are drawn anew in each iteration.
+    """
 
     def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
         """Replace all members by new random networks; return no metrics."""
@@ -165,7 +168,7 @@ class RandomPopulation(OpponentPopulation):
 
 
 class SelfPlayPopulation(OpponentPopulation):
-    """Population of the learner's past selves: the ablation "ours - EA" of Wu et al. 2022."""
+    """Population of earlier versions of the learner: ablation "ours - EA" of Wu et al. 2022."""
 
     def initial_members(self, initial: Weights, rng: Generator) -> Weights:
         """Return M copies (M, ...) of `initial`, the learner before training."""

@@ -45,7 +45,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 VALUE_OUTPUT = {"values": "imps", "calls": "baseline"}
-"""Name of the value network in the model, by `final_policy`; only `imps` takes part in bidding."""
+"""Prefix of the value network's weights in the model, by `final_policy`.
+
+With `imps`, the final model chooses among likely calls by the value network. With `baseline`, the
+final model bids without the value network, which was the critic in training.
+"""
 
 SHARD = 125  # boards per shard; all boards of a shard have the same opponent
 
@@ -118,7 +122,7 @@ class SelfplayJob(BidderTrainingJob):
 class SelfplayTrainer(BaseTrainer[SelfplayJob]):
     """Trainer of a bidder's policy network and value network by self-play.
 
-    The opponents are past selves and other bidders.
+    The opponents are earlier versions of the bidder (past selves), and other bidders.
     """
 
     stateful = ("values", "calls", "past")
@@ -195,10 +199,11 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
     def _side(
         self, name: str, values: BiddingNetwork | None = None, calls: Weights | None = None
     ) -> Side:
-        """Return a partnership that bids with the policy network.
+        """Return a partnership that bids with a policy network.
 
-        `name`: name of the partnership in results. `calls`: weights of the policy network; None:
-        its current weights. `values`: value network that takes part in bidding, if any.
+        - `name`: name of the partnership in results.
+        - `values`: value network of the partnership, if any.
+        - `calls`: weights of the policy network; None: the learner's current weights.
         """
         network = self.call_network._replace(weights=self.calls.theta if calls is None else calls)
         return Side(name, loader.load(self.job.system), network, values)
@@ -222,11 +227,15 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         return pretrained.learning_curve(history, "boards")
 
     def model(self) -> dict[str, Array]:
-        """Return the weights of the policy network (prefix `calls`) and of the value network.
+        """Return the weights of the policy network and of the value network, by name.
 
-        If `play.final_policy` is "values", the value network chooses among likely calls, and its
-        prefix is `imps`. Otherwise it was only the critic in training, and its prefix is
-        `baseline`.
+        The prefix of a weight's name is one of these:
+
+        - `calls`: policy network.
+        - `imps`: value network, if `play.final_policy` is "values". The final model bids the likely
+          call of the highest value.
+        - `baseline`: value network, if `play.final_policy` is "calls". The final model bids without
+          this network, which was the critic in training.
         """
         values = prefixed(VALUE_OUTPUT[self.job.play.final_policy], self.values.values().weights)
         return {**prefixed("calls", self.calls.theta), **values}

@@ -198,7 +198,10 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         return {"precision": bar_charts.grouped_shares(rows, "part", shown)}
 
     def model(self) -> dict[str, Array]:
-        """Return the network's weights, with its output (`calls` or `imps`) as prefix of names."""
+        """Return the network's weights by name.
+
+        The prefix of a weight's name is the job's setting `target`: `calls` or `imps`.
+        """
         return prefixed(self.job.target, self.learner.weights())
 
     @staticmethod

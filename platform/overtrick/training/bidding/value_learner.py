@@ -45,12 +45,14 @@ class ValueReplayConfig(Section):
 class ValueLearner(Checkpointed):
     """Value network of a bidder, with its target network and replay buffer.
 
-    `first`: the network before training. `iterations`: number of iterations of the run. Columns of
-    the buffer, which has a row for each call:
+    `first`: the network before training. `iterations`: number of iterations of the run. The replay
+    buffer has a row for each call, with these columns:
 
-    - `after`, `situation`: the network's inputs, which describe the auction after the call.
+    - `after`: auction features (network inputs) after the call, packed into bits.
+    - `situation`: state of the auction after the call: last bid, seat of the last bid, and whether
+      it is doubled. Only a network with setting `raw_auction` has these further inputs.
     - `imps`: IMPs of the deal for the caller's side.
-    - `last`: True for the last call of this side in the deal.
+    - `last`: terminal flag: True for the last call of the caller's side in an auction.
     """
 
     saved = ("learnt",)

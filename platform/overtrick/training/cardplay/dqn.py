@@ -100,7 +100,8 @@ class DqnTrainer(DeclarerTrainer[DqnJob]):
 def _play(rng: Generator, common: Any, games: int) -> Trajectories:
     """Play `games` games; return the declaring side's decisions with suits in canonical order.
 
-    `common`: the tuple (job, weights of the Q-network, probability of a random card).
+    `common`: the tuple (job, weights of the Q-network, epsilon of the declarer's epsilon-greedy
+    policy).
     """
     job, weights, epsilon = common
     game = cardplay.card_game(job.game)

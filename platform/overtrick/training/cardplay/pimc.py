@@ -73,7 +73,10 @@ class PimcTrainer(BaseTrainer[PimcJob]):
         self.made = 0  # contracts made so far
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Play the next 500 deals; return the share of contracts made in them, and so far."""
+        """Play the next 500 deals; return the share of contracts that the declarer made.
+
+        A second metric is the share of contracts made in all deals of the run so far.
+        """
         shard = self.iteration - 1
         # numbered from 0, unlike the generator of BaseTrainer
         rng = generator(self.job.seed, RngStream.TRAIN, shard)
@@ -103,8 +106,9 @@ class PimcTrainer(BaseTrainer[PimcJob]):
     ) -> Rows:
         """Return the declarer's share of contracts made, and the share made double dummy.
 
-        The row comes from stored counts; no deals are played. The double-dummy share is None unless
-        the job asks for it.
+        The share is computed from `weights`: the numbers of contracts made and of deals played in
+        training, which the run stored in place of weights. The double-dummy share of these deals is
+        None unless the job asks for it.
         """
         section, deals = job.sampling, int(weights["deals"])
         perfect = None

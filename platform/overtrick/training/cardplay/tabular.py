@@ -1,4 +1,4 @@
-"""Trainer `tabular`: Q-tables from complete games of Mini-Bridge.
+"""Trainer `tabular`: tabular Q-learning or SARSA in Mini-Bridge, for declarer and defenders.
 
 Source: Hadjur 2018, Algorithms 1 and 2.
 """
@@ -59,14 +59,14 @@ class TabularQConfig(Section):
     """Games per iteration; lost games count only if they are learnt from."""
 
     learners: tuple[Position, ...] = Field(default=("declarer",), min_length=1)
-    """Positions that are trained, such as declarer; one in each iteration, in turn."""
+    """Players that are trained, such as declarer. Iterations alternate between these players."""
 
     opponents: cardplay.ScriptedDefenders = "rules"
-    """Scripted policy at the positions that are not trained."""
+    """Scripted policy of the players that are not trained."""
 
     epsilon: Fraction = 1.0
-    """Probability of a random card at the position in training. Below 1, the other trained
-    positions follow their greedy policies.
+    """Epsilon of the epsilon-greedy policy of the player that an iteration trains. Below 1, the
+    players that other iterations train follow their greedy policies.
     """
 
     data: FolderPath | None = None
@@ -75,8 +75,8 @@ class TabularQConfig(Section):
     """
 
     merged_tables: Count = 1
-    """Number of tables that learn separately, each from its share of an iteration's games, and are
-    then merged.
+    """Number of Q-tables among which the games of an iteration are divided. The tables learn in
+    parallel and are then merged into the player's Q-table.
     """
 
 
@@ -109,10 +109,11 @@ class TabularJob(Job):
 
 @register("tabular", TabularJob, cardplay.share_made, scores.contracts_made)
 class TabularTrainer(DeclarerTrainer[TabularJob]):
-    """Trainer of Q-tables from complete games.
+    """Trainer of the Q-tables of Mini-Bridge players by Q-learning or SARSA.
 
-    Declarer (who also plays dummy), left and right defender have tables of their own, if they are
-    trained. An iteration trains the table of one of them, in turn.
+    The job chooses which players are trained: declarer (who also plays dummy), left defender, right
+    defender. Each trained player has its own Q-table. Iterations alternate between the trained
+    players.
     """
 
     def __init__(self, job: TabularJob, pool: WorkerPool) -> None:
@@ -120,9 +121,9 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
         self.tables: dict[str, QTable] = {p: _q_table(job.tabular) for p in job.tabular.learners}
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Generate games for the player in training, and update its Q-table from them.
+        """Generate games and update the Q-table of one player from these games.
 
-        Players are declarer, left and right defender; one is trained in each iteration, in turn.
+        Iterations alternate between the trained players: declarer, left defender, right defender.
         """
         section = self.job.tabular
         position = section.learners[(self.iteration - 1) % len(section.learners)]
@@ -145,7 +146,7 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
     ) -> None:
         """Merge Q-tables pairwise on the worker pool, then the result into the table of `position`.
 
-        `tables`: the arrays of each table. `position`: declarer, left or right defender.
+        `tables`: the arrays of each table. `position`: declarer, left or right (defender).
         """
         while len(tables) > 1:
             pairs = [tuple(tables[k : k + 2]) for k in range(0, len(tables), 2)]
@@ -170,7 +171,8 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
     def validate(job: TabularJob) -> None:
         """Raise UserError for an unsuitable game, unusable stored games, or too few games.
 
-        The games of an iteration must be enough for `tabular.merged_tables` separate Q-tables.
+        If several Q-tables learn separately and are merged (setting `merged_tables`), an iteration
+        needs at least one chunk of up to GAMES_PER_UNIT games for each of these tables.
         """
         cardplay.check_scoring(job.game)
         section = job.tabular
@@ -243,19 +245,23 @@ def _q_table(section: TabularQConfig) -> QTable:
 def _learn(table: QTable, position: Position, games: CardplayGames) -> None:
     """Update a Q-table from the decisions of one player in some games.
 
-    `position`: declarer, left or right defender.
+    `position`: the player: declarer, left or right (defender).
     """
     rewards, hands = games.rewards(position == "declarer"), cardplay.POSITIONS[position]
     table.learn(decision_trajectories(games.deals, games.cards, hands, rewards))
 
 
 def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
-    """Play `count` training games, or read them from stored games.
+    """Play a chunk of `count` training games, or read the games from the folder `tabular.data`.
 
-    - `common`: the tuple (job, iteration, position in training, arrays of all Q-tables by
-      position). A position is declarer, left or right (defender). There are no Q-tables if the
-      declarer plays at random.
-    - `unit`: index of these games' chunk. An iteration consists of chunks of GAMES_PER_UNIT games.
+    `common` is a tuple:
+
+    - the job;
+    - the number of the iteration;
+    - the player whose Q-table is trained: declarer, left or right (defender);
+    - the arrays of all Q-tables by player, empty if the declarer plays at random.
+
+    `unit`: index of the chunk. An iteration's games form chunks of up to GAMES_PER_UNIT games.
     """
     job, iteration, position, known = common
     section: TabularQConfig = job.tabular
@@ -276,11 +282,10 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
 
 
 def _learn_apart(rng: Generator, common: Any, units: list[tuple[int, int]]) -> dict[str, Array]:
-    """Train a new Q-table on a part of an iteration's games; return the table's arrays.
+    """Train a new Q-table on some of an iteration's games; return the table's arrays.
 
-    `common`: the tuple (job, iteration, position in training, arrays of all Q-tables by position).
-    `units`: chunks of at most GAMES_PER_UNIT games; a chunk is a tuple (its index in the iteration,
-    number of games).
+    The caller merges the tables of all shards of the games. `common`: as in `_make`. `units`: the
+    arguments (unit, count) of `_make` for each chunk of games.
     """
     job, _, position, _ = common
     table = _q_table(job.tabular)

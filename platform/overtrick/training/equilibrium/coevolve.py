@@ -151,11 +151,14 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         return self.encoding.strategies(self.best[None])[0]
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays of a checkpoint, with the best responses to the best genome."""
+        """Return the arrays of a checkpoint.
+
+        Array `warm` holds the genomes from which the next evolution of best responses starts.
+        """
         return {**super().state(), "warm": self.warm_starts}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore a checkpoint, with the best responses to the best genome."""
+        """Restore a checkpoint: the arrays that `state()` returned."""
         super().load(state)
         self.warm_starts = state["warm"]
 
@@ -226,14 +229,21 @@ def _row(job: CoevolveJob, evaluator: StrategyEvaluator, sigma: Array) -> Row:
 
 
 def _score(rng: Generator, common: Any, genomes: Array) -> tuple[Array, Array]:
-    """Score M genomes of P numbers; return the scores (M,) and the best responses (M, S, P).
+    """Score M genomes by their best responses; return the scores and the best responses.
 
-    A score is minus NashConv. If only one seat evolves, a score is minus the payoff of the other
-    seat's best response. The best responses to a genome are one genome for each of S seats. A seat
-    without an evolved response gets its warm start instead.
+    Returns:
 
-    - `common`: the tuple (job, warm starts (S, P), generations so far). A warm start is the genome
-      from which the evolution of a seat's best response starts.
+    - scores (M,): minus NashConv. If only one seat evolves, minus the payoff of the other seat's
+      best response.
+    - best responses (M, S, P): for each genome and each of S seats, a genome of P numbers that
+      encodes the seat's best response. If the best response was not evolved as a genome, the
+      seat's warm start takes its place.
+
+    Arguments:
+
+    - `common`: the tuple (job, warm starts (S, P), number of the generation). A seat's warm start
+      is the genome with which the evolution of its best response begins. This evolution takes
+      longer in later generations.
     - `genomes` (M, P): the genomes to score.
     """
     job, warm_starts, generation = common

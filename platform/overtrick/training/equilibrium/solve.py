@@ -92,7 +92,7 @@ OTHER = "average"  # prefix in a model of the strategies of all solvers but the 
 
 
 class SolveStop(Stop):
-    """Settings for the end of a solve run."""
+    """Stopping criterion of a run of equilibrium solvers."""
 
     iterations: Count = 40
     """Number of measurements. The k-th measurement is after 10^(k / measurements_per_decade)

@@ -100,7 +100,7 @@ class RllibOpponents(Section):
     )
 
     past_selves: int = Field(default=0, ge=0)
-    """Number of past selves among the opponents."""
+    """Number of past selves (snapshots of the learner) among the opponents."""
 
     snapshot_interval: Count = 10
     """Iterations between new past selves; each replaces the oldest."""

@@ -48,7 +48,11 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
         self._loaded: dict[str, Array] = {}  # state that the runner starts from
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
-        """Run one iteration of RLlib's algorithm, and store a past self if one is due."""
+        """Run one iteration of RLlib's algorithm; return its metrics.
+
+        If `population.past_selves` is above 0, a snapshot of the learner joins the self-play
+        opponents every `population.snapshot_interval` iterations.
+        """
         runner = self._start()
         metrics = runner.step(int(rng.integers(2**31)), self.job.dqn.epsilon_at(progress))
         section = self.job.population

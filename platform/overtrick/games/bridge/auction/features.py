@@ -191,10 +191,10 @@ def _write_range(lo, hi, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _write_count(lo, hi, out):  # type: ignore[no-untyped-def]
-    """Write a number of aces or kings, known to be from `lo` to `hi`, into `out` (6,).
+    """Encode a number of aces or kings, known to lie from `lo` to `hi`, into `out` (6,).
 
-    If all numbers from 0 to 4 are possible, index 0 is 1. Otherwise index k + 1 is 1 / n for each
-    of the n possible numbers k.
+    Index 0 is the flag for "unknown": it is 1 if all numbers from 0 to 4 are possible. Otherwise
+    indices 1 to 5 hold a uniform distribution over the possible numbers among 0 to 4.
     """
     if lo <= 0 and hi >= 4:
         out[0] = 1

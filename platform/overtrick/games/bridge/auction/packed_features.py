@@ -1,7 +1,8 @@
 """Pack the 1,284 auction features of a row into 161 bytes without loss, one bit per feature.
 
-Within each group of features that describes one quantity (see `features`), the non-zero features
-are equal and sum to 1. One bit per feature therefore determines them.
+The features of one quantity, such as high-card points, are a uniform distribution over its possible
+values, or all 0 (see `features`). It is enough to store which values are possible. All other
+features are 0 or 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Load the call and value networks of stored models, and apply them to observations."""
+"""Load the networks of stored bidding models, and apply them to observations.
+
+A bidding model has a call network (the policy network, over the 38 calls), a value network, or
+both.
+"""
 
 from __future__ import annotations
 
@@ -94,17 +98,17 @@ def job_value(job: Mapping[str, Any], folder: str, key: str) -> Any:
 def answers(
     weights: Mapping[str, Array], job: Mapping[str, Any], folder: str
 ) -> ModelAnswers | None:
-    """Return ModelAnswers with a function from observations to a stored bidding model's outputs.
+    """Return the inference function of a stored bidding model; None if it has no bidding network.
 
-    The outputs (R, 38) depend on the networks that the model has:
+    The function maps R observations to an array (R, 38) with a number for each call. The numbers
+    depend on the networks that the model has:
 
     - only a call network: the network's probability of each legal call
     - both networks: the action probabilities of `NetworkBidder`, 1 for the chosen call
     - only a value network: the expected IMPs of each legal call, NaN for other calls
 
     The arguments are as in `load_networks`. Calls of the model's opponents are interpreted by
-    OPPONENTS_SYSTEM. Return None if the model has no bidding network. Raises UserError for a
-    damaged model.
+    OPPONENTS_SYSTEM. Raises UserError for a damaged model.
     """
     calls, imps = load_networks(weights, job, folder)
     if calls is None and imps is None:

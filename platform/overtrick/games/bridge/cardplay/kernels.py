@@ -347,8 +347,8 @@ def _write_winners(observation, best, counts, cards):  # type: ignore[no-untyped
     best: the card that is currently winning the trick, or NO_CARD.
     counts: (12,) output, by suit: number of own cards, cards of the other visible hand, and unseen
         cards, divided by 13.
-    cards: (156,) output, 52 numbers each for: unseen cards; cards of both visible hands that are
-        higher than all unseen cards of the suit; own cards that beat `best`.
+    cards: (156,) output, three sets of cards with 52 numbers each: unseen cards; master cards of
+        both visible hands, higher than all unseen cards of their suit; own cards that beat `best`.
     """
     seen = seen_cards(observation)
     for suit in range(4):

@@ -223,6 +223,9 @@ class MiniBridge:
     def features(self, observations: Observations) -> Array:
         """Return the network inputs (R, 723) float32.
 
+        Positions are in the order declarer, left-hand defender, dummy, right-hand defender. Unseen
+        cards are neither played nor visible.
+
         0 - 3    position of the hand to play, one-hot
         4 - 8    strain, one-hot
         9        number of tricks needed, divided by 13
@@ -236,10 +239,15 @@ class MiniBridge:
         34       whether the own side is winning the trick
         35 - 46  by suit, divided by 13: number of own cards, of cards in the other visible hand,
                  and of unseen cards
-        47 - 722 52 numbers for each of these 13 sets of cards: own cards; cards of the other
-                 visible hand; cards played by each position (4 sets); card of each position in
-                 the trick (4 sets); unseen cards; cards of both visible hands higher than all
-                 unseen cards of the suit; own cards that beat all cards played to the trick
+        47 - 722 13 sets of cards, each as 52 numbers, 1 for a card in the set:
+
+                 - own cards
+                 - cards of the other visible hand
+                 - cards played by each position (4 sets)
+                 - card of each position in the trick (4 sets)
+                 - unseen cards
+                 - master cards of both visible hands, higher than all unseen cards of their suit
+                 - own cards that beat all cards in the trick; empty if the hand leads
         """
         return kernels.features(observations.observation)
 

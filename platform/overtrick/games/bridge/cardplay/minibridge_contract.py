@@ -17,8 +17,8 @@ MIN_FIT = 8
 
 IN_NOTRUMP = {21: 7, 23: 8, 25: 9, 27: 10, 29: 11, 33: 12, 37: 13}
 IN_TRUMPS = {21: 7, 23: 9, 25: 10, 27: 11, 31: 12, 37: 13}
-"""Number of tricks needed, by threshold: from this number of high-card points up to the next
-threshold (Hadjur 2018, Table 4.1)."""
+"""Number of tricks needed, by threshold of the pair's high-card points. The highest threshold that
+the points reach applies (Hadjur 2018, Table 4.1)."""
 
 LONG_FIT, WITH_LONG_FIT = 9, 8
 """With at least LONG_FIT trumps, a pair with 21 or 22 points needs WITH_LONG_FIT tricks."""
@@ -82,10 +82,10 @@ def _best_fit(holder: Array, pair: Array) -> tuple[Array, Array]:
 
 
 def _by_points(table: dict[int, int]) -> Array:
-    """Return the number of tricks needed with each number of high-card points from 0 to 40, (41,).
+    """Tabulate a step function of high-card points: its values (41,) at 0 to 40 points.
 
-    table: number of tricks needed by threshold, in ascending order; each value holds from its
-    threshold of points up to the next one. Below the first threshold, the result is 0.
+    table: values by threshold of points, in ascending order. The highest threshold that the points
+    reach applies; below the first threshold, the value is 0.
     """
     tricks = np.zeros(41, np.int64)
     for floor, needed in table.items():

@@ -35,18 +35,20 @@ The same index works in both directions."""
 
 
 def format_trick_table(table: Array) -> str:
-    """Format double-dummy tricks (4, 5), by declarer NESW and strain CDHSN, as 20 hex digits.
+    """Format a double-dummy table (4, 5) as 20 hex digits.
 
-    The digits are in the order of declarers N, S, E, W, and for each declarer in the order of
-    strains notrump, spades, hearts, diamonds, clubs.
+    The rows of the table are the declarers NESW, its columns the strains CDHSN. The digits are in
+    the order of declarers N, S, E, W, and for each declarer in the order of strains notrump,
+    spades, hearts, diamonds, clubs.
     """
     return "".join(f"{tricks:x}" for tricks in table[ORDER].ravel().tolist())
 
 
 def parse_trick_table(text: str) -> Array:
-    """Parse 20 hex digits of `format_trick_table`; return tricks (4, 5) int8, by NESW and CDHSN.
+    """Parse a double-dummy table from 20 hex digits; return tricks (4, 5) int8.
 
-    Raises UserError unless the text has 20 hexadecimal digits from 0 to d (13).
+    The rows are the declarers NESW, the columns the strains CDHSN. `format_trick_table` describes
+    the order of the digits. Raises UserError unless the text has 20 hex digits from 0 to d (13).
     """
     digits = text.lower()
     most = f"{TRICKS:x}"

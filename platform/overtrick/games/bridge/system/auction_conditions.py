@@ -1,7 +1,8 @@
 """Parse the conditions on the auction in a bidding-system file, such as `seat 3`.
 
-A condition becomes range tests of integers that describe the auction relative to the seat to call,
-such as the number of passes or the level of the last bid (public_knowledge.VIEW).
+A condition is parsed to interval checks lo <= x <= hi. Here x is an integer feature of the auction,
+from the point of view of the seat to call, such as the level of the last bid. The list
+public_knowledge.VIEW_FIELDS names these features.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ COUNTS = ("calls", "partner calls", "their calls", "level", "passes")
 
 
 def parse_condition(term: str) -> tuple[RangeTest, ...]:
-    """Parse a condition on the auction, such as "seat 3", as range tests.
+    """Parse a condition on the auction, such as "seat 3", as interval checks.
 
-    A test compares a number that describes the auction (public_knowledge.VIEW) with a range. Raises
-    UserError for an unknown condition.
+    Each check is of an integer feature of the auction (public_knowledge.VIEW). Raises UserError for
+    an unknown condition.
     """
     if term in FLAGS:
         name, lo, hi = FLAGS[term]

@@ -22,16 +22,14 @@ MAX_CALLS = 64  # maximum number of calls in auctions of `bid_auctions`
 
 
 class ReplayedAuctions(NamedTuple):
-    """Comparison of G recorded auctions with bidding systems, call by call.
+    """Comparison of G recorded auctions, of up to L calls, with bidding systems.
 
-    For each recorded call, `calls` is the call that the caller's system makes, and `rule` the rule
-    that makes it. `read` is the rule by which the caller's system interprets the recorded call. L
-    is the length of the longest auction. After the end of an auction, `calls` is -1, `rule` and
-    `read` are NO_RULE, and the other arrays are 0.
+    Every array (G, L) has an entry for each recorded call. After the end of an auction, `calls` is
+    -1, `rule` and `read` are NO_RULE, `true` is false, and `width` is 0.
     """
 
     calls: Array  # (G, L) int8 call that the caller's system would make with the caller's hand
-    rule: Array  # (G, L) int32 index in System.rules of the rule that makes this call, or NO_RULE
+    rule: Array  # (G, L) int32 index in System.rules of the rule that makes `calls`, or NO_RULE
     read: Array  # (G, L) int32 index of the rule that interprets the recorded call, or NO_RULE
     true: Array  # (G, L) bool: the caller has the points and lengths that its calls so far show
     width: Array  # (G, L) int16 number of HCP values that the caller's calls so far leave possible
@@ -54,8 +52,8 @@ def replay_auctions(
 ) -> ReplayedAuctions:
     """Compare each recorded call with the call that the caller's bidding system makes.
 
-    Also interpret the recorded call by this system, so that later calls are compared with what the
-    earlier calls have shown.
+    The system chooses its call after the recorded earlier calls, not after its own. Each recorded
+    call is interpreted by the system of its caller.
 
     calls: (G, L) legal calls, padded with -1. The other arguments are as in `bid_auctions`.
     """

@@ -73,7 +73,7 @@ FIELD, LOWEST, HIGHEST, ADDED = range(4)
 
 @dataclass(frozen=True)
 class ExpandedRule:
-    """Bidding rule as integers, with suits in place of suit variables such as M (a major)."""
+    """Bidding rule in numeric form, with suits in place of suit variables such as M (a major)."""
 
     call: int  # the call, or the strain of a relative call
     relative: int  # 0 for a fixed call, or a value of RELATIVE
@@ -175,11 +175,12 @@ def compile_tables(blocks: Sequence[RuleBlock]) -> SystemTables:
 
 
 def _expand_place(place: Place, at: dict[int, int]) -> Iterator[RuleBlock]:
-    """Yield one block of rules for each pattern of calls and each assignment of suits in `place`.
+    """Yield the blocks of rules of one section of a bidding-system file.
 
-    place: a section of a bidding-system file. The assignments give a suit to each of the section's
-    suit variables, such as M for a major. at: index in System.rules of each rule; the keys are the
-    results of id(rule).
+    There is one block for each pattern of calls of the section and each choice of suits. A choice
+    replaces the suit variables of the pattern, such as M for a major, by different suits.
+
+    place: the section. at: index of each rule in System.rules, with id(rule) as the key.
     """
     try:
         for text in place.patterns:
@@ -199,10 +200,10 @@ def _expand_place(place: Place, at: dict[int, int]) -> Iterator[RuleBlock]:
 
 
 def _parse_conditions(when: Sequence[str], suits: hand_terms.Suits) -> tuple[RangeTest, ...] | None:
-    """Parse conditions on the auction, such as "seat 3", as range tests.
+    """Parse conditions on the auction, such as "seat 3", as interval checks.
 
-    Each test applies to a number that describes the auction (public_knowledge.VIEW). Return None if
-    the conditions contain a false comparison of suits, such as "H above S". when: the conditions as
+    Each check is of an integer feature of the auction (public_knowledge.VIEW). Return None if the
+    conditions contain a false comparison of suits, such as "H above S". when: the conditions as
     text. suits: the suit to substitute for each suit variable.
     """
     tests: list[RangeTest] = []
@@ -217,10 +218,11 @@ def _parse_conditions(when: Sequence[str], suits: hand_terms.Suits) -> tuple[Ran
 
 
 def _expand_rule(rule: Rule, given: hand_terms.Suits, number: int) -> Iterator[ExpandedRule]:
-    """Yield the rule as integers, once for each assignment of suits to its suit variables.
+    """Convert a rule to numeric form; yield one ExpandedRule for each choice of suits.
 
-    given: the suit of each suit variable that the rule's section has already assigned. number:
-    index of the rule in System.rules.
+    A choice replaces the rule's suit variables, such as M for a major, by different suits. given:
+    the suit of each variable of the rule's section, which is fixed. number: index of the rule in
+    System.rules.
     """
     text = " , ".join((rule.call, *rule.shows, *rule.when, *rule.kinds))
     free = hand_terms.suit_letters(text) - set(given)
@@ -241,7 +243,7 @@ def _assigned_suits(suits: hand_terms.Suits) -> set[str]:
 
 
 def _as_integers(rule: Rule, suits: hand_terms.Suits, number: int) -> ExpandedRule | None:
-    """Convert a rule to integers, with suits in place of its suit variables.
+    """Convert a rule to numeric form, with suits in place of its suit variables.
 
     Return None if the rule's conditions contain a false comparison of suits, such as "H above S".
     If the rule does not state the meaning of its call, the call is natural: a suit bid, for

@@ -29,14 +29,15 @@ NO_REF = -1
 
 @dataclass(frozen=True, order=True)
 class RangeTest:
-    """Test that a feature of a hand, or a number that describes the auction, lies in a range.
+    """Interval check of a hand feature, of a hand and partner's together, or of an auction feature.
 
-    Here `hand` is the array of the hand's features (hand_evaluation.FIELDS), and `view` is the
-    array of numbers that describe the auction (public_knowledge.VIEW).
+    Here `hand` is the array of hand features (hand_evaluation.FIELDS), and `view` is the array of
+    auction features (public_knowledge.VIEW).
 
-    - A test of a hand passes if lo <= hand[index] + view[ref] <= hi. If `ref` is NO_REF, nothing is
-      added to hand[index].
-    - A test of the auction passes if lo <= view[index] <= hi.
+    - hand feature: lo <= hand[index] <= hi, and `ref` is NO_REF
+    - both hands: lo <= hand[index] + view[ref] <= hi. Here view[ref] is the minimum that partner
+      has promised, such as the number of spades for an eight-card fit.
+    - auction feature: lo <= view[index] <= hi
     """
 
     index: int  # index in hand_evaluation.FIELDS, or in public_knowledge.VIEW for a condition
@@ -74,7 +75,10 @@ def suit_assignments(letters: set[str]) -> Iterator[dict[str, str]]:
 
 
 def suit_letters(text: str) -> set[str]:
-    """Return the suit variables in a text, such as {"M", "oM"} for "2M oM 4+"."""
+    """Return the suit variables in a text of a bidding-system file.
+
+    For "2M oM 4+" they are {"M", "oM"}: M stands for a major, and oM for the other major.
+    """
     words = (re.sub(r"^[1-7]", "", word) for word in re.findall(r"[A-Za-z0-9]+", text))
     return {word for word in words if word in LETTERS or word in OTHER}
 
@@ -134,9 +138,13 @@ def parse_pattern(text: str) -> Pattern:
 
 
 def _parse_calls(word: str) -> int:
-    """Parse alternative calls, such as "1C/1D", "?S" (any level) or "bid", as a bit mask of calls.
+    """Parse alternatives for one call, such as "1C/1D", as a bit mask of allowed calls.
 
-    Raises UserError for an unknown call.
+    An alternative is one of these words; for any other word, raise UserError:
+
+    - a call, such as "1C"
+    - a question mark and a strain: "?S" allows spade bids at all levels
+    - "bid" (all bids) or another name in GROUPS
     """
     mask = 0
     for one in word.split("/"):
@@ -186,9 +194,11 @@ def _hand_field(words: Sequence[str]) -> RangeTest | None:
 
 
 def _suit_field(words: Sequence[str]) -> RangeTest | None:
-    """Parse a range of a suit's feature, such as "S 5+" (length) or "strength S 4+".
+    """Parse a term of a bidding rule about one feature of a suit; None for other terms.
 
-    words: the words of the term. Return None for other terms.
+    "S 5+" means at least five spades. "strength S 4+" means top honours in spades worth at least 4,
+    where the ace counts 4, the king 2 and the queen 1. `hand_evaluation.hand_fields` describes the
+    features. words: the words of the term.
     """
     if len(words) == 2:
         words = ("length", *words)

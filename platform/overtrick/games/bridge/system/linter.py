@@ -131,9 +131,8 @@ def _shadowing_rule(rule: ExpandedRule, blocks: Sequence[RuleBlock]) -> int | No
 def _legal_too(other: ExpandedRule, rule: ExpandedRule, first: bool) -> bool:
     """Return whether the call of `other` is certainly available whenever the call of `rule` is.
 
-    A call is available if it is legal and has no rule in a section that is tried earlier, one with
-    a lower `Place.priority`. first: whether `other` is in a section with priority 0, the first to
-    be tried.
+    A call is available if it is legal and no section of higher precedence has a rule for it. first:
+    whether `other` is in a section of the highest precedence, `Place.priority` 0.
     """
     if (other.call, other.relative) == (rule.call, rule.relative):
         return True
@@ -154,13 +153,14 @@ def _is_implied(test: RangeTest, by: Sequence[RangeTest]) -> bool:
 def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-untyped-def]
     """Search for a gap at each of B blocks of rules: a hand that fits no rule.
 
-    Return the card bit mask (B,) of a hand for each block, 0 where no gap was found. Each block is
-    tested in one auction, which begins with the fewest passes that the block's conditions allow.
-    `_make_calls` then chooses a call from each mask.
+    Return the card bit mask (B,) of a hand for each block, 0 where no gap was found. The hands are
+    tested in one example auction per block. The example is the auction with the fewest passes
+    before the opening bid, among those that `_make_calls` builds and to which the block applies.
 
     tables: the compiled system. knowledge: PublicKnowledge to overwrite.
     blocks: (B,) rows of SystemTables.block.
-    masks: (B, L) bit masks of the allowed calls, from the opening bid onwards, padded with 0.
+    masks: (B, L) pattern of calls of each block: a bit mask of allowed calls for each call from the
+        opening bid onwards, padded with 0.
     hands: (P,) card bit masks to test.
     """
     found = np.zeros(len(blocks), np.int64)
@@ -180,14 +180,14 @@ def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _make_calls(tables, knowledge, masks, passes):  # type: ignore[no-untyped-def]
-    """Pass a number of times, then make one legal call from each bit mask of allowed calls.
+    """Build an example auction that matches a pattern of calls; return whether one was found.
 
-    If a mask contains the pass and the auction already has a bid, the call is a pass. Otherwise it
-    is the lowest legal call of the mask. Return False if a mask has no legal call or the auction
-    gets too long.
+    After the given number of passes, the auction has one legal call from each mask: a pass if the
+    mask allows it and there is already a bid, otherwise the lowest legal call.
 
-    tables: the compiled system. knowledge: PublicKnowledge of the auction, updated in place. masks:
-    (L,) padded with 0. passes: number of passes before the first mask.
+    tables: the compiled system. knowledge: PublicKnowledge of a new auction, updated in place.
+    masks: (L,) the pattern: a bit mask of allowed calls for each call, padded with 0. passes:
+    number of passes before the first mask.
     """
     auction = knowledge.auction
     for step in range(passes + len(masks)):

@@ -1,35 +1,40 @@
 """Parse bidding-system files.
 
-A file consists of sections, which are called places. A place begins with a pattern of the calls
-made so far and lists the rules that apply after these calls:
+A file is a list of sections. A section, called a place, begins with a pattern of the auction so far
+and lists the bidding rules that apply after it:
 
     system natural
     title  Two over one
 
-    at 1N (P)                          # a place: the calls since the opening bid
+    at 1N (P)                          # a section: the rules after 1NT by partner and a pass
       2C | 8+ hcp, H 4 | Stayman | asking            # call, hand it shows, name, kinds
       3x | x 6+, 14+ hcp if not passed | Slam try | forcing
 
-Calls of opponents are in brackets. A hand makes the call of the first rule that it fits. Places are
-tried in three groups, and within a group in the order of the file:
+Calls of opponents are in brackets. The letter x stands for any suit: by the last rule, a seat that
+has not passed bids three of a suit with at least six cards in this suit and 14 points.
 
-1. places with all calls since the opening bid, such as `at 1N (P)`
-2. places with only the last calls, such as `at ... 4N (P)`
-3. `at anywhere`
+A hand makes the call of the first rule that it fits. Sections are tried in three groups, and within
+a group in the order of the file:
 
-A later group is used only for calls that have no rule in an earlier group. If a place that begins
+1. sections for an exact auction, from the opening bid on, such as `at 1N (P)`
+2. sections for the last calls of an auction, such as `at ... 4N (P)`
+3. sections for every auction, `at anywhere`
+
+A later group is used only for calls that have no rule in an earlier group. If a section that begins
 with `only at` applies, no later group is tried. The groups of a file come before the groups of the
 file that it is `based on`. Modules hand_terms and auction_conditions parse the terms.
 
-Two kinds of rules separate the making of a call from its interpretation:
+Two kinds of rules are used in one direction only:
 
-- A `heard` rule interprets a call but never makes it.
-- A `rare` rule makes a call but does not interpret it: other players do not expect its hands.
+- A `heard` rule is for interpretation only: it explains a call but never makes it.
+- A `rare` rule is for bidding only: it makes a call, but with hands that are too rare to expect.
 
-So each call describes two sets of hands:
+A call therefore describes two sets of hands:
 
-- A call *promises* the hands of all its rules except `heard` rules; partner relies on this.
-- A call *shows* the hands of all its rules except `rare` rules; all players interpret it so.
+- The hands that the call *promises* are those of all its rules except `heard` rules. Later rules
+  use them, for example to add partner's minimum to the own points.
+- The hands that the call *shows* are those of all its rules except `rare` rules. The features of
+  bidding networks use them.
 """
 
 from __future__ import annotations
@@ -71,10 +76,13 @@ class Place:
 
     @property
     def priority(self) -> int:
-        """Return the rank of this section in the order in which sections are tried, from 0.
+        """Return the precedence of this section; sections with lower numbers are tried first.
 
-        Ranks in a file: 0 complete patterns of calls, 1 patterns of the last calls, 2 `anywhere`.
-        The ranks of its base file follow: 3 to 5.
+        - 0: the section is for an exact auction, such as `at 1N (P)`
+        - 1: the section is for the last calls of an auction, such as `at ... 4N (P)`
+        - 2: the section is for every auction, `at anywhere`
+
+        For a section of the base file, add 3: base files are consulted after the file itself.
         """
         last_calls = any(each.startswith("...") for each in self.patterns)
         return 3 * self.base_depth + (2 if "anywhere" in self.patterns else int(last_calls))

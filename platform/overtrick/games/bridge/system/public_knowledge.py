@@ -106,10 +106,10 @@ LIMITS = _limits()
 
 
 def _likely_maxima() -> Array:
-    """Return a likely maximum of high-card points for each known minimum from 0 to 37, (38,).
+    """Return the 99th percentile of a hand's high-card points (38,), given a lower bound.
 
-    Of all hands with at least the minimum, fewer than one in UNLIKELY (100) have more points than
-    the likely maximum. Hands are counted exactly.
+    The bounds are 0 to 37 points. The percentile is exact, from a count of all hands with at least
+    these points. UNLIKELY (100) sets the percentile: fewer than one hand in 100 has more points.
     """
     hands = np.zeros((14, 38))  # number of holdings, by number of cards and points
     hands[0, 0] = 1
@@ -128,8 +128,13 @@ LIKELY = _likely_maxima()
 
 
 PROMISED, SHOWN = range(2)
-"""Two interpretations of the same calls. PROMISED: the hands of the rules that make a call; partner
-relies on it. SHOWN: the hands of all rules of a call, with `heard` and without `rare` rules."""
+"""Two interpretations of the same calls (see `parser`):
+
+    PROMISED  hands of all rules for a call except `heard` rules, which never make it; later rules
+              of a bidding system use them
+    SHOWN     hands of all rules for a call except `rare` rules, whose hands are too rare to expect;
+              the features of bidding networks use them
+"""
 
 
 class PublicKnowledge(NamedTuple):

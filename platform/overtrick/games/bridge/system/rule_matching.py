@@ -37,20 +37,20 @@ def hear_call(tables, knowledge, call):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def]
-    """Choose the call for a hand, or interpret the call `wanted` if it is not NO_CALL.
+    """Choose the call for a hand if `wanted` is NO_CALL; otherwise interpret the call `wanted`.
 
-    Return three numbers. A row is a row of SystemTables.rule, or NO_RULE if there is no such rule.
+    Return a call and the rows of two rules in SystemTables.rule, NO_RULE if no rule is found.
 
-    - the call: `wanted` if it is a call, otherwise the call of the first rule that the hand fits,
-      or a pass if it fits none
-    - the row of the first rule that the hand fits or, if `wanted` is a call, of its first rule
-    - the row of the rule by which other players interpret the call: the first rule for the call
-      that applies in this auction, whether or not the hand fits it. Rules of kind `heard` are
-      skipped unless all rules for the call are `heard`.
+    - The call is `wanted` or, to choose a call, that of the first rule that the hand fits. If the
+      hand fits no rule, the call is a pass.
+    - The first rule is the rule that the hand fits. For a given call `wanted`, it is the first rule
+      for this call in this auction.
+    - The second rule is the one by which other players, who do not see the hand, interpret the
+      call. It is the first rule for the call that is not a `heard` rule (a rule that never makes a
+      call). If the call has only `heard` rules, it is the first of these.
 
-    Also write the call's ranges of hand features to `knowledge.call_lo` and `knowledge.call_hi`:
-    the promised ranges, on which partner relies, and the shown ranges, by which all players
-    interpret the call (see `parser`).
+    Also write the ranges of hand features that the call describes to `knowledge.call_lo` and
+    `knowledge.call_hi`, as `_combine_ranges` computes them.
 
     tables: the compiled system of the caller. knowledge: PublicKnowledge of the auction, after
     `update_view`. hand: (H,) features of the hand; not used if `wanted` is a call.
@@ -97,19 +97,18 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def _combine_ranges(tables, knowledge, matched, made):  # type: ignore[no-untyped-def]
-    """Combine the ranges of hand features of all rules for the call `made`, in `knowledge`.
+    """Compute the smallest ranges of hand features that include the hands of all rules for a call.
 
-    Two unions of ranges are written to `knowledge.call_lo` and `knowledge.call_hi`:
+    Write the lower ends to `knowledge.call_lo` and the upper ends to `knowledge.call_hi`, once for
+    each interpretation of the call:
 
-    - the promised ranges, on which partner relies: without `heard` rules, which interpret a call
-      but never make it
-    - the shown ranges, by which all players interpret the call: without `rare` rules, whose hands
-      other players do not expect
+    - PROMISED, row 0: without `heard` rules, which interpret the call but never make it
+    - SHOWN, row 1: without `rare` rules, which make the call with hands too rare to expect
 
     If all rules for the call are `heard`, or all are `rare`, none of them is left out. Return the
     row of the first rule that is included in the promised ranges.
 
-    matched: (n, 2) row in SystemTables.rule and call of each rule that applies.
+    matched: (n, 2) row in SystemTables.rule and call of each rule that applies. made: the call.
     """
     knowledge.call_lo[:], knowledge.call_hi[:] = LIMITS[1], LIMITS[0]
     some_not_heard = some_not_rare = False
@@ -164,10 +163,10 @@ def place_applies(tables, number, knowledge):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _conditions_hold(tables, first, end, view):  # type: ignore[no-untyped-def]
-    """Return whether the auction passes all tests in some rows of SystemTables.condition.
+    """Return whether an auction meets all conditions in rows `first` to `end` - 1.
 
-    The rows are `first` to `end` - 1. view: PublicKnowledge.seat_view, the numbers that describe
-    the auction.
+    These are rows of SystemTables.condition. view: features of the auction from the point of view
+    of the seat to call, PublicKnowledge.seat_view.
     """
     for k in range(first, end):
         value = view[tables.condition[k, FIELD]]
@@ -180,8 +179,8 @@ def _conditions_hold(tables, first, end, view):  # type: ignore[no-untyped-def]
 def _hand_fits(tables, rule, hand, view):  # type: ignore[no-untyped-def]
     """Return whether a hand passes all tests of a rule.
 
-    rule: row of SystemTables.rule. hand: (H,) features of the hand. view: the numbers that describe
-    the auction, PublicKnowledge.seat_view.
+    rule: row of SystemTables.rule. hand: (H,) features of the hand. view: features of the auction
+    from the point of view of the hand's seat, PublicKnowledge.seat_view.
     """
     for k in range(rule[compiler.TESTS], rule[compiler.TESTS_END]):
         value = hand[tables.test[k, FIELD]]
@@ -194,13 +193,13 @@ def _hand_fits(tables, rule, hand, view):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-untyped-def]
-    """Widen a call's ranges of hand features, in `knowledge`, to include the hands of one rule.
+    """Widen the ranges of hand features of a call to include the hands of one of its rules.
 
     tables: the compiled system.
     row: row of the rule in SystemTables.rule.
-    knowledge: PublicKnowledge; its arrays `call_lo` and `call_hi` hold the call's ranges.
-    promised: whether to widen the promised ranges, on which the caller's partner relies.
-    shown: whether to widen the shown ranges, by which all players interpret the call.
+    knowledge: PublicKnowledge; its arrays `call_lo` and `call_hi` hold two sets of ranges.
+    promised: whether to widen the set PROMISED, for the rules by which the call is made.
+    shown: whether to widen the set SHOWN, for the rules by which the call is interpreted.
     """
     ranges = LIMITS.copy()
     for k in range(tables.rule[row, compiler.TESTS], tables.rule[row, compiler.TESTS_END]):
@@ -254,10 +253,11 @@ def update_knowledge(tables, knowledge, call, row):  # type: ignore[no-untyped-d
 
 @njit(cache=True)
 def _narrow_ranges(known_lo, known_hi, seat, lo, hi):  # type: ignore[no-untyped-def]
-    """Narrow the known ranges of one seat's hand features to those that its new call shows.
+    """Update the known ranges of one seat's hand features by its new call, in place.
 
-    The ranges are intersected; if they are disjoint, the new call counts. All seats' high-card
-    points are also limited, because they add up to 40. The change is made in place.
+    Each known range is intersected with the range of the call. If the two are disjoint, the range
+    of the call replaces the known range. Then lower the highest possible high-card points of each
+    seat, because the points of all seats add up to 40.
 
     known_lo, known_hi: (4, H) ranges of all seats. lo, hi: (H,) ranges of the new call.
     """

@@ -79,15 +79,14 @@ class AbstractHoldem:
             )
 
     def bucketed_game(self, tables: Abstraction) -> tuple[BucketedGame, Array | None]:
-        """Return the bucketed game of a card abstraction, and a partition of its public nodes.
+        """Return the bucketed game of a card abstraction, and the betting states of its nodes.
 
-        The partition depends on the game's option `index`:
+        The betting states depend on the game's option `index`:
 
-        - index=paper: an array (B,) with the class of each public node, -1 at terminal nodes. Nodes
-          of one class share information sets: a strategy cannot tell them apart.
-        - index=public: None. A strategy distinguishes all public nodes.
-
-        `tables`: the card abstraction.
+        - index=paper: an array (B,) with the index of each public node's betting state, -1 at
+          terminal nodes. Public nodes with the same index share their information sets: strategies
+          have imperfect recall of the betting.
+        - index=public: None. Strategies distinguish all public nodes.
         """
         moves = np.stack(tables.joint if self.joint else tables.moves)
         index = paper_index()[0] if self.index == "paper" else None

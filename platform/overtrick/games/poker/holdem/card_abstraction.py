@@ -2,8 +2,8 @@
 
 The method is from Samothrakis et al. 2011, section 4.2:
 
-1. Roll-outs estimate the expected strength of each hand (hole cards and board, up to renaming of
-   suits) against uniformly random opponent cards and boards.
+1. Roll-outs estimate the expected strength of each hand against uniformly random opponent cards
+   and boards. A hand is hole cards and board, up to suit isomorphism.
 2. k-means++ clusters the strengths of each round into K buckets.
 3. Sampled deals of both seats estimate the transition probabilities between buckets and the
    probability to win a showdown.
@@ -88,8 +88,10 @@ def roll_out(
     round: 0 preflop to 3 river. first, last: the hands of the round with indices `first` to
     `last` - 1, as numbered in hand_isomorphism.py.
 
-    Return two arrays by name, with one entry per hand. `score`: 2 for each won roll-out plus 1 for
-    each tie. `weight`: the number of hands that are equal to this hand up to renaming of suits.
+    Return two arrays by name, with one entry per hand:
+
+    - `score`: 2 for each won roll-out plus 1 for each tie
+    - `weight`: size of the hand's suit-isomorphism class, including the hand itself
     """
     rollouts = parameters.rollouts(round)
     score = np.empty(last - first, np.min_scalar_type(2 * rollouts))
@@ -175,15 +177,15 @@ def build_abstraction(
 ) -> Abstraction:
     """Build a card abstraction from sampled bucket transitions and the bucket statistics.
 
+    Each deal counts twice, once with the seats exchanged. A probability for which no deal was
+    sampled has a fallback:
+
+    - transition of both seats' buckets jointly: the product of both seats' own transitions
+    - transition of one seat's bucket: the distribution of the next bucket over all deals
+    - probability to win with a pair of river buckets: 1/2
+
     `dealt`: the results of `count_transitions`, one for each shard.
     `statistics`: the statistics that `cluster` returns, one for each round.
-
-    Each deal counts twice, once with the seats exchanged. Probabilities without sampled deals are
-    filled in:
-
-    - `joint`, for a pair of buckets that no deal has: the product of both seats' `moves`.
-    - `moves`, for a bucket that no deal has: the distribution of the next bucket over all deals.
-    - `win`, for a pair of river buckets that no deal has: 1/2.
     """
     shards = list(dealt)
     total = {name: np.sum([counts[name] for counts in shards], axis=0) for name in shards[0]}
@@ -219,8 +221,11 @@ def _shares(counts: Array, otherwise: Array) -> Array:
 def _draw(deck, at, left, bits):  # type: ignore[no-untyped-def]
     """Draw a random card from deck[at : at + left] and swap it to index `at`, in place.
 
-    bits: integer of FRACTION random bits. Return an integer of random bits for the next draw.
+    Return the random number for the next draw.
+
+    `bits`: uniform random number from 0 to 1, in fixed point with FRACTION bits.
     """
+    # the integer part of the product chooses the card; its fraction is again uniform
     bits *= left
     chosen = at + (bits >> FRACTION)
     deck[at], deck[chosen] = deck[chosen], deck[at]
@@ -236,7 +241,7 @@ def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignor
     `first`: index of the first hand; the length of `score` is the number of hands.
     `rollouts`: number of roll-outs of each hand.
     `score`: (hands,) output: 2 for each won roll-out plus 1 for each tie.
-    `weight`: (hands,) output: number of hands that are equal up to renaming of suits.
+    `weight`: (hands,) output: size of each hand's suit-isomorphism class.
     """
     cards, deck = np.empty(HOLE + BOARD[-1], np.int64), np.empty(RANKS * SUITS, np.int64)
     missing = BOARD[-1] - BOARD[round]

@@ -1,8 +1,9 @@
 """Exact equity of all hole cards of hold'em against a uniformly random hand, on every board.
 
 On a river board, all pairs of hole cards without a common card are compared. The equity on an
-earlier board is the mean over the next card. Equities are therefore summed backwards over boards
-(up to renaming of suits): from the river to the turn, to the flop, and to the empty board.
+earlier board is the mean over the next card. Equities are therefore computed by backward recursion
+over boards, from the river to the empty board. Boards are taken up to suit isomorphism: boards that
+differ only by a permutation of suits are one board.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ SWAPS = np.array(list(itertools.permutations(range(SUITS))))  # (24, 4) permutat
 
 
 class BoardClasses(NamedTuple):
-    """All boards with a given number of cards, up to renaming of suits: n classes of boards."""
+    """All boards with a given number of cards, as n classes of suit-isomorphic boards."""
 
     key: Array  # (n,) int64 ascending; 13 bits of ranks for each suit, largest suit first
     weight: Array  # (n,) int64 number of boards in each class
 
 
 def boards(cards: int) -> BoardClasses:
-    """Return all boards with `cards` cards up to renaming of suits.
+    """Return all boards with `cards` cards, up to suit isomorphism.
 
     There are 1,755 classes of 3 cards, 16,432 of 4 and 134,459 of 5.
     """
@@ -45,18 +46,16 @@ def boards(cards: int) -> BoardClasses:
 
 
 def pass_down(longer: BoardClasses, sums: Array | None, shorter: BoardClasses) -> Array:
-    """Compute the equity sums on boards from the equity sums on boards with one more card.
+    """Sum the equities of all hole cards over the next board card: one backward recursion step.
 
-    An equity sum is proportional to the equity of hole cards, by a factor that depends only on the
-    number of board cards. It is 0 for hole cards that share a card with the board. Return
-    (n, HOLDINGS) int64.
+    Return equity sums (n, HOLDINGS) int64 for each board and pair of hole cards. An equity sum is
+    the equity times a factor that depends only on the number of board cards. It is 0 for hole cards
+    that share a card with the board.
 
-    `longer`: the m boards with one more card.
-    `sums`: (m, HOLDINGS) equity sums on the boards `longer`. None if these are river boards, whose
-        equities are then computed here.
-    `shorter`: the n boards of the result.
+    `longer`: the m suit-isomorphism classes of boards with the next card.
+    `sums`: (m, HOLDINGS) equity sums for the boards `longer`, or None if they are river boards.
+    `shorter`: the n suit-isomorphism classes of boards without the next card.
     """
-    # an equity sum adds the river equities over all sequences of cards that complete the board
     found = np.zeros((len(shorter.key), HOLDINGS), np.int64)
     _pass_down(longer.key, longer.weight, sums, shorter.key, found)
     _add_symmetric(shorter.key, found)
@@ -65,10 +64,11 @@ def pass_down(longer: BoardClasses, sums: Array | None, shorter: BoardClasses) -
 
 @njit(cache=True)
 def key_of(masks, place):  # type: ignore[no-untyped-def]
-    """Return the key of a board; boards that differ only by a renaming of suits have equal keys.
+    """Return the key of a board, an integer that is equal for suit-isomorphic boards.
 
     `masks`: (4,) bit mask of the board's ranks in each suit.
-    `place`: (4,) output: for each suit, the position of its rank mask in the key.
+    `place`: (4,) output: for each suit, the position of its rank mask in the key. This is the
+        permutation of suits that makes the board canonical.
     """
     for suit in range(SUITS):
         ahead = 0
@@ -142,7 +142,7 @@ def river_equities(board, equity):  # type: ignore[no-untyped-def]
 def _keys(cards):  # type: ignore[no-untyped-def]
     """Return the int64 keys of all boards with `cards` cards, as computed by `key_of`.
 
-    The boards are taken in lexicographic order; boards that differ only in suits have equal keys.
+    The boards are taken in lexicographic order. Suit-isomorphic boards have equal keys.
     """
     total = 1
     for k in range(cards):
@@ -182,14 +182,13 @@ def _take_apart(key, masks, board):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _without(masks, card, place, less):  # type: ignore[no-untyped-def]
-    """Remove a card from a board; return the index of the resulting board in `less`.
+    """Look up the board that is left when a card is removed; return the index of its key in `less`.
 
-    Boards are compared up to renaming of suits: `key_of` maps a board to its key, an integer that
-    does not depend on the names of suits.
+    The key of a board is an integer that is equal for suit-isomorphic boards, see `key_of`.
 
     `masks`: (4,) bit mask of the board's ranks in each suit, unchanged on return.
     `card`: the card to remove.
-    `place`: (4,) output: for each suit, the suit to which the key renames it.
+    `place`: (4,) output: the permutation of suits that makes the smaller board canonical.
     `less`: ascending keys of all boards with one card fewer.
     """
     masks[card % SUITS] ^= 1 << card // SUITS
@@ -200,7 +199,7 @@ def _without(masks, card, place, less):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add(values, weight, place, row):  # type: ignore[no-untyped-def]
-    """Add `weight` times `values` to `row`, in place, after renaming the suits of the hole cards.
+    """Add `weight` times `values` to `row`, in place, after permuting the suits of the hole cards.
 
     `values`: (HOLDINGS,) an equity or equity sum for each pair of hole cards. Negative entries are
         left out: they mark hole cards that share a card with the board.
@@ -235,13 +234,13 @@ def _pass_down(key, weight, sums, less, found):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_symmetric(key, sums):  # type: ignore[no-untyped-def]
-    """Add up the sums of hole cards that are equivalent under the suit symmetries of the board.
+    """Symmetrise equity sums over the permutations of suits that leave the board unchanged.
 
-    A suit symmetry is a permutation of suits that leaves the board unchanged. For each symmetry,
-    the sum of the hole cards with permuted suits is added.
+    The new equity sum of hole cards is the total of the old equity sums over all these permutations
+    of the hole cards.
 
     `key`: (n,) keys of the boards.
-    `sums`: (n, HOLDINGS) sum for each pair of hole cards on each board, changed in place.
+    `sums`: (n, HOLDINGS) equity sum of each pair of hole cards on each board, changed in place.
     """
     masks, board = np.empty(SUITS, np.int64), np.empty(5, np.int64)
     for at in range(len(key)):

@@ -1,13 +1,15 @@
-"""Assign an index to each hold'em hand (hole cards and board), up to renaming of suits.
+"""Assign an index to each hold'em hand (hole cards and board), up to suit isomorphism.
+
+Hands that differ only by a permutation of suits are isomorphic and have the same index.
 
 1. In each suit, a hand has a pair of rank sets: the ranks of its hole cards and of its board cards.
-   All possible pairs are numbered. Pairs with equal set sizes form a class and have adjacent
-   numbers.
-2. A hand up to renaming of suits is the sorted list of its four pairs. The shape of the hand is the
-   list of the classes of these pairs: how many hole cards and board cards each suit has.
-3. Hands of one shape have adjacent indices. The place of a hand among them is a mixed-radix number
-   with one digit for each class in the shape. If k suits have this class, their pairs form a
-   multiset of size k; the digit is the rank of this multiset among all such multisets.
+   The class of a pair is the sizes of these two sets. Pairs are numbered class by class.
+2. The shape of a hand is the sorted list of the classes of its four pairs: how many hole cards and
+   board cards each suit has. Hands of one shape have adjacent indices.
+3. Suits of one class are interchangeable, so their pairs form a multiset. The combinatorial number
+   system numbers the multisets of each class.
+4. The numbers of the multisets of a hand, one for each class in its shape, are the digits of a
+   mixed-radix number. This number is the place of the hand among all hands of its shape.
 
 The idea is from Waugh 2013, "A fast and optimal hand isomorphism algorithm", as are the counts:
 169, 1,286,792, 13,960,050 and 123,156,254 hands in the four rounds.
@@ -34,7 +36,7 @@ PLACE = 16  # low bits of a code, which hold the index of a pair within its clas
 
 
 class HandIndexer(NamedTuple):
-    """Tables for the kernels that assign an index to each hand, up to renaming of suits."""
+    """Tables for the kernels that assign an index to each hand, up to suit isomorphism."""
 
     code: Array  # (3 ** 13,) int32 class << PLACE + index in the class, by a suit's ternary number
     first: Array  # (CLASSES,) int64 number of the first pair of each class
@@ -120,7 +122,7 @@ def add_card(sums, card, digit):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def index_from_sums(known, sums):  # type: ignore[no-untyped-def]
-    """Return the index of a hand among the hands of its round, up to renaming of suits.
+    """Return the index of a hand among the hands of its round, up to suit isomorphism.
 
     known: the tables from `hand_indexer`. sums: (4,) the hand as a number in base 3 for each suit,
     with digit 1 at the rank of a hole card and 2 at the rank of a board card (see `add_card`).
@@ -154,13 +156,12 @@ def _multisets(n, k):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def write_cards(known, shape, index, cards):  # type: ignore[no-untyped-def]
-    """Write the cards of the hand with a given index; return the size of its isomorphism class.
+    """Write the canonical hand with a given index; return the size of its suit-isomorphism class.
 
-    An index stands for a class of hands that are equal up to renaming of suits. Of each class,
-    always the same hand is written.
-
-    known: the tables from `hand_indexer`. shape: the result of `shape_of` for this index. cards:
-    output, two hole cards, then the board.
+    `known`: the tables from `hand_indexer`.
+    `shape`: the result of `shape_of` for this index.
+    `index`: index of the hand among the hands of its betting round.
+    `cards`: output: two hole cards, then the board.
     """
     # the pairs of the written hand are in ascending order of suits
     left = index - known.start[shape]

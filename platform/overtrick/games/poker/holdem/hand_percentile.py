@@ -28,7 +28,7 @@ SHOWN = (0, 3, 4)  # number of board cards in the rounds of the table: preflop, 
 
 
 class PercentileTable(NamedTuple):
-    """Percentiles of all hole cards on all boards before the river, up to renaming of suits."""
+    """Equity ranks of all hole cards on all boards before the river, up to suit isomorphism."""
 
     key: Array  # (n,) int64 keys of boards with 0, 3 and 4 cards, ascending for each size
     start: Array  # (6,) int64 index of the first board with 0, 1, ..., 5 cards
@@ -91,7 +91,10 @@ _river_cache = _RiverCache(bits=17)  # 3 MB
 
 @cache
 def percentile_table() -> PercentileTable:
-    """Return the percentile table; read it from its cache file, or compute and cache it."""
+    """Return the table that ranks all hole cards by equity on each preflop, flop and turn board.
+
+    The table is read from its cache file, or computed and written to that file.
+    """
     lots = [equity.boards(cards) for cards in SHOWN]
     key = np.concatenate([lot.key for lot in lots])
     sizes = [len(lot.key) for lot in lots]
@@ -158,7 +161,7 @@ def _ranks(sums, orders):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _look_up(key, start, rank, hole, board, up):  # type: ignore[no-untyped-def]
-    """Return the percentiles (R,) of hole cards on boards before the river, from the table.
+    """Look up the percentiles (R,) of hole cards, by equity, on boards before the river.
 
     `key`, `start`, `rank`: the fields of the PercentileTable.
     `hole`: (R, 2) hole cards.
@@ -184,9 +187,11 @@ def _look_up(key, start, rank, hole, board, up):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _on_rivers(hole, board, same):  # type: ignore[no-untyped-def]
-    """Return the percentiles (R,) of hole cards (R, 2) on river boards (R, 5).
+    """Return the percentile (R,) of each row's hole cards among all hole cards on the same board.
 
-    same: (R,) one number per board; adjacent rows with equal numbers share one computation.
+    `hole`: (R, 2) hole cards.
+    `board`: (R, 5) cards of the river board.
+    `same`: (R,) identifier of the board. If rows are sorted by it, each board is evaluated once.
     """
     found = np.empty(len(hole))
     equities, lower = np.empty(HOLDINGS, np.int64), np.empty(MAX_EQUITY + 2, np.int64)
