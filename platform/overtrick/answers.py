@@ -14,14 +14,14 @@ class Answers(Predictor):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Return the names of the model's input columns; the old name of `observation_fields`."""
+        """Return `observation_fields`. This is a deprecated alias."""
         return self.observation_fields
 
     @property
     def said(self) -> tuple[str, ...]:
-        """Return the names of the model's output columns; the old name of `outputs`."""
+        """Return `outputs`. This is a deprecated alias."""
         return self.outputs
 
     def ask(self, observations: Array) -> Array:
-        """Compute the model's outputs for observations (R, K); the old name of `predict`."""
+        """Return `predict(observations)`. This is a deprecated alias."""
         return self.predict(observations)

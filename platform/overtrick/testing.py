@@ -175,9 +175,10 @@ def _equal_states(a: Any, b: Any) -> bool:
 
 
 def _check_state_copies(game: Any, state: Any) -> None:
-    """Check that `observe` does not change a state, and that single games can be selected from it.
+    """Check that `observe` does not change the state of a batch of games.
 
-    `state`: of a batch of games.
+    Also checks that `select_rows` can select games from the state. `state`: a dataclass of arrays,
+    each with one row for each game.
     """
     before = copy.deepcopy(state)
     game.observe(state)
@@ -218,7 +219,7 @@ def _check_texts(game: Any, rows: Observations) -> None:
 
 
 def _equal_rows(one: Observations, two: Observations) -> bool:
-    """Return True if two batches of observations are equal, apart from the game of each row."""
+    """Return True if two batches of observations are equal, ignoring the game index of each row."""
     return all(np.array_equal(getattr(one, n), getattr(two, n)) for n in COLUMNS)
 
 
@@ -276,8 +277,8 @@ def _check_abstract_states(game: Any, rows: Observations) -> None:
     """Check the methods of core.AbstractStates: `state_keys` and `combined_policy`.
 
     `state_keys` must reject the name of an unknown state abstraction. `combined_policy` combines
-    policies for single positions with a fallback policy `others` for all other positions. Called
-    without policies for single positions, it must return a policy that acts as `others`.
+    policies of named players, such as the declarer, with a default policy `others` for all
+    remaining players. Without named players, the combined policy must equal `others`.
     """
     try:
         game.state_keys("")
@@ -386,7 +387,8 @@ def _check_enumeration(game: Any, played: Deals, turns: Turns) -> None:
     """Check the deals, information sets and payoffs that an enumerable game defines.
 
     - `every_deal` must list each deal once, with probabilities that sum to 1.
-    - All observations of one information set must be equal; two information sets must differ.
+    - All observations of one information set must be equal.
+    - Different information sets must have different observations.
     - The payoffs of random play must have the mean that the game tree gives.
 
     If the game tree does not fit in memory, only `every_deal` is checked. `played`: the deals

@@ -21,7 +21,11 @@ def solve(
     save: Annotated[Path | None, Option(help="Save the strategy as a model here.")] = None,
     as_json: arguments.Json = False,
 ) -> None:
-    """Approximate an equilibrium, or compute it by linear programming; print its exploitability."""
+    """Compute or approximate an equilibrium with a solver, and print its exploitability.
+
+    --plan names the solver: lp computes an equilibrium by linear programming, all other solvers
+    approximate an equilibrium in --iterations iterations.
+    """
     from overtrick.reports.progress import counting
     from overtrick.studies.exact_solutions import solve_game
 
@@ -48,9 +52,10 @@ def best_response(
     """Compute the best-response value against an opponent in each seat.
 
     If the game tree fits in memory, the value is exact. For a larger game, such as holdem, the
-    value is a lower bound: the payoff of a local best response in sampled games. Three options
-    belong only to the lower bound. --games is the number of sampled games, --particles the number
-    of deals sampled at each decision, and --seed the random seed of both.
+    value is a lower bound: the mean payoff of a local best response (LBR) over sampled games. The
+    options --games, --particles and --seed are only for the lower bound. --games is the number of
+    sampled games. --particles is the number of deals that LBR samples at each decision. --seed is
+    the random seed.
     """
     from overtrick.studies.exact_solutions import best_response_to
 

@@ -1,4 +1,13 @@
-"""Commands on runs: train, sweep, resume, evaluate, safety, register, keys."""
+"""Commands that train, evaluate and register models.
+
+- train: train a player as configured in a job file.
+- sweep: train all variants of a hyperparameter search.
+- resume: continue an interrupted run, sweep or comparison.
+- evaluate: evaluate a model against held-out opponents, or compare methods.
+- safety: measure a model's payoff and exploitability under several exploitability bounds.
+- register: add a run's model to the MLflow model registry.
+- keys: list the configuration keys of a trainer.
+"""
 
 from __future__ import annotations
 

@@ -144,9 +144,10 @@ def _evaluate(
 
 
 def _load_player(table: ComparisonJob, entry: Entry, group: RunGroup) -> Any:
-    """Load the trained model of a method: its weights if it can adapt, or else its policy.
+    """Load the trained model of a method, as weights or as a policy.
 
-    A model can adapt if its trainer evaluates it against held-out opponents.
+    Returns the weights if the method's trainer evaluates its models against held-out opponents,
+    because this evaluation may adapt the weights. Otherwise, returns a policy.
     """
     folder = group.children[entry.trial].folder.model
     if entry.job is not None and isinstance(entry.job.evaluation, HeldOutEvaluation):
@@ -162,8 +163,8 @@ def _row(_: Generator, common: Any, entry: Entry, player: Any, who: str, column:
     - `player`: for a trained method, the result of `_load_player`.
     - `who`, `column`: the opponent, and its index among the opponents of the comparison.
 
-    The evaluation uses the random numbers that this opponent gets when the method is evaluated
-    against all opponents in one call.
+    The random stream depends only on the method's seed and on `column`. So a method can be
+    evaluated against each opponent in a separate call with the same random numbers.
     """
     game, budget = common
     rng, pool = generator(entry.seed, RngStream.EVALUATE), start_pool(0)

@@ -29,7 +29,7 @@ MINIMAL_EVALUATION = {"opponents": ("random",), "repeats": 2, "eval_deals": 2, "
 class Entry:
     """A method with one seed, and the opponents of its evaluation.
 
-    A trained oracle (best response) has an entry of its own for each opponent.
+    An oracle that is trained (approximate best response) has a separate entry for each opponent.
     """
 
     method: str
@@ -59,10 +59,10 @@ class ComparisonSchedule:
 
     @property
     def jobs(self) -> list[Job]:
-        """The job that trains and evaluates a method with one seed, for each trial by number.
+        """The jobs of all trials, sorted by trial number.
 
-        The evaluation settings are those of the final evaluation. The function `in_training`
-        replaces them by the settings of evaluations during training.
+        A trial trains and evaluates one method with one seed. The jobs contain the settings of the
+        final evaluation; `in_training` replaces these settings.
         """
         return [entry.job for entry in self.trials if entry.job is not None]
 
@@ -125,7 +125,7 @@ def _job(
 
     - `name`: the method.
     - `opponents`: the opponent of each column.
-    - `opponent`: for a trained oracle, the opponent that it is trained against.
+    - `opponent`: for an oracle that is trained (approximate best response), its opponent.
     """
     method = table.methods[name]
     assert isinstance(method.training_job, dict)
@@ -151,12 +151,13 @@ def _used_values(section: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_training(table: ComparisonJob, job: Job) -> Job:
-    """Return a method's training job with the evaluation settings that apply during training.
+    """Replace the final evaluation in a method's job by evaluations during training.
 
-    If the comparison asks for learning curves by `evaluate.every`, the method is evaluated at this
-    interval. Its opponents are then all opponents that the comparison does not train itself.
-    Without learning curves or without such opponents, the only evaluation is a minimal one at the
-    last iteration. A job whose evaluation has no held-out opponents is returned unchanged.
+    If the comparison sets `evaluate.every`, the method is evaluated at this interval, for learning
+    curves. The opponents are those that exist before training; models that the comparison trains
+    are left out. If no opponent remains or `evaluate.every` is not set, the method is evaluated
+    only after the last iteration, by a few games against the opponent `random`. A job whose
+    evaluation has no held-out opponents is returned unchanged.
     """
     if not isinstance(job.evaluation, HeldOutEvaluation):
         return job

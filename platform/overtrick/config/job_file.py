@@ -84,10 +84,10 @@ class UnusedKeysError(ValueError):
         return f"{names} {has} no effect {reason}: {', or '.join(ways)}"
 
     def _useful_choices(self, key: str) -> list[str]:
-        """Return the values of `key` that would make the unused keys of this error take effect.
+        """Return the values of `key` with which the unused keys of this error would have an effect.
 
-        `key`: dotted path of a key in `rule.when`, on whose value this depends. The list is empty
-        unless the type of `key` is a Literal of names.
+        `key`: dotted path of a key on whose value the effect of the unused keys depends. The list
+        is empty unless the type of `key` is a Literal.
         """
         *parents, leaf = key.split(".")
         section = self.section.value_at(".".join(parents)) if parents else self.section

@@ -71,8 +71,9 @@ class BucketedGame:
 
     @property
     def joint(self) -> bool:
-        """Return whether `moves` is a joint distribution over both seats' next buckets.
+        """Return whether chance draws the next buckets of both seats jointly.
 
-        If not, chance draws each seat's next bucket independently of the other seat's buckets.
+        If not, chance draws each seat's next bucket independently, given the seat's own previous
+        bucket.
         """
         return self.moves.ndim == 5

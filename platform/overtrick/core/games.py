@@ -83,10 +83,10 @@ class Enumerable(Game, Protocol):
         """Return all distinct deals (G, C) and their probabilities (G,), which are all positive."""
 
     def revealed_columns(self, state: Any) -> Array:
-        """Return (G,) int: for each game, the number of chance outcomes that some seat has seen.
+        """Return (G,) int: the number of deal columns that at least one seat of each game has seen.
 
-        The chance outcomes of a game are the columns of its deal, in the order in which seats see
-        them.
+        The columns of a deal are the game's chance outcomes, in the order in which seats see them.
+        The revealed outcomes are therefore the first columns.
         """
 
 
@@ -142,18 +142,21 @@ class Resumable(Redealable, Protocol):
 
 @runtime_checkable
 class PublicSituations(Game, Protocol):
-    """A game with coarse public states, called public situations.
+    """A game with an abstraction of its public states.
 
-    A public situation is a class of similar public states. Opponent models count the opponent's
-    actions separately in each public situation.
+    The abstraction puts similar public states into one class, called a public situation. Opponent
+    models count the opponent's actions separately in each class.
     """
 
     @property
     def public_situations(self) -> int:
-        """Return the number of public situations that `public_situation` distinguishes."""
+        """Return the number of public situations: classes of similar public states."""
 
     def public_situation(self, observations: Observations) -> Array:
-        """Return (R,) int64: the public situation of each row, numbered from 0."""
+        """Return (R,) int64: the public situation of each row, a class of similar public states.
+
+        Classes are numbered from 0.
+        """
 
 
 @runtime_checkable

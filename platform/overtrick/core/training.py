@@ -39,7 +39,7 @@ class Trainer(Protocol):
         """Return the trainer's complete state as arrays by name, for a checkpoint."""
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the state of a checkpoint. Training then continues with identical results."""
+        """Restore a checkpoint's state. Training continues as if it had never been interrupted."""
 
     def model(self) -> dict[str, Array]:
         """Return the weights of the trained model by name, as they are stored with the run."""

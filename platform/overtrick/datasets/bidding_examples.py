@@ -97,8 +97,8 @@ class BiddingExamples:
     def _read_in_background(self, windows: list[Array]) -> Iterator[dict[str, Array]]:
         """Yield the examples of each window, while a thread reads the next window.
 
-        A window is a group of files whose examples are shuffled together. `windows`: the indices in
-        `files` of the files of each window.
+        A window is a group of files whose examples are shuffled together. `windows`: for each
+        window, an array of indices into `self.files`.
         """
 
         def read_window(places: Array) -> dict[str, Array]:
@@ -115,8 +115,8 @@ class BiddingExamples:
     def _read_on_cluster(self, windows: list[Array]) -> Iterator[dict[str, Array]]:
         """Yield the examples of each window, read by CPUs of the cluster.
 
-        A window is a group of files whose examples are shuffled together. `windows`: the indices in
-        `files` of the files of each window.
+        A window is a group of files whose examples are shuffled together. `windows`: for each
+        window, an array of indices into `self.files`.
         """
         files = [str(self.files[k]) for places in windows for k in places]
         parts, available = list[dict[str, Array]](), 0

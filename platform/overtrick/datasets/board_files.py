@@ -57,7 +57,7 @@ def iterate_parts(path: Path) -> Iterator[BoardFile]:
     """Yield the boards of a file in parts of at most `parquet.ROWS` boards.
 
     A Parquet file is read part by part, so the file may be larger than memory. Raises UserError for
-    an unknown file ending, and for a file that cannot be read.
+    an unknown file extension, and for a file that cannot be read.
     """
     ending = path.suffix.lower()
     if ending not in ENDINGS:
@@ -89,7 +89,7 @@ def count_parts(path: Path) -> int:
 
 
 def save(path: Path, boards: Sequence[Board]) -> None:
-    """Write boards as PBN, LIN or tab-separated text, depending on the file's ending.
+    """Write boards as PBN, LIN or tab-separated text, depending on the file extension.
 
     Raises UserError for boards that the format cannot hold, or if the file cannot be written.
     """

@@ -95,14 +95,15 @@ class AbstractionConfig(DatasetConfig):
         """Build the configuration from `key=value` overrides of the defaults.
 
         The defaults are the values of Samothrakis et al. 2011. `scale`: factor on every sample
-        count that is not overridden. A scaled count is at least half the number of buckets, because
-        fewer roll-outs could not give a different hand strength for each bucket. Raises UserError.
+        count that is not overridden. A scaled count is at least half the number of buckets. Raises
+        UserError.
         """
         if not 0 < scale <= MAX_SCALE:
             raise UserError(f"--samples-scale must be above 0 and at most {MAX_SCALE}, not {scale}")
         values = field_overrides(cls, overrides, cls.subject)
         config = validated(cls, values)
         counts = {name: getattr(PAPER, name) for name in SCALED if name not in values}
+        # n roll-outs distinguish 2 n + 1 strengths, and each bucket needs one
         scaled = {n: max(int(np.ceil(c * scale)), config.buckets // 2) for n, c in counts.items()}
         return validated(cls, {**values, **scaled})
 
@@ -197,9 +198,15 @@ def _sum(counts: Sequence[Columns]) -> Columns:
 def _roll_out(_: Generator, parameters: AbstractionParameters, *shard: int) -> Columns:
     """Estimate the strengths of some hands of a betting round by roll-outs.
 
-    `shard`: the five numbers (round, part, place, first hand, last hand plus 1). This shard is
-    number `place` in the part of the results that is stored as file number `part`. The first three
-    numbers and the configured seed determine the random numbers. Returns columns by name.
+    Returns columns by name. `shard` has five numbers:
+
+    - the betting round
+    - the number of the intermediate file in which the results are stored
+    - the index of this shard among the shards of that file
+    - the first hand
+    - the last hand plus 1
+
+    The first three numbers and the configured seed determine the random numbers.
     """
     *key, first, end = shard
     rng = generator(parameters.seed, RngStream.INITIAL, *key)
@@ -207,14 +214,18 @@ def _roll_out(_: Generator, parameters: AbstractionParameters, *shard: int) -> C
 
 
 def _deal(_: Generator, common: Any, *shard: int) -> Columns:
-    """Sample deals and count how each player's hand moves between buckets from round to round.
+    """Sample deals and count the transitions of hands between buckets from round to round.
 
-    - `common`: the tuple (parameters, buckets). `buckets` has an array for each betting round, with
-      the bucket of every hand.
-    - `shard`: the five numbers (stage, part, place, first deal, last deal plus 1). The stage of
-      this computation is 4. This shard is number `place` in the part of the results that is stored
-      as file number `part`. The first three numbers and the configured seed determine the random
-      numbers.
+    `common`: the tuple (parameters, buckets). `buckets` has an array for each betting round, with
+    the bucket of every hand. `shard` has five numbers:
+
+    - the number 4, because the stages 0 to 3 of the computation are the betting rounds
+    - the number of the intermediate file in which the results are stored
+    - the index of this shard among the shards of that file
+    - the first deal
+    - the last deal plus 1
+
+    The first three numbers and the configured seed determine the random numbers.
     """
     parameters, buckets = common
     *key, first, end = shard

@@ -44,7 +44,10 @@ class LearnerShare(NamedTuple):
         return {name: column[self.rank :: self.learners] for name, column in batch.items()}
 
     def total(self, value: Tensor) -> Tensor:
-        """Sum a tensor over all learners in place, and return it. Every learner must call it."""
+        """Sum a tensor over all learners in place, and return the tensor.
+
+        This is a collective operation (all-reduce): every learner must call the method.
+        """
         if self.learners > 1:
             torch.distributed.all_reduce(value)
         return value

@@ -67,7 +67,7 @@ class RemoteObject(Hostable, Protocol):
     """Handle to an object on a Ray actor or in this process; calls the object's methods by name."""
 
     def call(self, method: str, *args: Any) -> Any:
-        """Call a method of the object and return the method's result."""
+        """Call a method of the hosted object and return the method's result."""
 
 
 def chunks(total: int, size: int) -> list[Shard]:
@@ -215,21 +215,21 @@ class RayPool:
 
 
 class _LocalHost:
-    """Handle to an object in this process, with the same methods as a handle to a Ray actor."""
+    """Handle to an object hosted in this process, with the same methods as `_RayHost`."""
 
     def __init__(self, thing: Hostable) -> None:
         self._thing = thing
 
     def call(self, method: str, *args: Any) -> Any:
-        """Call a method of the object and return the method's result."""
+        """Call a method of the hosted object and return the method's result."""
         return getattr(self._thing, method)(*args)
 
     def state(self) -> dict[str, Array]:
-        """Return the state of the object."""
+        """Return the state of the hosted object."""
         return self._thing.state()
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Replace the state of the object."""
+        """Replace the state of the hosted object."""
         self._thing.load(state)
 
 
@@ -246,7 +246,7 @@ class _RayHost:
         self.actor = _new_host(thing)
 
     def call(self, method: str, *args: Any) -> Any:
-        """Call a method of the object on the Ray actor and return the method's result.
+        """Call a method of the hosted object on the Ray actor and return the method's result.
 
         If the actor died, a new actor repeats the call. Raises RunError after MAX_LOSSES deaths.
         """
@@ -263,11 +263,11 @@ class _RayHost:
         raise RunError(f"{method}: the host died {MAX_LOSSES} times")
 
     def state(self) -> dict[str, Array]:
-        """Return the state that the object on the Ray actor had after the last call."""
+        """Return the state that the hosted object had after the last call."""
         return self._state
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Replace the state of the object on the Ray actor."""
+        """Replace the state of the hosted object on the Ray actor."""
         self.call("load", state)
 
 
@@ -286,7 +286,7 @@ def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
 
 @ray.remote(max_restarts=0)
 class _Worker:
-    """Ray actor that runs shards and records Ray metrics about them."""
+    """Ray actor that computes one shard (piece of work) a call, and records Ray metrics."""
 
     def __init__(self) -> None:
         self._meters = WorkerMetrics()
@@ -299,13 +299,13 @@ class _Worker:
 
 @ray.remote(num_cpus=0, max_restarts=0)
 class _HostActor:
-    """Ray actor that holds an object and runs the object's methods."""
+    """Ray actor that hosts an object and runs the object's methods."""
 
     def __init__(self, thing: Hostable) -> None:
         self._thing = thing
 
     def call(self, method: str, args: Shard) -> Any:
-        """Call a method of the object; return the method's result and the object's new state."""
+        """Call a method of the hosted object; return the method's result and the new state."""
         return getattr(self._thing, method)(*args), self._thing.state()
 
 

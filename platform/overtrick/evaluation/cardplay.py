@@ -156,9 +156,9 @@ def evaluate_declarer(
     known: RecognisesStates | None, section: CardplayEvaluation, deals: int, seed: int,
     pool: WorkerPool,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Evaluate a declarer against each defence; return one `result_row` for each defence.
+    """Evaluate a declarer against several defender policies; return a `result_row` for each policy.
 
-    - `defence`: policies of the defenders by name.
+    - `defence`: defender policies by name.
     - `known`: function that marks the decisions in states that the declarer has met in training;
       None if the declarer has no table of states.
     - `section`: settings of the evaluation. If its `double_dummy` is true and `deals` equals its
@@ -182,9 +182,9 @@ def evaluate_declarer(
 def result_row(
     defenders: str, made: int, deals: int, perfect: float | None, recognised: float | None
 ) -> dict[str, Any]:
-    """Build the row of the results table for a declarer against one policy of the defenders.
+    """Build the row of the results table for a declarer against one defender policy.
 
-    - `defenders`: the name of this policy.
+    - `defenders`: name of the defender policy.
     - `made`: contracts made in `deals` deals. The row has their share and its 95 % confidence
       interval (Wilson 1927).
     - `perfect`: share of contracts made with double-dummy play; None if not computed.
@@ -206,9 +206,10 @@ def result_row(
 def flat_metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Convert rows of `result_row` to a dictionary from metric names to values.
 
-    - `made/NAME`: share of contracts made against the defenders NAME; one metric for each row.
-    - `recognised`: share of the declarer's decisions in states met in training, against the
-      defenders of `rows[0]`. Left out if it is None.
+    - `made/NAME`: share of contracts made against the defender policy NAME, one metric for each
+      row.
+    - `recognised`: share of the declarer's decisions in states met in training, from the first row.
+      Left out if it is None.
     """
     metrics = {f"{metric_names.MADE}{row['defenders']}": row["made"] for row in rows}
     if rows[0]["recognised"] is not None:
@@ -217,9 +218,9 @@ def flat_metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def share_made(rows: list[dict[str, Any]]) -> float:
-    """Return the score of a finished run: the mean share of contracts made over all defences.
+    """Average the share of contracts made over all defender policies, as the score of a run.
 
-    `rows`: results of `result_row`, one for each defence.
+    `rows`: results of `result_row`, one row for each defender policy.
     """
     return float(np.mean([row["made"] for row in rows]))
 

@@ -197,10 +197,13 @@ def _sigma(tree: Tree, policy: BehaviouralPolicy) -> Array:
 def bound_exploitability(
     choice: GameChoice, policies: Sequence[BehaviouralPolicy], section: HeldOutEvaluation
 ) -> list[BehaviouralPolicy]:
-    """Replace each policy that is too exploitable by a similar policy within the bound.
+    """Replace each policy that is too exploitable by an epsilon-safe strategy.
 
-    `section.exploitability_bound` is the largest exploitability in points per game.
-    `section.bound_method` is the method of replacement.
+    Epsilon is `section.exploitability_bound`: the largest exploitability beyond an equilibrium's,
+    in points per game. `section.bound_method` selects the replacement:
+
+    - mixture: the policy mixed with an equilibrium.
+    - nearest: the epsilon-safe strategy nearest to the policy.
     """
     _, tree = playable_game(choice)
     bound = section.exploitability_bound

@@ -1,4 +1,9 @@
-"""Agreement of recorded auctions with a bidding system: in the calls and in their meaning."""
+"""Compare recorded auctions with a bidding system.
+
+`agreement_shares` computes how often the system would make the recorded call. `meaning_table`
+computes how often a player's hand has the points and suit lengths that the recorded calls show in
+this system.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +46,8 @@ def select_auctions(
       None: all calls.
     - `kind`: kind of players, such as `robot`. Only boards with this kind are used; None: all.
 
-    Raises UserError if no board is left. For an unknown name the message lists the recorded names.
+    Raises UserError if no board is left. If `pairs` or `kind` occurs on no board, the message lists
+    the names that do occur.
     """
     chosen = [board for board in boards if board.auction]
     if not chosen:
@@ -74,10 +80,13 @@ def select_auctions(
 
 
 def _check_name(name: str, recorded: Iterable[str], what: str, where: str) -> None:
-    """Raise UserError unless a name is among the recorded names.
+    """Raise UserError unless `name` is among the names that occur in a file of boards.
 
-    The message lists the recorded names, most frequent first. `what`, `where`: the kind of name and
-    its columns in the file, for the message.
+    The error message lists these names, most frequent first.
+
+    - `recorded`: all names in the file, with repetitions.
+    - `what`: what the names stand for, such as `kind of board`; used in the error message.
+    - `where`: columns of the file that have the names; used in the error message.
     """
     names = [each for each, _ in Counter(recorded).most_common() if each]
     if not names:

@@ -111,8 +111,9 @@ def match_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lowest_payoff(game: Any) -> float:
-    """Return the game's lowest payoff, the payoff of an illegal action in an environment.
+    """Return a lower bound on the payoffs of a game.
 
+    RL environments give it as the reward for an illegal action.
     Raises UserError if the game does not implement core.BoundedPayoff.
     """
     if not isinstance(game, contract.BoundedPayoff):

@@ -36,16 +36,18 @@ class ActionAdvice(NamedTuple):
 
 
 class SeatValues(NamedTuple):
-    """Exact expected points of one seat per game, if the opponent's policy plays all other seats.
+    """Exact values of one seat in points, if the opponent's policy plays all other seats.
 
-    The seat itself plays a best response, the opponent's own policy, or one given action followed
-    by a best response.
+    - `best_response`: value of a best response in this seat.
+    - `opponent`: self-play value, if the opponent's policy also plays this seat.
+    - `action_values`: value of each action in each information set, if a best response follows.
+    - `reachable`: the information sets that the seat can reach.
     """
 
-    best_response: float  # value of a best response in this seat
-    opponent: float  # value of the opponent's own policy in this seat
-    action_values: Array  # (N, A) value of each action followed by a best response
-    reachable: Array  # (N,) bool: information sets that the seat can reach
+    best_response: float
+    opponent: float
+    action_values: Array  # (N, A)
+    reachable: Array  # (N,) bool
 
 
 @dataclass(frozen=True)

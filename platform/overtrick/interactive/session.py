@@ -37,7 +37,7 @@ It raises UndoRequested, if there is a decision to undo, or QuitRequested.
 
 @dataclass
 class HumanPolicy:
-    """Policy that replays a person's earlier choices of this game, and then asks the person.
+    """Policy that asks a person for each action, except for actions that it replays after an undo.
 
     The object is its own PolicySession. New choices are appended to `choices`.
     """
@@ -51,9 +51,10 @@ class HumanPolicy:
         return self
 
     def act(self, observations: Observations) -> Actions:
-        """Return the person's next recorded choice; after the last one, ask the person.
+        """Return the person's action at a decision.
 
-        `observations`: one row, the person's decision.
+        After an undo, the game starts again: the person's remaining actions are replayed first,
+        then the person is asked. `observations`: one row, the decision.
         """
         if self.played == len(self.choices):
             self.choices.append((observations, self.ask(observations)))
@@ -123,10 +124,10 @@ class ScoreSheet:
         return float(np.mean([value(each.seat) for each in self.games]))
 
     def summary(self) -> dict[str, Any]:
-        """Return the result of `overtrick play --json`: the person's points, and means per game.
+        """Return the result of `overtrick play --json`, such as the person's points.
 
-        The key `best` is the value of a best response in the person's seat. The key `opponent` is
-        the value of the opponent's policy in this seat. Both values are averaged over the games.
+        Two values of the person's seat are for comparison, averaged over the games. `best` is the
+        value of a best response to the opponent. `opponent` is the opponent's self-play value.
         """
         table, games = self.table, self.games
         values = table.seat_values if games else None

@@ -62,10 +62,10 @@ def masked_log_softmax(logits: Tensor, legal: Tensor) -> Tensor:
 
 
 def pad_slots(member: Array, members: int) -> Array:
-    """Compute the position (R,) of each row when the rows are grouped by network, as in `pad`.
+    """Compute the index (R,) of each row within its own network's rows, for use in `pad`.
 
-    The rows of each network are numbered from 0, in their order. `member` (R,): index of each row's
-    network. `members`: number of networks.
+    The first row of each network has index 0, its second row 1. `member` (R,): the network of each
+    row, 0 to M - 1. `members`: number of networks M.
     """
     order = np.argsort(member, kind="stable")
     starts = np.searchsorted(member[order], np.arange(members))
@@ -78,8 +78,8 @@ def pad(rows: Array, member: Array, slot: Array, members: int) -> Array:
     """Group rows (R, ...) by network and pad them with zeros to (M, longest, ...).
 
     `member` (R,): index of each row's network. `members`: the number M of networks. `slot` (R,):
-    position of each row among the rows of its network, as returned by `pad_slots`. `longest` is the
-    largest number of rows of a network.
+    index of each row within its own network's rows, from `pad_slots`. `longest`: largest number of
+    rows of a network.
     """
     longest = int(slot.max()) + 1 if len(slot) else 0
     out = np.zeros((members, longest, *rows.shape[1:]), rows.dtype)

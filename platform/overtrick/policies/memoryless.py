@@ -23,7 +23,7 @@ class MemorylessPolicy(ABC):
 
 
 class MemorylessSession:
-    """Session of a policy without memory: samples actions from the policy's probabilities."""
+    """Sampler of a memoryless policy's actions. Its only state is a random generator."""
 
     def __init__(self, policy: BehaviouralPolicy, rng: Generator) -> None:
         self.policy = policy

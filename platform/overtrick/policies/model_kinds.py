@@ -40,9 +40,11 @@ class StoredWeights(NamedTuple):
 
 
 class ModelKind(NamedTuple):
-    """Kind of stored model: a test of its weights, and a function that builds its policy."""
+    """Kind of stored model, such as a Q-network: how to recognise it and how to load its policy."""
 
     matches: Callable[[StoredWeights], bool]
+    """Recognise models of this kind by the names of their weights."""
+
     load: Callable[[StoredWeights, Any], Any]
     """Build the policy for a game. Raises UserError for weights that do not fit the game."""
 

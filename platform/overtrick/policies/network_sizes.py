@@ -16,7 +16,10 @@ def input_size(game: Game) -> int:
 
 
 def output_size(game: Game) -> int:
-    """Return the number of outputs of a policy network: actions, or components of an action."""
+    """Return the number of actions of a game, or the dimension of an action if it is continuous.
+
+    This is the number of outputs of a policy network.
+    """
     return len(game.action_names) if game.actions is None else game.actions
 
 

@@ -17,7 +17,7 @@ class TabularPolicy(MemorylessPolicy):
         self.sigma = sigma
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, A): for each row, sigma's row of its information set."""
+        """Look up the action probabilities (R, A) at the information set of each observation."""
         assert observations.legal is not None
         assert observations.infoset is not None
         sets, actions = 1 + int(observations.infoset.max(initial=-1)), observations.legal.shape[1]

@@ -30,8 +30,7 @@ class EvolutionStrategy:
     A genome is a vector of P real numbers; lambda is `size`. `start` draws the initial mean (P,) of
     a search, and `step` is the initial step size. When a search has converged or stagnates, another
     search starts from a new mean. All random draws come from `rng`. A checkpoint holds only the
-    scores of all generations, because they determine the genomes: `load` repeats all generations
-    with the stored scores instead of evaluations.
+    fitnesses of all genomes, because the seed and the fitnesses determine the genomes.
     """
 
     start: Callable[[Generator], Array]
@@ -55,25 +54,26 @@ class EvolutionStrategy:
         return np.array(self._run.ask())
 
     def tell(self, genomes: Array, score: Array) -> None:
-        """Update the strategy by the scores (lambda,) of the last genomes; larger is better.
+        """Update the strategy by the fitness of each genome in the current generation.
 
-        `genomes`: the result of the last `ask`.
+        `genomes` (lambda, P): the result of the last `ask`. `score` (lambda,): fitness of each
+        genome; larger is better.
         """
         self._run.tell(list(genomes), (-score).tolist())
         self.scores.append(np.array(score, np.float64))
 
     def state(self) -> dict[str, Array]:
-        """Return the scores of all generations, (generations, lambda), as the array `told`.
+        """Return the history of fitnesses passed to `tell`: array `told` (generations, lambda).
 
-        Genomes are not part of the state: `load` samples them again from the same seed.
+        Genomes are not stored, because `load` can sample the same genomes again.
         """
         return {"told": np.array(self.scores).reshape(-1, self.size)}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore a state by repeating its generations with the stored scores.
+        """Restore a state by repeating `ask` and `tell` for each generation's stored fitnesses.
 
-        This strategy must be freshly constructed, with the settings and the seed of the strategy
-        that returned the state.
+        Call this method on a new strategy, with the settings and the seed of the strategy that
+        returned the state.
         """
         for score in state["told"]:
             self.tell(self.ask(), score)

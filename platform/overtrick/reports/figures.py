@@ -65,9 +65,10 @@ def learning_curve(history: History, unit: str) -> Figure:
 def convergence(history: History, unit: str) -> Figure:
     """Plot the exploitability of each solver over the iterations, with lines of slope -1/2 and -1.
 
-    Both axes are logarithmic, so the slope of a line is a rate of convergence. After T iterations
-    1/sqrt(T) bounds every CFR variant (Zinkevich et al. 2007, theorem 4; Lanctot et al. 2009;
-    Tammelin et al. 2015; Brown and Sandholm 2019). CFR+ and discounted CFR often approach 1/T.
+    Both axes are logarithmic, so the slope of a line is a rate of convergence. The proven rate of
+    every CFR variant is O(1/sqrt(T)) after T iterations (Zinkevich et al. 2007, theorem 4; Lanctot
+    et al. 2009; Tammelin et al. 2015; Brown and Sandholm 2019). In practice, CFR+ and discounted
+    CFR often come close to 1/T.
     """
     figure, (axis,) = panels(1, 6.4, 4)
     start = gap_name("", unit)

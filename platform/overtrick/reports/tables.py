@@ -1,4 +1,4 @@
-"""Results as rich tables, printed by commands and shown in reports."""
+"""Format results as tables of the Rich library, for command output and reports."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ def _adaptation(rows: Rows, unit: str) -> Table:
 def safety(rows: Rows, unit: str) -> Table:
     """Return a table of an adapting model's payoff and exploitability.
 
-    The model is evaluated under several upper bounds on its exploitability. The table has a row for
-    each held-out opponent and bound. For comparison, the last column shows the maximum payoff of
-    all strategies that are no more exploitable than the model.
+    The model adapts to each held-out opponent under several upper bounds on its exploitability. The
+    table has a row for each opponent and bound. For comparison, the last column shows the maximum
+    payoff against this opponent of any strategy that is no more exploitable than the model.
 
-    `rows`: one dictionary for each opponent. The key `stranger` is the name of the held-out
-    opponent, and the key `adapted` has the results for each bound.
+    `rows`: a dictionary for each opponent. The value of `stranger` is the opponent's name. The
+    value of `adapted` is the list of results, one for each bound.
     """
     title = f"{unit} a game"
     table = Table("stranger", "bound", "payoff", "exploitability", "most of all", title=title)

@@ -77,7 +77,11 @@ class MultiAgentSetup:
         return [SEAT.format(k) for k in range(self.seats)] if self.by_seat else [LEARNER]
 
     def opponent_names(self) -> list[str]:
-        """List the names of all past selves and other opponents, such as past_0 and stranger_0."""
+        """List the names of all opponents.
+
+        Frozen earlier versions of the learners are past_0, past_1, ...; the policies in the field
+        `opponents` are stranger_0, stranger_1, ...
+        """
         past = [f"{PAST_SELF}_{k}" for k in range(self.past_selves)]
         return past + [f"{OPPONENT}_{k}" for k in range(len(self.opponents))]
 

@@ -32,7 +32,10 @@ opponent. The seeds of deals have no last part, which numpy treats as 0.
 
 
 def policy_networks(state: Mapping[str, Array], algorithm: str) -> dict[str, Weights]:
-    """Return the policy network of each learning module by name, from `AlgorithmRunner.state()`."""
+    """Return the policy network of each RLModule that is trained, by name.
+
+    `state`: the result of `AlgorithmRunner.state`.
+    """
     network = rl_modules.POLICY_NETWORKS[algorithm]
     return {
         name: rl_modules.extract_weights(weights, network)
@@ -42,7 +45,10 @@ def policy_networks(state: Mapping[str, Array], algorithm: str) -> dict[str, Wei
 
 
 def _modules(state: Mapping[str, Array]) -> dict[str, Weights]:
-    """Return the weights of each RLlib module by name, from `AlgorithmRunner.state()`."""
+    """Return the weights of each RLModule by name.
+
+    `state`: the result of `AlgorithmRunner.state`.
+    """
     arrays = unprefixed("module", state)
     return {n: unprefixed(n, arrays) for n in sorted({n.partition(".")[0] for n in arrays})}
 
@@ -136,7 +142,9 @@ class AlgorithmRunner:
             self._load_replay_buffer(unprefixed("memory", state), int(state["target_age"]))
 
     def _load_replay_buffer(self, games: Mapping[str, Array], age: int) -> None:
-        """Restore the replay buffer, the last target update, and the wait until learning starts.
+        """Restore the replay buffer and the step of the last target update.
+
+        Also set the step at which learning starts: after the rest of the warm-up, if any is left.
 
         `games`: content of the buffer, as `LearnerReplayBuffer.state` returns it.
         `age`: environment steps since the last update of the target networks.

@@ -20,10 +20,10 @@ OBSERVATIONS = "shown"
 
 
 class LearnerReplayBuffer(MultiAgentEpisodeReplayBuffer):
-    """Replay buffer of the newest games, from which only decisions of learning modules are sampled.
+    """Replay buffer of the newest games; decisions of opponents are not sampled.
 
-    A checkpoint leaves out the decisions of opponents. Its arrays describe G games, E episodes (one
-    for each seat that a learner played) and D decisions:
+    A checkpoint, too, has the decisions of learners only. Its arrays describe G games, E episodes
+    (one for each seat that a learner played) and D decisions:
 
     - `turns`, `over` (G,): length of each game and whether it has ended.
     - `seats` (G,): number of seats that learners played.
@@ -42,9 +42,10 @@ class LearnerReplayBuffer(MultiAgentEpisodeReplayBuffer):
         self.rng = np.random.default_rng(seed)
 
     def sample(self, *args: Any, **options: Any) -> Any:
-        """Sample decisions of learners only; the arguments are those of RLlib's buffer.
+        """Sample decisions of the RLModules that are trained, not of opponents.
 
-        Raises RunError if no learner has made a decision yet.
+        The arguments are those of RLlib's buffer. Raises RunError if the buffer has no decision of
+        a trained RLModule.
         """
         learners = [name for name in self._setup.learners() if self._module_to_indices.get(name)]
         if not learners:

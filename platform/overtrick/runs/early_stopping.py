@@ -19,4 +19,7 @@ class EarlyStopping(Protocol):
         """Return a map from the number of each stopped trial to the trial's last iteration."""
 
     def error(self) -> str:
-        """Return the reason why this rule cannot compare the sweep's trials; empty if it can."""
+        """Return an error message if the rule cannot rank the trials, else an empty string.
+
+        For example, a rule cannot rank trials by a score that is never measured.
+        """

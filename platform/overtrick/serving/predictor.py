@@ -24,11 +24,12 @@ class Predictor:
     output columns. `kind`: the meaning of the outputs:
 
     - probabilities: the probability of each action
-    - moves: the mean of each component of an action, and its standard deviation as NAME_std
+    - moves: mean and standard deviation of a Gaussian distribution of continuous actions. The
+      output columns of an action component NAME are NAME and NAME_std.
     - imps: the expected IMPs of each legal call, NaN for illegal calls
 
-    Raises UserError for a model that needs a search or an opponent model, and for a model of a game
-    that can be solved but not played.
+    Raises UserError for a model that needs a search or an opponent model. Also raises UserError if
+    the model's game has no observations, because it is only defined as a tree for solvers.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,10 +63,10 @@ def mlflow_description(folder: Path) -> dict[str, Any]:
 
     Keys of the result:
 
-    - `facts`: the input schema, a map from each input column to its MLflow type.
-    - `said`: the output schema, a map from each output column to its MLflow type.
-    - `example`: the input example, a map from each input column to its values.
-    - `about`: the metadata, such as the game, the trainer and digests of the files.
+    - `facts`: input schema of the MLflow signature, the MLflow type of each input column.
+    - `said`: output schema of the MLflow signature, the MLflow type of each output column.
+    - `example`: MLflow input example, the values of each input column.
+    - `about`: MLflow metadata of the model, such as the game and the trainer.
 
     Raises UserError if no Predictor can be made of the model.
     """

@@ -1,10 +1,12 @@
-"""Advantage estimates from sampled games with the variance of chance removed (AIVAT).
+"""AIVAT: unbiased advantage estimates from sampled games, with the variance of chance removed.
 
 Games are sampled on the game tree, for one learning seat. Estimated strategies of all seats give
-each node an estimated value for this seat. Consider the change of this value at a chance event or
-at the seat's own action, minus the expected change there. This difference has mean 0 whatever the
-opponents' true strategies are. AIVAT therefore leaves it out: the advantage stays unbiased and its
-variance falls. Changes of value at the opponents' actions stay in.
+each node an estimated value for the learning seat. This value changes along a game, at chance
+events and at actions. After a decision of the seat, the changes at later chance events and at the
+seat's later actions have mean 0, whatever the opponents' true strategies are. AIVAT subtracts these
+changes from the decision's return as control variates. The advantage stays unbiased and its
+variance falls. Changes of value at the opponents' actions are kept, because their mean depends on
+the opponents' true strategies.
 
 Source: Burch et al. 2018, "AIVAT: a new variance reduction technique for agent evaluation in
 imperfect information games".
@@ -25,7 +27,7 @@ from overtrick.solvers.extensive.tree import Tree
 
 @dataclass(frozen=True)
 class AivatRollouts:
-    """Sums over sampled games: action counts, variance-reduced advantages (AIVAT) and returns."""
+    """Action counts, AIVAT advantages and returns of sampled games, summed by information set."""
 
     taken: Array  # (N, A) how often each action was taken, by all seats
     credit: Array  # (N, A) sum of the advantages of the learning seat's decisions
@@ -42,13 +44,16 @@ def sample_rollouts(
     - `estimate` (N, A): opponent models at the opponents' decisions; it must equal sigma at the
       decisions of `seat`
 
-    The value of a tree node is the expected points of `seat` if all seats play `estimate`. Actions
-    and chance events change this value along a game. The advantage of a decision is the change by
-    the chosen action, plus the changes by the opponents' later actions. AIVAT leaves out the
-    changes by later chance events and by later actions of `seat`, because their mean is 0.
+    The value of a tree node is the expected payoff of `seat` if all seats play `estimate` from
+    there. Along a game, each action and each chance event changes this value. The advantage of a
+    decision of `seat` is the sum of two terms:
 
-    The advantages are unbiased for every `estimate`. Better opponent models give a smaller
-    variance. The values use all hidden cards of the finished game.
+    - the change of value by the chosen action
+    - the changes of value by all later actions of the opponents
+
+    Changes by later chance events and by later actions of `seat` have mean 0. They are left out, as
+    control variates. The advantages are unbiased for every `estimate`. Better opponent models give
+    a smaller variance. The values use all hidden cards of the finished game.
     """
     gain = tree.gains[seat]
     value = _node_values(tree.parent, gain, edge_probability(tree, estimate))

@@ -173,12 +173,14 @@ def _add_regrets(walk, chance, gain, sigma, plan, seat, value, regret):  # type:
 def _match_regrets(rows, start, past, regret, sigma, plan, discounts):  # type: ignore[no-untyped-def]
     """Discount cumulative regrets and set the next strategy by regret matching, both in place.
 
-    - `rows`: information sets to update. A seat's earlier decisions must come before its later
-      ones, because the realisation plan is computed in this order.
-    - `start` (N + 1,): index of each information set's first legal action among all L
-    - `past` (N,): index in `plan` of each information set's parent sequence, the acting seat's own
-      actions before it
-    - `regret` (L,), `sigma` (L,), `plan` (1 + L,): regrets, strategy, and its realisation plan
+    The arrays (L,) have one entry for each legal action of each of the N information sets.
+
+    - `rows`: information sets to update, a seat's earlier decisions before its later ones
+    - `start` (N + 1,): index in arrays (L,) of each information set's first legal action
+    - `past` (N,): index in `plan` of each information set's parent sequence
+    - `regret` (L,): cumulative regrets
+    - `sigma` (L,): behaviour strategy
+    - `plan` (1 + L,): realisation plan of `sigma`; entry 0 is the empty sequence
     - `discounts`: factor of positive regrets, and factor of negative regrets
 
     Source: Hart and Mas-Colell 2000.

@@ -165,12 +165,13 @@ def _cumulate_chance(nodes, chance):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always")
 def _sample_chance(nodes, first, children, u):  # type: ignore[no-untyped-def]
-    """Return the child node that chance samples, given a uniform random number u in [0, 1).
+    """Sample a child of a chance node by inversion of the cumulative distribution.
 
-    `nodes`: records of all nodes (NODE_RECORD). `first` and `children`: first child of the chance
-    node, and number of its children. The search starts where the child would be if all outcomes
-    were equally likely.
+    - `nodes`: records of all nodes (NODE_RECORD)
+    - `first`, `children`: first child of the chance node, and number of its children
+    - `u`: uniform random number in [0, 1)
     """
+    # linear search from the child that equally likely outcomes would give
     child = first + int(u * children)
     while child > first and u < nodes[child - 1].upto:
         child -= 1

@@ -78,17 +78,20 @@ def check_two_player_zero_sum(tree: Tree, what: str = "the linear program") -> N
 class LinearProgram(NamedTuple):
     """Constraints of a linear program over U unknowns: bounds, inequalities and equations.
 
-    The unknowns of one seat's program are, in this order:
+    The program of one seat (see seat_program) is the sequence-form program of Koller, Megiddo and
+    von Stengel. The tree has N information sets with L legal actions in total. The unknowns are, in
+    this order:
 
-    - 1 + L probabilities of the seat's sequences: its realisation plan.
-    - N values of the seat at the opponent's information sets, if the opponent plays a best
-      response. They are weighted by the reach probability of chance and the seat, so they are
-      minus the opponent's counterfactual values. Entries at own information sets are unused.
-    - 1 value at the root: the payoff that the plan guarantees.
+    - 1 + L entries: the seat's realisation plan. Entries at the opponent's actions are unused.
+    - N entries: the dual variables of the opponent's best response. At an information set of the
+      opponent the dual variable is the seat's expected points against this best response, weighted
+      by the reach probability of chance and the seat. Entries at own information sets are unused.
+    - 1 entry: the payoff that the realisation plan guarantees.
 
-    The opponent minimises the seat's payoff. Therefore the value at an information set is at most
-    the value after each of the opponent's actions there; these are the inequalities. One more
-    inequality limits the value at the root.
+    There is one inequality for each sequence of the opponent. The inequality states that the
+    opponent minimises: the dual variable of an information set is at most the seat's weighted
+    points after the sequence's last action there. The inequality of the empty sequence bounds the
+    guaranteed payoff.
     """
 
     points: csr_array  # (1 + L, 1 + L) expected points by the opponent's sequence and the own one
@@ -102,7 +105,7 @@ class LinearProgram(NamedTuple):
     def secured(self) -> Array:
         """(U,) objective for solve_program: maximise the payoff that the seat's plan guarantees.
 
-        The coefficient is 1 for the value at the root, the last unknown, and 0 for all others. The
+        The coefficient is 1 for the guaranteed payoff, the last unknown, and 0 for all others. The
         solution holds a maximin strategy of the seat, as a realisation plan.
         """
         goal = np.zeros(len(self.lower))
@@ -113,7 +116,7 @@ class LinearProgram(NamedTuple):
 def seat_program(tree: Tree, seat: int) -> LinearProgram:
     """Return the sequence-form constraints on a seat's realisation plan and its guaranteed payoff.
 
-    LinearProgram lists the unknowns. For a given plan, the largest feasible value at the root is
+    LinearProgram lists the unknowns. For a given plan, the largest feasible guaranteed payoff is
     the plan's payoff against a best response of the opponent.
     """
     actions, infosets = len(tree.action_infoset), tree.infosets
@@ -197,9 +200,9 @@ def _points(tree: Tree, seat: int) -> csr_array:
     """Return a seat's payoff matrix (1 + L, 1 + L) of the sequence form.
 
     Rows are the opponent's sequences, columns the seat's own. Row and column 0 are the empty
-    sequences. Row and column 1 + k are the sequence that ends with the k-th of the L legal actions
-    of the whole tree. An entry is the seat's points on all edges to nodes with these two sequences,
-    each multiplied by the node's chance reach probability.
+    sequences. Row and column 1 + k are the sequence whose last action is legal action k, from 0 to
+    L - 1. An entry is the seat's points on all edges to nodes with these two sequences, each
+    multiplied by the node's chance reach probability.
     """
     paying = np.flatnonzero(tree.gain[:, seat])
     _, chance_reach = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)

@@ -149,7 +149,8 @@ def download(name: str, uri: str) -> Path:
 def model_tags(content: Mapping[str, Any]) -> dict[str, str]:
     """Return MLflow tags with the registered name and file digests of each model that a job uses.
 
-    `content`: the job's plain data after `pin_models`, with the folders of the models.
+    `content`: the job's plain data, in which `pin_models` has replaced each registered model by the
+    folder of its downloaded copy.
     """
 
     def absolute_paths(value: Any) -> Iterator[str]:

@@ -278,10 +278,10 @@ def _new_value(leaf: str, value: Any) -> Any:
 
 
 def _new_search_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str:
-    """Return the new name of a key in the section `search` of a sweep's job.
+    """Migrate a key in the section `search` of a sweep's job to its present name.
 
-    `key`: an option of the search, or the dotted job key whose values the search varies. `trainer`,
-    `job`: as in `new_key`.
+    `key`: either an option of the search, or a dotted job key that the search varies. `trainer`,
+    `job`: as in `new_key`. Returns a key that was never renamed unchanged.
     """
     dotted = key if "." in key else f"search.{key}"
     new = new_key(trainer, dotted, job) or dotted
@@ -315,11 +315,11 @@ def _translate_method(method: Any) -> Any:
 
 
 def _any_new_key(key: str, job: Mapping[str, Any]) -> str:
-    """Return the present name of a job key that may be deprecated, for an unknown trainer.
+    """Migrate a dotted job key to its present name if the trainer is unknown.
 
-    Looks the key up in the renamed keys of each trainer, and returns the first present name that is
-    found. Returns a key that was never renamed unchanged. `key`: with dots. `job`: plain data; some
-    present names depend on the key `solver` of a section.
+    Tries the renamed keys of each trainer in turn, and returns the first match. Returns a key that
+    was never renamed unchanged. `job`: plain data, because some present names depend on the key
+    `solver` of a section.
     """
     found = (new_key(trainer, key, job) for trainer in KEYS)
     return next((new for new in found if new is not None), key)

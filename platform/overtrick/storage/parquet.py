@@ -49,7 +49,10 @@ class StoredTable:
 
 @dataclass(frozen=True)
 class TableHeader:
-    """Description of a file without its data: number of rows, column names and parameters."""
+    """Header of a stored table: number of rows, and names of the columns.
+
+    `parameters`: the settings with which the data was generated.
+    """
 
     rows: int
     columns: tuple[str, ...]
@@ -250,10 +253,10 @@ def _column(array: Array) -> pa.Array:
 
 
 def _array(column: pa.ChunkedArray, objects: bool) -> Array:
-    """Convert a Parquet column to a flat array, which the caller reshapes to (R, ...).
+    """Convert a Parquet column of R rows to a flat array, which the caller reshapes to (R, ...).
 
-    The array has all numbers or bytes of the R rows in order, or R objects. `objects`: the column
-    was saved from an object array, such as text.
+    `objects`: return an array of R Python objects, because the column was saved from an object
+    array, such as text.
     """
     if objects:
         return np.array(column.to_pylist(), object)

@@ -35,7 +35,9 @@ def study_style(
     seed: int,
     signs: bool,
 ) -> CardplayStudy:
-    """Play deals of Mini-Bridge, format the first ones as text, and measure the declarer's style.
+    """Play deals of Mini-Bridge, and measure how often the declarer follows rules of thumb.
+
+    The first deals are also formatted as text.
 
     - `choice`: the game and its options.
     - `declarer`, `against`: the declarer and the defenders, each a player by name or a model
@@ -43,7 +45,7 @@ def study_style(
     - `worlds`: if above 0, PIMC search plays the declarer. It samples this many deals per
       decision, and `declarer` is its rollout policy.
     - `boards`: number of deals shown as text.
-    - `deals`: number of deals in which the style is measured.
+    - `deals`: number of deals in which the declarer's plays are compared with the rules.
     - `signs`: show suits as symbols, not letters.
 
     Raises UserError for an unknown player.

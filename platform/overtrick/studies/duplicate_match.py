@@ -234,7 +234,7 @@ def write_report(match: DuplicateMatch, out: Path, show: int = 0) -> None:
     """Write a report of a match to a .csv or .md file, with a row for each board.
 
     `show`: number of boards that are also shown as diagrams, in a .md file only. Raises UserError
-    for another ending or a missing folder.
+    for another file extension or a missing folder.
     """
     check_output(out, *REPORT_SUFFIXES)
     rows = [board_row(match, board) for board in range(len(match.boards.imps))]

@@ -36,15 +36,15 @@ def solve_game(
 ) -> dict[str, Any]:
     """Approximate an equilibrium of a game; return the values that `overtrick solve --json` prints.
 
-    - `plan`: the algorithm, a name in SOLVERS.
+    - `plan`: the solver, a name in SOLVERS.
     - `memory`: limit for the game tree in GiB; None: all free memory.
     - `save`: a folder in which the strategy is stored as a model; None: do not store it.
     - `progress`: called with the number of finished iterations; first with 0, when the tree is
       built and the kernels are compiled.
 
-    `seconds` in the result counts only the iterations. Raises UserError for an unknown game or
-    plan, a game that the plan cannot solve, a tree that does not fit in memory, or an unusable
-    folder.
+    `seconds` in the result is the wall-clock time of the iterations, without compilation and
+    evaluation. Raises UserError for an unknown game or solver, a game that the solver does not
+    support, a tree that does not fit in memory, or an unusable folder.
     """
     if plan not in SOLVERS:
         raise UserError(f"unknown plan '{plan}': did you mean '{nearest(plan, SOLVERS)}'?")
@@ -134,10 +134,10 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
 def _iterate(
     evaluator: StrategyEvaluator, plan: str, iterations: int, seed: int, progress: OnProgress
 ) -> tuple[Array, float]:
-    """Run a solver; return its average strategy (N, A) and the seconds of the iterations alone.
+    """Run a solver; return its average strategy (N, A) and its wall-clock time in seconds.
 
-    `plan`: the algorithm, a name in SOLVERS. `progress`: called with the number of finished
-    iterations.
+    The time excludes the compilation of kernels and the calls of `progress`. `plan`: the solver, a
+    name in SOLVERS. `progress`: called with the number of finished iterations.
     """
     solver = make_solver(plan, evaluator, seed)
     solver.run(0)  # compiles the kernels or loads them; so does equilibrium_distance, below

@@ -319,10 +319,10 @@ def _log_model(client: Any, run_id: str, event: Mapping[str, Any]) -> None:
 
     A second call changes nothing. `event["answers"]` has these keys:
 
-    - `facts`: the MLflow type of each input column, by name.
-    - `said`: the MLflow type of each output column, by name.
-    - `example`: example inputs, by column.
-    - `about`: metadata of the model.
+    - `facts`: input schema of the MLflow signature, the MLflow type of each input column.
+    - `said`: output schema of the MLflow signature, the MLflow type of each output column.
+    - `example`: MLflow input example, the values of each input column.
+    - `about`: MLflow metadata of the model.
     """
     from mlflow import pyfunc
     from mlflow.entities import LoggedModelOutput

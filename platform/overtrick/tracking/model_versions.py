@@ -40,7 +40,10 @@ def parse(text: str) -> ModelReference:
 
 
 def check_names(name: str, alias: str | None) -> None:
-    """Raise UserError for a model name or an alias that MLflow or `parse` does not accept."""
+    """Raise UserError for an invalid name or alias of a registered model.
+
+    A reference such as models:/NAME@ALIAS must be possible with the name and the alias.
+    """
     if not re.fullmatch(NAME, name):
         raise UserError(f"a model cannot be called '{name}': use letters, digits, spaces, . - _")
     if alias is not None and not re.fullmatch(ALIAS, alias):

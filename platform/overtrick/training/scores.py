@@ -78,9 +78,10 @@ def board_imps(metrics: Mapping[str, float]) -> float | None:
 
 
 def named(metric: str) -> ProgressScore:
-    """Return a progress score that reads one metric, given by name.
+    """Return a function that reads the score of an iteration from one of its metrics.
 
-    A minus sign before the name negates the metric, for metrics that are better when smaller.
+    `metric`: name of the metric. A minus sign before the name negates the metric, for metrics that
+    are better when smaller. The function returns None if the iteration lacks the metric.
     """
     name, sign = metric.removeprefix("-"), -1.0 if metric.startswith("-") else 1.0
     return lambda metrics: sign * metrics[name] if name in metrics else None

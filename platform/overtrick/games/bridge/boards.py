@@ -1,7 +1,8 @@
 """Bridge boards: a deal with its auction, contract and card play, validated by the rules of bridge.
 
-Tricks are counted by trick_rules instead of endplay: for a LIN board without a claim, endplay
-counts tricks as if North led to every trick, and it fails on unfinished card play.
+Tricks are counted by the module trick_rules, not by the Python package endplay. For a LIN board
+without a claim, that package counts tricks as if North led to every trick; it also fails on
+unfinished card play.
 """
 
 from __future__ import annotations

@@ -51,7 +51,10 @@ def contract_tricks(holder: Array, declarer: Array, strain: Array) -> Array:
 
 
 def _board(deal: Array) -> Deal:
-    """Convert a Mini-Bridge deal (54,) to endplay's Deal; the declarer is North, so East leads."""
+    """Convert a Mini-Bridge deal (54,) to a Deal of the Python package endplay.
+
+    The declarer is North, so East leads.
+    """
     from endplay.types import Deal, Denom, Player
 
     board = Deal(format_deal(deal[:CARDS]))
@@ -63,7 +66,7 @@ def trick_tables(holder: Array, threads: int = 1) -> Array:
     """Return the double-dummy tricks (R, 4, 5) int8 of R deals for each declarer and strain.
 
     Declarers are in the order N, E, S, W, strains in the order C, D, H, S, NT. The hands are passed
-    to DDS as bit masks, because endplay's deal objects are slow.
+    to DDS as bit masks, because the Deal objects of the package endplay are slow.
 
     holder: (R, 52) the seat that holds each card. threads: number of CPU threads of DDS; the
     default suits a worker process with one core.

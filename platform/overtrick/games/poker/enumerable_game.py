@@ -82,7 +82,7 @@ class EnumerablePoker(Poker):
     def _equal_deals(self) -> Array:
         """List all deals (n, C) of distinct cards in lexicographic order; all are equally likely.
 
-        In a game that represents cards by their ranks alone, the rows contain ranks. The same row
+        If the game's option `fold` is true, the rows contain ranks instead of cards. The same row
         then occurs once for each choice of suits.
         """
         deals = np.zeros((1, 0), np.int64)

@@ -111,9 +111,10 @@ def card_features(rules: PokerRules, betting: BettingTree, seen: Array) -> Array
 
 
 def strength_features(rules: PokerRules, betting: BettingTree, seen: Array) -> Array:
-    """Return hold'em's features (R, F) float32 with the option view=strength.
+    """Return the features (R, F) float32 of hold'em with the option view=strength.
 
-    seen: (R, K) observations.
+    The features are the percentile of the hole cards on this board instead of the cards themselves,
+    the chips in the pot, the round, and the raises in each round. seen: (R, K) observations.
     """
     strength = percentiles(seen[:, : rules.hole], seen[:, rules.hole : -4])
     own, other = seen[:, -4], seen[:, -3]

@@ -97,7 +97,7 @@ class Poker:
     def card_name(self, card: int) -> str:
         """Return the name of a card, or "" for -1 (no card).
 
-        In a game that represents cards by their ranks alone, the name is that of the rank.
+        If the game's option `fold` is true, `card` is a rank and the name is that of the rank.
         """
         if card < 0:
             return ""
@@ -111,7 +111,7 @@ class Poker:
     def deal(self, games: int, rng: Generator) -> Deals:
         """Sample deals (G, C) of distinct cards.
 
-        In a game that represents cards by their ranks alone, the result has these ranks.
+        If the game's option `fold` is true, the deals contain the ranks of the cards.
         """
         return self._dealt(np.full((games, self.rules.cards), -1, np.int16), rng)
 
@@ -134,7 +134,8 @@ class Poker:
     def _dealt(self, cards: Array, rng: Generator) -> Deals:
         """Replace each -1 in `cards` (G, C) by a random unused card; return the complete deals.
 
-        In a game that represents cards by their ranks alone, the result has these ranks.
+        `cards` contains cards with suits. If the game's option `fold` is true, the returned deals
+        contain their ranks.
         """
         deal_missing_cards(cards, self.deck, rng)
         return cards // self.rules.suits if self.fold else cards

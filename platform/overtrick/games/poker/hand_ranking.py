@@ -48,9 +48,10 @@ def _card_sums() -> tuple[Array, Array]:
 
 
 def _counts(digits: int) -> tuple[Array, Array]:
-    """Return the base-5 digits of all numbers below 5 ** `digits`, and the sums of their digits.
+    """List all ways to hold 0 to 4 cards of each of `digits` ranks.
 
-    Shapes: (5 ** digits, digits), lowest digit first, and (5 ** digits,).
+    Return the number of cards of each rank (5 ** digits, digits), and the number of cards in total
+    (5 ** digits,). Row n of the first array has the base-5 digits of n, lowest digit first.
     """
     counts = np.arange(5**digits)[:, None] // 5 ** np.arange(digits) % 5
     return counts, counts.sum(axis=1)
@@ -59,9 +60,10 @@ def _counts(digits: int) -> tuple[Array, Array]:
 def _strength_keys(counts: Array) -> Array:
     """Return sort keys (R, 2) of five-card hands from their rank counts; stronger is larger.
 
-    `counts`: (R, 13) number of cards of each rank. Column 0 of the result is for cards of several
-    suits. Column 1 is for cards of one suit; it is negative if a rank occurs twice, because one
-    suit then cannot contain the hand.
+    `counts`: (R, 13) number of cards of each rank. Columns of the result:
+
+    0: key of the hand if its cards have different suits
+    1: key of the hand if all its cards have the same suit; negative if a rank occurs twice
     """
     order = np.argsort(-(counts * RANKS + np.arange(RANKS)), axis=1)[:, :5]  # by count, then rank
     shape = np.take_along_axis(counts, order, axis=1)
@@ -77,13 +79,14 @@ def _strength_keys(counts: Array) -> Array:
 
 
 def _tables() -> tuple[Array, Array, Array, Array, Array]:
-    """Return the tables LOWER_PLACE, UPPER_PLACE, BY_COUNTS, BY_RANKS and CATEGORY_OF.
+    """Build the look-up tables of hand strength, in the order of the following list.
 
-    LOWER_PLACE (5 ** 6,): int32 offset, by the counts of the lower 6 ranks as a base-5 number.
-    UPPER_PLACE (5 ** 7,): int32 offset, by the counts of the upper 7 ranks as a base-5 number.
-    BY_COUNTS (n,): int16 strength of a hand without flush, by the sum of the hand's two offsets.
-    BY_RANKS (8192,): int16 strength of a flush, by the bit mask of its ranks.
-    CATEGORY_OF (CLASSES,): int8 category of each strength, an index into CATEGORIES.
+    - LOWER_PLACE (5 ** 6,), UPPER_PLACE (5 ** 7,): int32 terms of a perfect hash of a hand's rank
+      counts. Their indices are the counts of the lower 6 and of the upper 7 ranks, as base-5
+      numbers. The hash is the sum of both terms.
+    - BY_COUNTS (n,): int16 strength of a hand without flush, by this hash.
+    - BY_RANKS (8192,): int16 strength of a flush, by the bit mask of its ranks.
+    - CATEGORY_OF (CLASSES,): int8 category of each strength, an index into CATEGORIES.
     """
     low, low_cards = _counts(LOWER)
     high, high_cards = _counts(RANKS - LOWER)
@@ -143,10 +146,11 @@ def category(strength: Array) -> Array:
 
 @njit(cache=True)
 def strength_of_sums(key, bits):  # type: ignore[no-untyped-def]
-    """Look up the strength of a hand of 5 to 7 cards in tables.
+    """Return the strength of a hand of 5 to 7 cards, from sums over its cards.
 
-    key: sum of the table KEYS over the hand's cards, plus the constant NOTHING (the key of no
-    cards). bits: sum of the table BITS over the hand's cards.
+    key: NOTHING plus the sum of KEYS[card] over the hand's cards. It counts the cards of each rank
+    and shows whether the hand has a flush. bits: sum of BITS[card] over the hand's cards. It has
+    the ranks of a flush.
     """
     if key & FLUSHED:
         suit = 0

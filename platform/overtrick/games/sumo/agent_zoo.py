@@ -70,7 +70,7 @@ def decode(kind: Kind, flat: Array, source: str) -> dict[str, Array]:
 
 
 class ZooPolicy:
-    """A policy of AgentZoo: an MLP, or an LSTM with memory.
+    """A policy of AgentZoo: an MLP or an LSTM.
 
     `numbers`: the arrays of the policy's parameter file by name, as returned by `decode`.
     `sample`: if true, sample actions from the normal distribution around the mean action, as the
@@ -88,12 +88,12 @@ class ZooPolicy:
         self.log_std = numbers["log_std"]
 
     def start(self, games: int, rng: Generator) -> _ZooSession:
-        """Return a session for `games` new matches, with empty memory."""
+        """Return an object that chooses actions in `games` new matches; its LSTM state is 0."""
         return _ZooSession(self, games, rng)
 
 
 class _ZooSession:
-    """Session of an AgentZoo policy for G matches, with the LSTM memory of each match and seat."""
+    """Play G matches with an AgentZoo policy; keep the LSTM state of each match and seat."""
 
     def __init__(self, policy: ZooPolicy, games: int, rng: Generator) -> None:
         self.policy = policy

@@ -63,8 +63,8 @@ def build(integrator: str = "rk4", first_stage: bool = False) -> mujoco.MjModel:
 
     `integrator`: `rk4`, as in RoboSumo; or `euler`, which is 3.7 times faster but gives different
         movements.
-    `first_stage`: if true, MuJoCo itself computes the contact forces at the start of each time
-        step, which is the first stage of RK4. If false, MuJoCo does not compute them.
+    `first_stage`: if true, MuJoCo computes the contact forces on all bodies (`cfrc_ext`) at the
+        first stage of each time step. If false, call mj_rnePostConstraint to compute them.
     """
     spec = mujoco.MjSpec()
     spec.modelname = "sumo"

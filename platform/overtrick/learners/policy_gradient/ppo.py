@@ -77,9 +77,9 @@ class Ppo:
     def _descend(self, adam: Adam, surrogate: Surrogate, logp: Tensor) -> None:
         """Take one Adam step on the clipped objective.
 
-        `logp`: the current policy's output at the decisions of the surrogate's sample. For discrete
-        actions this is log-probabilities (M, R, A). For continuous actions this is mean and log
-        standard deviation (M, R, 2A).
+        `logp`: parameters of the current policy's action distributions at the decisions of the
+        surrogate's sample. They are log-probabilities (M, R, A) if actions are discrete, and mean
+        and log standard deviation (M, R, 2A) if actions are continuous.
         """
         sample = surrogate.sample
         ratio = sample.ratio(logp)

@@ -1,11 +1,11 @@
 """Policy-gradient samples: batches of decisions for policy updates by TRPO, PPO or MAML.
 
-The decisions are grouped by task: one policy against its opponent, or one minibatch of a policy's
-games. The M tasks are padded to R rows each. Two columns (M, R, ...) define the objective:
+The decisions are grouped by task. A task is one policy's games against its opponent, or one
+minibatch of these games. The M tasks are padded to R rows each. Two columns define the objective:
 
-- `credit`: weighted advantage, which multiplies an action's importance ratio in the surrogate
-  objective. For a sampled action it is `weight` x advantage.
-- `weight`: weight of a row, such as 1 / games. Means of KL divergence and entropy use it too.
+- `credit`: coefficient of an action's importance ratio in the surrogate objective. For a sampled
+  action it is `weight` x advantage.
+- `weight` (M, R): weight of a row, such as 1 / games, in means of KL divergence and entropy.
 
 A discrete sample has a log-probability for each action. A continuous sample has action vectors
 drawn from normal distributions. Samples are numpy arrays, so that they can be sent between
@@ -37,7 +37,7 @@ class _DiscreteRows(Generic[ArrayT]):
     features: ArrayT  # (M, R, F) float32
     legal: ArrayT  # (M, R, A) bool; padding rows are all legal
     logp: ArrayT  # (M, R, A) float32 log-probabilities of the behaviour policy; -inf if illegal
-    credit: ArrayT  # (M, R, A) float32 weighted advantages, in points
+    credit: ArrayT  # (M, R, A) float32 coefficients of the importance ratios, in points
     weight: ArrayT  # (M, R) float32
 
 
@@ -49,36 +49,39 @@ class _ContinuousRows(Generic[ArrayT]):
     action: ArrayT  # (M, R, A) float32
     mean: ArrayT  # (M, R, A) float32, of the behaviour policy
     log_std: ArrayT  # (M, R, A) float32, of the behaviour policy
-    credit: ArrayT  # (M, R) float32 weighted advantages, in points
+    credit: ArrayT  # (M, R) float32 coefficients of the importance ratios, in points
     weight: ArrayT  # (M, R) float32
 
 
 class DiscreteSample(_DiscreteRows[Array]):
     """Batch of decisions with discrete actions for a policy update, in numpy.
 
-    A task is a group of decisions of one policy. The M tasks are padded to R rows each. `credit` is
-    the weighted advantage of each action: the surrogate objective is the sum of `credit` x
-    importance ratio over rows and actions. The rows come from one of two sources:
+    A task is a group of decisions of one policy. The M tasks are padded to R rows each, and padding
+    rows have `weight` and `credit` 0. The surrogate objective of a task is the sum of `credit` x
+    importance ratio over its rows and actions.
 
-    - Sampled games: one row for each decision. `weight` is 1 divided by the number of games of the
-      task. `credit` is weight x advantage for the action taken, 0 for other actions.
-    - Exact action values: one row for each information set. `weight` is its reach probability.
-      `credit` is weight x action probability x advantage for every action.
+    If the sample is built from sampled games, each row is a decision. Rows of decisions at the same
+    information set may be merged by adding their weights and credits.
 
-    Padding rows have weight and credit 0.
+    - `weight`: 1 divided by the task's number of games.
+    - `credit`: `weight` x advantage for the action taken, 0 for other actions.
+
+    If the sample is built from exact action values, each row is an information set:
+
+    - `weight`: reach probability of the information set.
+    - `credit`: `weight` x action probability x advantage for every action.
     """
 
 
 class ContinuousSample(_ContinuousRows[Array]):
     """Batch of decisions with continuous actions for a policy update, in numpy.
 
-    A task is a group of decisions of one policy. The M tasks are padded to R rows each.
+    A task is a group of decisions of one policy. The M tasks are padded to R rows each, and padding
+    rows have `weight` and `credit` 0. The surrogate objective of a task is the sum of `credit` x
+    importance ratio over its rows.
 
-    - `weight`: 1 divided by the number of games of the task.
-    - `credit`: weight x advantage. The surrogate objective is the sum of `credit` x importance
-      ratio over rows.
-
-    Padding rows have weight and credit 0.
+    - `weight`: 1 divided by the task's number of games.
+    - `credit`: `weight` x advantage of the action taken.
     """
 
 
@@ -98,10 +101,11 @@ def padded_sample(
 
     - `features` (D, F), `legal` (D, A), `logp` (D, A): network inputs, legal actions, and
       log-probabilities of the behaviour policy.
-    - `credit` (D, A): weighted advantage of each action, as in DiscreteSample.
-    - `weight` (D,): weight of each decision in means, such as 1 / games.
-    - `member` (D,): index of each decision's task.
-    - `members`: M.
+    - `credit` (D, A): coefficient of each action's importance ratio in the surrogate objective, as
+      in DiscreteSample.
+    - `weight` (D,): weight of each decision, such as 1 / games.
+    - `member` (D,): index of each decision's task, 0 to M - 1.
+    - `members`: number of tasks M.
     """
     slot = forward_pass.pad_slots(member, members)
     floats = (each.astype(np.float32) for each in (logp, credit, weight))
@@ -212,7 +216,7 @@ class PolicyGradientSample(ABC):
     - continuous actions: mean and log standard deviation (M, R, 2A)
     """
 
-    credit: Tensor  # weighted advantages: (M, R, A) for discrete actions, (M, R) for continuous
+    credit: Tensor  # coefficients of the importance ratios: (M, R, A), or (M, R) if continuous
     weight: Tensor
 
     @abstractmethod

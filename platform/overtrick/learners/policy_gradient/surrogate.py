@@ -64,9 +64,9 @@ class Surrogate:
 def policy_gradient_loss(params: Params, sample: PolicyGradientSample) -> Tensor:
     """Return minus the estimated payoff gain over the behaviour policy, summed over tasks.
 
-    The gain is the sum of importance ratio x weighted advantage. At the behaviour policy's weights
-    the gradient of the gain is the policy gradient (Williams 1992). MAML differentiates the loss
-    twice. The second derivative includes the effect of the weights on which actions are sampled,
+    The gain is the sum of `sample.credit` x importance ratio. At the behaviour policy's weights the
+    gradient of the gain is the policy gradient (Williams 1992). MAML differentiates the loss twice.
+    The second derivative includes the effect of the weights on which actions are sampled,
     unlike the second derivative of log-probability x advantage (Rothfuss et al. 2019, "ProMP", eq.
     6).
     """

@@ -3,7 +3,7 @@
 | here | the usual implementation |
 |---|---|
 | M networks train in parallel, each on its own decisions | one network |
-| held-out decisions have the same network inputs as training decisions | they have other inputs |
+| training and validation decisions share their network inputs | validation inputs are unseen |
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def clone_behaviour(
     demonstrations. Adam's moments are kept between calls. The cross-entropy per decision is () for
     one network and (M,) for M.
 
-    `held_out` (shaped like `demonstrations.taken`): action counts of validation decisions at the
-    same inputs. The validation decisions must not be counted in `demonstrations`. With `held_out`,
-    each network keeps the weights of the epoch with the lowest cross-entropy on the validation
-    decisions, to prevent overfitting. This lowest cross-entropy is then returned.
+    `held_out` (shaped like `demonstrations.taken`): validation split of the decisions, as action
+    counts at the inputs `demonstrations.features`. `demonstrations.taken` counts only the training
+    split. With `held_out`, training stops early. The result for each network is then from its epoch
+    with the lowest validation cross-entropy: the weights and this cross-entropy.
     """
     features = torch.from_numpy(demonstrations.features)
     legal = torch.from_numpy(demonstrations.legal)
@@ -90,9 +90,8 @@ def clone_behaviour(
 def cross_entropy(params: Params, features: Tensor, legal: Tensor, taken: Tensor) -> Tensor:
     """Compute the mean cross-entropy of the taken actions: () or, for M networks, (M,).
 
-    The unit is nats per decision. The arrays are as in Demonstrations. The cross-entropy is 0 if no
-    action was taken. Its minimum is the entropy of the imitated policy, reached only by the
-    imitated policy's probabilities.
+    The unit is nats per decision. The arrays are as in Demonstrations. If all counts in `taken` are
+    0, the cross-entropy is 0.
     """
     logp = masked_log_softmax(forward(params, features), legal)
     log_likelihood = torch.where(legal, taken * logp.clamp(min=-100), 0.0).sum(dim=(-2, -1))

@@ -195,9 +195,11 @@ class Dqn:
 class GreedyPolicy(MemorylessPolicy):
     """Epsilon-greedy policy of a Q-network.
 
-    It takes the legal action of the highest value. With probability `epsilon` it takes a uniformly
-    random legal action. `values`: function that computes the action values. `notes`: extra network
-    inputs by name, such as an opponent's action frequencies; each is the same at every decision.
+    - `epsilon`: probability of a uniformly random legal action instead of the legal action of the
+      highest value.
+    - `values`: function that computes the action values.
+    - `notes`: auxiliary network inputs by name, such as the opponent's action frequencies. They are
+      constant: every decision has the same auxiliary inputs.
     """
 
     features: Callable[[Observations], Array]

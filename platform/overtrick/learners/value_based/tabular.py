@@ -114,9 +114,10 @@ class QTable:
         )
 
     def _make_room(self, choices: int, states_known: int) -> None:
-        """Grow the table until further entries fit without exceeding the load factor MAX_LOAD.
+        """Grow the table so that new entries fit without exceeding the load factor MAX_LOAD.
 
-        `choices` and `states_known`: the numbers of further state-action pairs and states.
+        `choices`, `states_known`: upper bounds on the numbers of new state-action pairs and of new
+        states.
         """
         for key, values, wanted in (
             ("choice", ("value", "count"), self.choices + choices),
@@ -209,8 +210,10 @@ def _rehash(old, new):  # type: ignore[no-untyped-def]
 def _key(states, row, action):  # type: ignore[no-untyped-def]
     """Return the key of a state-action pair; 0 if the action is not available.
 
-    `states` is (R, 1) or (R, A). With shape (R, 1) it holds state keys, and the result is a hash of
-    state key and action. With shape (R, A) it holds the keys of the pairs.
+    `states` holds keys in one of two forms:
+
+    - (R, 1): one key for each state. The result is a hash of the row's state key and `action`.
+    - (R, A): one key for each state-action pair. The result is the entry at `row` and `action`.
     """
     if states.shape[1] > 1:
         return states[row, action]
@@ -225,11 +228,15 @@ def _key(states, row, action):  # type: ignore[no-untyped-def]
 def _best_value(choice, value, state, actions, states, legal, row):  # type: ignore[no-untyped-def]
     """Return the highest value of a visited action in the state of row `row`; 0 if none is visited.
 
-    - `choice`, `value`: hash table from the keys of state-action pairs to action values.
-    - `state`, `actions`: hash table from state keys to visited actions, one bit for each action.
-      Used if `states` is (R, 1).
-    - `states`: keys of states (R, 1) or of state-action pairs (R, A).
-    - `legal`: mask of legal actions (R, A). Used if `states` is (R, A).
+    - `choice`: keys of a hash table of state-action pairs.
+    - `value`: action values of this hash table, parallel to `choice`.
+    - `state`: keys of a hash table of states.
+    - `actions`: visited actions of each state, one bit for each action, parallel to `state`.
+    - `states`: state keys (R, 1), or keys of state-action pairs (R, A).
+    - `legal` (R, A): mask of legal actions.
+
+    With state keys, the visited actions are read from `actions`. With keys of state-action pairs,
+    all legal actions are looked up.
     """
     action_keys, states_known = states.shape[1] > 1, np.uint64(0)
     if not action_keys:

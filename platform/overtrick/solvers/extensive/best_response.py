@@ -152,12 +152,12 @@ def nash_conv(tree: Tree, sigma: Array) -> float:
 
 
 def expected_batch(tree: Tree, sigmas: Array) -> Array:
-    """Return (M, S) expected points of each seat under each of M strategies (M, N, A)."""
+    """Return (M, S) each seat's expected points under M strategy profiles (M, N, A)."""
     return _expecteds(tree.walk, tree.chance, tree.gain, tree.flat(sigmas))
 
 
 def nash_conv_batch(tree: Tree, sigmas: Array) -> Array:
-    """Return (M,) the NashConv of each of M strategies (M, N, A), in points.
+    """Return (M,) the NashConv of M strategy profiles (M, N, A), in points.
 
     The strategies are not validated.
     """
@@ -230,18 +230,19 @@ def _expected(walk, chance, gain, flat):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _best_response(order, chance, gain, flat, realised, start, seat, best):  # type: ignore[no-untyped-def]
-    """Return the value of a seat's best response, and write its actions to `best` (L,).
+    """Return the value of a seat's best response, and write its best actions to `best` (L,).
 
-    Only the entries best[start[n]] are written: the best action at each information set n of the
-    seat, as an index among the L legal actions of the whole tree. Ties go to the first action.
+    The arrays (L,) have one entry for each legal action of each of the N information sets.
 
-    - `best` (L,): output; before the call it must hold 0, 1, ..., L - 1, so that best[start[n]] is
-      the first action of information set n
+    - `best` (L,): output. At each information set n of the seat, best[start[n]] becomes the index
+      in arrays (L,) of the best action. Ties go to the first action. Before the call `best` must
+      hold 0, 1, ..., L - 1.
     - `order`: ResponseOrder of the seat
     - `chance` (V,): probability of the chance outcome that leads to each node; 1 after actions
     - `gain` (V,): the seat's points on the edge into each node
-    - `flat` (L,), `realised` (1 + L,): strategy of all seats, and its realisation plan
-    - `start` (N + 1,): index of each information set's first legal action among the L
+    - `flat` (L,): behaviour strategy of all seats
+    - `realised` (1 + L,): realisation plan of `flat`; entry 0 is the empty sequence
+    - `start` (N + 1,): index in arrays (L,) of each information set's first legal action
     """
     walk = order.walk
     value = gain.copy()

@@ -36,7 +36,10 @@ class _Level:
 
 @dataclass
 class _Branches:
-    """Game states of one depth: one row for each pair of a tree node and a deal that reaches it."""
+    """Game states at one depth of the tree, one in each row.
+
+    A game state is a tree node together with one complete deal that agrees with the node's history.
+    """
 
     state: Any
     deal: Array  # (X,) index of the deal
@@ -173,13 +176,13 @@ def _levels(
 
 @dataclass
 class _Expansion:
-    """Successor states of the game states of a level, each after one action or chance outcome.
+    """Successors of the game states at one depth, each after one action or chance outcome.
 
     All arrays have one row for each successor state.
 
     - `state`: the successor states
     - `deal`: index of the deal
-    - `source`: tree node before the action or outcome, as an index in the level
+    - `source`: tree node before the action or outcome, as an index among the nodes of its depth
     - `edge`: the action, or the number of the chance outcome
     - `shown`: number of chance nodes on the path from the root
     - `pending`: action that each seat has chosen in an unfinished simultaneous move, else -1
@@ -196,12 +199,14 @@ class _Expansion:
 
 
 def _acting_rows(game: Enumerable, rows: _Branches, ready: Array) -> tuple[Observations, Array]:
-    """Observe the one seat that decides next in each game state.
+    """Observe the seat that decides next in each game state.
 
-    Returns R observations, and (R,) the row in `rows` of each observation's game state. In a
-    simultaneous move the next seat is the first that has not chosen its action. `ready` (X,) bool:
-    False for game states in which chance acts next. The result has no observation for these states
-    and for finished games.
+    - `rows`: X game states
+    - `ready` (X,) bool: False for game states in which chance acts next
+
+    Returns R observations, and (R,) the index in `rows` of the game state of each observation.
+    Finished games, and games in which chance acts next, have no observation. In a simultaneous move
+    the next seat is the first that has not chosen its action.
     """
     observations = game.observe(rows.state)
     open_ = ready[observations.game] & (rows.pending[observations.game, observations.seat] < 0)
@@ -220,11 +225,11 @@ def _expand_actions(
 
     - `rows`: X game states
     - `observations`: R observations, at most one for each game state, from `_acting_rows`
-    - `branch_of` (R,): row in `rows` of each observation's game state
+    - `branch_of` (R,): index in `rows` of the game state of each observation
     - `shown` (X,): number of chance nodes on the path from the root to each game state
 
-    The seats of a simultaneous move choose one after another. The game makes its step after the
-    last choice; until then the actions are stored in `pending`.
+    The seats of a simultaneous move choose one after another. Their actions wait in the array
+    `pending` of the successor states. The game makes its step after the last choice.
     """
     assert observations.legal is not None
     row, action = np.nonzero(observations.legal)
@@ -253,10 +258,10 @@ def _expand_actions(
 def _merge_nodes(
     a: _Expansion, b: _Expansion, deal_weight: Array
 ) -> tuple[_Branches, Array, Array, Array, Array, Array]:
-    """Group successor states with the same parent node and edge into the nodes of the next level.
+    """Merge successor states with the same parent node and edge into one tree node.
 
-    A node groups the same history of play in several deals, one game state for each deal. These
-    deals differ only in chance outcomes that no seat has seen yet.
+    The game states of one node share the history of actions and revealed chance outcomes. They
+    differ in the chance outcomes that no seat has seen yet.
 
     - `a`: states after chance outcomes
     - `b`: states after actions
@@ -266,10 +271,10 @@ def _merge_nodes(
 
     - the X game states, each with the index of its new node
     - (X,) number of chance nodes on the path from the root to each state
-    - (nodes,) parent of each new node, as an index in the level above
+    - (nodes,) parent of each new node, as an index among the nodes of the previous depth
     - (nodes,) edge from the parent: the action, or the number of the chance outcome
     - (nodes,) probability of the chance outcome; 1 after an action
-    - (nodes, S) each seat's expected points on the edge, given the deals of the node
+    - (nodes, S) expected points that each seat gains on the edge, given the history
     """
     both = concat_columns([a, b])
     source, deal, gain = both.source, both.deal, both.gain
@@ -307,10 +312,10 @@ def _first_branch(node: Array, nodes: int) -> Array:
 
 
 def _check_observed(game: Enumerable, observations: Observations, infoset: Array) -> None:
-    """Raise ValueError if an observation reveals a chance outcome that is hidden from all seats.
+    """Raise ValueError if a seat observes a chance outcome before the game declares it revealed.
 
-    The deals of one tree node differ only in hidden chance outcomes. All observations at the node
-    must therefore belong to the same information set.
+    By the game's declaration, the game states of one tree node differ only in chance outcomes that
+    no seat has seen yet. All observations at the node must then have the same information set.
 
     - `observations`: R observations
     - `infoset` (R,): information set of the tree node at which each observation is made

@@ -28,11 +28,14 @@ class PostOrder(NamedTuple):
 class ResponseOrder(NamedTuple):
     """Bottom-up order of a tree's inner nodes, for the backward induction of a best response.
 
-    Children come before parents. The order consists of groups. If the responding seat makes at most
-    D decisions in one game, the groups are, for k = 0, 1, ...:
+    Children come before parents. Nodes are grouped by the number of decisions that the responding
+    seat has made before them, the largest number first. If the responding seat makes at most D
+    decisions in one game, the groups are:
 
-    - group 2 k: nodes of chance and of the other seats after D - k decisions of the responding seat
-    - group 2 k + 1: decision nodes of the responding seat after D - k - 1 earlier decisions
+    - group 0: nodes of chance and of the other seats after D decisions of the responding seat
+    - group 1: nodes of the responding seat after D - 1 own decisions
+    - group 2: nodes of chance and of the other seats after D - 1 decisions of the responding seat
+    - group 3: nodes of the responding seat after D - 2 own decisions, and so on
     """
 
     walk: PostOrder
@@ -82,12 +85,12 @@ def post_order(tree: Tree, rank: Array) -> PostOrder:
 
 
 def realisation_plan(tree: Tree, flat: Array) -> Array:
-    """Return (1 + L,) the realisation plan of a strategy of all seats.
+    """Return (1 + L,) the realisation plan of a behaviour strategy of all seats.
 
-    `flat` (L,) holds the strategy's probabilities of all L legal actions, by information set. The
+    `flat` (L,) holds the strategy's probability of each legal action of each information set. The
     plan gives the probability of each sequence of a seat's own actions, as if all other seats and
     chance led there. Entry 0 is the empty sequence, with probability 1. Entry 1 + k is the sequence
-    that ends with the k-th legal action. Source: Koller, Megiddo and von Stengel 1996.
+    whose last action is action k of `flat`. Source: Koller, Megiddo and von Stengel 1996.
     """
     realised = np.ones(1 + len(flat))
     fill_plan(tree.order, tree.start, tree.parent_sequence, flat, realised)
@@ -98,11 +101,12 @@ def realisation_plan(tree: Tree, flat: Array) -> Array:
 def fill_plan(rows, start, past, flat, realised):  # type: ignore[no-untyped-def]
     """Fill `realised` (1 + L,) with the realisation plan of a strategy (see realisation_plan).
 
-    - `rows`: all information sets; a seat's earlier decisions must come before its later ones
-    - `start` (N + 1,): index of each information set's first legal action among all L
-    - `past` (N,): index in `realised` of each information set's parent sequence, the acting seat's
-      own actions before it
-    - `flat` (L,): the strategy's probabilities of all legal actions
+    The arrays (L,) have one entry for each legal action of each of the N information sets.
+
+    - `rows`: all information sets, a seat's earlier decisions before its later ones
+    - `start` (N + 1,): index in arrays (L,) of each information set's first legal action
+    - `past` (N,): index in `realised` of each information set's parent sequence
+    - `flat` (L,): behaviour strategy
 
     Entry 0 of `realised`, for the empty sequence, must hold 1 before the call.
     """

@@ -48,7 +48,11 @@ class Tree(TreeNodes):
 
     @cached_property
     def order(self) -> Array:
-        """(N,) information sets, sorted by acting seat, then by number of own earlier decisions."""
+        """(N,) indices of the information sets: a seat's earlier decisions before its later ones.
+
+        The information sets are sorted by acting seat, then by the number of the seat's earlier
+        decisions.
+        """
         return np.lexsort((self.stage, self.observations.seat))
 
     @cached_property
@@ -124,10 +128,11 @@ def estimated_bytes(nodes: float, infosets: int, seats: int, actions: int) -> fl
     """Return an upper bound on the peak memory of a tree and one solver on it, in bytes.
 
     The bound was fitted to measured allocations of trees with 1,000 nodes and more, 2 to 10 seats,
-    and up to 200 actions. A tree of S seats has S + 1 post-orders, and each stores S numbers for a
-    node, so the memory of a node grows with the square of S.
+    and up to 200 actions. The memory of a node grows with the square of the number of seats.
     """
-    walks = (1 + seats) * (28 + 4 * seats)  # post-orders, as if all nodes were inner nodes
+    # post-orders: one of the tree and one for each seat's best response, each with S numbers for a
+    # node in its array `sequence`; counted as if all nodes were inner nodes
+    walks = (1 + seats) * (28 + 4 * seats)
     return nodes * (115 + 32 * seats + walks) + 40.0 * infosets * actions
 
 
@@ -163,10 +168,11 @@ def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
 
 @njit(cache=True)
 def _sequences(seats, parent, seat, infoset, first, start):  # type: ignore[no-untyped-def]
-    """Assign a number to each sequence of a seat's own actions, and check perfect recall.
+    """Number the sequences of each seat's own actions, and check perfect recall.
 
-    The empty sequence has number 0. A sequence that ends with the k-th of the L legal actions has
-    number 1 + k. Returns four values:
+    L is the number of legal actions, summed over all N information sets. The empty sequence has
+    number 0. The sequence whose last action is legal action k, from 0 to L - 1, has number 1 + k.
+    Returns four values:
 
     - (V, S) number of each seat's sequence at each node
     - (N,) number of the acting seat's sequence before each information set
@@ -179,7 +185,7 @@ def _sequences(seats, parent, seat, infoset, first, start):  # type: ignore[no-u
     - `seats`: number of seats, S
     - `parent`, `seat`, `infoset` (V,): parent, acting seat and information set of each node
     - `first` (V,): first child of each node
-    - `start` (N + 1,): index of each information set's first legal action among all L
+    - `start` (N + 1,): number k of each information set's first legal action; the last entry is L
     """
     sequence = np.zeros((len(parent), seats), np.int32)
     parent_sequence = np.full(len(start) - 1, -1, np.int32)

@@ -113,9 +113,13 @@ def next_infosets(
     - `probability` (V,): probability with which chance or another seat takes the edge into each
       node
 
-    Returns the expected points that the seat gains on the way; points on the edges into `node` are
-    included. Returns also the information sets reached, each with the probabilities of its nodes by
-    Bayes' rule. Source: Samothrakis and Lucas 2011, eqs. 7 to 9.
+    Returns two values:
+
+    - the expected points that the seat gains on the way, including the points on the transition
+      into the current node
+    - the information sets reached, each with the probabilities of its nodes by Bayes' rule
+
+    Source: Samothrakis and Lucas 2011, eqs. 7 to 9.
     """
     points = 0.0
     nodes, beliefs = [], []
@@ -159,18 +163,19 @@ class _Search:
     def belief_value(self, node: Array, belief: Array, depth: int) -> float:
         """Return the searching seat's expected remaining points, given a belief over nodes.
 
-        - `node` (n,), `belief` (n,): nodes at which the game may be, and their probabilities.
-          Points on the edges into these nodes count as remaining.
+        - `node` (n,), `belief` (n,): nodes at which the game may be, and their probabilities
         - `depth`: number of the seat's decisions to search by expectimax; later decisions are
           searched by Monte Carlo tree search
+
+        Points gained on the transition into the current node are included.
         """
         points, sets = next_infosets(self.tree, self.probability, self.seat, node, belief)
         return points + sum(s.probability * self.infoset_value(s, depth) for s in sets)
 
     def infoset_value(self, current: InfosetBelief, depth: int) -> float:
-        """Return the searching seat's expected remaining points at an information set.
+        """Return the searching seat's expected points from an information set onwards.
 
-        Points on the edges into the information set's nodes do not count. `depth`: number of the
+        Points gained before the information set is reached are excluded. `depth`: number of the
         seat's decisions to search by expectimax, this one included. The best action found by
         expectimax is stored. With `depth` 0 the value is estimated by Monte Carlo tree search.
         """
@@ -183,11 +188,12 @@ class _Search:
         return worth[best]
 
     def mcts_value(self, node: Array, belief: Array, rows: Array) -> float:
-        """Estimate the seat's expected remaining points by Monte Carlo tree search.
+        """Estimate the seat's expected points to the end of the game by Monte Carlo tree search.
 
-        - `node` (n,), `belief` (n,): nodes at which the game may be, and their probabilities.
-          Points on the edges into these nodes do not count.
+        - `node` (n,), `belief` (n,): nodes at which the game may be, and their probabilities
         - `rows`: the information sets at which the seat can make its next decision
+
+        Points gained before the current node is reached are excluded.
         """
         tree = self.tree
         points_before = _simulate(
@@ -198,10 +204,11 @@ class _Search:
         return float(points_before + sum(self.most_visited(r)[1] for r in rows)) / self.simulations
 
     def most_visited(self, row: int) -> tuple[int, float]:
-        """Return the most visited action of information set `row`, and mean return x visits.
+        """Return the most visited action of information set `row`, and the set's weighted value.
 
-        The action is an index among the legal actions of the information set. The mean return is
-        that of this action, but the visits are those of all actions of the information set.
+        The action is an index among the legal actions of the information set. The mean return of
+        this action is the estimated value of the information set. The weighted value is this value
+        times the visits of all actions of the information set.
         """
         begin, end = self.tree.start[row : row + 2]
         visits = self.visits[begin:end]
@@ -244,13 +251,14 @@ def _simulate(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Run MCTS simulations and update the action statistics `visits` (L,) and `total` (L,).
 
-    For each action that the seat takes inside the search tree, a simulation adds 1 to `visits`, and
-    the points gained from this action onwards to `total`. Returns the points gained before the
-    seat's first action, summed over simulations.
+    The arrays (L,) have one entry for each legal action of each of the N information sets. For each
+    action that the seat takes inside the search tree, a simulation adds 1 to `visits`, and the
+    points gained from this action onwards to `total`. Returns the points gained before the seat's
+    first action, summed over simulations.
 
     - `first`, `children` (V,): first child and number of children of each node
     - `mover`, `infoset` (V,): acting seat and information set of each node
-    - `start` (N + 1,): index of each information set's first legal action among all L
+    - `start` (N + 1,): index in arrays (L,) of each information set's first legal action
     - `max_decisions`: largest number of the seat's decisions in one game
     - `probability` (V,): probability with which chance or another seat takes the edge into each
       node

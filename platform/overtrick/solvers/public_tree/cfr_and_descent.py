@@ -6,9 +6,12 @@ bucket independently of the other seat's. A strategy depends on a seat's current
 loses nothing: given the current bucket, earlier buckets carry no information about the rest of the
 game.
 
-A node group is a set of public nodes that share their information sets (see values.py). By default
-each public node is a node group of its own, and CFR+ converges to an equilibrium. With larger node
-groups (imperfect recall) convergence is not guaranteed.
+An abstract public state is a set of public nodes that share their information sets. By default each
+public node is an abstract public state of its own, and CFR+ converges to an equilibrium. If an
+abstract public state has several nodes (imperfect recall), convergence is not guaranteed.
+
+Each of the N information sets is a pair of an abstract public state and a bucket. There are
+therefore N / K abstract public states.
 """
 
 from __future__ import annotations
@@ -147,19 +150,20 @@ def _check_independent(game: IndexedGame) -> None:
 
 
 def _table(game: IndexedGame, sigma: Array) -> Array:
-    """Convert a strategy (N, A) to an array (N / K, A, K): node group, action, bucket.
+    """Convert a strategy (N, A) to an array (N / K, A, K): abstract public state, action, bucket.
 
-    A node group is a set of public nodes that share their information sets. Each of the N
-    information sets is a pair of a node group and one of K buckets.
+    An abstract public state is a set of public nodes that share their information sets. Each of the
+    N information sets is a pair of an abstract public state and one of K buckets.
     """
     return values.kernel_tables(game, sigma[None])[..., 0]
 
 
 def _from_table(game: IndexedGame, table: Array) -> Array:
-    """Convert an array (N / K, A, K), by node group, action and bucket, to a strategy (N, A).
+    """Convert an array (N / K, A, K) to a strategy (N, A).
 
-    A node group is a set of public nodes that share their information sets. Each of the N
-    information sets is a pair of a node group and one of K buckets.
+    The axes of the array are abstract public state, action and bucket. An abstract public state is
+    a set of public nodes that share their information sets. Each of the N information sets is a
+    pair of an abstract public state and one of K buckets.
     """
     return table.transpose(0, 2, 1).reshape(game.legal.shape)
 
@@ -184,20 +188,20 @@ def _run(layout, legal, mover, sigma, regret, total, done, iterations):  # type:
 
 @njit(cache=True)
 def _match_regrets(row, legal, reach_sum, t, gains, sigma, regret, total):  # type: ignore[no-untyped-def]
-    """Do one CFR+ update at one node group: add to the cumulative strategy, then match regrets.
+    """Do one CFR+ update at one abstract public state, for all buckets of the acting seat.
 
-    A node group is a set of public nodes that share their information sets. The arrays (N / K, A,
-    K) have the axes node group, action and bucket. The update changes entry `row` of `total`,
-    `regret` and `sigma` in place.
+    An abstract public state is a set of public nodes that share their information sets. The arrays
+    (N / K, A, K) have the axes abstract public state, action and bucket. The update changes entry
+    `row` of `total`, `regret` and `sigma` in place.
 
-    - `row`: the node group
+    - `row`: the abstract public state
     - `legal` (N / K, A, K): mask of legal actions
     - `gains` (N / K, A, K): counterfactual values of the actions
     - `sigma` (N / K, A, K): current strategy; replaced by the next strategy
     - `regret` (N / K, A, K): cumulative regrets, never below 0
     - `total` (N / K, A, K): cumulative strategy, weighted by own reach probability and `t`
     - `reach_sum` (N / K, K): the acting seat's own reach probability, by bucket, summed over the
-      nodes of each node group
+      nodes of each abstract public state
     - `t`: number of the iteration, from 1
     """
     _, actions, buckets = sigma.shape
@@ -220,11 +224,11 @@ def _match_regrets(row, legal, reach_sum, t, gains, sigma, regret, total):  # ty
 
 @njit(cache=True)
 def _reach(layout, sigma, who):  # type: ignore[no-untyped-def]
-    """Return (B, K) the probability that chance and seat `who` lead to each node and bucket.
+    """Return (B, K) the probability that chance and seat `who` lead to each public node and bucket.
 
-    The B public nodes are in the order of `layout`, and the K buckets are those of this seat.
-    `sigma` (N / K, A, K) is the strategy by node group, action and bucket. A node group is a set of
-    public nodes that share their information sets.
+    The B public nodes are in the order of `layout`, and the K buckets are those of seat `who`.
+    `sigma` (N / K, A, K) is the strategy by abstract public state, action and bucket. An abstract
+    public state is a set of public nodes that share their information sets.
     """
     buckets = layout.start.shape[1]
     reach = np.empty((len(layout.node), buckets))
@@ -250,17 +254,16 @@ def _reach(layout, sigma, who):  # type: ignore[no-untyped-def]
 def _add_action_values(layout, sigma, others, weight, who, gains):  # type: ignore[no-untyped-def]
     """Add weighted counterfactual values of the actions of seat `who` to `gains` (N / K, A, K).
 
-    At each public node, an action's counterfactual value is multiplied by `weight` and added to the
-    entry of the node's group. A node group is a set of public nodes that share their information
-    sets.
+    Values are summed over the public nodes of each abstract public state. An abstract public state
+    is a set of public nodes that share their information sets.
 
-    - `sigma`, `gains` (N / K, A, K): strategy and sums, by node group, action and own bucket
-    - `others` (B, K): probability that chance and the other seat lead to each public node, for each
-      of the other seat's buckets
-    - `weight` (B, K): weight of the values at each public node, by own bucket; 1 for CFR, the own
-      reach probability for a gradient
-
-    The B public nodes are in the order of `layout`.
+    - `layout`: Layout of the game, with B public nodes and K buckets of each seat
+    - `sigma` (N / K, A, K): strategy by abstract public state, action and bucket
+    - `others` (B, K): reach probability of each public node by chance and the other seat, for each
+      bucket of the other seat
+    - `weight` (B, K): factor of the values at each public node, for each own bucket. It is 1 for
+      CFR and the own reach probability for a gradient.
+    - `gains` (N / K, A, K): sums by abstract public state, action and own bucket
     """
     buckets = layout.start.shape[1]
     value = np.zeros((len(layout.node), buckets))
@@ -289,9 +292,13 @@ def _add_action_values(layout, sigma, others, weight, who, gains):  # type: igno
 def _terminal_value(layout, i, others, who, value):  # type: ignore[no-untyped-def]
     """Set `value[i]` (K,) to the counterfactual value of each own bucket at terminal node i.
 
-    The value is the payoff of seat `who`, summed over the other seat's K buckets and weighted by
-    their reach probabilities `others[i]` (K,). `value` and `others` are (B, K), with the B public
-    nodes in the order of `layout`.
+    This value is the payoff of seat `who`, summed over the other seat's buckets with their reach
+    probabilities as weights.
+
+    - `layout`: Layout of the game, with B public nodes and K buckets of each seat
+    - `others` (B, K): reach probability of each public node by chance and the other seat, for each
+      bucket of the other seat
+    - `value` (B, K): counterfactual values by public node and own bucket
     """
     buckets, stake = layout.start.shape[1], layout.stake[i]
     fixed = 0.0

@@ -5,9 +5,10 @@ betting round chance draws new buckets. Buckets are independent if chance draws 
 bucket given this seat's previous bucket only. The pass keeps in memory only the nodes between the
 root and the current node, so that its arrays fit in the L1 cache.
 
-M strategies are evaluated together, as an array (N / K, A, K, M) by node group, action, bucket and
-strategy. A node group is a set of public nodes that share their information sets. Each of the N
-information sets is a pair of a node group and a bucket.
+An abstract public state is a set of public nodes that share their information sets. Each of the N
+information sets is a pair of an abstract public state and a bucket. M strategy profiles are
+evaluated in parallel, as an array (N / K, A, K, M) by abstract public state, action, bucket and
+profile.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Layout(NamedTuple):
     depth: Array  # (B,)
     edge: Array  # (B,) action on the edge into the node
     seat: Array  # (B,) seat that acts, negative at an end
-    row: Array  # (B,) node group: nodes that share their information sets; -1 at an end
+    row: Array  # (B,) abstract public state, as a number from 0; -1 at an end
     move: Array  # (B,) index in `moves` of the bucket transition before the node, -1 for none
     gain: Array  # (B,)
     stake: Array  # (B,)
@@ -40,8 +41,8 @@ class Layout(NamedTuple):
 def make_layout(game: BucketedGame, index: Array) -> Layout:
     """Return a bucketed game's arrays for the compiled functions, with public nodes in preorder.
 
-    `index` (B,): node group of each public node of `game`, -1 at terminal nodes. The nodes of one
-    group share their information sets.
+    `index` (B,): abstract public state of each public node of `game`, -1 at terminal nodes. An
+    abstract public state is a set of public nodes that share their information sets.
     """
     node: list[int] = []
     parent: list[int] = []
@@ -85,18 +86,18 @@ def make_layout(game: BucketedGame, index: Array) -> Layout:
 
 @njit(cache=True)
 def evaluate_independent(lay, sigma, seat, best, strategies, first, reply):  # type: ignore[no-untyped-def]
-    """Return (M,) the expected points of `seat` under M strategies, or against them if `best`.
+    """Return (M,) the expected points of `seat`, or its best-response values if `best`.
 
-    With `best` the seat plays a best response to each strategy. The function makes one depth-first
-    pass over the public tree of a bucketed game. Chance must draw each seat's buckets independently
-    of the other seat's.
+    M strategy profiles are evaluated in parallel. With `best` the seat plays a best response to
+    each of them. The function makes one depth-first pass over the public tree of a bucketed game.
+    Chance must draw each seat's buckets independently of the other seat's.
 
     - `lay`: Layout of the game, with B public nodes and K buckets of each seat
-    - `sigma` (N / K, A, K, M): strategies by node group, action, bucket and strategy. A node group
-      is a set of public nodes that share their information sets.
-    - `strategies`: M; pass None for a single strategy, which is faster
+    - `sigma` (N / K, A, K, M): strategies by abstract public state, action, bucket and profile. An
+      abstract public state is a set of public nodes that share their information sets.
+    - `strategies`: M; pass None for a single profile, which is faster
     - `first` (B,): offset of each public node in `reply`
-    - `reply`: output, the actions of the best response to the first strategy. The action at public
+    - `reply`: output, the actions of the best response to the first profile. The action at public
       node b with bucket k is reply[first[b] + k]. The array is not written if it is empty or `best`
       is false.
     """
@@ -148,14 +149,15 @@ def evaluate_independent(lay, sigma, seat, best, strategies, first, reply):  # t
 
 @njit(cache=True, inline="always")
 def _multiply_probability(table, d, source, sigma, row, action, width):  # type: ignore[no-untyped-def]
-    """Set table[d] = table[source] x sigma[row, action].
+    """Set table[d] = table[source] x sigma[row, action], for M strategy profiles in parallel.
 
     - `table` (depths, K, M): reach probabilities or counterfactual values, by depth in the public
-      tree, bucket and strategy
+      tree, bucket and profile
     - `d`, `source`: depth to write, and depth to read
-    - `sigma` (N / K, A, K, M): strategies by node group, action, bucket and strategy
-    - `row`, `action`: node group, and action taken there
-    - `width`: number of strategies, M
+    - `sigma` (states, A, K, M): strategies by abstract public state, action, bucket and profile. An
+      abstract public state is a set of public nodes that share their information sets.
+    - `row`, `action`: abstract public state, and action taken there
+    - `width`: number of profiles, M
     """
     for k in range(table.shape[1]):
         for m in range(width):
@@ -167,11 +169,11 @@ def _multiply_matrix(table, d, source, weight, scratch, width):  # type: ignore[
     """Set table[d] = weight @ table[source], a product of matrices (K, K) and (K, M).
 
     - `table` (depths, K, M): reach probabilities or counterfactual values, by depth in the public
-      tree, bucket and strategy
+      tree, bucket and strategy profile
     - `d`, `source`: depth to write, and depth to read
     - `weight` (K, K): bucket transition probabilities, transposed for reach probabilities
     - `scratch` (K, M): overwritten
-    - `width`: number of strategies, M
+    - `width`: number of profiles, M
     """
     for k in range(table.shape[1]):
         for m in range(width):
@@ -189,20 +191,20 @@ def _multiply_matrix(table, d, source, weight, scratch, width):  # type: ignore[
 def _terminal_value(belief, source, value, d, gain, stake, pay, seat, scratch, width):  # type: ignore[no-untyped-def]
     """Set `value[d]` (K, M) to the counterfactual value of each own bucket at a terminal node.
 
-    The value is the sum of payoff x reach probability over the other seat's buckets. The payoff is
-    `gain` + `stake` x pay[seat].
+    M strategy profiles are evaluated in parallel. The counterfactual value is the sum of payoff x
+    reach probability over the other seat's buckets. The payoff is `gain` + `stake` x pay[seat].
 
-    - `belief` (depths, K, M): reach probabilities of the other seat's buckets, by depth in the
-      public tree, bucket and strategy
-    - `source`: entry of `belief` to read. It is the depth at which these probabilities last changed
-      on the path to the terminal node.
-    - `value` (depths, K, M): output, by depth, own bucket and strategy
+    - `belief` (depths, K, M): unnormalised reach probabilities of the other seat's buckets, by
+      depth in the public tree, bucket and profile
+    - `source`: depth at which to read `belief`. It can be less than `d`, because `belief` is stored
+      only at depths where it changes.
+    - `value` (depths, K, M): output, by depth, own bucket and profile
     - `d`: depth of the terminal node
     - `gain`: payoff of `seat` after a fold; 0 at a showdown
     - `stake`: points that the winner of a showdown gains; 0 after a fold
     - `pay` (2, K, K): each seat's showdown payoff for a stake of 1, by own and other seat's bucket
     - `scratch` (K, M): overwritten
-    - `width`: number of strategies, M
+    - `width`: number of profiles, M
     """
     for m in range(width):
         scratch[0, m] = 0

@@ -2,17 +2,18 @@
 
 A bucketed game has public actions, and each seat privately holds one of K buckets of hands. In each
 betting round chance draws a new pair of buckets, given the pair of the previous round. A seat's own
-earlier buckets therefore carry information about the other seat's bucket. For this reason the
-functions compute a value for each history of own buckets: the current bucket and the buckets of all
-earlier rounds. The counterfactual reach probability of a public node with given buckets is the
-product of `table` and `reach`. These names recur:
+earlier buckets therefore carry information about the other seat's bucket. For this reason
+counterfactual values are computed with perfect recall of buckets: one value for each sequence of
+the seat's own buckets, from the first round to the current round. These names recur:
 
-- `past`: index of the own buckets of all earlier rounds: the sum of bucket_r x K^r over the earlier
-  rounds r.
-- `table[round, other, own, past]`: probability that chance and the other seat's actions lead to the
-  start of a round with these buckets. `other` and `own` are the buckets of this round.
-- `reach[depth, other]`: probability of the other seat's actions since the start of the round, given
-  its bucket `other`. `depth` is the depth of the public node in the public tree.
+- `table[round, other, own, past]`: counterfactual reach probability at the start of a betting
+  round. `other` and `own` are the buckets of the other seat and of the seat itself in this round.
+- `past`: number of the sequence of own buckets in the earlier rounds. It is the sum of bucket_r x
+  K^r over the earlier rounds r.
+- `reach[depth, other]`: probability of the other seat's actions since the start of the round, if it
+  holds bucket `other`. `depth` is the depth of a node in the public tree.
+
+The counterfactual reach probability of a public node is the product of `table` and `reach`.
 """
 
 from __future__ import annotations
@@ -23,19 +24,18 @@ from numba import njit
 
 @njit(cache=True)
 def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-untyped-def]
-    """Return the expected points of `seat` under one strategy, or against the strategy if `best`.
+    """Return the expected points of `seat` under sigma, or its best-response value if `best`.
 
-    With `best` the seat plays a best response. The function makes one depth-first pass over the
-    public tree of a bucketed game. In each betting round chance draws both seats' buckets jointly,
-    given the buckets of the previous round.
+    The function makes one depth-first pass over the public tree of a bucketed game. In each betting
+    round chance draws both seats' buckets jointly, given the buckets of the previous round.
 
     - `lay`: Layout of the game, with B public nodes and K buckets of each seat
-    - `sigma` (N / K, A, K): strategy by node group, action and bucket. A node group is a set of
-      public nodes that share their information sets.
+    - `sigma` (N / K, A, K): strategy by abstract public state, action and bucket. An abstract
+      public state is a set of public nodes that share their information sets.
     - `first` (B,): offset of each public node in `reply`
-    - `reply`: output, the actions of the best response. The best response remembers all own
-      buckets. Its action at public node b is reply[first[b] + h], where h is the index of the
-      history of own buckets (see IndexedGame.states). The array is not written if it is empty or
+    - `reply`: output, the actions of the best response. The best response has perfect recall of own
+      buckets: its action at public node b is reply[first[b] + h], where h is the number of the
+      sequence of own buckets (see IndexedGame.states). The array is not written if it is empty or
       `best` is false.
     """
     levels, buckets = lay.depth.max() + 1, lay.pay.shape[1]
@@ -81,15 +81,16 @@ def evaluate_joint(lay, sigma, seat, best, first, reply):  # type: ignore[no-unt
 
 @njit(cache=True)
 def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
-    """Compute the reach probabilities at the start of the next round: table[stage + 1].
+    """Compute the counterfactual reach probabilities at the start of the next betting round.
 
-    - `table` (rounds, K, K, n): counterfactual reach probabilities at the start of each round. The
-      axes are the round, the other seat's bucket, the own bucket, and the index of the own earlier
-      buckets.
+    - `table` (rounds, K, K, n): counterfactual reach probabilities at the start of each round, as
+      table[round, other seat's bucket, own bucket, sequence of own earlier buckets]. The output
+      is table[stage + 1].
     - `stage`: number of the current round, from 0
-    - `reach` (K,): probability of the other seat's actions in the current round, by its bucket
-    - `move` (K, K, K, K): transition probabilities from a pair (own bucket, other seat's bucket) to
-      a pair in the next round
+    - `reach` (K,): probability of the other seat's actions in the current round, for each of its
+      buckets
+    - `move` (K, K, K, K): transition probabilities of both buckets, as move[own, other seat's, next
+      own, next other seat's]
     """
     buckets = len(reach)
     size = buckets**stage
@@ -107,14 +108,14 @@ def _next_round(table, stage, reach, move):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _terminal_value(table, payoff, value, size):  # type: ignore[no-untyped-def]
-    """Set `value` to the counterfactual value of each history of own buckets at a terminal node.
+    """Set `value` to counterfactual values at a terminal node, by sequence of own buckets.
 
-    - `table` (K, K, n): counterfactual reach probabilities at the start of the round. The axes are
-      the other seat's bucket, the own bucket, and the index of the own earlier buckets.
-    - `payoff` (K, K): payoff x probability of the other seat's actions in this round. The axes are
-      the own bucket and the other seat's bucket.
-    - `value` (K, n): output, by own bucket and index of the own earlier buckets
-    - `size`: number of histories of earlier own buckets; only the first `size` columns are used
+    - `table` (K, K, n): counterfactual reach probabilities at the start of the betting round, as
+      table[other seat's bucket, own bucket, sequence of own earlier buckets]
+    - `payoff` (K, K): payoff x probability of the other seat's actions in this round, as payoff[own
+      bucket, other seat's bucket]
+    - `value` (K, n): output, as value[own bucket, sequence of own earlier buckets]
+    - `size`: number of sequences of own earlier buckets; only the first `size` columns are used
     """
     for k in range(len(payoff)):
         value[k, :size] = 0
@@ -126,14 +127,14 @@ def _terminal_value(table, payoff, value, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _sum_latest_bucket(value, size):  # type: ignore[no-untyped-def]
-    """Sum counterfactual values over the own bucket of round r, in place.
+    """Back up counterfactual values from the start of a betting round to the round before.
 
-    - Before the call value[k, q] belongs to bucket k of round r and to the history of own buckets
-      in rounds 0 to r - 1 with index q.
-    - After the call value[k, q] belongs to bucket k of round r - 1 and to the history in rounds 0
-      to r - 2 with index q.
-    - `size`: number of histories in rounds 0 to r - 2, which is the number of valid columns after
-      the call
+    The values are summed over the own bucket of the later round, in place.
+
+    - `value` (K, n): counterfactual values, as value[own bucket, sequence of own earlier buckets].
+      The own bucket is that of the later round before the call, and that of the earlier round after
+      the call.
+    - `size`: number of columns of `value` that are used after the call
     """
     buckets = len(value)
     summed = np.zeros(buckets * size)

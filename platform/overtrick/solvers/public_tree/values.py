@@ -10,15 +10,16 @@ There are two cases:
   private states are the K buckets, because the public actions alone determine a seat's belief about
   the other seat's bucket.
 - Joint buckets: chance draws the pair of new buckets given the previous pair. The private states
-  are the histories of own buckets.
+  are the sequences of own buckets from the first round to the current round.
 
-A node group is a set of public nodes that share their information sets. With groups of several
-nodes the game has imperfect recall. An information set is a pair of a node group and a bucket. The
-array `index` (B,) holds the group of each public node, numbered from 0; it is -1 at terminal nodes.
+An abstract public state is a set of public nodes that share their information sets. If an abstract
+public state has several nodes, the game has imperfect recall. An information set is a pair of an
+abstract public state and a bucket. The array `index` (B,) holds the abstract public state of each
+public node, numbered from 0; it is -1 at terminal nodes.
 
-A strategy sigma is (N, A) float64 for both seats, 0 at illegal actions. Row `group x K + bucket` of
-sigma holds the action probabilities of an information set. M strategies are (M, N, A); results then
-have a leading axis M.
+A strategy sigma is (N, A) float64 for both seats, 0 at illegal actions. Row s x K + k of sigma
+holds the action probabilities in abstract public state s with bucket k. M strategies are an array
+(M, N, A); results then have a leading axis M.
 """
 
 from __future__ import annotations
@@ -41,13 +42,15 @@ NO_REPLY = np.zeros(0, np.int8)  # for calls that need no best response
 
 @dataclass(frozen=True)
 class IndexedGame:
-    """Bucketed game with information sets: pairs of a group of public nodes and a private bucket.
+    """Bucketed game with an abstraction of its public states.
 
-    Each information set is one row of a strategy.
+    An information set is an abstract public state together with a private bucket. An abstract
+    public state is a set of public nodes that share their information sets. Each information set is
+    one row of a strategy.
     """
 
     rules: BucketedGame
-    index: Array  # (B,) int32 group of each public node, -1 at terminal nodes
+    index: Array  # (B,) int32 abstract public state of each public node, -1 at terminal nodes
     legal: Array  # (N, A) bool
     seat: Array  # (N,) int32 seat that acts in each row
     layout: Layout
@@ -67,9 +70,10 @@ class IndexedGame:
 
         - If chance draws each seat's buckets independently, the states are the K current buckets of
           the acting seat.
-        - If chance draws both seats' buckets jointly, the states are the acting seat's histories of
-          buckets. There are K^(r + 1) histories in betting round r = 0, 1, .... The index of a
-          history is the sum of bucket_q x K^q over the rounds q from 0 to r.
+        - If chance draws both seats' buckets jointly, the states are the acting seat's sequences of
+          buckets, from the first round to the current round. There are K^(r + 1) sequences in
+          betting round r = 0, 1, .... The number of a sequence is the sum of bucket_q x K^q over
+          the rounds q from 0 to r.
         - Terminal nodes have no states.
         """
         remembered = self.rules.round + 1 if self.rules.joint else np.ones_like(self.rules.round)
@@ -85,21 +89,23 @@ class IndexedGame:
 
 
 def public_node_index(game: BucketedGame) -> Array:
-    """Number the decision nodes of the public tree 0, 1, ..., for information sets without merging.
+    """Number the decision nodes of the public tree 0, 1, ..., for a game without state abstraction.
 
     Returns (B,) int32: the number of each public node, -1 for terminal nodes. With this array as
-    `index` of index_game, each information set contains a single public node.
+    `index` of index_game, different public nodes never share an information set.
     """
     acts = game.seat >= 0
     return np.where(acts, np.cumsum(acts) - 1, -1).astype(np.int32)
 
 
 def index_game(game: BucketedGame, index: Array | None = None) -> IndexedGame:
-    """Make the information sets of a bucketed game, by merging public nodes into groups.
+    """Make the information sets of a bucketed game from an abstraction of its public states.
 
-    `index` (B,): group of each public node; with None each node is a group of its own. Raises
-    UserError unless the groups are numbered 0, 1, ... without gaps and terminal nodes have -1.
-    Raises UserError also if the nodes of one group differ in the acting seat or the legal actions.
+    `index` (B,): abstract public state of each public node. The public nodes of one abstract public
+    state share their information sets. With None each node is an abstract public state of its own.
+    Raises UserError unless the abstract public states are numbered 0, 1, ... without gaps and
+    terminal nodes have -1. Raises UserError also if the nodes of one abstract public state differ
+    in the acting seat or the legal actions.
     """
     index = public_node_index(game) if index is None else np.asarray(index)
     acts = game.seat >= 0
@@ -149,9 +155,9 @@ def nash_conv(game: IndexedGame, sigma: Array) -> Array:
     """Return NashConv in points: the sum of both seats' best-response values, 0 at an equilibrium.
 
     The result is () for one strategy (N, A), and (M,) for M strategies (M, N, A). The values of
-    sigma itself cancel in a zero-sum game. The best response distinguishes all public nodes and
-    remembers all buckets of its seat, even where sigma does not. Raises UserError if sigma is not a
-    strategy of the game.
+    sigma itself cancel in a zero-sum game. The best responses are optimal among all strategies with
+    perfect recall, even if sigma has imperfect recall. Raises UserError if sigma is not a strategy
+    of the game.
     """
     check_strategy(game, sigma)
     return _values(game, sigma, best=True).sum(axis=-1)
@@ -161,9 +167,13 @@ def best_response(game: IndexedGame, sigma: Array, seat: int) -> tuple[float, Ar
     """Compute a best response of one seat to the other seat's strategy in sigma (N, A).
 
     Returns the value of the best response in points, and an int8 array of its actions. At each
-    public node b, entry `game.first[b]` + k is the action in private state k of the acting seat. A
-    private state is the seat's current bucket, or the history of its buckets if `game.rules.joint`
-    (see IndexedGame.states). Entries of the other seat's nodes are -1. Ties go to the first action.
+    public node b, entry `game.first[b]` + k is the action in private state k of the acting seat.
+    Entries of the other seat's nodes are -1. Ties go to the first action.
+
+    If chance draws each seat's buckets independently, the private state is the seat's current
+    bucket. If chance draws both seats' buckets jointly, the private state is the sequence of the
+    seat's buckets so far, because earlier buckets then tell about the other seat's bucket (see
+    IndexedGame.states).
     """
     value, reply = best_responses(game, sigma)
     mover = np.repeat(game.rules.seat, game.states)
@@ -174,8 +184,12 @@ def best_responses(game: IndexedGame, sigma: Array) -> tuple[Array, Array]:
     """Return (2,) the best-response value of each seat, and the actions of both best responses.
 
     The actions are one int8 array. At public node b, entry `game.first[b]` + k is the action in
-    private state k of the acting seat. A private state is the seat's current bucket, or the history
-    of its buckets if `game.rules.joint` (see IndexedGame.states).
+    private state k of the acting seat.
+
+    If chance draws each seat's buckets independently, the private state is the seat's current
+    bucket. If chance draws both seats' buckets jointly, the private state is the sequence of the
+    seat's buckets so far, because earlier buckets then tell about the other seat's bucket (see
+    IndexedGame.states).
     """
     check_strategy(game, sigma)
     if sigma.ndim > 2:
@@ -187,7 +201,9 @@ def best_responses(game: IndexedGame, sigma: Array) -> tuple[Array, Array]:
 def kernel_tables(game: IndexedGame, sigma: Array) -> Array:
     """Convert strategies (M, N, A) to (N / K, A, K, M), as the compiled functions read them.
 
-    The axes of the result are node group, action, bucket and strategy.
+    The axes of the result are abstract public state, action, bucket and strategy. An abstract
+    public state is a set of public nodes that share their information sets. Each of the N
+    information sets is a pair of an abstract public state and one of K buckets.
     """
     strategies, _, actions = sigma.shape
     table = sigma.reshape(strategies, -1, game.buckets, actions).transpose(1, 3, 2, 0)

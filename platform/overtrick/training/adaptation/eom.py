@@ -67,12 +67,15 @@ class EomJob(Job):
 
 @register("eom", EomJob, scores.table_payoff, scores.payoff)
 class EomTrainer(HeldOutTrainer[EomJob]):
-    """Trainer of the two networks with which explicit opponent modelling starts (baseline EOM).
+    """Trainer of the initial policy and the opponent model of explicit opponent modelling (EOM).
 
     Each iteration plays against new random opponents. PPO trains the initial policy to win against
-    these opponents. Behaviour cloning trains the pretrained opponent model to predict the
-    opponents' actions. In evaluation the initial policy plays the first games against a held-out
-    opponent. Then a copy of the pretrained model is fitted to the opponent's decisions.
+    these opponents. Behaviour cloning trains the opponent model to predict the opponents'
+    actions.
+
+    In evaluation the initial policy plays the first games against a held-out opponent. A copy of
+    the opponent model is fitted to the opponent's decisions. The next games are played by a best
+    response to the fitted model, computed on the tree or approximated by PPO.
     """
 
     stateful = ("learner", "prior")
@@ -135,10 +138,9 @@ class EomTrainer(HeldOutTrainer[EomJob]):
 
     @staticmethod
     def knowledge(job: EomJob, weights: Mapping[str, Array]) -> modelling.EomKnowledge:
-        """Return the networks of a stored model and the job's settings of opponent modelling.
+        """Return the networks of a stored model, with the job's settings of opponent modelling.
 
-        The networks are the policy before adaptation, its critic, and the pretrained opponent
-        model.
+        The networks are the initial policy, its critic and the pretrained opponent model.
         """
         policy, critic, prior = (
             unprefixed(role, weights) for role in ("policy", "critic", "prior")

@@ -164,16 +164,14 @@ def play_opponents_on_tree(
 ) -> OpponentRollouts:
     """Sample games of M networks on the game tree, and compute advantages without a critic.
 
-    The opponents' strategies are estimated from counts of their actions. `estimator` decides the
-    rows of the policy-gradient sample:
+    An opponent model for each network, estimated from action counts, takes the critic's place.
 
-    - "aivat": the information sets visited in these games, with AIVAT advantages. The estimate
-      uses earlier games only.
-    - "opponent_model": all information sets, with exact advantages against the estimated
-      strategies. The estimate uses earlier games and these games.
+    Arguments:
 
-    Further arguments:
-
+    - `estimator` "aivat": return AIVAT advantages at the information sets visited in these games.
+      The opponent models are estimated from earlier games only.
+    - `estimator` "opponent_model": return exact advantages against the opponent models at all
+      information sets. The opponent models are estimated from earlier games and these games.
     - `params`: weights of the M networks, with leading axis M.
     - `opponents` (M, N, A): true strategies of the opponents.
     - `games`: games of each network.

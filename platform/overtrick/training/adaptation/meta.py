@@ -140,7 +140,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 
     @staticmethod
     def knowledge(job: MetaJob, weights: Mapping[str, Array]) -> AdaptingModel:
-        """Return the networks of a stored model, with the job's settings of adaptation."""
+        """Return a stored meta-model: initial weights of policy and critic, adaptation settings."""
         return AdaptingModel(
             unprefixed("policy", weights), unprefixed("critic", weights),
             job.meta.gradient_estimator == "privileged_critic", job.meta.discount,

@@ -84,7 +84,7 @@ class OpponentModelling(Section):
 
 @dataclass(frozen=True)
 class EomKnowledge:
-    """Networks and settings with which adaptation by explicit opponent modelling (EOM) starts."""
+    """Networks before adaptation, and settings of explicit opponent modelling (EOM)."""
 
     policy: Weights  # initial policy, which plays before adaptation
     critic: Weights  # critic of this policy
@@ -105,7 +105,7 @@ def adapt_by_modelling(
     policy for each of `section.repeats` independent repetitions of the adaptation. In each step
     every repetition plays `section.games` games with its latest policy, fits a model to all
     observed decisions of the opponent, and responds to the model. The fit sees the opponent's
-    private cards. `known`: the trained networks, and the settings of fit and response.
+    private cards. `known`: the networks before adaptation, and the settings of fit and response.
     """
     game, tree = two_seat_game(choice)
     first = NetworkPolicy(game.features, known.policy)

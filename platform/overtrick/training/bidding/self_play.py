@@ -47,8 +47,9 @@ if TYPE_CHECKING:
 VALUE_OUTPUT = {"values": "imps", "calls": "baseline"}
 """Prefix of the value network's weights in the model, by `final_policy`.
 
-With `imps`, the final model chooses among likely calls by the value network. With `baseline`, the
-final model bids without the value network, which was the critic in training.
+With `imps`, the policy network of the final model selects candidate calls, and the model bids the
+candidate of highest value. With `baseline`, the final model bids without the value network, which
+was the critic in training.
 """
 
 SHARD = 125  # boards per shard; all boards of a shard have the same opponent
@@ -232,8 +233,8 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         The prefix of a weight's name is one of these:
 
         - `calls`: policy network.
-        - `imps`: value network, if `play.final_policy` is "values". The final model bids the likely
-          call of the highest value.
+        - `imps`: value network, if `play.final_policy` is "values". The policy network of the final
+          model selects candidate calls, and the model bids the candidate of highest value.
         - `baseline`: value network, if `play.final_policy` is "calls". The final model bids without
           this network, which was the critic in training.
         """
@@ -310,7 +311,8 @@ def _play_boards(
     of the D calls, each a dict of arrays (D, ...): the training data of PPO, and the training data
     of the value network for its replay buffer.
 
-    - `common`: the tuple (learner, reward "table" or "par", lambda of GAE).
+    - `common`: the tuple (learner, reward, lambda of GAE). With reward "table", the results of the
+      two tables are compared in IMPs. With reward "par", each result is compared with par in IMPs.
     - `deals`: the seat that holds each of the 52 cards, dealer, vulnerability and 20 double-dummy
       tricks.
     - `other`: the opponent.

@@ -1,4 +1,7 @@
-"""Base class of trainers of a declarer, with its learning curves (Hadjur 2018, Figs 5.1, 5.2)."""
+"""Base class of the trainers of a declarer.
+
+It evaluates the declarer and draws learning curves as in Hadjur 2018, Figs 5.1 and 5.2.
+"""
 
 from __future__ import annotations
 

@@ -144,9 +144,10 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
     def _merge_into(
         self, position: Position, tables: list[dict[str, Array]], rng: Generator
     ) -> None:
-        """Merge Q-tables pairwise on the worker pool, then the result into the table of `position`.
+        """Merge Q-tables pairwise on the worker pool, then the result into a player's Q-table.
 
-        `tables`: the arrays of each table. `position`: declarer, left or right (defender).
+        `tables`: the arrays of each Q-table. `position`: the player, "declarer", or "left" or
+        "right" for a defender.
         """
         while len(tables) > 1:
             pairs = [tuple(tables[k : k + 2]) for k in range(0, len(tables), 2)]
@@ -156,7 +157,7 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
     def model(self) -> dict[str, Array]:
         """Return the arrays of all Q-tables by name.
 
-        A name begins with the player of the table: declarer, left or right (defender).
+        The prefix of a name is the player: `declarer`, or `left` or `right` for a defender.
         """
         columns: dict[str, Array] = {}
         for position, table in self.tables.items():
@@ -164,15 +165,15 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
         return columns
 
     def parts(self) -> Mapping[str, QTable]:
-        """Return the Q-table of each trained position (declarer, left or right defender)."""
+        """Return the Q-table of each trained player: declarer, left defender, right defender."""
         return self.tables
 
     @staticmethod
     def validate(job: TabularJob) -> None:
         """Raise UserError for an unsuitable game, unusable stored games, or too few games.
 
-        If several Q-tables learn separately and are merged (setting `merged_tables`), an iteration
-        needs at least one chunk of up to GAMES_PER_UNIT games for each of these tables.
+        An iteration has chunks of GAMES_PER_UNIT games, the last of which may be smaller. It needs
+        at least one chunk for each of the `tabular.merged_tables` Q-tables that learn in parallel.
         """
         cardplay.check_scoring(job.game)
         section = job.tabular
@@ -218,7 +219,7 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
 def _defence(job: TabularJob, best: Mapping[str, BehaviouralPolicy]) -> BehaviouralPolicy:
     """Return the defenders' policy: a defender with a Q-table is greedy, others are scripted.
 
-    `best`: policies of the players with a Q-table, by position (declarer, left, right).
+    `best`: greedy policies of the players with a Q-table. Keys: "declarer", "left", "right".
     """
     game = cardplay.card_game(job.game)
     return game.combined_policy(best, cached_opponent(job.game, job.tabular.opponents))
@@ -245,7 +246,7 @@ def _q_table(section: TabularQConfig) -> QTable:
 def _learn(table: QTable, position: Position, games: CardplayGames) -> None:
     """Update a Q-table from the decisions of one player in some games.
 
-    `position`: the player: declarer, left or right (defender).
+    `position`: the player, "declarer", or "left" or "right" for a defender.
     """
     rewards, hands = games.rewards(position == "declarer"), cardplay.POSITIONS[position]
     table.learn(decision_trajectories(games.deals, games.cards, hands, rewards))
@@ -258,7 +259,7 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
 
     - the job;
     - the number of the iteration;
-    - the player whose Q-table is trained: declarer, left or right (defender);
+    - the player whose Q-table is trained: "declarer", or "left" or "right" for a defender;
     - the arrays of all Q-tables by player, empty if the declarer plays at random.
 
     `unit`: index of the chunk. An iteration's games form chunks of up to GAMES_PER_UNIT games.
@@ -282,10 +283,13 @@ def _make(rng: Generator, common: Any, unit: int, count: int) -> CardplayGames:
 
 
 def _learn_apart(rng: Generator, common: Any, units: list[tuple[int, int]]) -> dict[str, Array]:
-    """Train a new Q-table on some of an iteration's games; return the table's arrays.
+    """Train a new Q-table on one shard of an iteration's games; return the Q-table's arrays.
 
-    The caller merges the tables of all shards of the games. `common`: as in `_make`. `units`: the
-    arguments (unit, count) of `_make` for each chunk of games.
+    The caller merges the Q-tables of all shards.
+
+    - `common`: the tuple (job, number of the iteration, player whose Q-table is trained, arrays of
+      all Q-tables by player).
+    - `units`: the pair (index, number of games) for each chunk of games in the shard.
     """
     job, _, position, _ = common
     table = _q_table(job.tabular)

@@ -1,8 +1,13 @@
 """Payoff of a seat's best response to fixed strategies: exact, by look-ahead, or by evolution.
 
-With the other seats' strategies fixed, a game is a single-agent problem. The tree gives the exact
-payoff. A look-ahead approaches it with growing depth and number of simulations. An inner evolution
-gives a lower bound. Source: Samothrakis and Lucas 2011, section 3.
+With the other seats' strategies fixed, a game is a single-agent problem. Three methods solve it:
+
+- exact: a traversal of the game tree gives the exact payoff.
+- look-ahead: expectimax and Monte Carlo tree search give a lower bound, which approaches the exact
+  payoff as depth and number of simulations grow.
+- evolution: an evolution strategy searches for the response, and gives a lower bound.
+
+Source: Samothrakis and Lucas 2011, section 3.
 """
 
 from __future__ import annotations
@@ -23,11 +28,11 @@ from overtrick.training.equilibrium.strategy_evaluator import StrategyEvaluator,
 
 
 class Inner(Section):
-    """Settings of the best responses to evolving strategies: exact, by look-ahead, or evolved."""
+    """Settings of the inner loop of `coevolve`: best responses to the strategies that evolve."""
 
     kind: Literal["exact", "searched", "evolved"] = "exact"
     """Computation of best responses. exact: on the tree. searched: by look-ahead. evolved: by an
-    inner evolution.
+    evolution strategy.
     """
 
     depth: int | None = Field(default=None, ge=0)
@@ -37,16 +42,16 @@ class Inner(Section):
     """Simulations of Monte Carlo tree search at each information set below `depth`."""
 
     generations: Count = 5
-    """Generations of the inner evolution at the start of training."""
+    """Generations of the evolution of a best response, at the start of training."""
 
     generations_growth: float = Field(default=0.01, ge=0)
-    """Inner generations that are added per outer generation."""
+    """Generations added to the evolution of a best response per generation of the strategies."""
 
     population: int = Field(default=10, ge=4)
-    """Genomes per inner generation."""
+    """Genomes per generation in the evolution of a best response."""
 
     step_size: Positive = 0.5
-    """Initial step size of the inner evolution."""
+    """Initial step size of the evolution of a best response."""
 
 
 def estimate_best_response(
@@ -67,10 +72,10 @@ def estimate_best_response(
     - `section`: settings; `section.kind` is "exact", "searched" or "evolved".
     - `encoding`: translates genomes (vectors of P numbers) to strategies.
     - `sigma` (N, A): strategies of all seats.
-    - `warm_start` (P,): genome of the best response so far, from which an evolution of the response
-      starts. It is returned unchanged unless `section.kind` is "evolved".
-    - `generation`: number of generations in which sigma itself has evolved. The evolution of the
-      response gets longer with it, as `section.generations_growth` says.
+    - `warm_start` (P,): initial genome of the evolution of the best response. It is returned
+      unchanged unless `section.kind` is "evolved".
+    - `generation`: number of generations for which sigma itself has evolved. The evolution of the
+      best response gets longer by `section.generations_growth` generations for each of them.
     """
     if section.kind == "exact":
         return evaluator.best_response_payoff(sigma, seat), warm_start

@@ -110,7 +110,8 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         )
         start = self.encoding.start(generator(job.seed, RngStream.INITIAL, 1))
         self.best, self.best_score = start, np.inf  # not scored yet
-        # (S, P) genomes of the best responses to the best genome: start of the next inner evolution
+        # (S, P) genomes of the best responses to the best genome: the next evolution of best
+        # responses starts from them
         self.warm_starts = np.repeat(start[None], self.evaluator.seats, axis=0)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
@@ -128,8 +129,9 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
     def _run_generation(self, rng: Generator) -> None:
         """Run one generation of the evolution strategy, and update the best genome so far.
 
-        The best genome is scored again in each generation and keeps its lowest score, because an
-        approximate best response to it can improve later. A new genome of higher score replaces it.
+        A score computed with approximate best responses is an upper bound on the exact score. In
+        each generation the best genome is scored again, and the lowest of its scores counts. A new
+        genome with a higher score replaces the best genome.
         """
         genomes = self.strategy.ask()
         scored = np.concatenate([genomes, self.best[None]])
@@ -177,7 +179,11 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
 
     @staticmethod
     def validate(job: CoevolveJob) -> None:
-        """Raise UserError if the game does not support the chosen genome, look-ahead or seat."""
+        """Raise UserError if the game does not support a setting of the job.
+
+        These settings are checked: the encoding of strategies as genomes (`coevolve.genome`), best
+        responses by look-ahead (`inner.kind`), and the seat that evolves (`coevolve.seat`).
+        """
         genome_encoding(job.game, job.coevolve)
         evaluator = evaluator_of(job.game)
         if job.coevolve.seat is not None:
@@ -236,14 +242,13 @@ def _score(rng: Generator, common: Any, genomes: Array) -> tuple[Array, Array]:
     - scores (M,): minus NashConv. If only one seat evolves, minus the payoff of the other seat's
       best response.
     - best responses (M, S, P): for each genome and each of S seats, a genome of P numbers that
-      encodes the seat's best response. If the best response was not evolved as a genome, the
-      seat's warm start takes its place.
+      encodes the seat's best response. If no best response is evolved for a seat, the seat's
+      initial genome is returned.
 
     Arguments:
 
-    - `common`: the tuple (job, warm starts (S, P), number of the generation). A seat's warm start
-      is the genome with which the evolution of its best response begins. This evolution takes
-      longer in later generations.
+    - `common`: the tuple (job, initial genomes (S, P), number of the generation). The evolution of
+      a seat's best response starts from the seat's initial genome.
     - `genomes` (M, P): the genomes to score.
     """
     job, warm_starts, generation = common

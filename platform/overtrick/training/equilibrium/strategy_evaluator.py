@@ -48,11 +48,17 @@ class TreeEvaluator:
         best_response.check_strategy(self.tree, sigma)
 
     def expected_payoffs(self, sigmas: Array) -> Array:
-        """Return the expected points per game (M, S) under strategies (M, N, A)."""
+        """Return the expected points per game (M, S) of S seats under M strategy profiles.
+
+        `sigmas` (M, N, A): for each profile the probabilities of A actions at N information sets.
+        """
         return best_response.expected_batch(self.tree, sigmas)
 
     def nash_convs(self, sigmas: Array) -> Array:
-        """Return the NashConv (M,) of strategies (M, N, A), in points per game."""
+        """Return the NashConv (M,) of M strategy profiles, in points per game.
+
+        `sigmas` (M, N, A): for each profile the probabilities of A actions at N information sets.
+        """
         return best_response.nash_conv_batch(self.tree, sigmas)
 
     def best_response_payoff(self, sigma: Array, seat: int) -> float:
@@ -109,11 +115,17 @@ class BucketedEvaluator:
         values.check_strategy(self.view, sigma)
 
     def expected_payoffs(self, sigmas: Array) -> Array:
-        """Return the expected points per game (M, S) under strategies (M, N, A)."""
+        """Return the expected points per game (M, S) of S seats under M strategy profiles.
+
+        `sigmas` (M, N, A): for each profile the probabilities of A actions at N information sets.
+        """
         return values.expected(self.view, sigmas)
 
     def nash_convs(self, sigmas: Array) -> Array:
-        """Return the NashConv (M,) of strategies (M, N, A), in points per game."""
+        """Return the NashConv (M,) of M strategy profiles, in points per game.
+
+        `sigmas` (M, N, A): for each profile the probabilities of A actions at N information sets.
+        """
         return values.nash_conv(self.view, sigmas)
 
     def best_response_payoff(self, sigma: Array, seat: int) -> float:
@@ -127,8 +139,9 @@ class BucketedEvaluator:
     def figures(self, sigma: Array) -> dict[str, Figure]:
         """Draw the transitions between buckets of hands, and a strategy's action probabilities.
 
-        The probabilities are means for each bucket and betting round. They are drawn only with the
-        game's option index=paper, where a strategy sees the betting of the current round alone.
+        The probabilities are means for each bucket and betting round. They are drawn only if the
+        game's option `index` is "paper". With this option the information sets do not contain the
+        betting of earlier rounds, as in Samothrakis and Lucas 2011.
         """
         drawn = {"buckets": figures.bucket_graph(self.tables.start, self.tables.moves)}
         if self.game.index == "paper":
@@ -142,16 +155,20 @@ class BucketedEvaluator:
 
 
 StrategyEvaluator = TreeEvaluator | BucketedEvaluator
-"""Exact evaluation in one game of a strategy sigma (N, A), or of M strategies (M, N, A).
+"""Exact evaluation in one game of a strategy profile (N, A), or of M strategy profiles (M, N, A).
 
 `legal` (N, A) is the mask of legal actions, `seat` (N,) the seat that acts at each information set.
 """
 
 
 def equilibrium_distance(evaluator: StrategyEvaluator, sigma: Array) -> dict[str, Any]:
-    """Return exploitability, NashConv and expected payoffs of all seats for a strategy (N, A).
+    """Return exploitability, NashConv and expected payoffs of a strategy profile sigma (N, A).
 
-    They are in points per game. The keys are `exploitability`, `nash_conv` and `values`.
+    Returns a dict of numbers in points per game:
+
+    - `exploitability`: NashConv divided by the number of seats.
+    - `nash_conv`: NashConv.
+    - `values`: list of the expected payoffs of all seats.
     """
     gap = float(evaluator.nash_convs(sigma[None])[0])
     return {
@@ -165,10 +182,10 @@ _evaluators: dict[str, StrategyEvaluator] = {}
 
 
 def evaluator_of(choice: GameChoice, memory: int | None = None) -> StrategyEvaluator:
-    """Return the evaluator of strategies in a game; each process makes it once.
+    """Return the evaluator of strategies in a game, from the cache of this process.
 
-    `memory`: largest size of the tree in bytes; None: the free memory of the machine. Raises
-    UserError if the tree is larger.
+    `memory`: memory limit of the tree in bytes; None: the free memory of the machine. Raises
+    UserError if the tree exceeds the limit.
     """
     key = f"{choice.model_dump_json()} {memory}"
     if key not in _evaluators:

@@ -86,8 +86,8 @@ def input_width(with_auction: bool) -> int:
 def unpack_inputs(bits: Array, situation: Array | None = None) -> Array:
     """Return the network inputs (R, F) float32 from packed auction features (R, 161).
 
-    situation: (R, 3) result of `auction_situations`, three numbers that describe the last bid. They
-    are appended to the features as one-hot columns; None appends nothing.
+    situation: (R, 3) result of `auction_situations`, appended to the features as one-hot columns
+    that describe the last bid. None appends nothing.
     """
     inputs = np.zeros((len(bits), input_width(situation is not None)), np.float32)
     unpack(bits, inputs)
@@ -108,10 +108,11 @@ def append_situation(features: Array, situation: Array) -> Array:
 
 
 def _write_situation(situation: Array, inputs: Array) -> None:
-    """Write three numbers that describe the last bid to `inputs` (R, F), as one-hot columns.
+    """Write one-hot columns that describe the last bid to the network inputs (R, F), in place.
 
-    situation: (R, 3) the three numbers, as returned by `auction_situations`. inputs: network inputs
-    with zeros in all columns after the 1,284 auction features.
+    situation: (R, 3) the last bid, the seat that made it, and whether it is doubled or redoubled,
+    as returned by `auction_situations`. inputs: zeros in all columns after the 1,284 auction
+    features.
     """
     row, first = np.arange(len(situation)), WIDTH
     for value, width in zip(situation.T.astype(np.int64), SITUATION_SIZES, strict=True):
@@ -140,9 +141,11 @@ def auction_situations(observation: Array) -> Array:
 
 
 def situations_after(situation: Array, call: Array) -> Array:
-    """Return the columns of `auction_situations` (R, 3) after one more call in each auction.
+    """Return the last bid, its seat and its doubling (R, 3) after adding one call to each auction.
 
-    The seat of the last bid is relative to the seat that made the added call.
+    The columns are those of `auction_situations`, with one difference: the seat of the last bid is
+    relative to the player who made the added call, not to the next player. If the added call is a
+    bid, the seat is therefore 0.
 
     situation: (R, 3) result of `auction_situations` before the call. call: (R,) the call to add.
     """

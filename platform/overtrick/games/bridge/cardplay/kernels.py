@@ -188,11 +188,13 @@ def write_cards(cards, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def advance(games, cards, hand, played, trick, progress):  # type: ignore[no-untyped-def]
-    """Play one card in each of the given games, in place, and return NO_CARD.
+    """Play one card in each of the given games, in place; return -1 (NO_CARD) if all are legal.
 
-    If any card is illegal, change nothing and return the row of the first illegal card. games: (R,)
-    indices of the games. cards: (R,). hand, played, trick, progress: the states of all games, as
-    described in the module's docstring.
+    If any card is illegal, change no game and return the index in `cards` of the first illegal
+    card.
+
+    games: (R,) indices of the games. cards: (R,) the card to play in each of these games. hand,
+    played, trick, progress: the states of all games, as described in the module's docstring.
     """
     for row in range(len(games)):
         game, card = games[row], cards[row]
@@ -208,10 +210,18 @@ def advance(games, cards, hand, played, trick, progress):  # type: ignore[no-unt
 
 @njit(cache=True)
 def resume(observation, deals, hand, played, trick, progress):  # type: ignore[no-untyped-def]
-    """Rebuild the states of R games from observations (R, K) and deals (R, 54).
+    """Rebuild the states of R games from observations (R, K) and complete deals (R, 54).
 
-    Columns 0 to 51 of a deal are the position that holds each card, including the cards already
-    played. hand, played, trick: (R, 4) outputs. progress: (R, 8) output.
+    deals: (R, 54) the position that holds each of the 52 cards, including the cards already played;
+        the last two columns are not used.
+
+    The states are written to four output arrays:
+
+    - `hand` (R, 4): cards that each position still holds, as bit masks
+    - `played` (R, 4): cards that each position has played, as bit masks
+    - `trick` (R, 4): card of each position in the current trick, or NO_CARD
+    - `progress` (R, 8): numbers such as the position to play and the tricks won, columns LED to
+      NEEDED
     """
     for row in range(len(observation)):
         seen = observation[row]

@@ -63,7 +63,11 @@ class MiniBridge:
 
     strain: `notrump`, or `trump`. With `trump`, the longest suit of the declaring pair is trumps if
         the pair has at least eight cards in it; otherwise the strain is notrump.
-    scoring: the payoff, `made`, `tricks`, `report` or `duplicate` (see SCORINGS).
+    scoring: the payoff of the declaring side; the defenders get its negative.
+        - `made`: 1 for a contract made, otherwise -1
+        - `tricks`: tricks won minus tricks needed, plus 1 if the contract is made
+        - `report`: Mini-Bridge points (Hadjur 2018, Table 3.1)
+        - `duplicate`: points of duplicate bridge, undoubled and not vulnerable
     seats: 2 or 4.
 
     Columns of an observation (cards are bit masks):

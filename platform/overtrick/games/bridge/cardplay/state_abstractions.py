@@ -139,45 +139,46 @@ def full(observations: Observations) -> Array:
 
 
 def known_hands(observations: Observations) -> Array:
-    """Return keys (R, 1) uint64: hashes of the current trick and of the high cards seen so far.
+    """Return the key (R, 1) uint64 of each observation's abstract state: trick and high cards.
 
     A key is the hash of:
 
     - the card that each position has played to the current trick
     - the queens, kings and aces played in earlier tricks
-    - the kings and aces in the two visible hands, the player's own and the open hand
+    - the kings and aces in the player's hand and in dummy, or the declarer's hand if dummy is to
+      play
     """
     return _honours(observations.observation, True)
 
 
 def unknown_hands(observations: Observations) -> Array:
-    """Return keys (R, 1) uint64 that contain only played cards and ignore the visible hands.
+    """Return the key (R, 1) uint64 of each observation's abstract state: played cards only.
 
     A key is the hash of:
 
     - the card that each position has played to the current trick
     - the queens, kings and aces played in earlier tricks
 
-    `known_hands` also includes cards of the visible hands.
+    The player's own hand and dummy's hand are ignored.
     """
     return _honours(observations.observation, False)
 
 
 def prospects(observations: Observations) -> Array:
-    """Return a key for each legal card, (R, 52) uint64; 0 for illegal cards.
+    """Return the key (R, 52) uint64 of each abstract state-action pair; 0 for illegal cards.
 
-    A key is the hash of the following properties of the card, its suit and the trick. Numbers are
-    capped at the value in brackets. The visible hand is dummy, or the declarer if dummy plays.
+    An action is a legal card. Its key is the hash of the features below. A number in brackets is an
+    upper bound to which a feature is clipped. "Dummy" means the declarer's hand if dummy is to
+    play.
 
     - the number of cards already played to the trick
     - the role of the card in the trick: lead, win, follow, ruff or discard
     - whether the player's side is winning the trick
-    - whether the visible hand has already played to the trick
+    - whether dummy has already played to the trick
     - the number of higher cards that are unseen [3]
     - the number of lower cards in the player's hand [2]
-    - the length of the suit in the player's hand [5], in the visible hand [5], and unseen [6]
-    - the number of cards higher than all unseen cards, in the player's hand [2] and in the visible
-      hand [2]
+    - the length of the suit in the player's hand [5], in dummy [5], and unseen [6]
+    - the number of cards higher than all unseen cards, in the player's hand [2] and in dummy [2]
     """
     return _prospects(observations.observation, observations.legal)
 

@@ -107,7 +107,7 @@ def _expand_repeated_tag(line: str, last: dict[str, str]) -> str:
 def _board(chunk: str, suffix: str) -> Board:
     """Parse and validate the text `chunk` of one board. suffix: .pbn or .lin.
 
-    Raises UserError, or any exception of endplay, if the board is invalid.
+    Raises UserError, or any exception of the package endplay, if the board is invalid.
     """
     declarer_unknown = False
     if suffix == ".pbn":
@@ -149,7 +149,10 @@ def _board(chunk: str, suffix: str) -> Board:
 
 
 def _contract(theirs: endplay_types.Board) -> tuple[str | None, str | None]:
-    """Return the contract, such as "3NX", and the declarer of an endplay board; None if unknown."""
+    """Return the contract and the declarer of a Board of the Python package endplay.
+
+    The contract is text such as "3NX". An unknown contract or declarer is None.
+    """
     contract = theirs.contract
     if contract is None:
         return None, None

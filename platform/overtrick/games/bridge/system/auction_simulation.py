@@ -22,17 +22,23 @@ MAX_CALLS = 64  # maximum number of calls in auctions of `bid_auctions`
 
 
 class ReplayedAuctions(NamedTuple):
-    """Comparison of G recorded auctions, of up to L calls, with bidding systems.
+    """Comparison of G recorded auctions, of up to L calls, with the rules of bidding systems.
 
-    Every array (G, L) has an entry for each recorded call. After the end of an auction, `calls` is
-    -1, `rule` and `read` are NO_RULE, `true` is false, and `width` is 0.
+    Every array (G, L) has an entry for each recorded call:
+
+    - `calls`: the call that the caller's system makes with the caller's hand
+    - `rule`: the rule that makes the system's call, as an index in System.rules
+    - `read`: the rule by which the other players interpret the recorded call, as an index
+    - `true`: whether the caller's high-card points and suit lengths agree with the ranges that the
+      caller's recorded calls show, up to this call
+    - `width`: the number of possible values of the caller's high-card points after these calls
     """
 
-    calls: Array  # (G, L) int8 call that the caller's system would make with the caller's hand
-    rule: Array  # (G, L) int32 index in System.rules of the rule that makes `calls`, or NO_RULE
-    read: Array  # (G, L) int32 index of the rule that interprets the recorded call, or NO_RULE
-    true: Array  # (G, L) bool: the caller has the points and lengths that its calls so far show
-    width: Array  # (G, L) int16 number of HCP values that the caller's calls so far leave possible
+    calls: Array  # (G, L) int8; -1 after the end of the auction
+    rule: Array  # (G, L) int32; NO_RULE if no rule fits, and after the end of the auction
+    read: Array  # (G, L) int32; NO_RULE if no rule fits, and after the end of the auction
+    true: Array  # (G, L) bool; false after the end of the auction
+    width: Array  # (G, L) int16; 0 after the end of the auction
 
 
 def bid_auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System) -> Array:

@@ -175,10 +175,11 @@ def compile_tables(blocks: Sequence[RuleBlock]) -> SystemTables:
 
 
 def _expand_place(place: Place, at: dict[int, int]) -> Iterator[RuleBlock]:
-    """Yield the blocks of rules of one section of a bidding-system file.
+    """Instantiate one section of a bidding-system file as blocks of rules without suit variables.
 
-    There is one block for each pattern of calls of the section and each choice of suits. A choice
-    replaces the suit variables of the pattern, such as M for a major, by different suits.
+    There is one block for each pattern of calls in the section and each assignment of suits to the
+    pattern's variables, such as M for a major. A block holds the pattern and the rules that apply
+    after it.
 
     place: the section. at: index of each rule in System.rules, with id(rule) as the key.
     """

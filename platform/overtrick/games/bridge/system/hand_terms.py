@@ -1,6 +1,8 @@
-"""Parse the terms about a hand in a bidding-system file, and its patterns of calls.
+"""Parse two parts of a bidding-system file: hand terms and auction patterns.
 
-A term such as `12-14 hcp` becomes a range test of one hand feature (hand_evaluation.FIELDS).
+A hand term such as `12-14 hcp` becomes a range test of one hand feature (hand_evaluation.FIELDS).
+An auction pattern such as `1S (P) 2S (X)` becomes a bit mask of allowed calls for each of its
+calls.
 """
 
 from __future__ import annotations
@@ -114,10 +116,16 @@ GROUPS = {
 
 
 def parse_pattern(text: str) -> Pattern:
-    """Parse a pattern of calls, such as "1S (P) 2S (X)", "... 4N (P)", "opening" or "anywhere".
+    """Parse a pattern of the auction before a call, with opponents' calls in brackets.
 
-    Opponents' calls are in brackets. "..." stands for any calls; "opening" matches if there is no
-    bid yet. Raises UserError for an unknown call, and for missing or misplaced brackets.
+    There are four forms:
+
+    - "1S (P) 2S (X)" matches an auction with exactly these calls from the opening bid on
+    - "... 4N (P)" matches every auction that ends with these calls
+    - "opening" matches an auction without a bid
+    - "anywhere" matches every auction
+
+    Raises UserError for an unknown call, and for missing or misplaced brackets.
     """
     if text in ("opening", "anywhere"):
         return Pattern((), text == "opening")
@@ -221,12 +229,17 @@ def _yes_or_no(words: Sequence[str]) -> RangeTest | None:
 
 
 def _sum_with_partner(words: Sequence[str]) -> RangeTest | None:
-    """Parse a term about both hands: "fit S 8+", "together 25+ hcp" or "together 25+ support S".
+    """Parse a term about both hands, such as "fit S 8+"; return None for other terms.
 
-    Return None for other terms. The test adds the lowest value that partner's calls promise to the
-    value of the own hand. For example, "fit S 8+" passes with four spades opposite a partner who
-    has promised at least four. For "support S", partner's lowest total points are added. words: the
-    words of the term.
+    The term becomes a range test of a sum: a feature of the own hand plus a minimum that partner's
+    calls promise.
+
+    - "fit S 8+": own spades plus partner's minimum number of spades
+    - "together 25+ hcp": own high-card points plus partner's minimum
+    - "together 25+ support S": own points with spades as trumps plus partner's minimum of total
+      points
+
+    words: the words of the term.
     """
     if words[0] == "fit" and len(words) == 3 and words[1] in SUITS:
         field, ends = f"length {words[1]}", parse_range(words[2])

@@ -1,7 +1,8 @@
-"""Check a bidding system for rules that fit no hand, unreachable rules, and gaps.
+"""Check a bidding system for three kinds of problems.
 
-A gap is a place (a section of the system file with the rules after given calls) at which a possible
-hand fits no rule.
+- A rule fits no hand.
+- A rule is unreachable, because earlier rules apply to all its hands.
+- There is a gap: an auction in which the system has rules, but a possible hand fits none of them.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from overtrick.games.bridge.system.hand_terms import NO_REF, RangeTest
 from overtrick.games.bridge.system.parser import Rule
 from overtrick.games.bridge.system.rule_matching import NO_CALL, NO_RULE, hear_call, match_rules
 
-DEALS = 1500  # number of random deals, whose hands are all tried at every place
-MAX_TRIED = 60  # maximum number of hands tried at a place that agree with their player's promises
+DEALS = 1500  # number of random deals, whose hands are tried in every example auction
+MAX_TRIED = 60  # maximum number of hands tried in an auction, all in agreement with earlier calls
 
 
 def find_problems(
@@ -31,8 +32,12 @@ def find_problems(
 ) -> Iterator[str]:
     """Yield an error message for each problem of a bidding system, with its file, line and rule.
 
-    rules: all rules of the system. blocks: the same rules after `compiler.expand_places`. tables:
-    the same rules after `compiler.compile_tables`.
+    The arguments hold the rules of the system in three forms:
+
+    - `rules`: as in the system's file
+    - `blocks`: grouped by auction pattern, with suits in place of suit variables such as M for a
+      major
+    - `tables`: compiled to integer arrays
     """
     by_rule: dict[int, list[tuple[ExpandedRule, Sequence[RuleBlock]]]] = {}
     for block, covering in zip(blocks, _covering_blocks(blocks), strict=True):
@@ -85,10 +90,10 @@ def is_impossible(tests: Sequence[RangeTest]) -> bool:
 
 
 def _covering_blocks(blocks: Sequence[RuleBlock]) -> Iterator[list[RuleBlock]]:
-    """Yield, for each block of rules, the earlier blocks that match all auctions of this block.
+    """Yield, for each block of rules, the earlier blocks whose auction pattern subsumes its own.
 
-    Only patterns of calls are compared. Only blocks of the same file count, because a file may
-    override its base file on purpose.
+    A pattern subsumes another pattern if it matches every auction that the other pattern matches.
+    Only blocks of the same file are compared, because a file may override its base file on purpose.
     """
     none = 1 << len(CALLS)  # no call since the opening bid
     sets = np.full((len(blocks), 1 + max(len(block.shape.masks) for block in blocks)), 2 * none - 1)
@@ -103,11 +108,13 @@ def _covering_blocks(blocks: Sequence[RuleBlock]) -> Iterator[list[RuleBlock]]:
 
 
 def _shadowing_rule(rule: ExpandedRule, blocks: Sequence[RuleBlock]) -> int | None:
-    """Return the index in System.rules of an earlier rule that applies whenever `rule` does.
+    """Return the index in System.rules of an earlier rule that shadows `rule`, or None.
 
-    Return None if no earlier rule does. blocks: the blocks in which to search, in the order in
-    which their rules are tried. The pattern of each block matches every auction in which `rule` can
-    apply. The last block contains `rule`.
+    A shadowed rule is unreachable: the earlier rule applies to every auction and every hand to
+    which the shadowed rule applies.
+
+    blocks: groups of rules with one auction pattern each, in the order in which they are tried. The
+    last block contains `rule`; the patterns of all earlier blocks subsume its pattern.
     """
     if rule.heard:
         return None
@@ -129,10 +136,12 @@ def _shadowing_rule(rule: ExpandedRule, blocks: Sequence[RuleBlock]) -> int | No
 
 
 def _legal_too(other: ExpandedRule, rule: ExpandedRule, first: bool) -> bool:
-    """Return whether the call of `other` is certainly available whenever the call of `rule` is.
+    """Return whether the call of `other` is available in every auction where that of `rule` is.
 
-    A call is available if it is legal and no section of higher precedence has a rule for it. first:
-    whether `other` is in a section of the highest precedence, `Place.priority` 0.
+    A call is available if it is legal and no section of higher precedence has a rule for it. If
+    this is uncertain, return False.
+
+    first: whether `other` is in a section of the highest precedence, `Place.priority` 0.
     """
     if (other.call, other.relative) == (rule.call, rule.relative):
         return True
@@ -180,14 +189,12 @@ def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _make_calls(tables, knowledge, masks, passes):  # type: ignore[no-untyped-def]
-    """Build an example auction that matches a pattern of calls; return whether one was found.
+    """Build an example auction that matches an auction pattern; return whether one was found.
 
-    After the given number of passes, the auction has one legal call from each mask: a pass if the
-    mask allows it and there is already a bid, otherwise the lowest legal call.
+    The auction begins with `passes` passes. Then it has one legal call from each mask.
 
     tables: the compiled system. knowledge: PublicKnowledge of a new auction, updated in place.
-    masks: (L,) the pattern: a bit mask of allowed calls for each call, padded with 0. passes:
-    number of passes before the first mask.
+    masks: (L,) the pattern: a bit mask of allowed calls for each call, padded with 0.
     """
     auction = knowledge.auction
     for step in range(passes + len(masks)):
@@ -195,7 +202,7 @@ def _make_calls(tables, knowledge, masks, passes):  # type: ignore[no-untyped-de
         if mask == 0:
             break
         chosen = -1
-        for call in range(38):
+        for call in range(38):  # the lowest legal call
             if (mask >> call) & 1 and auction_rules.is_legal_call(auction, call):
                 chosen = call
                 break

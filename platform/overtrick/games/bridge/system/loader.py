@@ -28,10 +28,10 @@ class System:
 
 
 def rule_types(system: System) -> Array:
-    """Return the type of each rule's call as an index into public_knowledge.TYPES.
+    """Return the kind of call that each rule makes, such as natural, transfer or takeout double.
 
-    The result has one entry for each of System.rules, and a last entry 0, so that index -1 (no
-    rule) has the type "none".
+    Kinds are indices into public_knowledge.TYPES. The result has one entry for each of System.rules
+    and a last entry 0, so that index -1 (no rule) has the kind "none".
     """
     found = np.zeros(len(system.rules) + 1, np.int64)
     found[system.tables.rule[:, compiler.RULE]] = system.tables.rule[:, compiler.TYPE_OF]

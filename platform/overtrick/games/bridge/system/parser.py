@@ -1,6 +1,6 @@
 """Parse bidding-system files.
 
-A file is a list of sections. A section, called a place, begins with a pattern of the auction so far
+A file is a list of sections (class Place). A section begins with a pattern of the auction so far
 and lists the bidding rules that apply after it:
 
     system natural
@@ -24,17 +24,20 @@ A later group is used only for calls that have no rule in an earlier group. If a
 with `only at` applies, no later group is tried. The groups of a file come before the groups of the
 file that it is `based on`. Modules hand_terms and auction_conditions parse the terms.
 
-Two kinds of rules are used in one direction only:
+The rules for a call define two sets of hands, each a union over rules:
 
-- A `heard` rule is for interpretation only: it explains a call but never makes it.
-- A `rare` rule is for bidding only: it makes a call, but with hands that are too rare to expect.
+- Promised hands are used by later rules of the system. A rule can test, for example, the sum of the
+  own points and partner's promised minimum.
+- Shown hands determine input features of bidding networks.
 
-A call therefore describes two sets of hands:
+A rule can be marked `heard` (for interpretation only) or `rare` (for hands too rare to expect):
 
-- The hands that the call *promises* are those of all its rules except `heard` rules. Later rules
-  use them, for example to add partner's minimum to the own points.
-- The hands that the call *shows* are those of all its rules except `rare` rules. The features of
-  bidding networks use them.
+    mark    makes the call   part of promised hands   part of shown hands
+    none    yes              yes                      yes
+    heard   no               no                       yes
+    rare    yes              yes                      no
+
+If all rules for a call have the same mark, none is left out of either set.
 """
 
 from __future__ import annotations

@@ -39,15 +39,17 @@ def hear_call(tables, knowledge, call):  # type: ignore[no-untyped-def]
 def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def]
     """Choose the call for a hand if `wanted` is NO_CALL; otherwise interpret the call `wanted`.
 
-    Return a call and the rows of two rules in SystemTables.rule, NO_RULE if no rule is found.
+    Return three values:
 
-    - The call is `wanted` or, to choose a call, that of the first rule that the hand fits. If the
-      hand fits no rule, the call is a pass.
-    - The first rule is the rule that the hand fits. For a given call `wanted`, it is the first rule
-      for this call in this auction.
-    - The second rule is the one by which other players, who do not see the hand, interpret the
-      call. It is the first rule for the call that is not a `heard` rule (a rule that never makes a
-      call). If the call has only `heard` rules, it is the first of these.
+    - the call: the chosen call, or `wanted`. The first rule in order of precedence that the hand
+      fits chooses the call; if the hand fits no rule, the call is a pass.
+    - the row in SystemTables.rule of the rule that chose the call. If `wanted` is a call, it is
+      instead the row of the first rule that can apply to `wanted` in this auction.
+    - the row of the rule by which the other players interpret the call. It is the first rule for
+      the call without the mark `heard`, or the first of all if every rule for the call has this
+      mark. A rule marked `heard` is for interpretation only: it never chooses a call.
+
+    Both rows are NO_RULE if there is no rule.
 
     Also write the ranges of hand features that the call describes to `knowledge.call_lo` and
     `knowledge.call_hi`, as `_combine_ranges` computes them.
@@ -97,16 +99,16 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def _combine_ranges(tables, knowledge, matched, made):  # type: ignore[no-untyped-def]
-    """Compute the smallest ranges of hand features that include the hands of all rules for a call.
+    """Compute a call's range of each hand feature: the hull of the ranges of its rules.
 
-    Write the lower ends to `knowledge.call_lo` and the upper ends to `knowledge.call_hi`, once for
-    each interpretation of the call:
+    Write the lower ends to `knowledge.call_lo` (2, H) and the upper ends to `knowledge.call_hi`.
+    The two rows are two interpretations of the call:
 
-    - PROMISED, row 0: without `heard` rules, which interpret the call but never make it
-    - SHOWN, row 1: without `rare` rules, which make the call with hands too rare to expect
+    - Row 0, PROMISED, omits rules marked `heard`, which never choose the call.
+    - Row 1, SHOWN, omits rules marked `rare`, whose hands are too rare to expect.
 
-    If all rules for the call are `heard`, or all are `rare`, none of them is left out. Return the
-    row of the first rule that is included in the promised ranges.
+    A row that would omit all rules omits none. Return the row in SystemTables.rule of the first
+    rule included in PROMISED.
 
     matched: (n, 2) row in SystemTables.rule and call of each rule that applies. made: the call.
     """
@@ -193,13 +195,16 @@ def _hand_fits(tables, rule, hand, view):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-untyped-def]
-    """Widen the ranges of hand features of a call to include the hands of one of its rules.
+    """Extend a call's ranges of hand features, in place, to include the ranges of one more rule.
+
+    A call has two sets of ranges in `knowledge.call_lo` and `knowledge.call_hi`: promised ranges,
+    which later rules of the system use, and shown ranges, which bidding networks see.
 
     tables: the compiled system.
     row: row of the rule in SystemTables.rule.
-    knowledge: PublicKnowledge; its arrays `call_lo` and `call_hi` hold two sets of ranges.
-    promised: whether to widen the set PROMISED, for the rules by which the call is made.
-    shown: whether to widen the set SHOWN, for the rules by which the call is interpreted.
+    knowledge: PublicKnowledge of the auction.
+    promised: whether to extend the promised ranges.
+    shown: whether to extend the shown ranges.
     """
     ranges = LIMITS.copy()
     for k in range(tables.rule[row, compiler.TESTS], tables.rule[row, compiler.TESTS_END]):

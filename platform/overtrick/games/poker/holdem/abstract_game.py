@@ -26,11 +26,11 @@ class AbstractHoldem:
     """Limit hold'em with buckets of hands, for solvers and evolution; it cannot be played.
 
     `abstraction`: path of a file made by `overtrick generate abstraction`.
-    `index`: the public information on which a strategy depends. With `paper` it is the round, who
-        has the button, and both seats' raises in this round, as in Samothrakis and Lucas 2011; with
-        `public` it is the complete betting.
-    `joint`: if true, the buckets of both seats change jointly from round to round, as with real
-        cards; otherwise independently.
+    `index`: the betting history in an information set. With `public` it is the complete betting.
+        With `paper` it is the round, who has the button, and both seats' raises in this round
+        (imperfect recall), as in Samothrakis and Lucas 2011.
+    `joint`: if true, the next buckets of both seats are drawn from their joint distribution;
+        otherwise each seat's next bucket is drawn independently of the other seat.
     `digest`: the `file_digest` that the file must have, because an earlier run used that file; None
         accepts any file.
     """

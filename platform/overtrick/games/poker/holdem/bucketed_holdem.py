@@ -25,9 +25,10 @@ def abstract_holdem(
     """Build abstract limit hold'em from the tables of a card abstraction; seat 0 has the button.
 
     `start`: (K, K) joint probability of both seats' first buckets.
-    `moves`: transition probabilities at the three changes of round. Shape (3, K, K): for the bucket
-        of one seat; only the marginals of `start` are then used. Shape (3, K, K, K, K): for the
-        buckets of both seats jointly.
+    `moves`: transition probabilities of the buckets to the flop, to the turn and to the river. With
+        shape (3, K, K), the bucket of each seat changes independently, and the first buckets are
+        independent, too. With shape (3, K, K, K, K), the pair of both seats' buckets changes; the
+        old pair precedes the new pair.
     `win`: (K, K) probability that seat 0 wins the showdown, plus half the probability of a tie.
 
     Probabilities are normalised to sum to exactly 1. Raises UserError for other shapes, and for

@@ -67,14 +67,14 @@ class Buckets:
 class Abstraction:
     """Markov chain of both seats' buckets over the rounds; bucket 0 has the weakest hands.
 
-    `moves` and `joint` have three transition matrices each: to the flop, to the turn and to the
-    river. A matrix of `moves` is for the bucket of one seat, a matrix of `joint` for the pair of
-    both seats' buckets. All probabilities are symmetric in the seats.
+    `moves` has the marginal transition probabilities: of the bucket of one seat. `joint` has the
+    joint transition probabilities: of the pair of both seats' buckets. Each has three tables: to
+    the flop, to the turn and to the river. The two seats are exchangeable.
     """
 
     start: Array  # (K, K) float64 joint probability of both seats' buckets before the flop
-    moves: tuple[Array, Array, Array]  # (K, K) each: probability of the next bucket given a bucket
-    joint: tuple[Array, Array, Array]  # (K, K, K, K) each: the same for both seats' buckets jointly
+    moves: tuple[Array, Array, Array]  # (K, K) each, by old and new bucket
+    joint: tuple[Array, Array, Array]  # (K, K, K, K) each, by old and new pair of buckets
     win: Array  # (K, K) probability that seat 0 wins the showdown, plus half of a tie's
     buckets: Buckets
     parameters: AbstractionParameters
@@ -221,9 +221,8 @@ def _shares(counts: Array, otherwise: Array) -> Array:
 def _draw(deck, at, left, bits):  # type: ignore[no-untyped-def]
     """Draw a random card from deck[at : at + left] and swap it to index `at`, in place.
 
-    Return the random number for the next draw.
-
-    `bits`: uniform random number from 0 to 1, in fixed point with FRACTION bits.
+    `bits`: uniform random number from 0 to 1, in fixed point with FRACTION bits. The draw uses a
+    part of its randomness. Return the rest as a uniform random number for the next draw.
     """
     # the integer part of the product chooses the card; its fraction is again uniform
     bits *= left

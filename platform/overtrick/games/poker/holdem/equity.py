@@ -182,14 +182,12 @@ def _take_apart(key, masks, board):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _without(masks, card, place, less):  # type: ignore[no-untyped-def]
-    """Look up the board that is left when a card is removed; return the index of its key in `less`.
-
-    The key of a board is an integer that is equal for suit-isomorphic boards, see `key_of`.
+    """Remove a card from a board and return the index of the smaller board's key in `less`.
 
     `masks`: (4,) bit mask of the board's ranks in each suit, unchanged on return.
     `card`: the card to remove.
     `place`: (4,) output: the permutation of suits that makes the smaller board canonical.
-    `less`: ascending keys of all boards with one card fewer.
+    `less`: ascending keys, as from `key_of`, of all boards with one card fewer.
     """
     masks[card % SUITS] ^= 1 << card // SUITS
     found = np.searchsorted(less, key_of(masks, place))
@@ -234,13 +232,12 @@ def _pass_down(key, weight, sums, less, found):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_symmetric(key, sums):  # type: ignore[no-untyped-def]
-    """Symmetrise equity sums over the permutations of suits that leave the board unchanged.
+    """Sum values of hole cards over all permutations of suits that leave the board unchanged.
 
-    The new equity sum of hole cards is the total of the old equity sums over all these permutations
-    of the hole cards.
+    Hole cards that such a permutation maps to each other then have the same value.
 
     `key`: (n,) keys of the boards.
-    `sums`: (n, HOLDINGS) equity sum of each pair of hole cards on each board, changed in place.
+    `sums`: (n, HOLDINGS) value of each pair of hole cards on each board, changed in place.
     """
     masks, board = np.empty(SUITS, np.int64), np.empty(5, np.int64)
     for at in range(len(key)):

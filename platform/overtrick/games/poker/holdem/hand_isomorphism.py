@@ -1,18 +1,21 @@
 """Assign an index to each hold'em hand (hole cards and board), up to suit isomorphism.
 
-Hands that differ only by a permutation of suits are isomorphic and have the same index.
+Hands that differ only by a permutation of suits are isomorphic and have the same index. The
+algorithm is similar to Waugh 2013, "A fast and optimal hand isomorphism algorithm". The four rounds
+have 169, 1,286,792, 13,960,050 and 123,156,254 hands, as in that paper. Terms of this module:
 
-1. In each suit, a hand has a pair of rank sets: the ranks of its hole cards and of its board cards.
-   The class of a pair is the sizes of these two sets. Pairs are numbered class by class.
-2. The shape of a hand is the sorted list of the classes of its four pairs: how many hole cards and
-   board cards each suit has. Hands of one shape have adjacent indices.
-3. Suits of one class are interchangeable, so their pairs form a multiset. The combinatorial number
-   system numbers the multisets of each class.
-4. The numbers of the multisets of a hand, one for each class in its shape, are the digits of a
-   mixed-radix number. This number is the place of the hand among all hands of its shape.
+- pair: the cards of one suit in a hand, as two sets of ranks: hole cards and board cards.
+- class of a pair: the number of its hole cards and of its board cards. The pairs of a class are
+  numbered from 0.
+- shape of a hand: the sorted classes of its four suits (Waugh: configuration). The hands of a shape
+  have adjacent indices.
 
-The idea is from Waugh 2013, "A fast and optimal hand isomorphism algorithm", as are the counts:
-169, 1,286,792, 13,960,050 and 123,156,254 hands in the four rounds.
+The index of a hand is computed in three steps:
+
+1. Group the suits by class. The order of suits in a group does not matter.
+2. For each group, take the multiset of its pairs' numbers and compute its colexicographic index.
+3. Combine the indices of all groups as digits of a mixed-radix number, and add the index of the
+   first hand of this shape.
 """
 
 from __future__ import annotations

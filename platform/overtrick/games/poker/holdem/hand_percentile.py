@@ -91,9 +91,10 @@ _river_cache = _RiverCache(bits=17)  # 3 MB
 
 @cache
 def percentile_table() -> PercentileTable:
-    """Return the table that ranks all hole cards by equity on each preflop, flop and turn board.
+    """Return the table that ranks all hole cards on each board before the river.
 
-    The table is read from its cache file, or computed and written to that file.
+    Hole cards are ranked by their equity against a uniformly random hand. The table is read from
+    its cache file, or computed and written to that file.
     """
     lots = [equity.boards(cards) for cards in SHOWN]
     key = np.concatenate([lot.key for lot in lots])
@@ -125,7 +126,7 @@ def _read(path: Path, boards: int) -> Array | None:
 
 
 def _built() -> Array:
-    """Compute the table `PercentileTable.rank` (n, HOLDINGS) for all boards before the river."""
+    """Compute the array `PercentileTable.rank` (n, HOLDINGS) for all boards before the river."""
     lots = [equity.boards(cards) for cards in range(6)]
     sums, ranks = None, []
     for cards in (4, 3, 2, 1, 0):
