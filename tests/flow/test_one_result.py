@@ -239,7 +239,7 @@ def test_every_kind_of_opponents_is_independent_of_workers_and_resumes_from_its_
     assert_same(whole, ([*metrics, second.step()], second.state()))
 
 
-def test_killed_workers_and_a_killed_remote_object_change_nothing(
+def test_a_killed_worker_and_a_killed_remote_object_change_nothing(
     in_process: Outcome, local_ray: None
 ) -> None:
     pool = RayPool(2)
@@ -247,8 +247,8 @@ def test_killed_workers_and_a_killed_remote_object_change_nothing(
     trainer = meta.MetaTrainer(job, pool)
     metrics = []
     for iteration in range(job.stop.iterations):
-        if iteration in {1, 3}:
-            ray.kill(pool._workers[iteration % 2])
+        if iteration == 1:
+            ray.kill(pool._workers[1])
         if iteration == 4:
             ray.kill(trainer.population.remote.actor)
         metrics.append(trainer.step())

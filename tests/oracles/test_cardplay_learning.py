@@ -187,7 +187,7 @@ def test_neighbours_are_cards_of_the_suit_at_most_two_ranks_away():
 
 
 def test_double_dummy_play_takes_the_tricks_of_the_solvers_table(game, rng):
-    deals = game.deal(30, rng)
+    deals = game.deal(15, rng)
     strains = (Denom.clubs, Denom.diamonds, Denom.hearts, Denom.spades, Denom.nt)
     for deal, tricks in zip(deals, double_dummy.declarer_tricks(deals), strict=True):
         table = dds.calc_dd_table(Deal(format_deal(deal[:CARDS])))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pyspiel
 import pytest
 from open_spiel.python.algorithms import expected_game_score
@@ -14,6 +16,7 @@ SMALL = [(1, 3), (1, 4), (2, 2)]
 """Dice per seat and faces of a die."""
 
 
+@cache
 def twins_of(game_and_tree, dice, faces):
     """Return OpenSpiel's game, its tree, our tree, and OpenSpiel's string of each of our
     information sets."""

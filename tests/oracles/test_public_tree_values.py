@@ -315,7 +315,7 @@ def test_strategies_and_indices_of_another_game_are_refused(rng):
         (index * 1.0, "an index must be"),
         (np.zeros_like(index), "must be -1 at terminal nodes"),
         (np.where(index == 1, 99, index), "from 0 without a gap"),
-        (np.minimum(index, 0), "information index 0 has public nodes of different seats"),
+        (np.minimum(index, 0), "abstract public state 0 has public nodes of different seats"),
     ):
         with pytest.raises(UserError, match=words):
             values.index_game(game, wrong)

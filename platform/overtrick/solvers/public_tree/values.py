@@ -122,7 +122,7 @@ def index_game(game: BucketedGame, index: Array | None = None) -> IndexedGame:
     equal = (legal == legal[node][back]).all(axis=1) & (seat == seat[node][back])
     if not equal.all():
         raise UserError(
-            f"information index {int(index[acts][~equal][0])} has public nodes of different "
+            f"abstract public state {int(index[acts][~equal][0])} has public nodes of different "
             "seats or legal actions"
         )
     rows = np.repeat(node, len(game.win))
