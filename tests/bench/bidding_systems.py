@@ -20,8 +20,8 @@ from overtrick.datasets import board_files
 from overtrick.evaluation import system_agreement
 from overtrick.evaluation.system_agreement import RecordedAuctions
 from overtrick.games.bridge import auction_rules, contract_results, scoring
+from overtrick.games.bridge.boards import Board
 from overtrick.games.bridge.formats import zhang_tsv
-from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.games.bridge.par import par
 from overtrick.games.bridge.system import loader
 from overtrick.games.bridge.system.auction_simulation import bid_auctions

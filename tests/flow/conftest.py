@@ -19,16 +19,11 @@ def local_ray() -> Iterator[None]:
     ray.shutdown()
 
 
-class SharedPool:
-    """Pool that many trainers use in turn: `close` kills the hosted objects, but no worker."""
-
-    def __init__(self, pool: RayPool) -> None:
-        self.map = pool.map
-        self.host = pool.host
-        self._hosts = pool._hosts
+class SharedPool(RayPool):
+    """Pool that many trainers use in turn."""
 
     def close(self) -> None:
-        """Kill the actors that host objects."""
+        """Kill the actors that host objects of all trainers, but no worker."""
         while self._hosts:
             ray.kill(self._hosts.pop().actor)
 
@@ -37,9 +32,9 @@ class SharedPool:
 def two_workers(local_ray: None) -> Iterator[WorkerPool]:
     """Two Ray workers, which take seconds to start. They hold none of Ray's CPUs, so that trials
     can have all of them."""
-    pool = RayPool(2, cpus=0)
-    yield SharedPool(pool)
-    pool.close()
+    pool = SharedPool(2, cpus=0)
+    yield pool
+    RayPool.close(pool)
 
 
 @pytest.fixture(scope="session")

@@ -137,7 +137,7 @@ def worker_killed(run: Run) -> None:
 
 
 def host_killed(run: Run) -> None:
-    kill(run.cluster, "ray::_Hosting")
+    kill(run.cluster, "ray::_HostActor")
 
 
 def learner_killed(run: Run) -> None:

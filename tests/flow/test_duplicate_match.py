@@ -45,7 +45,7 @@ def test_a_system_against_itself_scores_zero() -> None:
 
 
 def test_exchanging_the_systems_exchanges_the_imps(other: str) -> None:
-    one, two = result_of("natural", other), result_of(other, "natural")
+    one, two = result_of("natural", other, 30), result_of(other, "natural", 30)
     assert one.boards.imps.any()
     assert np.array_equal(one.boards.imps, -two.boards.imps)
     assert one.mean == -two.mean

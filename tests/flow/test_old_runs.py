@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 from pathlib import Path
 
 import mlflow
 import pandas as pd
 import pytest
+from tests.rounding import assert_float32_close
 
 from overtrick.runs import html_page, lifecycle
 from overtrick.storage import locate, model_files
@@ -34,7 +34,7 @@ def before(tmp_path, monkeypatch) -> Path:
 
 
 def assert_close(found, wanted, where="") -> None:
-    """Assert equal values, with a relative tolerance of 1e-6 for numbers."""
+    """Assert equal values; float32 rounding may differ."""
     if isinstance(wanted, dict):
         assert set(found) >= set(wanted), where
         for key in wanted:
@@ -44,7 +44,7 @@ def assert_close(found, wanted, where="") -> None:
         for k, (one, other) in enumerate(zip(found, wanted, strict=True)):
             assert_close(one, other, f"{where}/{k}")
     elif isinstance(wanted, float):
-        assert math.isclose(found, wanted, rel_tol=1e-6, abs_tol=1e-9), (where, found, wanted)
+        assert_float32_close(found, wanted)
     else:
         assert found == wanted, where
 

@@ -203,6 +203,7 @@ def test_other_trainers_give_the_same_numbers_on_ray_workers(
     make = registry.TRAINERS[job.trainer].trainer
     expected, crowded = make(job, LocalPool()), make(job, two_workers)
     assert [expected.step(), expected.step()] == [crowded.step(), crowded.step()]
+    crowded.close()
 
 
 @pytest.mark.parametrize(
@@ -248,11 +249,12 @@ def test_a_killed_worker_and_a_killed_remote_object_change_nothing(
     metrics = []
     for iteration in range(job.stop.iterations):
         if iteration == 1:
-            ray.kill(pool._workers[1])
+            ray.kill(killed := pool._workers[1])
         if iteration == 4:
             ray.kill(trainer.population.remote.actor)
         metrics.append(trainer.step())
     state = trainer.state()
+    assert pool._workers[1] is not killed
     trainer.close()
     assert_same(in_process, (metrics, state))
 
@@ -294,10 +296,11 @@ def test_an_unreachable_remote_object_is_killed_when_it_is_replaced(
     pool.close()
 
 
-def _die_once(rng: np.random.Generator, marker: str, shard: int) -> float:
-    """Compute a shard that kills its worker the first time."""
-    if shard == 1 and not Path(marker).exists():
-        Path(marker).touch()
+def _die_twice(rng: np.random.Generator, folder: str, shard: int) -> float:
+    """Compute a shard that kills its worker the first two times."""
+    deaths = list(Path(folder).iterdir())
+    if shard == 1 and len(deaths) < 2:
+        (Path(folder) / f"died-{len(deaths)}").touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return float(rng.random())
 
@@ -305,8 +308,9 @@ def _die_once(rng: np.random.Generator, marker: str, shard: int) -> float:
 def test_a_shard_whose_worker_dies_is_computed_again(tmp_path: Path, local_ray: None) -> None:
     pool = RayPool(2)
     shards = [(k,) for k in range(4)]
-    survived = pool.map(_die_once, str(tmp_path / "died"), shards, generator(1))
-    assert survived == LocalPool().map(_die_once, str(tmp_path / "died"), shards, generator(1))
+    survived = pool.map(_die_twice, str(tmp_path), shards, generator(1))
+    assert len(list(tmp_path.iterdir())) == 2
+    assert survived == LocalPool().map(_die_twice, str(tmp_path), shards, generator(1))
     pool.close()
 
 
@@ -328,11 +332,9 @@ def _fail(rng: np.random.Generator, common: None, shard: int) -> None:
     raise ArithmeticError(f"shard {shard} cannot be")
 
 
-def test_an_exception_in_a_shard_is_raised_as_itself(local_ray: None) -> None:
-    pool = RayPool(1)
+def test_an_exception_in_a_shard_is_raised_as_itself(two_workers: WorkerPool) -> None:
     with pytest.raises(ArithmeticError, match="shard 0 cannot be"):
-        pool.map(_fail, None, [(0,)], generator(1))
-    pool.close()
+        two_workers.map(_fail, None, [(0,)], generator(1))
 
 
 ANTS: dict[str, Any] = {

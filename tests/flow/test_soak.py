@@ -28,7 +28,9 @@ STEP = 20.0  # MB that it may grow in one minute of the second half
 STARTED = 4.0  # minutes until all processes must run
 EVERY = 1.0  # seconds between measurements
 JOB = {**TINY, "workers": 2, "stop": {"iterations": 10_000_000}}
-PARTS = {"driver": "", "learner": "ray::Trial", "workers": "ray::_Worker", "host": "ray::_Hosting"}
+PARTS = {
+    "driver": "", "learner": "ray::Trial", "workers": "ray::_Worker", "host": "ray::_HostActor",
+}  # fmt: skip
 
 
 def memory_by_process(driver: psutil.Process) -> dict[str, float]:

@@ -18,7 +18,7 @@ from small_meta_job import TINY, local_run
 from overtrick import cli
 from overtrick.storage import model_files
 
-JOB: dict[str, Any] = {**TINY, "workers": 1, "stop": {"iterations": 40}}
+JOB: dict[str, Any] = {**TINY, "workers": 1, "stop": {"iterations": 25}}
 
 
 def overtrick(folder: Path, *arguments: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.rounding import assert_float32_close
 
 from overtrick.core import UserError
 from overtrick.games.bridge import auction_rules
@@ -138,7 +139,7 @@ def test_features_of_a_decision(rng):
     assert (rows[:, 52:64].reshape(-1, 3, 4).sum(axis=2) == 1).all()
     players = rows[:, 64:].reshape(-1, 4, features.PLAYER_WIDTH)
     for first, last in SEGMENTS:
-        np.testing.assert_allclose(players[:, :, first:last].sum(axis=2), 1, atol=1e-5)
+        assert_float32_close(players[:, :, first:last].sum(axis=2), 1)
     assert set(np.unique(players[:, :, :5].sum(axis=2))) <= {0, 1}
 
 

@@ -241,8 +241,19 @@ def test_platform_is_the_standard_library_module():
     assert system.strip()
 
 
-def test_importing_the_package_does_not_import_numpy_torch_or_ray():
-    script = "import overtrick, sys; print(sorted({'numpy', 'torch', 'ray'} & set(sys.modules)))"
+@pytest.mark.parametrize(
+    ("modules", "late"),
+    [
+        ("overtrick", "numpy torch ray"),
+        (
+            "overtrick.training.registry, overtrick.runs.lifecycle, overtrick.comparison.runner",
+            "matplotlib scipy.stats scipy.optimize cma endplay",
+        ),
+    ],
+)
+def test_slow_libraries_are_imported_at_first_use(modules, late):
+    """Every process of a run imports all trainers."""
+    script = f"import {modules}, sys; print(sorted({set(late.split())} & set(sys.modules)))"
     answer = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )

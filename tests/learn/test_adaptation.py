@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.rounding import assert_float32_close
 
 from overtrick.config.job_file import GameChoice
 from overtrick.evaluation.evaluate import AdaptationEvaluation, exact_payoff
@@ -45,7 +46,7 @@ def test_simulated_games_give_the_exact_gradient_against_a_well_observed_opponen
     gained = exact_payoff(tree, right[0], theirs) - exact_payoff(tree, was, theirs)
     assert gained > 0.05
     for first, policy in zip(before, after, strict=True):
-        np.testing.assert_allclose(first.probs(tree.observations), was, atol=1e-6)
+        assert_float32_close(first.probs(tree.observations), was)
         now = policy.probs(tree.observations)
         assert np.abs(now - right[0]).max() < 0.2 * np.abs(right[0] - was).max()
         won = exact_payoff(tree, now, theirs) - exact_payoff(tree, was, theirs)

@@ -18,9 +18,9 @@ import overtrick
 from overtrick.core import UserError
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
 from overtrick.games.bridge.auction_rules import BIDS, CALLS
+from overtrick.games.bridge.boards import Board
 from overtrick.games.bridge.cards import SEATS, parse_deal
 from overtrick.games.bridge.formats import zhang_tsv
-from overtrick.games.bridge.formats.pbn_lin import Board
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
 
 # Zhang et al. 2022, Table 3
@@ -34,6 +34,9 @@ def pyspiel_call(call):
     return 55 + call if call < BIDS else 52 + call - BIDS
 
 
+AUCTIONS = 20  # random auctions of each deal
+
+
 def test_random_auctions_go_and_score_as_in_pyspiel(rng):
     """Legal calls and scores of contracts are equal. North deals."""
     game = overtrick.make("auction", scoring="points", seats=2)
@@ -43,10 +46,10 @@ def test_random_auctions_go_and_score_as_in_pyspiel(rng):
         deals[:, 52], deals[:, 53] = 0, ours + 2 * theirs
         name = f"bridge(dealer_vul={bool(ours)},non_dealer_vul={bool(theirs)})"
         dealt = [pyspiel_deal(pyspiel.load_game(name), deal[:52]) for deal in deals]
-        many = np.repeat(game.with_double_dummy(deals), 20, axis=0)
+        many = np.repeat(game.with_double_dummy(deals), AUCTIONS, axis=0)
         state = game.start(many)
-        peers = [dealt[k // 20].clone() for k in range(40)]
-        won = np.zeros(40)
+        peers = [dealt[k // AUCTIONS].clone() for k in range(2 * AUCTIONS)]
+        won = np.zeros(2 * AUCTIONS)
         while len(observations := game.observe(state)):
             calls = np.empty(len(observations), np.int64)
             for row, number in enumerate(observations.game):

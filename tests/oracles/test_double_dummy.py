@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 from tests.data import SOLVED, needed
 
 from overtrick.games.bridge import double_dummy
@@ -26,12 +27,20 @@ def test_tables_equal_the_recorded_ones(monkeypatch):
     assert (found == expected).all(axis=(1, 2)).sum() == DEALS
 
 
+@pytest.mark.slow
+def test_dds_solves_the_tables_of_a_full_call(rng):
+    holder = random_deals(double_dummy.TABLES_PER_CALL + 1, rng)
+    tables = double_dummy.trick_tables(holder)
+    assert np.array_equal(tables[:1], double_dummy.trick_tables(holder[:1]))
+    assert np.array_equal(tables[-1:], double_dummy.trick_tables(holder[-1:]))
+
+
 def test_a_single_contract_takes_the_tricks_of_its_table(rng):
-    holder = random_deals(15, rng)
+    holder = random_deals(8, rng)
     table = double_dummy.trick_tables(holder)
-    declarer, strain = rng.integers(4, size=15), rng.integers(5, size=15)
+    declarer, strain = rng.integers(4, size=8), rng.integers(5, size=8)
     single = double_dummy.contract_tricks(holder, declarer, strain)
-    assert np.array_equal(single, table[np.arange(15), declarer, strain])
+    assert np.array_equal(single, table[np.arange(8), declarer, strain])
 
 
 def test_a_rotated_deal_has_a_rotated_table(rng):

@@ -296,8 +296,8 @@ def test_strategies_and_indices_of_another_game_are_refused(rng):
     view = values.index_game(game, index)
     sigma = view.uniform()
     for wrong, words in (
-        (sigma[:-1], "a strategy for another game or index"),
-        (sigma[0], "a strategy for another game or index"),
+        (sigma[:-1], "a strategy of another game or abstraction"),
+        (sigma[0], "a strategy of another game or abstraction"),
         (sigma * 0.9, "row 0 of a strategy must be probabilities of legal actions"),
     ):
         for verb in (
@@ -311,8 +311,8 @@ def test_strategies_and_indices_of_another_game_are_refused(rng):
     with pytest.raises(UserError, match="best_responses takes one strategy"):
         values.best_responses(view, np.stack([sigma, sigma]))
     for wrong, words in (
-        (index[:-1], "an index must be"),
-        (index * 1.0, "an index must be"),
+        (index[:-1], "abstract public states must be"),
+        (index * 1.0, "abstract public states must be"),
         (np.zeros_like(index), "must be -1 at terminal nodes"),
         (np.where(index == 1, 99, index), "from 0 without a gap"),
         (np.minimum(index, 0), "abstract public state 0 has public nodes of different seats"),

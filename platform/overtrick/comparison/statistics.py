@@ -1,6 +1,6 @@
 """Compute the results of a comparison: mean payoffs and t tests.
 
-Each mean payoff is also given as a fraction of the payoff of a best response.
+If the comparison has an oracle, each mean payoff is also given as a fraction of its payoff.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import ttest_ind
 
 from overtrick.comparison.comparison_job import EXACT, ComparisonJob
 from overtrick.core.files import write_text
@@ -144,6 +143,8 @@ def _welch(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
         return None
     if max(np.std(ours, ddof=1), np.std(theirs, ddof=1)) < 1e-12:
         return None
+    from scipy.stats import ttest_ind
+
     return float(ttest_ind(ours, theirs, equal_var=False).pvalue)
 
 
@@ -166,8 +167,8 @@ def wide(found: Outcome) -> Rows:
 def _cell(row: Mapping[str, Any]) -> str:
     """Return the result of a method against an opponent as text.
 
-    The text has the mean payoff over seeds, the standard error, and the mean as a percentage of the
-    payoff of a best response.
+    The text has the mean payoff over seeds and, as far as they are known, the standard error and
+    the mean as a percentage of the payoff of a best response. It is "failed" without a mean.
     """
     if row["mean"] is None:
         return "failed"

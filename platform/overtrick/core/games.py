@@ -228,7 +228,10 @@ class AbstractStates(Game, Protocol):
     """A game with named state abstractions for tabular Q-learning."""
 
     def state_keys(self, representation: str) -> Callable[[Observations], Array]:
-        """Return the function that maps R observations to their Q-table keys (R,).
+        """Return the function that maps R observations to their Q-table keys, uint64.
+
+        The keys are (R, 1), one for each state, or (R, A), one for each state-action pair and 0
+        where the action is not available.
 
         `representation`: the name of the state abstraction. Raises UserError for an unknown name.
         """

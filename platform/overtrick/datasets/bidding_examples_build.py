@@ -167,7 +167,8 @@ def check_system_rules(folder: str, made_with: Mapping[str, Any]) -> None:
     """Raise UserError if a bidding system has changed since examples were generated with it.
 
     The features of new auctions would then differ from the features in the examples. `folder`: of
-    the examples. `made_with`: the parameters stored with the examples.
+    the examples. `made_with`: the parameters stored with the examples. Examples of solved deals are
+    not checked.
     """
     values = {n: v for n, v in made_with.items() if n in ExamplesConfig.model_fields}
     config = validated(ExamplesConfig, values)

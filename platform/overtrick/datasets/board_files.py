@@ -1,6 +1,7 @@
 """Read and write bridge boards in all known file formats, and compute statistics of boards.
 
-The statistics are those of Zhang et al. 2022, Fig. 9.
+The statistics are those of Zhang et al. 2022, Fig. 9. The formats PBN and LIN are imported at first
+use, because importing endplay is slow.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ import numpy as np
 
 from overtrick.core import UserError
 from overtrick.games.bridge import auction_rules, contract_results
-from overtrick.games.bridge.boards import Board, BoardFile, require_boards, validated
+from overtrick.games.bridge.boards import (
+    Board,
+    BoardFile,
+    check_vulnerability,
+    require_boards,
+    validated,
+)
 from overtrick.games.bridge.cards import CARD_NAMES, SEATS, parse_deal
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.formats import zhang_tsv
@@ -65,7 +72,7 @@ def iterate_parts(path: Path) -> Iterator[BoardFile]:
     if ending in TABLE_ENDINGS:
         yield from _split(zhang_tsv.load(path))
     elif ending != ".parquet":
-        from overtrick.games.bridge.formats import pbn_lin  # here: importing endplay is slow
+        from overtrick.games.bridge.formats import pbn_lin
 
         yield from _split(pbn_lin.load(path))
     else:
@@ -96,7 +103,7 @@ def save(path: Path, boards: Sequence[Board]) -> None:
     if path.suffix.lower() in TABLE_ENDINGS:
         zhang_tsv.save(path, boards)
     else:
-        from overtrick.games.bridge.formats import pbn_lin  # here: importing endplay is slow
+        from overtrick.games.bridge.formats import pbn_lin
 
         pbn_lin.save(path, boards)
 
@@ -127,10 +134,7 @@ def _board(row: dict[str, Any], number: int) -> Board:
             raise UserError(f"its {name} is {row[name]!r}, not text")
     if row["dealer"] not in tuple(SEATS):
         raise UserError(f"its dealer is '{row['dealer']}', not one of {', '.join(SEATS)}")
-    if row["vulnerability"] not in VULNERABILITIES:
-        raise UserError(
-            f"vulnerability is {', '.join(VULNERABILITIES)}, not '{row['vulnerability']}'"
-        )
+    check_vulnerability(row["vulnerability"])
     for name, kind in TYPES.items():
         if not isinstance(row.get(name), kind | None):
             wanted = "text" if kind is str else "a number"

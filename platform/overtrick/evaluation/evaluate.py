@@ -100,7 +100,7 @@ Row = dict[str, Any]
 - steps: mean payoffs before adaptation and after 1, 2, ... steps.
 - standard_error, exploitability: one value for each entry of `steps`.
 - best_response: payoff of a best response.
-- share: steps[-1] / best_response; None if best_response is below 0.01.
+- share: steps[-1] / best_response; None unless best_response is above 0.01.
 
 Without a tree exploitability, best_response and share are None.
 """

@@ -91,7 +91,7 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
 
     `kind`: the required kind and version. `parameters`: the required parameters; None accepts any.
     Raises UserError for a file that is missing, damaged, or not as required. The error message ends
-    with `kind.remedy`.
+    with `kind.remedy`, unless reading is not permitted.
     """
     file, about = _open(path, kind)
     try:

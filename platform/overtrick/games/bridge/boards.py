@@ -1,8 +1,6 @@
-"""Bridge boards: a deal with its auction, contract and card play, validated by the rules of bridge.
+"""Bridge boards of any file format: the record Board, and its validation by the rules of bridge.
 
-Tricks are counted by the module trick_rules, not by the Python package endplay. For a LIN board
-without a claim, that package counts tricks as if North led to every trick; it also fails on
-unfinished card play.
+Error messages of invalid boards in a file are collected here too.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from overtrick.core import Array, UserError
 from overtrick.games.bridge import auction_rules, cards, contract_results
 from overtrick.games.bridge.auction_rules import PASSED_OUT
 from overtrick.games.bridge.cards import CARD_NAMES, CARDS, SEATS, TRICKS
+from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.trick_rules import NO_CARD, replay_tricks
 
 
@@ -43,6 +42,12 @@ class Board:
         """Return the contract's strain, 0 to 4 for C, D, H, S, NT."""
         assert self.contract is not None
         return auction_rules.STRAIN_LETTERS.index(self.contract[1])
+
+
+def check_vulnerability(vulnerable: str) -> None:
+    """Raise UserError unless this is a vulnerability: None, NS, EW or All."""
+    if vulnerable not in VULNERABILITIES:
+        raise UserError(f"vulnerability is {', '.join(VULNERABILITIES)}, not '{vulnerable}'")
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,8 @@ def _replay_play(board: Board) -> Board:
     """Replay the card play of a board; if it is complete, return the board with its tricks.
 
     Raises UserError for an illegal card, or if the recorded number of tricks contradicts the card
-    play.
+    play. Tricks are counted by trick_rules instead of endplay: for a LIN board without a claim,
+    endplay counts tricks as if North led to every trick, and it fails on unfinished card play.
     """
     hands, play = cards.hand_bits(board.holder[None]), np.full((1, CARDS), NO_CARD)
     play[0, : len(board.play)] = board.play

@@ -208,12 +208,13 @@ def _rehash(old, new):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _key(states, row, action):  # type: ignore[no-untyped-def]
-    """Return the key of a state-action pair; 0 if the action is not available.
+    """Return the key of a state-action pair.
 
     `states` holds keys in one of two forms:
 
     - (R, 1): one key for each state. The result is a hash of the row's state key and `action`.
-    - (R, A): one key for each state-action pair. The result is the entry at `row` and `action`.
+    - (R, A): one key for each state-action pair. The result is the entry at `row` and `action`; 0
+      if the action is not available.
     """
     if states.shape[1] > 1:
         return states[row, action]

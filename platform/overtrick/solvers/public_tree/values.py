@@ -110,13 +110,18 @@ def index_game(game: BucketedGame, index: Array | None = None) -> IndexedGame:
     index = public_node_index(game) if index is None else np.asarray(index)
     acts = game.seat >= 0
     if index.shape != acts.shape or not np.issubdtype(index.dtype, np.integer):
-        raise UserError(f"an index must be ({len(acts)},) integers, one for each public node")
+        raise UserError(
+            f"abstract public states must be ({len(acts)},) integers, one for each public node"
+        )
     if ((index >= 0) != acts).any():
-        raise UserError("an index must be -1 at terminal nodes and 0 or more elsewhere")
+        raise UserError(
+            "abstract public states must be -1 at terminal nodes and 0 or more elsewhere"
+        )
     numbers, node, back = np.unique(index[acts], return_index=True, return_inverse=True)
     if (numbers != np.arange(len(numbers))).any():
         raise UserError(
-            f"an index must use all numbers from 0 without a gap: it has {len(numbers)} numbers"
+            "abstract public states must be numbered from 0 without a gap: there are "
+            f"{len(numbers)} numbers"
         )
     seat, legal = game.seat[acts], game.after[acts] >= 0
     equal = (legal == legal[node][back]).all(axis=1) & (seat == seat[node][back])
@@ -135,7 +140,7 @@ def check_strategy(game: IndexedGame, sigma: Array) -> None:
     """Raise UserError unless sigma, (N, A) or (M, N, A), holds strategies of the game."""
     if sigma.ndim not in {2, 3} or sigma.shape[-2:] != game.legal.shape:
         raise UserError(
-            f"a strategy for another game or index: it is {sigma.shape}, this one has "
+            f"a strategy of another game or abstraction: it is {sigma.shape}, this one has "
             f"{game.legal.shape[0]} rows and {game.legal.shape[1]} actions"
         )
     check_rows(sigma, game.legal)

@@ -258,8 +258,9 @@ class MiniBridge:
     def state_keys(self, representation: str) -> Callable[[Observations], Array]:
         """Return the state abstraction with the given name, for tables of action values.
 
-        It is a function from Observations to integer keys: decisions with equal keys share their
-        action values (see state_abstractions). Raises UserError for an unknown name.
+        It is a function from R observations to keys (R, 1) of states or (R, 52) of state-action
+        pairs, uint64. Equal keys share their action values (see state_abstractions). Raises
+        UserError for an unknown name.
         """
         if representation not in REPRESENTATIONS:
             near = nearest(representation, REPRESENTATIONS)

@@ -20,10 +20,14 @@ import numpy as np
 from overtrick.core import Array, UserError
 from overtrick.core.files import read_text, write_text
 from overtrick.games.bridge import auction_rules, contract_results
-from overtrick.games.bridge import boards as bridge_boards
-from overtrick.games.bridge.boards import Board, BoardFile
+from overtrick.games.bridge.boards import (
+    Board,
+    BoardFile,
+    check_vulnerability,
+    parse_boards,
+    require_boards,
+)
 from overtrick.games.bridge.cards import SEATS, TRICKS, format_deal, parse_deal
-from overtrick.games.bridge.contract_results import VULNERABILITIES
 
 HANDS = ("North", "East", "South", "West")
 COLUMNS = ("Vulnerability", "Opener", *HANDS, "Bid Sequence")
@@ -73,8 +77,8 @@ def load(path: Path) -> BoardFile:
             f"are tricks, {WITH_TRICKS[-1]}"
         )
     rows = ((f"line {number}", line) for number, line in enumerate(lines, 2) if line.strip())
-    found = bridge_boards.parse_boards(path, rows, partial(_parse_row, columns=columns))
-    return bridge_boards.require_boards(path, found)
+    found = parse_boards(path, rows, partial(_parse_row, columns=columns))
+    return require_boards(path, found)
 
 
 def save(path: Path, boards: Sequence[Board], tables: Array | None = None) -> None:
@@ -107,8 +111,7 @@ def _parse_row(line: str, columns: tuple[str, ...]) -> Board:
     if len(cells) != len(columns):
         raise UserError(f"{len(cells)} columns, not {len(columns)}")
     vulnerable, opener, *hands, bids = cells[: len(COLUMNS)]
-    if vulnerable not in VULNERABILITIES:
-        raise UserError(f"vulnerability is {', '.join(VULNERABILITIES)}, not '{vulnerable}'")
+    check_vulnerability(vulnerable)
     dealer = opener[0] if opener in HANDS else opener
     if dealer not in tuple(SEATS):
         raise UserError(f"the opener is N, E, S or W, not '{opener}'")

@@ -26,8 +26,8 @@ file that it is `based on`. Modules hand_terms and auction_conditions parse the 
 
 The rules for a call define two sets of hands, each a union over rules:
 
-- Promised hands are used by later rules of the system. A rule can test, for example, the sum of the
-  own points and partner's promised minimum.
+- Promised hands are used by the system's rules for later calls. A rule can test, for example, the
+  sum of the own points and partner's promised minimum.
 - Shown hands determine input features of bidding networks.
 
 A rule can be marked `heard` (for interpretation only) or `rare` (for hands too rare to expect):

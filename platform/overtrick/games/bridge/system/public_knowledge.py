@@ -130,8 +130,8 @@ LIKELY = _likely_maxima()
 PROMISED, SHOWN = range(2)
 """Two interpretations of the same calls (see `parser`):
 
-    PROMISED  hands of all rules for a call except `heard` rules, which never make it; later rules
-              of a bidding system use them
+    PROMISED  hands of all rules for a call except `heard` rules, which never make it; the rules
+              for later calls use them
     SHOWN     hands of all rules for a call except `rare` rules, whose hands are too rare to expect;
               the features of bidding networks use them
 """

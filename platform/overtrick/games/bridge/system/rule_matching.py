@@ -198,7 +198,7 @@ def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-unt
     """Extend a call's ranges of hand features, in place, to include the ranges of one more rule.
 
     A call has two sets of ranges in `knowledge.call_lo` and `knowledge.call_hi`: promised ranges,
-    which later rules of the system use, and shown ranges, which bidding networks see.
+    which the rules for later calls use, and shown ranges, which bidding networks see.
 
     tables: the compiled system.
     row: row of the rule in SystemTables.rule.

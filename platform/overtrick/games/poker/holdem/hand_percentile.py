@@ -1,8 +1,8 @@
 """Exact percentile of hole cards in hold'em among all hole cards on the same board.
 
 The percentile is the fraction of all hole cards that have a lower equity against a uniformly random
-hand, plus half the fraction that have equal equity, the hole cards themselves included. 1 is the
-best, 0 the worst. On river boards it is computed on demand. For earlier boards a table is built
+hand, plus half the fraction that have equal equity, the hole cards themselves included. Values
+near 1 are the best. On river boards it is computed on demand. For earlier boards a table is built
 once (some seconds) and cached in a file of 48 MB, which all processes share by memory mapping.
 """
 
@@ -38,10 +38,10 @@ class PercentileTable(NamedTuple):
 def percentiles(hole: Array, board: Array) -> Array:
     """Rank hole cards (R, 2) among all hole cards on the same board (R, 5), by equity.
 
-    Return percentiles (R,) float64, from 0 (worst) to 1 (best). The equity is against a uniformly
-    random hand. Board cards that are not dealt yet are -1. Cards are numbered as in
-    hand_ranking.py. The first call in a process may take some seconds. Raises ValueError if a board
-    contains a card twice.
+    Return percentiles (R,) float64 between 0 (worst) and 1 (best). The equity is against a
+    uniformly random hand. Board cards that are not dealt yet are -1. Cards are numbered as in
+    hand_ranking.py. The first call in a process may take some seconds. Raises ValueError if a river
+    board contains a card twice.
     """
     hole, board = (np.ascontiguousarray(cards, np.int64) for cards in (hole, board))
     up = (board >= 0).sum(axis=1)
