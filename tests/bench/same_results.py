@@ -6,7 +6,7 @@ the weights, the rows of the results table and the names of the figures. With --
 every difference from an earlier file, and exits with 1 if one of them is not in `EXPECTED`.
 
 This is a script beside the benches, not one of them: it has no `run() -> Result`, and `make bench`
-leaves it out. Compare only files that were made on the same machine.
+leaves it out. Write the earlier file with the script of the earlier version, on the same machine.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import fnmatch
 import hashlib
 import json
 import os
-import re
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.bench.small_jobs import NEEDED, SMALL_JOBS, WITH_FILES, make_files
+
+from overtrick import startup
 
 
 class Expected(NamedTuple):
@@ -60,21 +60,7 @@ EXPECTED: tuple[Expected, ...] = (
 )  # fmt: skip
 """Expected differences, each with its reason."""
 
-RENAMED: dict[str, str] = {}
-"""New names of metrics, columns and figures, by a regular expression of the whole old name."""
-
 MISSING = "(none)"
-
-
-def found(*places: str) -> Any:
-    """Import the first of some modules that exists: the compared code may have moved."""
-    for place in places:
-        try:
-            return import_module(place)
-        except ModuleNotFoundError as error:
-            if not place.startswith(str(error.name)):
-                raise  # a missing import of the module itself
-    raise ModuleNotFoundError(f"none of {', '.join(places)}")
 
 
 def main(arguments: list[str]) -> int:
@@ -98,7 +84,7 @@ def main(arguments: list[str]) -> int:
 
 def results(names: list[str]) -> dict[str, Any]:
     """Run some of the jobs, and the jobs whose models they need; return results by name."""
-    found("overtrick.startup", "overtrick.environment").prepare()  # before numpy and Ray
+    startup.prepare()  # before numpy and Ray
     wanted = {*names, *(other for name in names for other in NEEDED.get(name, ()))}
     ran = {}
     with tempfile.TemporaryDirectory(prefix="same-results-") as folder:
@@ -126,36 +112,34 @@ def timed(name: str, work: Any) -> Any:
 
 def command(*words: str) -> None:
     """Run a command of the package in this process."""
-    found("overtrick.cli").app([*words], standalone_mode=False)
+    from overtrick import cli
+
+    cli.app([*words], standalone_mode=False)
 
 
 def one(content: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Train a job as a trial does, store its model as a run does, and return the results."""
-    parse = found("overtrick.config.job_file", "overtrick.config").parse
-    index = found("overtrick.training.registry", "overtrick.trainers")
-    workers_module = found("overtrick.distributed.workers", "overtrick.workers")
-    models = found("overtrick.storage.model_files", "overtrick.model")
-    workers = (
-        workers_module.LocalPool
-        if hasattr(workers_module, "LocalPool")
-        else workers_module.LocalCrew
-    )
-    job = parse(content, index.JOBS, folder.name)
-    page = index.TRAINERS[job.trainer]
-    (getattr(page, "validate", None) or page.check)(job)
+    from overtrick.config import job_file
+    from overtrick.distributed import workers
+    from overtrick.storage import model_files
+    from overtrick.training import registry
+
+    job = job_file.parse(content, registry.JOBS, folder.name)
+    spec = registry.TRAINERS[job.trainer]
+    spec.validate(job)
     if job.trainer == "rllib":
-        workers_module.start_ray([{"CPU": 1.0}])
-    trainer = page.trainer(job, workers())
+        workers.start_ray([{"CPU": 1.0}])
+    trainer = spec.trainer(job, workers.LocalPool())
     history = [(k + 1, trainer.step()) for k in range(job.stop.iterations)]
     state = checkpointed(trainer.state())
     trainer.close()
-    last = page.trainer(job, workers())
+    last = spec.trainer(job, workers.LocalPool())
     last.load(state)
-    kept = models.Model(last.model(), job.game.name, job.model_dump(mode="json"))
-    models.save(kept, folder / "model")
+    kept = model_files.Model(last.model(), job.game.name, job.model_dump(mode="json"))
+    model_files.save(kept, folder / "model")
     shown = last.report(history)
     last.close()
-    weights = (folder / "model" / models.WEIGHTS).read_bytes()
+    weights = (folder / "model" / model_files.WEIGHTS).read_bytes()
     return {
         "metrics": {str(k): plain(metrics) for k, metrics in history},
         "weights": hashlib.sha256(weights).hexdigest(),
@@ -183,7 +167,7 @@ def differences(
 ) -> Iterator[tuple[str, str, Any, Any, str]]:
     """List the job, the path, both values, and the reason if the difference is expected."""
     for job in sorted({*before, *now}):
-        old = dict(flat(before.get(job, {}), rename=True))
+        old = dict(flat(before.get(job, {})))
         new = dict(flat(now.get(job, {})))
         for where in sorted({*old, *new}):
             one, other = (json.dumps(each[where]) if where in each else None for each in (old, new))
@@ -191,28 +175,19 @@ def differences(
                 yield job, where, one or MISSING, other or MISSING, expected(job, where, one)
 
 
-def flat(value: Any, where: str = "", rename: bool = False) -> Iterator[tuple[str, Any]]:
-    """List the single values of nested ones by their paths, optionally under their new names."""
+def flat(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
+    """List the single values of nested ones by their paths."""
     if isinstance(value, dict):
         for key, each in value.items():
-            name = renamed(key) if rename else key
-            yield from flat(each, f"{where}/{name}" if where else name, rename)
+            yield from flat(each, f"{where}/{key}" if where else key)
     elif isinstance(value, list) and where == "figures":
-        yield from ((f"{where}/{renamed(name) if rename else name}", True) for name in value)
+        yield from ((f"{where}/{name}", True) for name in value)
     elif isinstance(value, list):
         yield f"{where}/length", len(value)
         for k, each in enumerate(value):
-            yield from flat(each, f"{where}/{k}", rename)
+            yield from flat(each, f"{where}/{k}")
     else:
         yield where, value
-
-
-def renamed(name: str) -> str:
-    """Return the present name of an old one."""
-    for old, new in RENAMED.items():
-        if re.fullmatch(old, name):
-            return re.sub(old, new, name)
-    return name
 
 
 def expected(job: str, where: str, before: str | None) -> str:
