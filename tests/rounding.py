@@ -11,12 +11,11 @@ ROUNDINGS = 64
 root of the number of terms, because they are random."""
 
 
-def assert_float32_close(found: Any, wanted: Any, size: float = 1.0, steps: int = 1) -> None:
+def assert_float32_close(found: Any, wanted: Any, size: float = 1.0) -> None:
     """Assert that arrays differ by at most the rounding of float32 sums of numbers of this size.
 
     size: the largest magnitude that enters the sums; that of the wanted numbers, if it is larger.
-    steps: training steps before the comparison, each of which rounds its sums.
     """
     one, other = (np.asarray(each, dtype=np.float64) for each in (found, wanted))
-    most = ROUNDINGS * steps * np.finfo(np.float32).eps * max(size, np.abs(other).max(initial=0.0))
+    most = ROUNDINGS * np.finfo(np.float32).eps * max(size, np.abs(other).max(initial=0.0))
     assert np.abs(one - other).max(initial=0.0) <= most
