@@ -22,8 +22,9 @@ import yaml
 from overtrick import cli
 from overtrick.config import job_file
 from overtrick.core import UserError
+from overtrick.core.files import cache_folder
 from overtrick.distributed import workers
-from overtrick.storage import model_files
+from overtrick.storage import locate, model_files
 from overtrick.studies import match
 from overtrick.studies.exact_solutions import best_response_to
 from overtrick.tracking import server_address
@@ -371,6 +372,59 @@ def test_a_file_without_a_job_is_refused(refused, tmp_path, text, message) -> No
 )
 def test_a_wrong_command_is_refused(refused, arguments, message) -> None:
     assert message in refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("train", "job.yaml"), ("train", "--resume", "kuhn-7"), ("resume", "kuhn-7"),
+        ("evaluate", "kuhn-7"), ("view", "kuhn-7"), ("list",),
+        ("match", "kuhn-7", "random"), ("match", "kuhn-7", "natural"),
+        ("bridge", "hands", "kuhn-7"), ("register", "kuhn-7", "best"), ("safety", "kuhn-7"),
+        ("best-response", "kuhn", "--against", "kuhn-7"), ("play", "kuhn", "--against", "kuhn-7"),
+    ],
+)  # fmt: skip
+def test_a_url_is_no_folder_of_runs(refused, tmp_path, monkeypatch, arguments) -> None:
+    write_job_file(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("OVERTRICK_RUNS", "s3://bucket/runs")
+    problem = "OVERTRICK_RUNS is the URL s3://bucket/runs: name a local or mounted folder instead"
+    assert problem in refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("solve", "kuhn", "--save", "gs://bucket/model"), "--save"),
+        (("generate", "abstraction", "--out", "file:///tmp/a.parquet"), "--out"),
+        (("generate", "minibridge", "--out", "s3://bucket/games"), "--out"),
+        (("view", "games.parquet", "--out", "s3://bucket/view.html"), "the output"),
+        (("match", "random", "call", "--game", "kuhn", "--keep", "s3://b/g.parquet"), "the output"),
+        (("bridge", "match", "natural", "natural", "--out", "s3://b/m.md"), "the output"),
+        (("bridge", "boards", "boards.pbn", "--to", "s3://b/boards.lin"), "the output"),
+        (("safety", "kuhn-7", "--out", "s3://bucket/safety"), "--out"),
+        (("train", "job.yaml", "evaluate.solutions=s3://b/x"), "'evaluate.solutions' in job.yaml"),
+    ],
+)  # fmt: skip
+def test_a_url_is_no_output(refused, tmp_path, arguments, name) -> None:
+    write_job_file(tmp_path, "trainer: tabular\ngame: minibridge\n")
+    message = refused(*arguments)
+    assert message.startswith(name)
+    assert " is the URL " in message
+
+
+def test_a_url_is_no_cache_folder(monkeypatch) -> None:
+    for name in ("OVERTRICK_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv("OVERTRICK_CACHE")
+        monkeypatch.setenv(name, "s3://bucket/cache")
+        with pytest.raises(UserError, match=f"^{name} is the URL s3://bucket/cache: name a local"):
+            cache_folder()
+
+
+def test_an_empty_variable_means_the_default_folder_of_runs(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OVERTRICK_RUNS", "")
+    assert locate.runs_folder() == tmp_path / "runs"
 
 
 @pytest.fixture

@@ -156,6 +156,8 @@ def boards(
 
     if figure is not None:
         check_output(figure, ".png")
+    if to is not None:
+        check_output(to.with_suffix(to.suffix.lower()), *board_files.WRITTEN_ENDINGS)
     with console.status(f"reading {file}"):
         found = board_files.load(file)
         statistics = board_files.statistics(found.boards)

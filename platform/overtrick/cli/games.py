@@ -79,6 +79,7 @@ def list_(as_json: arguments.Json = False) -> None:
     from overtrick.training.equilibrium.solve import SOLVERS
     from overtrick.training.registry import TRAINERS
 
+    runs = locate.run_names()
     games = [
         {
             "name": name,
@@ -95,6 +96,5 @@ def list_(as_json: arguments.Json = False) -> None:
     say(f"solved, not played: {' '.join(registry.solve_only_names())} openspiel/NAME")
     say(f"plans of solve: {' '.join(SOLVERS)}")
     say(f"trainers: {' '.join(TRAINERS)}")
-    runs = locate.run_names()
     say(f"runs in {locate.runs_folder()}: {' '.join(runs) or 'none'}")
     print_result(as_json, games=games, plans=list(SOLVERS), trainers=list(TRAINERS), runs=runs)

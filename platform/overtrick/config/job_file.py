@@ -18,6 +18,7 @@ from overtrick.config.overrides import apply_overrides
 from overtrick.config.search_space import Search
 from overtrick.config.strict_yaml import parse_yaml
 from overtrick.core import UserError, nearest
+from overtrick.core.files import local_path
 from overtrick.games import registry
 from overtrick.storage import locate
 from overtrick.storage.old_names import new_key, translate_job
@@ -29,8 +30,10 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
-FolderPath = Annotated[str, AfterValidator(lambda path: str(Path(path).absolute()))]
-"""Path of a folder or file; the job stores the absolute path."""
+FolderPath = Annotated[
+    str, AfterValidator(lambda path: str(local_path(path, "the path").absolute()))
+]
+"""Path of a folder or file, not a URL; the job stores the absolute path."""
 ModelPath = Annotated[str, AfterValidator(locate.absolute_path)]
 """Folder of a model, or name or folder of its run; the job stores the absolute path."""
 Opponent = Annotated[str, AfterValidator(locate.absolute_if_path)]

@@ -24,12 +24,30 @@ def cache_folder() -> Path:
     in XDG_CACHE_HOME, else ~/.cache/overtrick.
     """
     own, shared = os.environ.get("OVERTRICK_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    return Path(own) if own else Path(shared or Path.home() / ".cache") / "overtrick"
+    if own:
+        return local_path(own, "OVERTRICK_CACHE")
+    above = local_path(shared, "XDG_CACHE_HOME") if shared else Path.home() / ".cache"
+    return above / "overtrick"
+
+
+def local_path(value: str | Path, name: str) -> Path:
+    """Return `value` as a path. Raises UserError if it is a URL, such as s3://bucket/runs.
+
+    As a path, the URL would be a local folder with the name "s3:". `name`: the environment variable
+    or option that holds `value`, for the error.
+    """
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", str(value)):
+        raise UserError(f"{name} is the URL {value}: name a local or mounted folder instead")
+    return Path(value)
 
 
 def check_output(path: Path, *suffixes: str) -> None:
-    """Raise UserError unless `path` has one of the suffixes and lies in a folder that exists."""
-    if path.suffix not in suffixes or not path.absolute().parent.is_dir():
+    """Raise UserError unless a file can be written at `path`.
+
+    The path must have one of the suffixes, lie in a folder that exists, and not be a folder.
+    """
+    local_path(path, "the output")
+    if path.suffix not in suffixes or not path.absolute().parent.is_dir() or path.is_dir():
         kinds = " or ".join(suffixes)
         raise UserError(f"cannot write {path}: name a {kinds} file in a folder that exists")
 

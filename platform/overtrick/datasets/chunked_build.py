@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 from overtrick.config.job_file import Section, validated
 from overtrick.config.overrides import field_overrides
 from overtrick.core import Array, UserError, concat_columns
+from overtrick.core.files import local_path
 from overtrick.distributed.workers import Shard, Work, WorkerPool, generator
 from overtrick.storage import parquet
 
@@ -61,8 +62,10 @@ def generate(
 
     `out`: the file or folder of the data set. Once the data set is complete, the folder of partial
     files is deleted. Returns a dictionary with the keys `path`, `rows` (number of rows) and
-    `seconds` (duration); some data sets add keys. Raises UserError as `DatasetConfig.build` does.
+    `seconds` (duration); some data sets add keys. Raises UserError for a URL, and as
+    `DatasetConfig.build` does.
     """
+    local_path(out, "--out")
     began = time.monotonic()
     result = config.build(out, pool, progress)
     shutil.rmtree(parts_folder(out), ignore_errors=True)

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from overtrick.core import UserError
-from overtrick.core.files import cache_folder, write_text
+from overtrick.core.files import cache_folder, local_path, write_text
 from overtrick.storage.model_files import CARD, FORMAT, WEIGHTS
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
@@ -28,8 +28,11 @@ ORIGIN = "origin.json"  # in the folder of a downloaded model: its registered na
 
 
 def runs_folder() -> Path:
-    """Return the folder of all runs: ./runs, or the value of OVERTRICK_RUNS."""
-    return Path(os.environ.get("OVERTRICK_RUNS", "runs")).absolute()
+    """Return the folder of all runs: ./runs, or the value of OVERTRICK_RUNS.
+
+    Raises UserError if that value is a URL.
+    """
+    return local_path(os.environ.get("OVERTRICK_RUNS") or "runs", "OVERTRICK_RUNS").absolute()
 
 
 def run_names() -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from overtrick import core
 from overtrick.config import job_file
 from overtrick.core import Array, UserError, nearest
+from overtrick.core.files import local_path
 from overtrick.evaluation.lower_bound import lower_bound
 from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
 from overtrick.games import openspiel_tree, registry
@@ -49,7 +50,7 @@ def solve_game(
     if plan not in SOLVERS:
         raise UserError(f"unknown plan '{plan}': did you mean '{nearest(plan, SOLVERS)}'?")
     if save is not None:
-        model_files.check_place(save)
+        model_files.check_place(local_path(save, "--save"))
     evaluator = strategy_evaluator.evaluator_of(job_file.GameChoice(name=name), tree_bytes(memory))
     iterations = 1 if plan == "lp" else iterations  # the linear program has no iterations
     sigma, seconds = _iterate(evaluator, plan, iterations, seed, progress)

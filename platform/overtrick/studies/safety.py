@@ -11,7 +11,7 @@ from overtrick.config import job_file
 from overtrick.config.job_file import Job
 from overtrick.config.overrides import apply_overrides
 from overtrick.core import Array, UserError
-from overtrick.core.files import write_text
+from overtrick.core.files import local_path, write_text
 from overtrick.distributed.workers import RngStream, WorkerPool, generator, open_pool
 from overtrick.evaluation.evaluate import exact_payoff
 from overtrick.evaluation.game_cache import cached_opponent, game_with_tree
@@ -46,6 +46,8 @@ def evaluate_safety(
     there is neither `out` nor a run). Raises UserError for a model that does not adapt, or a game
     without a tree.
     """
+    if out is not None:
+        local_path(out, "--out")
     folder = lifecycle.find_model(what)
     stored = model_files.load(folder)
     jobs = _jobs_by_bound(stored.job, f"{folder / model_files.CARD}", against, overrides)
