@@ -58,7 +58,8 @@ def a_run(folder: Path, name: str, uri: str) -> Path:
     """Write the files of a run that `dashboard` reads."""
     place = folder / "runs" / name
     place.mkdir(parents=True)
-    (place / "job.json").write_text(json.dumps({"track": {"uri": uri}}))
+    job = {"trainer": "meta", "game": {"name": "kuhn", "options": {}}, "track": {"uri": uri}}
+    (place / "job.json").write_text(json.dumps(job))
     return place
 
 

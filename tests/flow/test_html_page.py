@@ -149,8 +149,9 @@ def run_folder(folder):
     """Write the files of a finished run."""
     folder.mkdir()
     job = {"trainer": "meta", "game": {"name": "leduc", "options": {}}, "seed": 7}
+    job |= {"track": {"uri": "sqlite:///mlflow.db"}}
     (folder / "job.json").write_text(json.dumps(job))
-    history = [{"step": k, "metrics": {"a<b": k * 0.5, "flat": 1.0}} for k in (1, 2, 3)]
+    history = [{"time": 1, "step": k, "metrics": {"a<b": k * 0.5, "flat": 1.0}} for k in (1, 2, 3)]
     (folder / mlflow_tracker.SPOOL).write_text(
         "".join(f"{json.dumps(each)}\n" for each in history) + '{"cut'
     )

@@ -16,6 +16,7 @@ from overtrick.comparison.schedule import ComparisonSchedule, Entry, in_training
 from overtrick.config import job_file
 from overtrick.core import RunError
 from overtrick.core.files import write_text
+from overtrick.core.json_files import read_json
 from overtrick.distributed.workers import RngStream, generator, open_pool, start_pool, start_ray
 from overtrick.evaluation import evaluate
 from overtrick.evaluation.evaluate import HeldOutEvaluation, Row
@@ -30,6 +31,7 @@ from overtrick.runs.child_runs import ChildRun, FinishedGroup, RunGroup, open_gr
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
 from overtrick.storage.run_folder import RunFolder
+from overtrick.storage.stored_results import ROW
 from overtrick.training.registry import TRAINERS
 
 CELLS = "cells"  # the folder of the evaluated cells, one file each
@@ -136,8 +138,9 @@ def _evaluate(
     with open_pool(table.workers if left else 0) as pool:
         pool.map(_row, common, shards, generator(0, RngStream.EVALUATE), save)
     names = list(table.opponents)
+    again = f"`overtrick resume {group.folder.name}` evaluates again"
     return {
-        (entry.method, entry.seed, column): json.loads(file.read_text())
+        (entry.method, entry.seed, column): read_json(file, ROW, f"delete it, and {again}")
         | {"stranger": names[column]}
         for entry, column, file in cells
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import tempfile
@@ -11,10 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from overtrick.core.errors import UserError
+
+DIGEST = "sha256"  # the key of the digest in the metadata of a safetensors file
 
 
 def cache_folder() -> Path:
@@ -105,12 +108,18 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def append_line(path: Path, line: str) -> None:
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file of bytes atomically."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def append_line(path: Path, line: str | bytes) -> None:
     """Append a line to a text file. If the disk is full, the file stays unchanged.
 
     Raises OSError, naming the file.
     """
-    left = memoryview(line.encode() + b"\n")
+    left = memoryview((line.encode() if isinstance(line, str) else line) + b"\n")
     with naming_file_in_errors(path), path.open("ab", buffering=0) as file:
         before = file.tell()
         try:
@@ -121,8 +130,8 @@ def append_line(path: Path, line: str) -> None:
             raise
 
 
-def read_complete_lines(path: Path, repair: bool = True) -> list[str]:
-    """Read the lines of an append-only text file; drop an incomplete last line.
+def read_complete_lines(path: Path, repair: bool = True) -> list[bytes]:
+    """Read the lines of an append-only text file, as bytes; drop an incomplete last line.
 
     A line is complete if it ends with a line break. Returns an empty list if the file does not
     exist. `repair`: also remove the incomplete line from the file, so that the next line is
@@ -130,11 +139,11 @@ def read_complete_lines(path: Path, repair: bool = True) -> list[str]:
     """
     if not path.exists():
         return []
-    text = path.read_text(encoding="utf-8")
-    complete = text[: text.rfind("\n") + 1]
-    if repair and complete != text:
-        write_text(path, complete)
-    return complete.splitlines()
+    content = path.read_bytes()
+    *lines, incomplete = content.split(b"\n")
+    if repair and incomplete:
+        write_bytes(path, content[: -len(incomplete)])
+    return lines
 
 
 def write_array(path: Path, array: np.ndarray) -> None:
@@ -143,20 +152,50 @@ def write_array(path: Path, array: np.ndarray) -> None:
         np.save(file, array)
 
 
+class DamagedWeightsError(ValueError):
+    """A safetensors file is damaged. The message gives the reason, not the file."""
+
+
 def write_weights(path: Path, weights: Mapping[str, np.ndarray]) -> None:
-    """Write named arrays as a safetensors file.
+    """Write named arrays as a safetensors file, with a digest of all names and values.
 
     Writing is not atomic: an interruption leaves an incomplete file. Raises OSError, naming the
     file.
     """
+    arrays = dict(weights)
     with naming_file_in_errors(path):
         try:
-            save_file(dict(weights), path)
+            save_file(arrays, path, {DIGEST: _digest(arrays)})
         except SafetensorError as error:
             found = re.search(r"I/O error: (.*) \(os error (\d+)\)", str(error))
             if found is None:
                 raise
             raise OSError(int(found[2]), found[1]) from None
+
+
+def read_weights(path: Path) -> dict[str, np.ndarray]:
+    """Read the named arrays of a safetensors file, and check its digest if it has one.
+
+    Raises DamagedWeightsError for a damaged file, OSError for one that cannot be read.
+    """
+    try:
+        with safe_open(path, "np") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            digest = (file.metadata() or {}).get(DIGEST)
+    except (SafetensorError, TypeError, ValueError) as error:  # a data type unknown to numpy
+        raise DamagedWeightsError(" ".join(str(error).split())) from None
+    if digest not in (None, _digest(arrays)):
+        raise DamagedWeightsError("its digest differs")
+    return arrays
+
+
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    """Return a SHA-256 digest of named arrays: names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -127,6 +127,17 @@ class ValidatesObservations(Game, Protocol):
 
 
 @runtime_checkable
+class ValidatesDeals(Game, Protocol):
+    """A game that can check deals from a file. Recorded games of other games cannot be replayed."""
+
+    def possible_deals(self, deals: Deals) -> Array:
+        """Return (G,) bool: whether each deal can occur in this game.
+
+        `deals`: (G, C) integers of any size, with as many columns as `deal` returns.
+        """
+
+
+@runtime_checkable
 class Resumable(Redealable, Protocol):
     """A game that can rebuild the state at a decision from the seat's observation and a full deal.
 

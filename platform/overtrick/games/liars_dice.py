@@ -89,6 +89,9 @@ class LiarsDice:
         deals[rows, observations.seat] = observations.observation[:, : self.dice]
         return deals.reshape(len(rows), -1)
 
+    def possible_deals(self, deals: Deals) -> Array:
+        return np.all((deals >= 0) & (deals < self.faces), axis=1)
+
     def start(self, deals: Deals) -> LiarsDiceState:
         dice = np.sort(deals.reshape(-1, self.seats, self.dice), axis=2)
         return LiarsDiceState(

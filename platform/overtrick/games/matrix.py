@@ -64,6 +64,9 @@ class Matrix:
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
         return np.zeros((len(observations), 0), np.int64)
 
+    def possible_deals(self, deals: Deals) -> Array:
+        return np.ones(len(deals), bool)
+
     def start(self, deals: Deals) -> MatrixState:
         return MatrixState(np.full((len(deals), self.seats), -1))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
 from overtrick.core import UserError
-from overtrick.core.files import write_text
+from overtrick.core.files import read_text, write_text
 from overtrick.games import registry
 from overtrick.reports import tables
 from overtrick.reports.html import elements, replays
@@ -40,7 +39,7 @@ def run_page(run: RunFolder, games: Games | None = None) -> str:
         PageSection("Videos", [elements.picture(path, path.stem) for path in videos]),
         PageSection("Learning curves", _curves(run.history())),
         *([] if games is None else [replays.games_section(games)]),
-        PageSection("Job", [elements.folded("every key", run.job.read_text())]),
+        PageSection("Job", [elements.folded("every key", read_text(run.job))]),
     ]
     return elements.page(run.name, lead, sections)
 
@@ -50,7 +49,7 @@ def _result(run: RunFolder, job: Job) -> list[str]:
     if not run.table.exists():
         return ["<p>This run is not finished.</p>"]
     unit = registry.payoff_unit(job.game.name, job.game.options)
-    table = tables.evaluation(json.loads(run.table.read_text()), unit)
+    table = tables.evaluation(run.read_table(), unit)
     return [f'<p class="pale">{table.title}</p>{elements.table(*tables.cells(table))}']
 
 

@@ -171,7 +171,8 @@ def train(run: RunFolder, progress: Listener) -> FinishedRun:
             rows = save_results(job, run, run.checkpoints().state(), tracker)
         undelivered = tracker.close("FINISHED")
     missing = f"{undelivered} events: {tracker.error}" if undelivered else ""
-    _, last = run.history()[-1]
+    history = run.history()  # empty if somebody has damaged the record of a finished run
+    last = history[-1][1] if history else {}
     unit = registry.payoff_unit(job.game.name, job.game.options)
     return FinishedRun(run, unit, seconds, last, rows, missing, tracker.rejected)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from overtrick.core import RunError, UserError
+from overtrick.core.files import read_text
 from overtrick.games import registry
 from overtrick.reports import tables
 from overtrick.storage.run_folder import RunFolder
@@ -25,9 +25,9 @@ def describe(run: RunFolder, end: str = "") -> str:
     if end:
         result = _cut(end)
     elif run.markdown_table.exists():
-        result = _cut(run.markdown_table.read_text(), REST)
+        result = _cut(read_text(run.markdown_table), REST)
     elif run.table.exists():
-        result = _table(job, json.loads(run.table.read_text()))
+        result = _table(job, run.read_table())
     else:
         result = "It is running; its results will appear here."
     return f"{_lead(job)}\n\n{result}"

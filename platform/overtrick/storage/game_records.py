@@ -5,14 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
-from overtrick.core import Array, Deals, Observations, UserError
+from overtrick.core import Array, Deals, Observations, UserError, ValidatesDeals
+from overtrick.core.json_files import first_problem
 from overtrick.games import registry
 from overtrick.storage import parquet
 
+
+class About(TypedDict):
+    """What the file of recorded games says about all of them."""
+
+    __pydantic_config__ = ConfigDict(strict=True)  # type: ignore[misc]
+    game: str
+    options: dict[str, JsonValue]
+    players: Annotated[list[str], Field(min_length=1)]
+    systems: list[str]
+
+
+ABOUT = TypeAdapter(About)
 KIND = parquet.Kind("played games", 1, "play them again with --keep")
 PADDING = -1  # in the columns of seats and actions, after the end of a game
 
@@ -101,19 +116,76 @@ def save(path: Path, games: Games) -> None:
 
 
 def load(path: Path) -> Games:
-    """Read recorded games from a Parquet file. Raises UserError for an unusable file."""
+    """Read recorded games from a Parquet file, and check them by the shapes and cards of the game.
+
+    The moves are checked when they are replayed, by `steps`. Raises UserError for an unusable file.
+    """
     stored = parquet.load(path, KIND)
     try:
-        about = [stored.parameters[name] for name in ("game", "options", "players", "systems")]
-        seat, action = (stored.columns[name] for name in ("seat", "action"))
-        moves = [
-            [Move(int(s), int(a)) for s, a in zip(*row, strict=True) if s != PADDING]
-            for row in zip(seat, action, strict=True)
-        ]
-        deals, who, payoff = (stored.columns[name] for name in ("deal", "who", "payoff"))
+        about = ABOUT.validate_python(stored.parameters)
+        columns = {name: stored.columns[name] for name in ("deal", "seat", "action", "who")}
+        payoff = stored.columns["payoff"]
     except KeyError as error:
         raise UserError(f"{path} lacks {error}: {KIND.remedy}") from None
-    return Games(about[0], about[1], tuple(about[2]), deals, moves, who, payoff, tuple(about[3]))
+    except ValidationError as error:
+        raise UserError(f"{path} is damaged ({first_problem(error)}): {KIND.remedy}") from None
+    rules = registry.make(about["game"], **about["options"])
+    try:
+        _check_columns(rules, about, columns, payoff)
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}): {KIND.remedy}") from None
+    moves = [
+        [Move(int(s), int(a)) for s, a in zip(*row, strict=True) if s != PADDING]
+        for row in zip(columns["seat"], columns["action"], strict=True)
+    ]
+    return Games(
+        about["game"],
+        about["options"],
+        tuple(about["players"]),
+        columns["deal"],
+        moves,
+        columns["who"],
+        payoff,
+        tuple(about["systems"]),
+    )
+
+
+def _check_columns(rules: Any, about: About, columns: Mapping[str, Array], payoff: Array) -> None:
+    """Raise ValueError unless the columns of recorded games have the shapes and cards of the game.
+
+    `rules`: the game. `columns`: the columns of integers.
+    """
+    if not isinstance(rules, ValidatesDeals) or rules.actions is None:
+        raise ValueError(f"games of {rules.name} cannot be replayed")
+    if len(about["systems"]) not in (0, len(about["players"])):
+        raise ValueError("it does not name one system for each player")
+    for name, column in columns.items():
+        if column.ndim != 2 or column.dtype.kind not in "iu":
+            raise ValueError(f"'{name}' must have rows of whole numbers")
+    games, width = columns["deal"].shape
+    wanted = rules.deal(1, np.random.default_rng(0)).shape[1]
+    if width != wanted:
+        raise ValueError(f"'deal' must have {wanted} columns, not {width}")
+    if columns["who"].shape != (games, rules.seats) or payoff.shape != (games, rules.seats):
+        raise ValueError(f"'who' and 'payoff' must have a column for each of {rules.seats} seats")
+    if payoff.dtype.kind not in "fiu" or not np.isfinite(payoff).all():
+        raise ValueError("'payoff' must be finite numbers")
+    seat, action, who = (columns[name] for name in ("seat", "action", "who"))
+    over = seat == PADDING
+    together = seat.shape == action.shape and np.array_equal(over, action == PADDING)
+    if not together or (over[:, :-1] & ~over[:, 1:]).any():
+        raise ValueError("'seat' and 'action' must have the same length in each game")
+    for name, column, least, count in (
+        ("seat", seat, PADDING, rules.seats),
+        ("action", action, PADDING, rules.actions),
+        ("who", who, 0, len(about["players"])),
+    ):
+        wrong = (column < least) | (column >= count)
+        if wrong.any():
+            raise ValueError(f"'{name}' must be from 0 to {count - 1}, not {column[wrong][0]}")
+    impossible = ~rules.possible_deals(columns["deal"].astype(np.int64))
+    if impossible.any():
+        raise ValueError(f"the deal of game {1 + int(impossible.argmax())} cannot occur")
 
 
 def steps(games: Games, game: int) -> Iterator[Step]:

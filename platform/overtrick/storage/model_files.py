@@ -11,12 +11,15 @@ from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
-
 from overtrick import learners
 from overtrick.core import Array, UserError
-from overtrick.core.files import replacing_folder, write_text, write_weights
+from overtrick.core.files import (
+    DamagedWeightsError,
+    read_weights,
+    replacing_folder,
+    write_text,
+    write_weights,
+)
 from overtrick.policies import model_kinds
 from overtrick.policies.model_kinds import StoredWeights
 from overtrick.storage.old_names import translate_job
@@ -72,13 +75,13 @@ def load(folder: Path, game: str | None = None) -> Model:
     card_path, weights_path = folder / CARD, folder / WEIGHTS
     try:
         card = json.loads(card_path.read_text(encoding="utf-8"))
-        weights = load_file(weights_path)
+        weights = read_weights(weights_path)
     except OSError as error:
         name = error.filename or folder
         raise UserError(f"no model in {folder}: cannot read {name} ({error.strerror})") from None
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise UserError(f"{card_path} is damaged: it is not JSON; restore it") from None
-    except SafetensorError as error:
+    except DamagedWeightsError as error:
         raise UserError(
             f"{weights_path} is truncated or damaged ({error}); train again or restore it"
         ) from None

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
-
 from overtrick.core import Array
+from overtrick.core.files import DamagedWeightsError, read_weights
+from overtrick.core.json_files import read_json
+from overtrick.storage import stored_results
 from overtrick.tracking import mlflow_tracker
 
 STATE = "state.safetensors"  # the file of a checkpoint that holds the trainer's state
@@ -86,8 +85,16 @@ class RunFolder:
         return mlflow_tracker.history(self.path)
 
     def read_job(self) -> dict[str, Any]:
-        """Return the content of the job file without validation or translation of old keys."""
-        return dict(json.loads(self.job.read_text()))
+        """Return the content of the job file, without the trainer's schema and with its old keys.
+
+        Raises UserError if the file is damaged.
+        """
+        return read_json(self.job, stored_results.JOB, "restore it")
+
+    def read_table(self) -> list[dict[str, Any]]:
+        """Return the rows of the results table. Raises UserError if the file is damaged."""
+        remedy = f"delete it, and `overtrick resume {self.group.name}` writes it again"
+        return read_json(self.table, stored_results.ROWS, remedy)
 
     def checkpoints(self, trial: int = 0) -> TrialCheckpoints:
         """Return the checkpoints of one Tune trial of this run, sweep or comparison.
@@ -116,7 +123,7 @@ class TrialCheckpoints:
         """
         found = list[tuple[int, Path]]()
         for file in self.folder.glob(f"tune-*/{trial_name(self.trial)}/checkpoint_*/{STATE}"):
-            with suppress(SafetensorError, OSError):
+            with suppress(DamagedWeightsError, OSError):
                 found.append((iteration_of(file.parent), file.parent))
         readable = [each for each in found if most is None or each[0] <= most]
         return max(readable)[1] if readable else None
@@ -146,10 +153,19 @@ def trial_name(trial: int) -> str:
 
 
 def read_state(checkpoint: Path) -> dict[str, Array]:
-    """Read a trainer's state from a checkpoint folder: arrays by name, sorted by name."""
-    return dict(sorted(load_file(checkpoint / STATE).items()))
+    """Read a trainer's state from a checkpoint folder: arrays by name, sorted by name.
+
+    Raises DamagedWeightsError for a damaged file.
+    """
+    return dict(sorted(read_weights(checkpoint / STATE).items()))
 
 
 def iteration_of(checkpoint: Path) -> int:
-    """Return the number of iterations that the trainer had finished when it wrote a checkpoint."""
-    return int(read_state(checkpoint)["iteration"])
+    """Return the number of iterations that the trainer had finished when it wrote a checkpoint.
+
+    Raises DamagedWeightsError for a damaged file, and for one without that number.
+    """
+    iteration = read_state(checkpoint).get("iteration")
+    if iteration is None or iteration.shape != () or iteration.dtype.kind not in "iu":
+        raise DamagedWeightsError("it has no iteration")
+    return int(iteration)

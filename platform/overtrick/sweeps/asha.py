@@ -13,14 +13,32 @@ trials instead of pausing them, like Ray Tune's ASHAScheduler. Differences:
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import ConfigDict, Field, TypeAdapter
+from typing_extensions import TypedDict
 
 from overtrick.core.files import append_line, read_complete_lines
+from overtrick.core.json_files import parse_lines
 
+log = logging.getLogger(__name__)
+
+
+class Decision(TypedDict):
+    """The score of a trial at a rung, a line of the log."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+    trial: Annotated[int, Field(ge=0)]
+    iteration: Annotated[int, Field(ge=1)]
+    score: float
+
+
+DECISION = TypeAdapter(Decision)
 Measure = Callable[[Mapping[str, float]], float | None]
 """Returns the score of one iteration's metrics: larger is better, None if it was not measured."""
 
@@ -50,9 +68,12 @@ class Asha:
         self._rungs: dict[int, dict[int, float]] = {}  # by rung: scores by trial
         self._stopped: dict[int, int] = {}  # by trial: its last iteration
         self._error = ""
-        for line in read_complete_lines(file):
-            entry = json.loads(line)
-            self._decide(entry["trial"], entry["iteration"], entry["score"])
+        decisions = parse_lines(read_complete_lines(file), DECISION)
+        for entry in decisions:
+            if entry is not None and entry["iteration"] >= grace:
+                self._decide(entry["trial"], entry["iteration"], entry["score"])
+        if damaged := decisions.count(None):
+            log.warning("%s: %d damaged lines are left out of the decisions", file, damaged)
 
     def stops(self, trial: int, iteration: int, metrics: Mapping[str, float]) -> bool:
         """Return True if the trial should end after this iteration, given its metrics.

@@ -15,12 +15,17 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
+from typing_extensions import TypedDict
 
 from overtrick.config.job_file import Job
 from overtrick.config.search_space import TrialValues
 from overtrick.core import RunError, UserError
 from overtrick.core.files import write_text
+from overtrick.core.json_files import read_json
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.reports.progress import OnProgress
 from overtrick.runs.child_runs import ChildRun, RunGroup, save_results
@@ -29,6 +34,17 @@ from overtrick.sweeps.asha import Measure, finite_or_worst
 SCHEDULE = "schedule.json"  # by round and trial: its values, and the trial it was copied from
 Round = list[dict[str, Any]]
 """One entry a trial: `values` by job key, and `copied`, the number of the copied trial or None."""
+
+
+class Entry(TypedDict):
+    """Schema of the entry of one trial in a round."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+    copied: Annotated[int, Field(ge=0)] | None
+    values: dict[str, JsonValue]
+
+
+ROUNDS: TypeAdapter[Any] = TypeAdapter(Annotated[list[list[Entry]], Field(min_length=1)])
 
 
 def train(
@@ -54,7 +70,7 @@ def train(
     file = group.folder.path / SCHEDULE
     rounds: list[Round] = [[{"copied": None, "values": dict(chosen)} for chosen in first]]
     if file.exists():
-        rounds = json.loads(file.read_text())
+        rounds = read_rounds(file, len(first))
     last = job.stop.iterations
     for number, begin in enumerate(range(0, last, interval)):
         if number == len(rounds):
@@ -76,6 +92,17 @@ def train(
         }
         until = min(begin + interval, last)
         group.train(jobs, progress, save_with_job, until=until, starts=starts)
+    return rounds
+
+
+def read_rounds(file: Path, trials: int) -> list[Round]:
+    """Read the rounds of an interrupted sweep. Raises UserError if the file is damaged."""
+    remedy = "restore it, or start the sweep again"
+    rounds = read_json(file, ROUNDS, remedy)
+    for each in rounds:
+        copied = [entry["copied"] or 0 for entry in each]
+        if len(each) != trials or max(copied) >= trials:
+            raise UserError(f"{file} is damaged (its rounds have other trials): {remedy}")
     return rounds
 
 

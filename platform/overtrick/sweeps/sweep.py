@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -216,12 +215,24 @@ def _rows(
     for chosen, child, columns in zip(tried, group.children, more, strict=True):
         score = None
         if child.folder.table.exists():
-            table = json.loads(child.folder.table.read_text())
-            final = finite_or_worst(TRAINERS[trainer].table_score(table))
+            final = finite_or_worst(_final_score(trainer, child.folder))
             score = final if final > -math.inf else None
         rows.append({"trial": child.number, **chosen, **columns, "score": score})
     rows.sort(key=lambda r: (r["score"] is None, -(r["score"] or 0.0), -r.get("iterations", 0)))
     return rows
+
+
+def _final_score(trainer: str, run: RunFolder) -> float:
+    """Return the score of a finished trial from its results table.
+
+    Raises UserError if the table lacks what the trainer's score is computed from.
+    """
+    rows = run.read_table()
+    try:
+        return TRAINERS[trainer].table_score(rows)
+    except (IndexError, KeyError, TypeError, ValueError):
+        remedy = f"delete it, and `overtrick resume {run.group.name}` writes it again"
+        raise UserError(f"{run.table} is no results table of {trainer}: {remedy}") from None
 
 
 def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:
@@ -256,7 +267,7 @@ def _curves(job: Job, scored: list[dict[str, Any]], group: RunGroup) -> dict[str
         child = group.children[row["trial"]]
         label = ", ".join(f"{key.rpartition('.')[2]} {row[key]}" for key in others)
         histories.setdefault(label, []).append(child.folder.history())
-        for result in json.loads(child.folder.table.read_text()):
+        for result in child.folder.read_table():
             value = row[others[0]] if len(others) == 1 else None
             if "steps" in result and isinstance(value, (int, float)):
                 by_value = payoffs.setdefault(opponent_label(result["stranger"]), {})

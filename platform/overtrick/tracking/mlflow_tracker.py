@@ -12,6 +12,7 @@ import itertools
 import json
 import logging
 import os
+import re
 import tempfile
 import threading
 import time
@@ -23,16 +24,20 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.core import RunError, UserError
-from overtrick.core.files import append_line, read_complete_lines, write_text
+from overtrick.core.files import append_line, read_complete_lines, write_bytes, write_text
+from overtrick.core.json_files import parse_lines
 from overtrick.tracking import model_versions, server_address
+from overtrick.tracking.run_events import EVENT
 
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # or a dead server blocks 4 minutes
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 SPOOL = "track.jsonl"  # the file in a run's folder that holds every event
+DAMAGED_EVENTS = "track.damaged"  # the file in a run's folder of lines that are not events
 REJECTED_EVENTS = "track.rejected"  # the file in a run's folder of events that MLflow rejects
 IDENTITY = "track.run"  # the file in a run's folder that holds MLflow's id of the run
+RUN_ID = re.compile(rb"\s*([\w-]{1,64})\s*")  # content of the file IDENTITY
 BATCH = 200  # events delivered in one call
 BACKOFF = (1.0, 30.0)  # seconds between tries while the server is away: first, most
 REJECTED = "INVALID_PARAMETER_VALUE"  # MLflow's error code for an event that it never accepts
@@ -41,6 +46,8 @@ LOADER = Path(__file__).parents[1] / "serving" / "pyfunc_model.py"  # loads a mo
 MODEL = "model"  # MLflow's name for the model of a run, and the folder of the model's data
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # else MLflow expects chat models
 STORED = f"artifacts/{MODEL}"  # the folder of the model's data within MLflow's model
+
+log = logging.getLogger(__name__)
 
 
 class Tracker:
@@ -62,10 +69,9 @@ class Tracker:
         self._spool = folder / SPOOL
         self._sent = folder / "track.sent"  # holds the number of delivered events
         self._parent = parent  # the folder of the run group of a child run
-        events = [json.loads(line) for line in read_complete_lines(self._spool)]
+        events = self._read_events()
         self.reported = max((e.get("step", 0) for e in events), default=0)
         self._last_time = max((e["time"] for e in events), default=0)  # ms since 1970
-        self._sent_events = int(self._sent.read_text()) if self._sent.exists() else 0
         self._waiting = deque(events[self._sent_events :])
         self._new = threading.Event()
         self._new.set()
@@ -131,6 +137,28 @@ class Tracker:
             self._new.set()
             self._thread.join(patience + 5)  # a call in flight may outlast the last try
         return len(self._waiting)
+
+    def _read_events(self) -> list[dict[str, Any]]:
+        """Read the spool file, and move damaged lines to the file DAMAGED_EVENTS.
+
+        Also sets the number of delivered events. If that number is damaged, it is 0, and all events
+        are delivered again.
+        """
+        lines = read_complete_lines(self._spool)
+        found = parse_lines(lines, EVENT)
+        text = self._sent.read_bytes().strip() if self._sent.exists() else b"0"
+        sent = int(text) if text.isdigit() and len(text) < 20 else 0
+        sent = sent if sent <= len(lines) else 0
+        self._sent_events = sum(event is not None for event in found[:sent])
+        damaged = [line for line, event in zip(lines, found, strict=True) if event is None]
+        if damaged:
+            append_line(self.folder / DAMAGED_EVENTS, b"\n".join(damaged))
+            write_text(self._sent, str(self._sent_events))  # first: an event may be sent twice
+            intact = [line for line, event in zip(lines, found, strict=True) if event is not None]
+            write_bytes(self._spool, b"".join(line + b"\n" for line in intact))
+            where = self.folder / DAMAGED_EVENTS
+            log.warning("%s had %d damaged lines, now in %s", self._spool, len(damaged), where)
+        return [event for event in found if event is not None]
 
     def _add(self, event: dict[str, Any]) -> None:
         """Append an event to the spool file, with the current time or the time of the event before.
@@ -220,7 +248,7 @@ class Tracker:
                     raise
         tags = self._tags
         if self._parent is not None:  # fails, and is tried again, until the parent has an id
-            tags = {**tags, "mlflow.parentRunId": (self._parent / IDENTITY).read_text().strip()}
+            tags = {**tags, "mlflow.parentRunId": _parent_id(self._parent)}
         experiment, began = known().experiment_id, self._waiting[0]["time"]
         found = client.search_runs([experiment], f"attributes.start_time = {began}")
         # the run exists already if the answer to its creation was lost
@@ -235,17 +263,34 @@ def history(folder: Path) -> list[tuple[int, dict[str, float]]]:
 
     `folder`: of the run.
     """
-    events = [json.loads(line) for line in read_complete_lines(folder / SPOOL, repair=False)]
-    return [(e["step"], e["metrics"]) for e in events if "metrics" in e]
+    lines = read_complete_lines(folder / SPOOL, repair=False)
+    events = [event for event in parse_lines(lines, EVENT) if event is not None]
+    if damaged := len(lines) - len(events):
+        log.warning("%s: %d damaged lines are left out", folder / SPOOL, damaged)
+    found: dict[int, dict[str, float]] = {}
+    for event in events:
+        if "metrics" in event:
+            found.setdefault(event["step"], event["metrics"])
+    return sorted(found.items())
 
 
 def run_id(folder: Path) -> str | None:
     """Read the MLflow id of a run from the run's folder.
 
-    Returns None if the run has not been created in MLflow yet.
+    Returns None if the run has not been created in MLflow yet, or if the file is damaged; a tracker
+    then finds the run in MLflow by its name and time.
     """
     identity = folder / IDENTITY
-    return identity.read_text().strip() if identity.exists() else None
+    found = RUN_ID.fullmatch(identity.read_bytes()) if identity.exists() else None
+    return found[1].decode() if found else None
+
+
+def _parent_id(folder: Path) -> str:
+    """Return the MLflow id of a child run's parent. Raises RunError if the parent has none yet."""
+    found = run_id(folder)
+    if found is None:
+        raise RunError(f"MLflow does not know the run of {folder} yet")
+    return found
 
 
 def connect(uri: str) -> Any:

@@ -31,6 +31,15 @@ def random_deals(games: int, rng: Generator) -> Array:
     return holder
 
 
+def are_deals(holder: Array) -> Array:
+    """Return (G,) bool: whether each of the four seats holds 13 cards.
+
+    holder: (G, 52) integers, the seat that holds each card.
+    """
+    held = np.stack([(holder == seat).sum(axis=1) for seat in range(4)], axis=1)  # (G, 4)
+    return np.all(held == TRICKS, axis=1)
+
+
 def hand_bits(holder: Array) -> Array:
     """Convert deals (G, 52) to the hands (G, 4) of all seats as card bit masks.
 

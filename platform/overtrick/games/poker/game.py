@@ -140,6 +140,13 @@ class Poker:
         deal_missing_cards(cards, self.deck, rng)
         return cards // self.rules.suits if self.fold else cards
 
+    def possible_deals(self, deals: Deals) -> Array:
+        """Return (G,) bool: whether the deck holds the cards of each deal (G, C)."""
+        kinds = self.deck // self.rules.suits if self.fold else self.deck
+        copies = (deals[:, :, None] == deals[:, None, :]).sum(axis=2)
+        known = (deals >= 0) & (deals < kinds)
+        return (known & (copies <= (self.rules.suits if self.fold else 1))).all(axis=1)
+
     def start(self, deals: Deals) -> PokerState:
         """Return the state of G games at the root of the betting tree, for deals (G, C)."""
         node = np.zeros(len(deals), np.int32)

@@ -7,6 +7,7 @@ from html import escape
 
 import numpy as np
 
+from overtrick.core import UserError
 from overtrick.games import registry
 from overtrick.games.bridge import auction_rules, contract_results, diagram
 from overtrick.games.bridge.auction.game import Auction
@@ -16,7 +17,7 @@ from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.system import auction_simulation, loader
 from overtrick.reports.html import elements
 from overtrick.reports.html.replays import REPLAYS
-from overtrick.storage.game_records import Games
+from overtrick.storage.game_records import KIND, Games
 
 SEAT_NAMES = dict(zip(SEATS, ("North", "East", "South", "West"), strict=True))
 
@@ -24,9 +25,13 @@ SEAT_NAMES = dict(zip(SEATS, ("North", "East", "South", "West"), strict=True))
 def auction_article(games: Games, number: int) -> str:
     """Return one recorded auction as HTML, with the meaning of each call in the bidding systems.
 
-    `number`: the index of the auction in `games`.
+    `number`: the index of the auction in `games`. Raises UserError for an illegal auction.
     """
     deal, calls = games.deals[number], [move.action for move in games.moves[number]]
+    try:
+        auction_rules.check_auction(calls)
+    except UserError as error:
+        raise UserError(f"game {1 + number}: {error}: {KIND.remedy}") from None
     contract, declarer = contract_results.describe_contract(calls, SEATS[deal[CARDS]])
     players, points = games.who[number], games.payoff[number]
     ns, ew = (games.systems[players[side]] if games.systems else "" for side in range(2))

@@ -17,7 +17,15 @@ from overtrick.core import Array, Deals, Observations, UserError, check_choice, 
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
 from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, LAST_BID, NEXT_SEAT, PASS, PASSES
-from overtrick.games.bridge.cards import CARDS, SEATS, TRICKS, format_hand, hand_bits, random_deals
+from overtrick.games.bridge.cards import (
+    CARDS,
+    SEATS,
+    TRICKS,
+    are_deals,
+    format_hand,
+    hand_bits,
+    random_deals,
+)
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.par import SIDE_VULNERABLE, par
 from overtrick.games.observation_validation import check_limits, check_rows
@@ -116,6 +124,15 @@ class Auction:
         holder[~own] = ((seat + others) % 4).ravel()
         deals[:, :CARDS] = holder
         return deals
+
+    def possible_deals(self, deals: Deals) -> Array:
+        """Return (G,) bool: whether each row of `deals` (G, 74) is a deal of this game."""
+        dealer, vulnerable = deals[:, DEAL_DEALER], deals[:, DEAL_VULNERABLE]
+        tricks = deals[:, DD_TABLE:]
+        solved = ((tricks >= 0) & (tricks <= TRICKS)).all(axis=1)
+        known = solved | (tricks == UNSOLVED).all(axis=1)
+        placed = (dealer >= 0) & (dealer < len(SEATS)) & (vulnerable >= 0)
+        return known & placed & (vulnerable < len(VULNERABILITIES)) & are_deals(deals[:, :CARDS])
 
     def with_double_dummy(self, deals: Deals) -> Deals:
         """Return a copy of the deals (G, 74) with missing double-dummy tricks filled in.

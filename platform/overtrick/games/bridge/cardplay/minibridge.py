@@ -21,8 +21,10 @@ from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS
 from overtrick.games.bridge.cards import (
     CARD_NAMES,
     CARDS,
+    NOTRUMP,
     STRAINS,
     TRICKS,
+    are_deals,
     format_hand,
     random_deals,
 )
@@ -116,6 +118,13 @@ class MiniBridge:
             drawn = np.column_stack([position, contract.strain, contract.needed])[declared]
             deals = np.concatenate([deals, drawn.astype(np.int8)])
         return deals[:games]
+
+    def possible_deals(self, deals: Deals) -> Array:
+        """Return (G,) bool: whether each row of `deals` (G, 54) is a deal of this game."""
+        strain, needed = deals[:, CARDS], deals[:, CARDS + 1]
+        least = 0 if self.trumps else NOTRUMP
+        known = (strain >= least) & (strain <= NOTRUMP) & (needed >= 0) & (needed <= TRICKS)
+        return known & are_deals(deals[:, :CARDS])
 
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
         """Sample deals (R, 54) that are consistent with the observations.

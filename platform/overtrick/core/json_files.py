@@ -1,0 +1,53 @@
+"""Read JSON files and JSON Lines by a schema, so that callers can trust what they get."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from overtrick.core.errors import UserError
+
+T = TypeVar("T")
+SHOWN = 60  # characters of a wrong value that an error message quotes
+
+
+def read_json(path: Path, schema: TypeAdapter[T], remedy: str) -> T:
+    """Read a JSON file and validate its content by a schema.
+
+    `remedy`: the end of the error message, in the imperative. Raises UserError, naming the file,
+    the key and the remedy, if the file cannot be read or its content does not have the schema.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    try:
+        return schema.validate_json(content)
+    except ValidationError as error:
+        raise UserError(f"{path} is damaged ({first_problem(error)}): {remedy}") from None
+
+
+def parse_lines(lines: Iterable[bytes], schema: TypeAdapter[T]) -> list[T | None]:
+    """Parse lines of JSON by a schema; a damaged line becomes None."""
+
+    def parsed(line: bytes) -> T | None:
+        try:
+            return schema.validate_json(line)
+        except ValidationError:
+            return None
+
+    return [parsed(line) for line in lines]
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first problem that pydantic found, in one line: key, reason, and wrong value."""
+    first = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    text = f"{key}: {message}" if key else message
+    if first["type"] not in ("missing", "json_invalid", "value_error"):
+        text += f", not {repr(first['input'])[:SHOWN]}"
+    return " ".join(text.split())

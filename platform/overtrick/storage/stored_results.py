@@ -1,0 +1,79 @@
+"""Schemas of the JSON files in a run's folder that later commands read: job and results table."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NotRequired
+
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter
+from typing_extensions import TypedDict
+
+OPEN = ConfigDict(extra="allow", strict=True)
+
+
+class StoredGame(TypedDict):
+    """The game of a stored job."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+    name: str
+    options: dict[str, JsonValue]
+
+
+class StoredStop(TypedDict):
+    """When the training of a stored job ends."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+    iterations: Annotated[int, Field(ge=1)]
+
+
+class StoredTrack(TypedDict):
+    """The MLflow server of a stored job."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+    uri: str
+
+
+class StoredJob(TypedDict):
+    """The keys of a stored job that are read without its trainer's schema."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+    trainer: str
+    game: StoredGame
+    track: StoredTrack
+    seed: NotRequired[int]
+    stop: NotRequired[StoredStop]
+
+
+class AdaptationRow(TypedDict):
+    """A row of a results table: payoffs against one held-out opponent, before and after steps."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+    stranger: str
+    steps: Annotated[list[float], Field(min_length=1)]
+    standard_error: list[float]
+    share: float | None
+    best_response: float | None
+
+
+ROW: TypeAdapter[Any] = TypeAdapter(AdaptationRow)
+
+
+def _same_columns(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Check the rows of a results table: equal columns, and rows of adaptation as `AdaptationRow`.
+
+    Raises ValueError for a row that differs from the first.
+    """
+    for number, row in enumerate(rows):
+        if not row or list(row) != list(rows[0]):
+            raise ValueError(f"row {number} must have the columns of the first row")
+        if "steps" in row:
+            ROW.validate_python(row)
+            counts = {len(row["steps"]), len(row["standard_error"]), len(rows[0]["steps"])}
+            if len(counts) > 1:
+                raise ValueError(f"row {number} must have as many steps as the first row")
+    return rows
+
+
+JOB: TypeAdapter[dict[str, Any]] = TypeAdapter(StoredJob)  # type: ignore[arg-type]
+ROWS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(
+    Annotated[list[dict[str, JsonValue]], AfterValidator(_same_columns)]
+)

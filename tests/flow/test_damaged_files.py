@@ -1,0 +1,242 @@
+"""Files of runs, models and recorded games that were damaged after they were written: damaged lines
+of a record are set aside and counted, any other damage is named in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import logged_metrics
+import numpy as np
+import pytest
+from mlflow import MlflowClient
+from safetensors.numpy import load_file, save_file
+
+import overtrick
+from overtrick.core import UserError
+from overtrick.core.files import DamagedWeightsError, read_weights, write_weights
+from overtrick.games.bridge.auction_rules import PASS
+from overtrick.runs import mlflow_note
+from overtrick.storage import game_records, parquet
+from overtrick.storage.run_folder import STATE, RunFolder
+from overtrick.studies.html_of_files import html_of_file
+from overtrick.studies.match import play_match
+from overtrick.sweeps import pbt
+from overtrick.sweeps.asha import Asha
+from overtrick.tracking import mlflow_tracker
+from overtrick.tracking.mlflow_tracker import Tracker
+
+DAMAGE = (b"", b"{", b"\xff\xfe", b"[" * 5000, b'{"time": 1}', b'{"time": true, "note": "n"}',
+          b'{"time": 1, "step": 2, "metrics": {"payoff": "much"}}')  # fmt: skip
+JOB = {"trainer": "meta", "game": {"name": "leduc", "options": {}}, "track": {"uri": "sqlite:///m"}}
+ROW = {"stranger": "random", "steps": [1.0, 2.0], "standard_error": [0.0, 0.0],
+       "best_response": 2.0, "share": 1.0}  # fmt: skip
+
+
+def metrics_line(step: int) -> bytes:
+    return json.dumps({"time": step, "step": step, "metrics": {"payoff": step / 2}}).encode()
+
+
+@pytest.mark.parametrize("sent", [b"3", b"", b"\xff", b"-1", b"99", b"9" * 5000])
+def test_damaged_lines_are_set_aside_and_all_other_events_delivered_once(
+    store: str, tmp_path: Path, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    lines = [metrics_line(1), *DAMAGE, metrics_line(2), metrics_line(3)]
+    (folder / mlflow_tracker.SPOOL).write_bytes(b"\n".join(lines) + b'\n{"cut')
+    (folder / "track.sent").write_bytes(sent)
+    assert RunFolder(folder).history() == [(1, {"payoff": 0.5}), (2, {"payoff": 1.0}),
+                                           (3, {"payoff": 1.5})]  # fmt: skip
+    assert f"{len(DAMAGE)} damaged lines are left out" in caplog.text
+    tracker = Tracker(store, "damage", f"run {sent[:9]!r}", folder, {})
+    assert tracker.reported == 3
+    tracker.metrics(4, {"payoff": 2.0})
+    assert tracker.close("FINISHED") == 0
+    assert (folder / mlflow_tracker.DAMAGED_EVENTS).read_bytes() == b"\n".join(DAMAGE) + b"\n"
+    assert f"had {len(DAMAGE)} damaged lines, now in" in caplog.text
+    delivered = logged_metrics.in_mlflow(MlflowClient(store), tracker.run_id)
+    first = 2 if sent == b"3" else 1  # the first three lines, two of them damaged, count as sent
+    assert delivered == {"payoff": [(k, k / 2) for k in range(first, 5)]}
+
+
+def test_a_run_whose_id_is_damaged_is_found_again_in_mlflow(store: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    first = Tracker(store, "damage", "identity", folder, {})
+    first.metrics(1, {"payoff": 1.0})
+    assert first.close("FAILED") == 0
+    known = first.run_id
+    (folder / mlflow_tracker.IDENTITY).write_bytes(b"\xff\n\n?")
+    (folder / "track.sent").unlink()
+    again = Tracker(store, "damage", "identity", folder, {})
+    assert again.close("FINISHED") == 0
+    assert again.run_id == known
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("{", "Invalid JSON: EOF while parsing an object at line 1 column 1"),
+        ("[]", "Input should be an object, not []"),
+        (json.dumps({**JOB, "game": "leduc"}), "game: Input should be an object, not 'leduc'"),
+        (json.dumps({**JOB, "stop": {}}), "stop.iterations: Field required"),
+    ],
+)
+def test_a_damaged_job_is_named_with_its_key(tmp_path: Path, content: str, why: str) -> None:
+    run = RunFolder(tmp_path)
+    run.job.write_text(content)
+    with pytest.raises(UserError) as error:
+        mlflow_note.describe(run)
+    assert str(error.value) == f"{run.job} is damaged ({why}): restore it"
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([{}], "row 0 must have the columns of the first row"),
+        ([{"mean": 1.0}, {"gap": 1.0}], "row 1 must have the columns of the first row"),
+        ([ROW, {**ROW, "steps": [1.0]}], "row 1 must have as many steps as the first row"),
+        ([{**ROW, "steps": []}], "List should have at least 1 item"),
+        ([{**ROW, "share": "all"}], "share: Input should be a valid number"),
+        ([7], "0: Input should be an object, not 7"),
+    ],
+)
+def test_a_damaged_results_table_is_named_with_its_row(
+    tmp_path: Path, rows: list[Any], why: str
+) -> None:
+    run = RunFolder(tmp_path)
+    run.job.write_text(json.dumps(JOB))
+    run.table.write_text(json.dumps([ROW]))
+    assert "| random | 1.000 | 2.000 | 2.000 | 100% |" in mlflow_note.describe(run)
+    run.table.write_text(json.dumps(rows))
+    with pytest.raises(UserError) as error:
+        mlflow_note.describe(run)
+    assert why in str(error.value)
+    assert f"delete it, and `overtrick resume {tmp_path.name}` writes it again" in str(error.value)
+
+
+def test_a_changed_value_of_a_checkpoint_is_noticed_and_the_one_before_is_used(
+    tmp_path: Path,
+) -> None:
+    files = [tmp_path / f"tune-0/trial-0/checkpoint_{k}/{STATE}" for k in (1, 2)]
+    for iteration, file in enumerate(files, 1):
+        file.parent.mkdir(parents=True)
+        write_weights(file, {"iteration": np.array(iteration), "w": np.arange(9.0)})
+    checkpoints = RunFolder(tmp_path).checkpoints()
+    assert checkpoints.newest() == files[1].parent
+    content = bytearray(files[1].read_bytes())
+    content[-1] ^= 1
+    files[1].write_bytes(content)
+    with pytest.raises(DamagedWeightsError, match="its digest differs"):
+        read_weights(files[1])
+    assert checkpoints.newest() == files[0].parent
+    save_file({"w": np.arange(9.0)}, files[0])  # without the number of iterations
+    assert checkpoints.newest() is None
+
+
+def test_weights_of_before_digests_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "old.safetensors"
+    save_file({"w": np.arange(9.0)}, file)
+    assert np.array_equal(read_weights(file)["w"], load_file(file)["w"])
+
+
+def test_damaged_decisions_of_asha_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "decisions.jsonl"
+    lines = [{"trial": t, "iteration": 1, "score": -float(t)} for t in range(4)]
+    odd = [b"{", b'{"trial": -1, "iteration": 1, "score": 0.0}', b'{"trial": 0, "iteration": 0}']
+    file.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    expected = Asha(file, 1, 2, lambda _: None).stopped_at()
+    assert expected
+    file.write_bytes(b"\n".join(odd) + b"\n" + file.read_bytes())
+    assert Asha(file, 1, 2, lambda _: None).stopped_at() == expected
+    assert "3 damaged lines are left out" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", "[[]]", '[[{"copied": 2, "values": {}}, {"copied": null, "values": {}}]]',
+     '[[{"copied": null, "values": []}, {"copied": null, "values": {}}]]'],
+)  # fmt: skip
+def test_a_damaged_schedule_of_pbt_is_refused(tmp_path: Path, content: str) -> None:
+    file = tmp_path / pbt.SCHEDULE
+    file.write_text(content)
+    with pytest.raises(UserError, match=r"schedule\.json is damaged"):
+        pbt.read_rounds(file, 2)
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, game_records.Games]:
+    """Return recorded games of Leduc, and of the auction with two passed-out deals."""
+    leduc = play_match("random", "random", "leduc", {}, 3, 0, record=True).games
+    assert leduc is not None
+    auction = overtrick.make("auction", scoring="points")
+    deals = auction.deal(2, np.random.default_rng(0))
+    passes = [[game_records.Move((int(d[52]) + k) % 4, PASS) for k in range(4)] for d in deals]
+    who, payoff = np.tile([0, 1, 0, 1], (2, 1)), np.zeros((2, 4))
+    bid = game_records.Games(
+        "auction", {"scoring": "points"}, ("a", "b"), deals, passes, who, payoff
+    )
+    return {"leduc": leduc, "auction": bid}
+
+
+def edit(path: Path, name: str, change: Any) -> None:
+    """Change one column or parameter of a file of recorded games, and write it with its digest."""
+    stored = parquet.load(path, game_records.KIND)
+    columns, parameters = stored.columns, stored.parameters
+    if name in columns:
+        columns[name] = change(columns[name].copy())
+    else:
+        parameters[name] = change(parameters[name])
+    parquet.save(path, game_records.KIND, parameters, columns)
+
+
+def put(row: int, column: int, value: int) -> Any:
+    def change(array: np.ndarray) -> np.ndarray:
+        array[row, column] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("game", "name", "change", "why"),
+    [
+        ("leduc", "game", lambda _: "sumo", "games of sumo cannot be replayed"),
+        ("leduc", "game", lambda _: ["leduc"], "game: Input should be a valid string"),
+        ("leduc", "players", lambda _: [], "players: List should have at least 1 item"),
+        ("leduc", "systems", lambda _: ["natural"], "one system for each player"),
+        ("leduc", "deal", lambda a: a * 1.0, "'deal' must have rows of whole numbers"),
+        ("leduc", "deal", lambda a: a[:, :2], "'deal' must have 3 columns, not 2"),
+        ("leduc", "deal", put(1, 0, 99), "the deal of game 2 cannot occur"),
+        ("leduc", "deal", put(2, 0, -1), "the deal of game 3 cannot occur"),
+        ("leduc", "who", put(0, 0, 2), "'who' must be from 0 to 1, not 2"),
+        ("leduc", "who", lambda a: a[:, :1], "a column for each of 2 seats"),
+        ("leduc", "payoff", lambda a: a * np.nan, "'payoff' must be finite numbers"),
+        ("leduc", "seat", put(0, 0, 5), "'seat' must be from 0 to 1, not 5"),
+        ("leduc", "action", put(0, 0, 9), "'action' must be from 0 to 3, not 9"),
+        ("leduc", "seat", put(0, 0, -1), "must have the same length in each game"),
+        ("leduc", "seat", lambda a: 1 - a * (a >= 0) - 2 * (a < 0), "game 1 breaks the rules"),
+        ("leduc", "action", lambda a: np.where(a >= 0, 3, a), "illegal action 3"),
+        ("auction", "deal", put(0, 0, 7), "the deal of game 1 cannot occur"),
+        ("auction", "deal", put(1, 52, 4), "the deal of game 2 cannot occur"),
+        ("auction", "deal", put(1, 53, -1), "the deal of game 2 cannot occur"),
+        ("auction", "deal", put(1, 60, 3), "the deal of game 2 cannot occur"),
+        ("auction", "action", put(1, 3, 37), "game 2: call 4 of the auction, XX, "),
+    ],
+)
+def test_recorded_games_that_cannot_have_happened_are_refused(
+    recorded: dict[str, game_records.Games], tmp_path: Path, game: str, name: str, change: Any,
+    why: str,
+) -> None:  # fmt: skip
+    path = tmp_path / "games.parquet"
+    game_records.save(path, recorded[game])
+    assert "Games, step by step" in html_of_file(path, 50)
+    edit(path, name, change)
+    with pytest.raises(UserError) as error:
+        html_of_file(path, 50)
+    assert why in str(error.value)
+    assert "\n" not in str(error.value)
