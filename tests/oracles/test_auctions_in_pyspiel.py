@@ -118,6 +118,15 @@ def test_par_belongs_to_the_first_bidder_if_both_sides_make_the_contract():
     assert [int(column[0]) for column in nothing.contracts] == [-1, 0, -1, 0]
 
 
+def test_north_or_east_declares_a_par_contract_if_both_partners_take_equally_many_tricks():
+    tables = np.full((4, 4, 5), 6)
+    tables[0, [0, 2], 3], tables[1, [1, 3], 3] = 10, 10  # one side makes four spades
+    tables[2, 2, 3], tables[3, 3, 3] = 10, 10  # only South, only West
+    found = par(tables, np.zeros(4, np.int64), np.zeros(4, np.int64)).contracts
+    assert found.declarer.tolist() == [0, 1, 2, 3]
+    assert (found.level.tolist(), found.strain.tolist()) == ([4] * 4, [3] * 4)
+
+
 def test_all_131_746_recorded_auctions_are_legal_and_reach_their_contracts():
     table = pq.read_table(
         needed(BOARDS), columns=["auction", "dealer", "contract", "declarer"]

@@ -125,6 +125,45 @@ def test_published_state_abstractions_contain_the_listed_features(game, rng):
         assert len(pairs) == len(np.unique(by_facts)) == len(np.unique(states))
 
 
+def test_the_network_inputs_of_a_decision_are_those_listed_for_the_game(rng):
+    """Sets of cards and rules of play in Python, beside the bit masks of the kernel."""
+    game = overtrick.make("minibridge", strain="trump")
+    batch = play(game, (UniformPolicy(), UniformPolicy()), 8, rng).batch
+    for row, numbers in zip(batch.observation, game.features(batch.observations()), strict=True):
+        seen = dict(zip(game.observation_fields, row.tolist(), strict=True))
+        position, strain, count = seen["position"], seen["strain"], seen["count"]
+        own, shown = members(seen["own"]), members(seen["shown"])
+        played = [members(mask) for mask in row[OBS_PLAYED : OBS_PLAYED + 4].tolist()]
+        trick = row[OBS_PLAYED - 4 : OBS_PLAYED].tolist()
+        order = [(position - k) % 4 for k in range(count % 4, 0, -1)]  # leader first
+        unseen = set(range(CARDS)).difference(own, shown, *played)
+        masters = {c for c in own | shown if not any(u // 13 == c // 13 and u > c for u in unseen)}
+
+        def power(card, led=trick[order[0]] if order else 0, strain=strain):
+            return (card // 13 == strain, card // 13 == led // 13, card)
+
+        best = max(order, key=lambda k: power(trick[k])) if order else None
+        winners = {c for c in own if order and power(c) > power(trick[best])}
+        goal = seen["needed"] - seen["won"]
+        wanted = [float(k == position) for k in range(4)] + [float(k == strain) for k in range(5)]
+        wanted += [seen["needed"] / 13, seen["won"] / 13, count / 52, goal / 13]
+        wanted += [(goal - (13 - count // 4)) / 13]
+        wanted += [seen["void"] >> bit & 1 for bit in range(16)]
+        wanted += [float(k == count % 4) for k in range(4)]
+        wanted += [float(bool(order) and (best - position) % 2 == 0)]
+        for suit in range(4):
+            wanted += [sum(c // 13 == suit for c in s) / 13 for s in (own, shown, unseen)]
+        on_table = [{card} - {-1} for card in trick]
+        for cards in (own, shown, *played, *on_table, unseen, masters, winners):
+            wanted += [float(card in cards) for card in range(CARDS)]
+        np.testing.assert_allclose(numbers, wanted, atol=1e-6)
+
+
+def members(mask):
+    """Return the cards of a bit mask as a set."""
+    return {card for card in range(CARDS) if mask >> card & 1}
+
+
 def test_prospects_describe_legal_cards_and_do_not_depend_on_the_suit(rng):
     game = overtrick.make("minibridge")
     observations = some_rows(game, rng)

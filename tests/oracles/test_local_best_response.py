@@ -10,6 +10,7 @@ import pytest
 import overtrick
 from overtrick.core import Redealable, UserError, select_rows
 from overtrick.games import registry
+from overtrick.games.matrix import Matrix
 from overtrick.games.poker import rules
 from overtrick.games.poker.enumerable_game import EnumerablePoker
 from overtrick.games.poker.game import Poker
@@ -179,6 +180,17 @@ def test_simultaneous_actions_are_responded_to(game_and_tree, rng, random_strate
     bound = local_best_response(game, TabularPolicy(sigma), [UniformPolicy()], 1_000, rng)
     best = mean_of_seats(best_response.best_response, tree, sigma)
     assert abs(bound.mean - best) < 4 * bound.standard_error
+
+
+def test_standard_errors_are_the_known_ones_if_the_best_action_is_clear(rng):
+    """Against uniform play, row 0 wins 4 or 3 and column 1 loses 3 or 0, each with probability a
+    half: variances 1/4 and 9/4. The two games of a deal are independent."""
+    game = Matrix("clear", ((4.0, 3.0), (1.0, 0.0)), ("a", "b"))
+    bound = local_best_response(game, UniformPolicy(), [UniformPolicy()], 1_000, rng, 60)
+    assert bound.values == pytest.approx((3.5, -1.5), abs=0.3)
+    assert bound.standard_errors == pytest.approx((0.5 / 500**0.5, 1.5 / 500**0.5), rel=0.02)
+    assert bound.standard_error == pytest.approx((10 / 16 / 500) ** 0.5, rel=0.1)
+    assert bound.deals == 500
 
 
 @pytest.mark.parametrize(

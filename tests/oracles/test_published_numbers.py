@@ -214,6 +214,7 @@ def test_the_gradient_is_the_slope_of_the_expected_value(game_and_tree, name, rn
         own = tree.observations.seat == seat
         assert not come[~own].any()
         assert not advantage[~own].any()
+        assert not advantage[~tree.legal].any()
         for row, action in np.argwhere(tree.legal & own[:, None]):
             changed = sigma.copy()
             changed[row] = np.eye(tree.legal.shape[1])[action]
