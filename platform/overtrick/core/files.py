@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import hashlib
 import os
 import re
+import secrets
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +20,7 @@ from safetensors.numpy import save_file
 from overtrick.core.errors import UserError
 
 DIGEST = "sha256"  # the key of the digest in the metadata of a safetensors file
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's renameat2
 
 
 def cache_folder() -> Path:
@@ -61,10 +64,10 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Yields a temporary path in the same folder, to which the block writes. At the end of the block
     the temporary file is renamed to `path`; after an error it is deleted. A reader sees either the
-    old file or the complete new one. Several processes may write the same file at once; the last
-    one wins. Raises OSError, naming `path`, if writing fails.
+    old file or the complete new one. Several processes or threads may write the same file at once;
+    the last one wins. Raises OSError, naming `path`, if writing fails.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
         with naming_file_in_errors(path):
             yield temporary
@@ -79,15 +82,31 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
     Yields an empty temporary folder, and renames it to `path` at the end of the block. After an
     error in the block `path` is unchanged. The parent folder of `path` is created if it is missing.
+    On Linux a reader always finds either the old folder or the complete new one.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as beside:
         new = Path(beside) / "new"
         new.mkdir()
         yield new
-        if path.exists():
-            path.rename(Path(beside) / "old")
-        new.rename(path)
+        try:
+            new.rename(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            _exchange(new, path)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Exchange two folders: in one atomic step on Linux, elsewhere by two renames.
+
+    In the second case the earlier `other` gets the name "old" beside `one`.
+    """
+    exchange = getattr(ctypes.CDLL(None), "renameat2", None)
+    places = AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other)
+    if exchange is None or exchange(*places, RENAME_EXCHANGE) != 0:  # network file systems refuse
+        other.rename(one.with_name("old"))
+        one.rename(other)
 
 
 def read_text(path: Path, errors: str = "strict") -> str:
