@@ -24,6 +24,9 @@ check: $(READY)  ## check lint, format and types
 bench: $(READY)  ## run every bench side by side with its peer; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(ONLY)
 
+mutants: $(READY)  ## change lines one at a time and list the changes that no test notices; FILES="..." of some files, SEED=1, JOBS=2
+	$(BIN)/python -m tests.mutants --seed $(or $(SEED),1) --jobs $(or $(JOBS),2) $(FILES)
+
 # --strict: fail on a package that the service does not know
 audit: $(READY)  ## list known vulnerabilities of the pinned dependencies; needs a network
 	$(BIN)/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt
@@ -46,5 +49,5 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-.PHONY: help demo test slow check bench audit docs dashboard clean
+.PHONY: help demo test slow check bench mutants audit docs dashboard clean
 .DEFAULT_GOAL := help

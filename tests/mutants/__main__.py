@@ -1,0 +1,145 @@
+"""Apply each mutation to a copy of the tree, run its tests there, and list what none notices.
+
+`make mutants`; CONTRIBUTING.md describes it. Results are appended to build/mutants/results.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import cache
+from typing import Any
+
+from tests.mutants import PACKAGE, ROOT, Mutation, digest, hand_picked
+from tests.mutants.copies import BUILD, TIMED_OUT, copied_tree, run_tests
+from tests.mutants.coverage_map import CoverageMap, measure
+from tests.mutants.random_changes import draw
+
+RESULTS = BUILD / "results.jsonl"
+TOTAL = 300.0  # seconds in which tests of a mutation may begin
+LONGEST_TEST = 60.0  # seconds; tests of the fast suite take less than ten
+RANDOM = 40  # mutations drawn
+KILLED, TIMEOUT, SURVIVED = "killed", "timeout", "survived"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("files", nargs="*", help="only mutations of these files")
+    parser.add_argument("--seed", type=int, default=1, help="of the random mutations")
+    parser.add_argument("--jobs", type=int, default=2, help="mutations at once")
+    parser.add_argument("--random", type=int, default=RANDOM, help="number of random mutations")
+    options = parser.parse_args()
+    measure(options.jobs)
+    coverage = CoverageMap()
+    wanted = [f"{PACKAGE}/{file.rpartition(f'{PACKAGE}/')[2]}" for file in options.files]
+    if missing := [file for file in wanted if not (ROOT / file).is_file()]:
+        sys.exit(f"no file {missing[0]}")
+    drawn = draw(options.seed, options.random, wanted, lambda f, n: bool(coverage.running(f, [n])))
+    mutations = [each for each in hand_picked() if not wanted or each.file in wanted] + drawn
+    known = decided()
+    left = [each for each in mutations if not each.equivalent and each.key not in known]
+    print(f"{len(mutations)} mutations, {len(left)} to decide", flush=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        running = [pool.submit(decide, each, coverage.tests_of(each)) for each in left]
+        for number, future in enumerate(as_completed(running), 1):
+            result = future.result()
+            known[result["key"]] = result
+            with RESULTS.open("a") as file:
+                file.write(json.dumps(result) + "\n")
+            print(f"{number}/{len(left)} {line_of(result)}", flush=True)
+    summarise(mutations, known)
+
+
+def decided() -> dict[str, dict[str, Any]]:
+    """Return the results that still hold, by the key of their mutation.
+
+    A result holds as long as the changed file is the same and so is, if a test noticed the change,
+    the file of this test, else every test.
+    """
+    if not RESULTS.exists():
+        return {}
+    results = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    return {each["key"]: each for each in results if each["digests"] == digests(each)}
+
+
+def digests(result: dict[str, Any]) -> list[str]:
+    """Return digests of the files on which a result depends: the changed file and the tests."""
+    path, test = ROOT / result["file"], result["test"].partition("::")[0]
+    if result["status"] == KILLED and (ROOT / test).is_file():
+        tests = digest((ROOT / test).read_bytes())
+    else:
+        tests = digest_of_tests()
+    return [digest(path.read_bytes()) if path.is_file() else "", tests]
+
+
+@cache
+def digest_of_tests() -> str:
+    """Return the digest of all tests and of what they share, without this package and benches."""
+    files = [path for path in sorted((ROOT / "tests").rglob("*")) if path.is_file()]
+    apart = ("mutants", "bench", "__pycache__")
+    return digest(b"".join(path.read_bytes() for path in files if not {*apart} & {*path.parts}))
+
+
+def decide(mutation: Mutation, tests: Sequence[str]) -> dict[str, Any]:
+    """Run tests on the mutated copy until one fails, and return the result as plain data."""
+    source = (ROOT / mutation.file).read_text()
+    began = time.monotonic()
+    with copied_tree({mutation.file: mutation.apply(source)}) as copy:
+        (copy / "tmp" / "tests").write_text("\n".join(tests))
+        settings = {
+            "OVERTRICK_TESTS": str(copy / "tmp" / "tests"),
+            "OVERTRICK_SECONDS": str(LONGEST_TEST),
+            "OVERTRICK_TOTAL": str(TOTAL),
+        }
+        files = list(dict.fromkeys(name.partition("::")[0] for name in tests))
+        ran = run_tests(copy, files, TOTAL + 2 * LONGEST_TEST, settings, "-x", "--tb=line")
+    if ran.code == 0 or (ran.code == 2 and not ran.failed) or not tests:
+        status = SURVIVED  # all tests, or those that fitted into the time, have passed
+    elif ran.out_of_time or ran.code == TIMED_OUT:
+        status = TIMEOUT
+    else:
+        status = KILLED
+    result = {
+        "key": mutation.key, "status": status, "file": mutation.file, "line": mutation.line(source),
+        "about": mutation.about, "old": mutation.old, "new": mutation.new,
+        "test": ran.failed or ran.last, "passed": ran.passed, "chosen": len(tests),
+        "seconds": round(time.monotonic() - began, 1),
+    }  # fmt: skip
+    return {**result, "digests": digests(result)}
+
+
+def line_of(result: dict[str, Any]) -> str:
+    """Return a result as one line of text."""
+    place = f"{result['file'].removeprefix(PACKAGE + '/')}:{result['line']}"
+    by = f"by {result['test']}" if result["status"] != SURVIVED else f"{result['passed']} tests"
+    return f"{result['status']} {place} ({result['about']}) {by}, {result['seconds']} s"
+
+
+def summarise(mutations: Sequence[Mutation], known: dict[str, dict[str, Any]]) -> None:
+    """Print timeouts, survivors and equivalent mutations, and the share that tests notice."""
+    results = [known[each.key] for each in mutations if not each.equivalent]
+    by_status = {s: [r for r in results if r["status"] == s] for s in (KILLED, TIMEOUT, SURVIVED)}
+    for status in (TIMEOUT, SURVIVED):
+        print(f"\n{len(by_status[status])} {status}")
+        for result in by_status[status]:
+            changed = f"- {result['old']}\n+ {result['new']}"
+            print(line_of(result), *changed.splitlines(), sep="\n    ")
+    alike = [each for each in mutations if each.equivalent]
+    print(f"\n{len(alike)} equivalent: no test can notice them")
+    for each in alike:
+        print(f"{each.file.removeprefix(PACKAGE + '/')} ({each.about}): {each.equivalent}")
+    noticed = len(by_status[KILLED]) + len(by_status[TIMEOUT])
+    print(
+        f"\n{len(mutations)} mutations of {len({each.file for each in mutations})} files: "
+        f"{len(by_status[KILLED])} killed, {len(by_status[TIMEOUT])} timeouts, "
+        f"{len(by_status[SURVIVED])} survived, {len(alike)} equivalent; "
+        f"{noticed / max(len(results), 1):.1%} of those that are not equivalent are killed"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Which tests run which line: measured once for each test file, kept in build/mutants/coverage."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.by_folder import files_by_folder
+from tests.mutants import ROOT, Mutation, digest
+from tests.mutants.copies import BUILD, copied_tree, files_with_kernels, run_tests, save_kernels
+
+COMPILED, INTERPRETED = BUILD / "coverage" / "compiled", BUILD / "coverage" / "interpreted"
+FILES_AT_ONCE = 6  # test files measured by one process
+LONGEST = 3600.0  # seconds for them
+INTERPRETED_SECONDS = 4.0  # per test, where kernels run as Python
+MOST_SECONDS = 120.0  # of the tests chosen for a mutation, by their measured time
+
+
+def test_files() -> list[str]:
+    """List the test files."""
+    return [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("tests/*/test_*.py"))]
+
+
+def record_of(folder: Path, file: str) -> Path:
+    """Return the file with the measurements of a test file."""
+    return folder / f"{file.replace('/', '.')}.json"
+
+
+def measure(jobs: int) -> None:
+    """Measure all test files that have changed since they were measured.
+
+    Coverage sees no line of a compiled kernel. The test files of a folder with kernels are
+    therefore measured a second time without compilation, each test for a few seconds at most.
+    """
+    with_kernels = {file.split("/")[2] for file in files_with_kernels()}
+    table = files_by_folder()
+    again = sorted({file for name in with_kernels & table.keys() for file in table[name]})
+    interpreted = {"NUMBA_DISABLE_JIT": "1", "OVERTRICK_SECONDS": str(INTERPRETED_SECONDS)}
+    for folder, files, environment in (
+        (COMPILED, test_files(), {}),
+        (INTERPRETED, again, interpreted),
+    ):
+        folder.mkdir(parents=True, exist_ok=True)
+        stale = [file for file in files if not is_measured(folder, file)]
+        groups = [stale[k : k + FILES_AT_ONCE] for k in range(0, len(stale), FILES_AT_ONCE)]
+        settings = {"OVERTRICK_MEASURE": str(folder), **environment}
+        with ThreadPoolExecutor(jobs) as pool:
+            for _ in pool.map(_measure_group, groups, [settings] * len(groups)):
+                pass
+
+
+def _measure_group(files: list[str], settings: Mapping[str, str]) -> None:
+    print("measuring", *files, flush=True)
+    with copied_tree({}) as copy:
+        outcome = run_tests(copy, files, LONGEST, settings)
+        save_kernels(copy)
+    for file in files:
+        if not is_measured(Path(settings["OVERTRICK_MEASURE"]), file):
+            print(f"{file} was not measured:\n{outcome.output[-2000:]}", flush=True)
+
+
+def is_measured(folder: Path, file: str) -> bool:
+    """Return whether a test file has been measured as it is now."""
+    path = record_of(folder, file)
+    if not path.exists():
+        return False
+    return json.loads(path.read_text())["digest"] == digest((ROOT / file).read_bytes())
+
+
+class CoverageMap:
+    """The measurements of all test files."""
+
+    def __init__(self) -> None:
+        self.compiled, self.interpreted = _records(COMPILED), _records(INTERPRETED)
+        self.seconds: dict[str, float] = {}  # of each test that passes
+        for record in self.compiled.values():
+            for name, test in record["tests"].items():
+                if test.get("passed"):
+                    self.seconds[name] = test.get("seconds", 0.0)
+        self.breadth = Counter[str]()  # lines of the package that a test runs
+        for record in self.compiled.values():
+            for lines in record["lines"].values():
+                for names in lines.values():
+                    self.breadth.update(names)
+
+    def tests_of(self, mutation: Mutation) -> list[str]:
+        """Return tests that may notice a mutation, those most likely to notice it soonest first.
+
+        First come the tests that run the changed line; if none does, as with a constant that is
+        read on import, those that run any line of the file. Then come the tests of the folder by
+        the table in tests/README.md: a line that runs in another process is not measured. Tests
+        that run few lines in little time come first. Tests that fail without the change are left
+        out, and those beyond MOST_SECONDS in total.
+        """
+        source = (ROOT / mutation.file).read_text()
+        lines = statement_lines(source, mutation.line(source))
+        direct = self.running(mutation.file, lines) or self.running(mutation.file, None)
+        table = set(files_by_folder().get(mutation.file.split("/")[2], ()))
+        others = {name for name in self.seconds if name.partition("::")[0] in table} - direct
+        chosen, total = [], 0.0
+        for names in (direct, others):
+            for name in sorted(names, key=lambda n: (self.seconds[n] + 0.01) * self.breadth[n]):
+                if not chosen or total + self.seconds[name] <= MOST_SECONDS:
+                    chosen.append(name)
+                    total += self.seconds[name]
+        return chosen
+
+    def running(self, file: str, lines: Iterable[int] | None) -> set[str]:
+        """Return the tests that pass and run one of these lines, or any line, of a file."""
+        records = [(COMPILED, record) for record in self.compiled.values()]
+        records += [(INTERPRETED, record) for record in self.interpreted.values()]
+        found = set[str]()
+        for folder, record in records:
+            by_line = record["lines"].get(file, {})
+            if lines is None:
+                measured = set(by_line)
+            else:
+                numbers = old_numbers(ROOT / file, folder / record["sources"].get(file, ""))
+                measured = {str(numbers.get(line)) for line in lines} & set(by_line)
+            for line in measured:
+                found.update(by_line[line])
+        return found & self.seconds.keys()
+
+
+def _records(folder: Path) -> dict[str, Any]:
+    return {
+        file: json.loads(record_of(folder, file).read_text())
+        for file in test_files()
+        if record_of(folder, file).exists()
+    }
+
+
+@cache
+def old_numbers(path: Path, measured: Path) -> dict[int, int]:
+    """Return, by number of a line today, its number when it was measured; changed lines lack."""
+    if not measured.is_file():
+        return {}
+    new, old = path.read_text().splitlines(), measured.read_text().splitlines()
+    blocks = difflib.SequenceMatcher(None, new, old, autojunk=False).get_matching_blocks()
+    return {a + k + 1: b + k + 1 for a, b, size in blocks for k in range(size)}
+
+
+def statement_lines(source: str, line: int) -> range:
+    """Return the lines of the innermost statement at a line; of a compound one, of its head."""
+    best = range(line, line + 1)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt):
+            last = node.end_lineno or node.lineno
+            if body := getattr(node, "body", None):
+                last = max(node.lineno, body[0].lineno - 1)
+            if node.lineno <= line <= last:
+                best = range(node.lineno, last + 1)  # inner statements are walked later
+    return best
+
+
+def covered_lines(coverage: CoverageMap, file: str) -> Iterator[int]:
+    """Yield the lines of a file that tests run."""
+    lines = (ROOT / file).read_text().splitlines()
+    for line in range(1, len(lines) + 1):
+        if coverage.running(file, [line]):
+            yield line
