@@ -85,8 +85,8 @@ def test_a_kernel_is_compiled_anew_if_a_file_that_it_imports_changes():
 def test_a_wrong_change_is_killed_and_a_harmless_one_survives():
     from tests.mutants.__main__ import decide
 
-    file = f"{PACKAGE}/games/bridge/scoring.py"
-    tests = ["tests/oracles/test_bridge.py::test_imps_follow_law_78b"]
-    wrong = Mutation(file, 'side="right")', 'side="left")', "a bound")
-    harmless = Mutation(file, "np.abs(points)", "np.abs(-points)", "a sign that does not matter")
+    file = f"{PACKAGE}/games/bridge/auction_rules.py"
+    tests = ["tests/laws/test_auction.py::test_the_longest_auction_has_319_calls"]
+    wrong = Mutation(file, "(4 if state[LAST_BID] < 0 else 3)\n\n", "3\n\n", "a bound")
+    harmless = Mutation(file, "said = word.upper()", "said = word.upper().upper()", "twice")
     assert [decide(each, tests)["status"] for each in (wrong, harmless)] == ["killed", "survived"]
