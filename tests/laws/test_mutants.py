@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.mutants import PACKAGE, ROOT, Mutation, hand_picked, parse
 from tests.mutants.copies import kernel_folder
+from tests.mutants.coverage_map import old_numbers, statement_lines
 from tests.mutants.random_changes import EQUIVALENTS, compiles, mutation_at, sites
 
 
@@ -79,6 +80,18 @@ def test_a_kernel_is_compiled_anew_if_a_file_that_it_imports_changes():
     apart = f"{PACKAGE}/games/matrix.py"
     assert kernel_folder(file, {imported: ""}) != kernel_folder(file, {})
     assert kernel_folder(file, {apart: ""}) == kernel_folder(file, {})
+
+
+def test_the_tests_of_a_line_are_those_of_its_whole_statement():
+    source = "if a:\n    b = (\n        1,\n    )\nelse:\n    c = 2\n"
+    assert [list(statement_lines(source, line)) for line in (1, 3, 6)] == [[1], [2, 3, 4], [6]]
+
+
+def test_lines_keep_the_number_under_which_they_were_measured(tmp_path):
+    today, measured = tmp_path / "today", tmp_path / "measured"
+    today.write_text("a\nnew\nb\nd\n")
+    measured.write_text("a\nb\nc\nd\n")
+    assert old_numbers(today, measured) == {1: 1, 3: 2, 4: 4}
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from tests.mutants import PACKAGE, ROOT, Mutation, digest, hand_picked
-from tests.mutants.copies import BUILD, TIMED_OUT, copied_tree, run_tests
+from tests.mutants.copies import BUILD, TIMED_OUT, Outcome, copied_tree, run_tests
 from tests.mutants.coverage_map import CoverageMap, measure
 from tests.mutants.random_changes import draw
 
@@ -97,11 +97,12 @@ def decide(mutation: Mutation, tests: Sequence[str]) -> dict[str, Any]:
             "OVERTRICK_TOTAL": str(TOTAL),
         }
         files = list(dict.fromkeys(name.partition("::")[0] for name in tests))
-        for _ in range(3):
+        ran = Outcome(0)
+        for _ in range(3 if tests else 0):
             ran = run_tests(copy, files, TOTAL + 2 * LONGEST_TEST, settings, "-x", "--tb=line")
             if RAY_IS_LATE not in ran.output:
                 break
-    if ran.code == 0 or (ran.code == 2 and not ran.failed) or not tests:
+    if ran.code == 0 or (ran.code == 2 and not ran.failed):
         status = SURVIVED  # all tests, or those that fitted into the time, have passed
     elif ran.out_of_time or ran.code == TIMED_OUT:
         status = TIMEOUT

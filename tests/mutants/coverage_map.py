@@ -6,7 +6,7 @@ import ast
 import difflib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -159,11 +159,3 @@ def statement_lines(source: str, line: int) -> range:
             if node.lineno <= line <= last:
                 best = range(node.lineno, last + 1)  # inner statements are walked later
     return best
-
-
-def covered_lines(coverage: CoverageMap, file: str) -> Iterator[int]:
-    """Yield the lines of a file that tests run."""
-    lines = (ROOT / file).read_text().splitlines()
-    for line in range(1, len(lines) + 1):
-        if coverage.running(file, [line]):
-            yield line
