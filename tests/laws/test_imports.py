@@ -27,7 +27,7 @@ GENERAL = ("policies", "solvers", "learners", "population")
 """Folders that serve every game and so may import none."""
 
 DOORS = {
-    "ray": {"distributed/workers.py"},
+    "ray": {"distributed/workers.py", "distributed/local_ray.py"},
     "ray.exceptions": {"distributed/workers.py", "distributed/job_client.py"},
     "ray.util.metrics": {"core/ray_metrics.py"},
     "ray.tune": {"runs/tune_trial.py"},

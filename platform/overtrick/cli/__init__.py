@@ -18,7 +18,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from overtrick import startup
 
@@ -28,7 +28,7 @@ import typer
 from rich.console import Console
 from typer.exceptions import TyperException
 
-from overtrick.core import RunError, UserError
+from overtrick.core import RayDiedError, RunError, UserError
 
 TRAIN, PLAY = "Train and evaluate", "Solve and play"
 """Panels of `overtrick --help`; each command group has a panel of its own."""
@@ -54,6 +54,7 @@ def main() -> None:
     if "--json" in sys.argv:
         _script_output()  # now: Ray's threads print before the result and after it
     exit_code = 1
+    leave: Callable[[int], NoReturn] = sys.exit
     try:
         returned = app(standalone_mode=False)
         if returned == INTERRUPTED:  # Typer returns it after Ctrl-C
@@ -63,6 +64,9 @@ def main() -> None:
         exit_code, line = 2, str(error)
     except TyperException as error:
         exit_code, line = 2, error.format_message()
+    except RayDiedError as error:
+        again = "`overtrick resume RUN` continues the run" if resumable else "run the command again"
+        line, leave = f"{error}: {again}", os._exit  # Ray's end would wait for what has died
     except RunError as error:
         line = str(error)
     except OSError as error:  # a full disk, a folder that was deleted
@@ -72,7 +76,8 @@ def main() -> None:
     line = " ".join(line.split())
     print(f"error: {line}", file=sys.stderr)
     print_result("--json" in sys.argv, error=line)
-    sys.exit(exit_code)
+    sys.stderr.flush()
+    leave(exit_code)
 
 
 def say(text: str) -> None:

@@ -20,6 +20,10 @@ class RunError(RuntimeError):
     """
 
 
+class RayDiedError(RunError):
+    """The Ray that this process started on its machine has died; a run can be resumed."""
+
+
 def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
     """Raise UserError unless `value` is among the choices of the option `name`.
 

@@ -25,7 +25,7 @@ from ray.util.debug import disable_log_once_globally
 
 from overtrick.core import Array, RunError, UserError
 from overtrick.core.ray_metrics import WorkerMetrics
-from overtrick.distributed import placement
+from overtrick.distributed import local_ray, placement
 
 LOST = (
     exceptions.RayActorError,
@@ -112,15 +112,17 @@ def start_pool(workers: int, cpus: float = 1.0) -> WorkerPool:
 def open_pool(workers: int) -> Iterator[WorkerPool]:
     """Context manager that starts `workers` Ray workers and stops them after the block.
 
-    With 0 workers, this process does the work.
+    With 0 workers, this process does the work. Raises RayDiedError if a Ray of this machine dies.
     """
     if workers:
         start_ray([{"CPU": 1.0}] * workers)
-    pool = start_pool(workers)
-    try:
-        yield pool
-    finally:
-        pool.close()
+    with local_ray.watched():
+        pool = start_pool(workers)
+        try:
+            yield pool
+        finally:
+            if not local_ray.dead_process():  # closing would wait for it without end
+                pool.close()
 
 
 class LocalPool:
@@ -326,6 +328,7 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     as CPU. A local Ray gets as many CPUs as the bundles need; if the machine has fewer cores, the
     processes share them. Raises UserError if the cluster refuses the connection. Also raises it if
     the cluster can never hold the bundles, even after autoscaling, because Tune would wait forever.
+    Raises RunError if a local Ray cannot start.
     """
     wanted = placement.total_resources(bundles)
     disable_log_once_globally()  # otherwise Tune keeps every saved state as text
@@ -345,7 +348,7 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
         else:
             cpus = int(np.ceil(max(wanted["CPU"], os.cpu_count() or 1)))
             quiet["_system_config"] = {"task_events_report_interval_ms": 0}  # nobody reads them
-            ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
+            local_ray.start(cpus, **quiet)
     placement.check_fits(bundles, _machines())
 
 

@@ -21,7 +21,7 @@ from ray.tune.schedulers import FIFOScheduler
 from overtrick.config.job_file import Job, parse
 from overtrick.core import RunError, Trainer, UserError
 from overtrick.core.files import write_weights
-from overtrick.distributed import placement
+from overtrick.distributed import local_ray, placement
 from overtrick.distributed.data_parallel import DataParallelTrainer, LearnerShare
 from overtrick.distributed.workers import room_for, start_pool, start_ray
 from overtrick.runs.early_stopping import EarlyStopping
@@ -179,8 +179,8 @@ def train(
     A trial continues from its newest checkpoint in the run's folder, to its last iteration or until
     `early_stopping` ends it. All trials use the checkpoint settings of the first unfinished one.
     Returns for each trial the error that ended it, or None. Raises UserError if a job can never fit
-    on the cluster, or if early stopping cannot compare the trials; KeyboardInterrupt if training
-    was interrupted.
+    on the cluster, or if early stopping cannot compare the trials; RayDiedError if a Ray of this
+    machine dies; KeyboardInterrupt if training was interrupted.
     """
     stopped = early_stopping.stopped_at() if early_stopping else {}
 
@@ -223,7 +223,8 @@ def train(
     errors: list[RunError | None] = [None] * len(trials)
     # Tune reports a trial that it restarted after all others
     try:
-        results = {Path(result.path).name: result for result in tuner.fit()}
+        with local_ray.watched():
+            results = {Path(result.path).name: result for result in tuner.fit()}
     except TuneError as error:  # Tune wraps what a listener raises, such as a full disk
         raise error.__context__ or error from None
     if early_stopping is not None and early_stopping.error():
