@@ -226,6 +226,20 @@ def test_trpo_shortens_a_step_that_goes_too_far(game_and_tree, rng, bound):
     assert (metrics["step_taken"] < 1) == (bound > 0.05)
 
 
+@pytest.mark.parametrize("make", [lambda: Trpo(0.1, 1.0), lambda: Ppo(0.01, entropy_coef=1.0)])
+def test_the_metric_of_gain_leaves_the_entropy_bonus_out(game_and_tree, rng, make):
+    game, tree = game_and_tree("kuhn")
+    theta = network(game, tree, rng)
+    sample = exact_tensors(game, tree, repeat(theta, 1), tree.uniform()[None])
+    surrogate = Surrogate(sample, lambda t: sample.output({n: v[None] for n, v in t.items()}))
+    better, metrics = make().improve(tensors(theta), surrogate, rng)
+    before, after = (surrogate.policy(weights) for weights in (tensors(theta), better))
+    gained = float(surrogate.gain(after) - surrogate.gain(before))
+    assert metrics["gain"] == pytest.approx(gained, abs=1e-6)
+    bonus = float(surrogate.entropy(after) - surrogate.entropy(before))
+    assert abs(bonus) > 1e-3
+
+
 def test_trpo_stays_at_an_optimum(game_and_tree, rng):
     game, tree = game_and_tree("kuhn")
     theta = network(game, tree, rng)

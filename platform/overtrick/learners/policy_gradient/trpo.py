@@ -42,15 +42,15 @@ class Trpo:
     ) -> tuple[Params, dict[str, float]]:
         """Improve policy weights `theta` on a surrogate objective; return new weights and metrics.
 
-        The weights are unchanged if no step within the bound improves the objective. Metrics: `kl`
-        in nats, `gain` of the objective in points, and `step_taken`, the accepted share of the full
-        step.
+        The weights are unchanged if no step within the bound improves the objective, which is the
+        estimated payoff plus the entropy bonus. Metrics: `kl` in nats, `gain`, the increase of the
+        estimated payoff in points, and `step_taken`, the accepted share of the full step.
         """
         params = {n: v.detach().requires_grad_() for n, v in theta.items()}
         logp = surrogate.policy(params)
-        gain_before = self._gain(surrogate, logp)
+        objective_before = self._objective(surrogate, logp)
         values = list(params.values())
-        gradient = _flat_grad(gain_before, values)
+        gradient = _flat_grad(objective_before, values)
         subset, output = surrogate, logp
         if surrogate.fisher_subsample is not None:
             subset = surrogate.fisher_subsample
@@ -74,13 +74,14 @@ class Trpo:
                 weights = {n: v.requires_grad_() for n, v in candidate.items()}
                 output = surrogate.policy(weights).detach()
             kl = float(surrogate.divergence(output))
-            gain = float((self._gain(surrogate, output) - gain_before).detach())
-            if kl <= self.step and gain > 0:
+            better = float((self._objective(surrogate, output) - objective_before).detach()) > 0
+            if kl <= self.step and better:
                 accepted = {n: v.detach() for n, v in candidate.items()}
+                gain = float((surrogate.gain(output) - surrogate.gain(logp)).detach())
                 return accepted, {"kl": kl, "gain": gain, "step_taken": scale}
         return rejected
 
-    def _gain(self, surrogate: Surrogate, logp: Tensor) -> Tensor:
+    def _objective(self, surrogate: Surrogate, logp: Tensor) -> Tensor:
         return surrogate.gain(logp) + self.entropy_coef * surrogate.entropy(logp)
 
     def state(self) -> dict[str, Array]:
