@@ -201,6 +201,7 @@ BROKEN = {
     "is never reached": "at opening\n  P | anything | Pass\n  P | 0-9 hcp | Late",
     "a gap": "at opening\n  1N | 15-17 hcp | Strong\n  P | 0-14 hcp | Pass",
     "is not a term for a hand": "at opening\n  1N | 15-17 hpc | Strong",
+    "of two hands add up": "at opening\n  1N | together 8+ losers | Wrong",
     "is not a condition on an auction": "at 1N (P) if sober\n  P | anything | Pass",
     "is not a kind of call": "at opening\n  1N | 15-17 hcp | Strong | forcefull",
     "is not a call": "at 1Z (P)\n  P | anything | Pass",
@@ -334,6 +335,21 @@ def test_partners_use_the_promised_range_and_opponents_the_shown_range(tmp_path)
     assert found.width[0, 0] == 4
     assert not found.true[0, 0]
     assert auction_rules.CALLS[found.calls[0, 2]] == "3N"  # 10 points with 15, not with 14
+
+
+def test_a_call_without_a_rule_has_no_meaning_but_keeps_the_agreed_suit(tmp_path):
+    path = tmp_path / "mine.bidding"
+    path.write_text(
+        "system mine\nat opening\n"
+        "  1S | S 5+ | Spades | natural, keycards S, agrees S, extra, slam try\n"
+        "  P | anything | Pass\nat anywhere\n  P | anything | Pass\n"
+    )
+    rules = loader.load(path)
+    calls = auction_rules.parse_calls("1S P P X 2H")
+    first, *_, last = call_meanings(calls, 0, 0, rules, rules)
+    nothing = [0, 0, 0, -1, 3, -1, -1]
+    assert last.said.tolist() == nothing
+    assert first.said.tolist()[2:] == [1, 3, 3, 3, 1]
 
 
 def test_key_card_responses():

@@ -27,6 +27,10 @@ OTHER = {"oM": ("M", "HS"), "om": ("m", "CD")}
 FIELD = {name: index for index, name in enumerate(hand_evaluation.FIELDS)}
 UNBOUNDED = 99  # upper bound that no hand field or view field reaches
 NO_REF = -1
+ADDED_TO = {name: name for name in ("hcp", "total", "adjusted")} | {
+    f"support {suit}": "total" for suit in SUITS
+}
+"""Points of the own hand that `together` accepts, each with the points of partner it adds."""
 
 
 @dataclass(frozen=True, order=True)
@@ -237,18 +241,20 @@ def _sum_with_partner(words: Sequence[str]) -> RangeTest | None:
     - "fit S 8+": own spades plus partner's minimum number of spades
     - "together 25+ hcp": own high-card points plus partner's minimum
     - "together 25+ support S": own points with spades as trumps plus partner's minimum of total
-      points
+      points, because only one hand counts its short suits
 
-    words: the words of the term.
+    words: the words of the term. Raises UserError for features of two hands that do not add up.
     """
     if words[0] == "fit" and len(words) == 3 and words[1] in SUITS:
         field, ends = f"length {words[1]}", parse_range(words[2])
         return RangeTest(FIELD[field], *ends, VIEW[f"partner lo {field}"]) if ends else None
     if words[0] == "together" and len(words) > 2:
         field, ends = " ".join(words[2:]), parse_range(words[1])
-        ref = field if field in ("hcp", "total", "adjusted") else "total"
-        if ends and field in FIELD:
-            return RangeTest(FIELD[field], *ends, VIEW[f"partner lo {ref}"])
+        if field not in ADDED_TO:
+            raise UserError(f"'{' '.join(words)}': only {', '.join(ADDED_TO)} of two hands add up")
+        return (
+            RangeTest(FIELD[field], *ends, VIEW[f"partner lo {ADDED_TO[field]}"]) if ends else None
+        )
     return None
 
 

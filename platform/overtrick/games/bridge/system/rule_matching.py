@@ -241,7 +241,8 @@ def update_knowledge(tables, knowledge, call, row):  # type: ignore[no-untyped-d
         context[public.FORCING] = -1
     meaning = knowledge.meaning[seat]
     if row < 0:
-        meaning[:3] = 0
+        meaning[: public.SUIT] = 0
+        meaning[public.SUIT] = meaning[public.TRUMPS] = meaning[public.POWER] = -1
         return
     rule = tables.rule[row]
     for k in range(public.MEANING_WIDTH):
