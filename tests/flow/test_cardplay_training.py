@@ -256,6 +256,12 @@ def test_merged_tables_are_as_good_as_one_and_have_as_many_entries(tmp_path):
         trained(tmp_path, tabular=plan | {"merged_tables": 9})
 
 
+def test_the_metric_of_recognised_states_is_the_mean_over_the_defenders():
+    rows = [cardplay.result_row("a", 3, 4, None, 0.5), cardplay.result_row("b", 1, 4, None, 1.0)]
+    assert cardplay.flat_metrics(rows) == {"made/a": 0.75, "made/b": 0.25, "recognised": 0.75}
+    assert set(cardplay.flat_metrics([cardplay.result_row("a", 3, 4, None, None)])) == {"made/a"}
+
+
 def test_deals_are_solved_once_for_all_scorings(tmp_path, monkeypatch):
     choices = [
         job_file.GameChoice(name="minibridge", options=o) for o in ({}, {"scoring": "tricks"})

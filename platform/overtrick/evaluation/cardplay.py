@@ -208,12 +208,13 @@ def flat_metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
 
     - `made/NAME`: share of contracts made against the defender policy NAME, one metric for each
       row.
-    - `recognised`: share of the declarer's decisions in states met in training, from the first row.
-      Left out if it is None.
+    - `recognised`: share of the declarer's decisions in states met in training, averaged over the
+      rows. Left out if it is None.
     """
     metrics = {f"{metric_names.MADE}{row['defenders']}": row["made"] for row in rows}
     if rows[0]["recognised"] is not None:
-        metrics[metric_names.RECOGNISED] = rows[0]["recognised"]
+        recognised = [row["recognised"] for row in rows]
+        metrics[metric_names.RECOGNISED] = float(np.mean(recognised))
     return metrics
 
 

@@ -236,8 +236,9 @@ def _best_value(choice, value, state, actions, states, legal, row):  # type: ign
     - `states`: state keys (R, 1), or keys of state-action pairs (R, A).
     - `legal` (R, A): mask of legal actions.
 
-    With state keys, the visited actions are read from `actions`. With keys of state-action pairs,
-    all legal actions are looked up.
+    With state keys, the visited actions are read from `actions`: also one that is illegal in this
+    row, because an abstract state joins rows with other hands, and its value belongs to all of
+    them. With keys of state-action pairs, all legal actions are looked up.
     """
     action_keys, states_known = states.shape[1] > 1, np.uint64(0)
     if not action_keys:

@@ -180,7 +180,8 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
         if section.merged_tables > -(-section.games // GAMES_PER_UNIT):
             raise UserError(
                 f"tabular.merged_tables: {section.games} games are too few for "
-                f"{section.merged_tables} tables, which need {GAMES_PER_UNIT} each"
+                f"{section.merged_tables} tables, because each learns from one or more chunks of "
+                f"{GAMES_PER_UNIT}"
             )
         if section.data is not None:
             strain = cardplay.card_game(job.game).strain

@@ -24,7 +24,8 @@ def decision_trajectories(
     cards: (G, 52), or fewer columns, legal cards in the order played.
     positions: hands whose decisions are returned: 0 declarer, 1 left-hand defender, 2 dummy, 3
         right-hand defender.
-    reward: (G,) one number per game, copied to `Trajectories.reward` of each of its decisions.
+    reward: (G,) one number per game. `Trajectories.reward` has it at each decision of the game, as
+        Hadjur 2018, Algorithm 1 does, and not only at the last one.
     """
     games, each = len(deals), cards.shape[1] // 4 * len(positions)
     chosen = np.isin(np.arange(4), positions)
