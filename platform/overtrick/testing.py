@@ -124,7 +124,7 @@ def _check_rows(game: Any, rows: Observations) -> None:
     owner = rows.game * game.seats + rows.seat
     _check(len(np.unique(owner)) == count, "observe", "a seat must have at most one row a game")
     if game.actions is None:
-        _check(rows.legal is None, "observe", "legal must be None where actions are real vectors")
+        _check(rows.legal is None, "observe", "legal must be None where actions are continuous")
         return
     ok = np.issubdtype(rows.observation.dtype, np.integer)
     _check(ok, "observe", f"observation must be integers, not {rows.observation.dtype}")
@@ -418,9 +418,9 @@ def _check_enumeration(game: Any, played: Deals, turns: Turns) -> None:
         why = f"{error}: number information sets without gaps, with perfect recall"
         raise BrokenGameError(f"infosets: {why}") from None
     _check(
-        0 < game.min_tree_size <= tree.nodes,
+        0 < game.min_tree_size <= max(tree.nodes, len(deals)),
         "min_tree_size",
-        f"must be from 1 to {tree.nodes}, the tree's nodes",
+        f"must be from 1 to {max(tree.nodes, len(deals))}, the tree's nodes or deals",
     )
     for _, rows, _ in turns:
         assert rows.infoset is not None

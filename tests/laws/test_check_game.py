@@ -147,6 +147,40 @@ def test_a_broken_game_is_named_with_its_method(kind, message):
         check_game(kind())
 
 
+class UnseenColumn(Broken):
+    """Many deals with one tree: no seat ever sees the last column of a deal."""
+
+    min_tree_size = 400
+
+    def deal(self, games, rng):
+        return np.column_stack([super().deal(games, rng), rng.integers(100, size=games)])
+
+    def redeal(self, observations, rng):
+        deals = self.deal(len(observations), rng)
+        deals[np.arange(len(deals)), observations.seat] = observations.observation[:, 0]
+        return deals
+
+    def every_deal(self):
+        deals, probability = super().every_deal()
+        unseen = np.tile(np.arange(100), len(deals))
+        return np.column_stack([np.repeat(deals, 100, axis=0), unseen]), np.repeat(
+            probability / 100, 100
+        )
+
+    def possible_deals(self, deals):
+        return super().possible_deals(deals[:, :-1])
+
+    def start(self, deals):
+        return super().start(deals[:, :-1])
+
+
+def test_the_minimum_size_of_a_tree_may_be_the_number_of_deals(monkeypatch):
+    check_game(UnseenColumn())
+    monkeypatch.setattr(UnseenColumn, "min_tree_size", 401)
+    with pytest.raises(UserError, match="min_tree_size: must be from 1 to 400"):
+        check_game(UnseenColumn())
+
+
 def test_portable_options_must_make_the_same_game():
     check_game(ForgetsItsFaces())
     with pytest.raises(UserError, match="portable_options: the game must start as this game does"):

@@ -177,7 +177,7 @@ def test_an_inner_step_moves_each_member_by_its_own_games(rng):
 
 
 def test_nan_actions_are_refused_with_one_line(rng):
-    for mean, log_std in ((np.nan, 0.0), (0.0, np.nan), (0.0, 90.0)):
+    for mean, log_std in ((np.nan, 0.0), (0.0, np.nan), (0.0, 90.0), (0.0, -np.inf)):
         with pytest.raises(RunError, match="a policy has diverged"):
             sample_gaussian_actions(np.full((1, 2), mean), np.full((1, 2), log_std), rng)
 

@@ -207,6 +207,15 @@ def test_the_betting_is_heads_up_limit_holdem():
     assert [int(game.seat[0]), int(game.seat[game.after[game.after[0, CALL], CALL]])] == [0, 1]
 
 
+def test_first_buckets_that_depend_on_each_other_need_joint_transitions(rng):
+    start, moves, win = random_tables(3, False, rng)
+    game = abstract_holdem(start, moves, win, SHORT)
+    together = replace(game, start=np.diag(game.start.sum(axis=1)))
+    with pytest.raises(UserError, match=r"first buckets of .* depend on each other"):
+        values.index_game(together)
+    values.index_game(game)
+
+
 def test_the_papers_index_keeps_the_betting_of_the_round_only():
     index, situations = paper_index()
     game = abstract_holdem(*plausible())

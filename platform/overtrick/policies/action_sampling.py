@@ -30,9 +30,9 @@ def sample_gaussian_actions(mean: Array, log_std: Array, rng: Generator) -> Acti
     """Sample one continuous action for each row from independent normal distributions.
 
     `mean` and `log_std` are (R, A); `log_std` is the natural logarithm of the standard deviation.
-    Raises RunError if `mean` is not finite, or `log_std` is not a number below MAX_LOG_STD.
+    Raises RunError unless both are finite and `log_std` is below MAX_LOG_STD.
     """
-    if not (np.isfinite(mean).all() and (log_std < MAX_LOG_STD).all()):
+    if not (np.isfinite(mean + log_std).all() and (log_std < MAX_LOG_STD).all()):
         raise RunError(
             "a policy has diverged: its actions are not numbers; try smaller gradient steps"
         )
