@@ -667,7 +667,7 @@ def test_values_that_need_a_tree_are_refused_for_games_without_one(
         ),
         (
             "trainer=nfsp",
-            "the actions of sumo are real vectors: this trainer needs discrete actions",
+            "sumo has continuous actions, but this trainer needs discrete actions",
         ),
     ],
 )

@@ -165,7 +165,7 @@ def test_scaling_keeps_given_counts_and_the_minimum_for_the_buckets() -> None:
         (["buckets=170"], 1, "'buckets': input should be less than or equal to 32, not '170'"),
         (["buckets=26", "ranks=5", "river=13"], 1, "5 ranks make only 25 hands before the flop"),
         (["river=0"], 1, "'river': input should be greater than or equal to 1, not '0'"),
-        (["river=2"], 1, "river needs at least 3 roll-outs a holding for 6 buckets, not 2"),
+        (["river=2"], 1, "river needs at least 3 rollouts of each hand for 6 buckets, not 2"),
         (["deals=many"], 1, "'deals': input should be a valid integer"),
         (["rivers=5"], 1, "unknown key 'rivers' of the abstraction: did you mean 'river'?"),
         (["river"], 1, "override 'river' must be key=value"),

@@ -60,7 +60,7 @@ def test_the_same_actions_give_the_same_points_as_in_play():
 
 
 def test_unsupported_games_and_options_are_refused():
-    with pytest.raises(UserError, match="the actions of leduc are discrete"):
+    with pytest.raises(UserError, match="leduc has discrete actions"):
         parallel_env("leduc")
     env = parallel_env()
     env.reset(seed=1)
@@ -73,6 +73,8 @@ def test_unsupported_games_and_options_are_refused():
 def test_a_solve_only_game_is_refused_in_every_interface(environment, name):
     with pytest.raises(UserError, match=f"{name} can be solved, but not played"):
         environment(name)
+    with pytest.raises(UserError, match=f"{name} can be solved, but not played"):
+        SingleSeatEnv(overtrick.make(name), [UniformPolicy()])
 
 
 def test_an_invalid_real_action_is_an_error():

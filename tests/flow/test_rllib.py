@@ -536,7 +536,7 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
         ),
         (
             {"game": "sumo", "algorithm": "rllib/DQN", "ppo": {}},
-            "sumo has real vectors as actions: set algorithm to rllib/PPO, rllib/APPO or rllib/SAC",
+            "sumo has continuous actions: set algorithm to rllib/PPO, rllib/APPO or rllib/SAC",
         ),
         ({"algorithm": "rllib/TD3"}, "algorithm"),
         ({"population": {"opponents": ["nobody"]}}, "unknown opponent 'nobody'"),

@@ -491,6 +491,17 @@ def test_an_unknown_game_or_option_is_refused_with_the_nearest_name():
         overtrick.make("kuhn", folds=True)
 
 
+def test_a_game_that_is_not_zero_sum_is_refused_where_one_is_needed():
+    class Shared:
+        name, zero_sum = "shared", False
+
+    with pytest.raises(UserError, match=r"shared do not sum to zero: choose a zero-sum game$"):
+        registry.check_zero_sum(Shared())
+    with pytest.raises(UserError, match=r"sumo do not sum to zero: set its reward to result$"):
+        registry.check_zero_sum(overtrick.make("sumo"))
+    registry.check_zero_sum(overtrick.make("kuhn"))
+
+
 @pytest.mark.parametrize(("name", "least"), [("one_card", 2), ("kuhn_three", 3), ("leduc", 2)])
 def test_a_deck_has_enough_cards(name, least):
     assert overtrick.make(name, ranks=least).infosets > 0

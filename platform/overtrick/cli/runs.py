@@ -200,8 +200,8 @@ def safety(
 ) -> None:
     """Measure an adapting model's payoff and exploitability at several exploitability bounds.
 
-    The table also shows the maximum payoff of any strategy with the same exploitability, computed
-    by restricted Nash responses.
+    The table also shows the maximum payoff of any strategy that is no more exploitable, computed by
+    restricted Nash responses.
     """
     from overtrick.studies.safety import evaluate_safety
 

@@ -22,7 +22,7 @@ class Observations:
     game: Array  # (R,) number of the game, from 0 to G - 1
     seat: Array  # (R,) seat that acts
     observation: Array  # (R, K) observation of this seat; columns as in Game.observation_fields
-    legal: Array | None  # (R, A) bool mask of legal actions; None when actions are real vectors
+    legal: Array | None  # (R, A) bool mask of legal actions; None when actions are continuous
     infoset: Array | None  # (R,) index of the information set; None when too many to number
 
     def __len__(self) -> int:
@@ -33,7 +33,7 @@ class Observations:
 class Actions:
     """Actions chosen by a policy for the R rows of an Observations, and their log-probabilities."""
 
-    action: Array  # (R,) index of the action, or (R, A) real vectors
+    action: Array  # (R,) index of the action, or (R, A) continuous actions
     logp: Array  # (R,) natural logarithm of the probability, or density, of the action
     extras: dict[str, Array] = field(default_factory=dict)  # arrays of R rows for the learner
 
@@ -48,7 +48,7 @@ class Trajectories:
     observation: Array  # (D, K)
     legal: Array | None  # (D, A) bool mask of legal actions
     infoset: Array | None  # (D,) index of the information set
-    action: Array  # (D,) index of the action, or (D, A) real vectors
+    action: Array  # (D,) index of the action, or (D, A) continuous actions
     logp: Array  # (D,) natural logarithm of the action's probability, or density
     reward: Array  # (D,) points that the seat gains between this decision and its next one
     last: Array  # (D,) bool: the last decision of this seat in this game

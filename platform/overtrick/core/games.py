@@ -32,8 +32,8 @@ class Game(Protocol):
     name: str
     seats: int  # S
     unit: str  # unit of payoffs: chip, big blind, IMP, win
-    actions: int | None  # A; None when actions are real vectors
-    action_names: tuple[str, ...]  # names of the A actions, or of the components of a real vector
+    actions: int | None  # A; None when actions are continuous
+    action_names: tuple[str, ...]  # names of the A actions, or components of a continuous one
     observation_fields: tuple[str, ...]  # names of the K columns of observations
     infosets: int | None  # N; None when too many to number
 

@@ -1,7 +1,7 @@
 """Generate the card abstraction of limit hold'em as a Parquet file.
 
 In each betting round, the strength of every hand (hole cards with the public cards) is estimated by
-roll-outs. The hands are then clustered into buckets by k-means. Last, the transition probabilities
+rollouts. The hands are then clustered into buckets by k-means. Last, the transition probabilities
 between buckets are estimated from sampled deals. Each of these stages is computed in shards, see
 `chunked_build`.
 """
@@ -28,7 +28,7 @@ from overtrick.games.poker.holdem.card_abstraction import ROUNDS, Abstraction, A
 from overtrick.games.poker.holdem.hand_isomorphism import hand_indexer
 from overtrick.storage import parquet
 
-ROLLOUTS = 10_000_000  # roll-outs per shard; more if one hand needs more
+ROLLOUTS = 10_000_000  # rollouts per shard; more if one hand needs more
 DEALS = 1_000_000  # deals per shard
 MAX_SCALE = 100
 SHARDS_PER_PART = 16
@@ -81,9 +81,9 @@ class AbstractionConfig(DatasetConfig):
     @model_validator(mode="after")
     def _enough_strengths_for_all_buckets(self) -> AbstractionConfig:
         for name in ROUNDS:
-            if 2 * getattr(self, name) + 1 < self.buckets:  # n roll-outs have 2 n + 1 results
+            if 2 * getattr(self, name) + 1 < self.buckets:  # n rollouts have 2 n + 1 results
                 raise ValueError(
-                    f"{name} needs at least {self.buckets // 2} roll-outs a holding for "
+                    f"{name} needs at least {self.buckets // 2} rollouts of each hand for "
                     f"{self.buckets} buckets, not {getattr(self, name)}"
                 )
         if self.buckets > self.ranks**2:
@@ -103,7 +103,7 @@ class AbstractionConfig(DatasetConfig):
         values = field_overrides(cls, overrides, cls.subject)
         config = validated(cls, values)
         counts = {name: getattr(PAPER, name) for name in SCALED if name not in values}
-        # n roll-outs distinguish 2 n + 1 strengths, and each bucket needs one
+        # n rollouts distinguish 2 n + 1 strengths, and each bucket needs one
         scaled = {n: max(int(np.ceil(c * scale)), config.buckets // 2) for n, c in counts.items()}
         return validated(cls, {**values, **scaled})
 
@@ -196,7 +196,7 @@ def _sum(counts: Sequence[Columns]) -> Columns:
 
 
 def _roll_out(_: Generator, parameters: AbstractionParameters, *shard: int) -> Columns:
-    """Estimate the strengths of some hands of a betting round by roll-outs.
+    """Estimate the strengths of some hands of a betting round by rollouts.
 
     Returns columns by name. `shard` has five numbers:
 

@@ -35,7 +35,11 @@ class SingleSeatEnv(Env):
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # as Gymnasium has it
 
     def __init__(self, game: Game, others: Sequence[Policy], seat: int | None = None) -> None:
-        """Make the environment. Raises UserError for a seat that the game does not have."""
+        """Make the environment.
+
+        Raises UserError for a game that cannot be played, and for a seat that it does not have.
+        """
+        registry.check_playable(game)
         if seat is not None and not 0 <= seat < game.seats:
             raise UserError(f"{game.name} has seats 0 to {game.seats - 1}, not {seat}")
         self.game = game
@@ -131,7 +135,6 @@ def single_env(
     Raises UserError for a game that is unknown or cannot be played, and for a wrong seat or option.
     """
     game = registry.make(name, **options)
-    registry.check_playable(game)
     uniform: Policy = UniformPolicy()
     if game.actions is None:
         uniform = UniformVectorPolicy(len(game.action_names))

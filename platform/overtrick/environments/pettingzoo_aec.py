@@ -35,7 +35,7 @@ class TurnBasedEnv(SeatAgents, AECEnv):
         """
         registry.check_playable(game)
         if game.actions is None:
-            raise UserError(f"the actions of {game.name} are real vectors: use parallel_env")
+            raise UserError(f"{game.name} has continuous actions: use parallel_env")
         self.single_game = make_single_game(game)
         self._zeros = np.zeros_like(self.single_game.observation)
         self._no_action = np.zeros(game.actions, np.int8)

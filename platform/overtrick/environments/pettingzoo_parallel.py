@@ -35,7 +35,7 @@ class SimultaneousEnv(SeatAgents, ParallelEnv):
         registry.check_playable(game)
         if game.actions is not None:
             raise UserError(
-                f"the actions of {game.name} are discrete, but parallel_env needs real vectors: "
+                f"{game.name} has discrete actions, but parallel_env needs continuous actions: "
                 "use aec_env"
             )
         observation_space = Box(-np.inf, np.inf, (len(game.observation_fields),), np.float64)

@@ -79,7 +79,7 @@ def check_discrete_actions(game: Game) -> None:
     """Raise UserError for a game with continuous actions."""
     if game.actions is None:
         raise UserError(
-            f"the actions of {game.name} are real vectors: this trainer needs discrete actions"
+            f"{game.name} has continuous actions, but this trainer needs discrete actions"
         )
 
 

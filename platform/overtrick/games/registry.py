@@ -117,15 +117,20 @@ def lowest_payoff(game: Any) -> float:
     Raises UserError if the game does not implement core.BoundedPayoff.
     """
     if not isinstance(game, contract.BoundedPayoff):
-        raise UserError(f"{game.name} has no lowest_payoff, the payoff of an illegal action")
+        raise UserError(
+            f"{game.name} has no lowest_payoff, which an environment pays for an illegal action"
+        )
     return float(game.lowest_payoff)
 
 
 def check_zero_sum(game: Any) -> None:
     """Raise UserError unless the payoffs of a game sum to zero."""
     if not contract.is_zero_sum(game):
-        remedy = " and ".join(f"{k} to {v}" for k, v in spec_of(game).match_options.items())
-        raise UserError(f"the payoffs of {game.name} do not sum to zero: set its {remedy}")
+        options = spec_of(game).match_options.items()
+        remedy = f"set its {' and '.join(f'{k} to {v}' for k, v in options)}"
+        if not options:
+            remedy = "choose a zero-sum game"
+        raise UserError(f"the payoffs of {game.name} do not sum to zero: {remedy}")
 
 
 def check_has_video(game: Any) -> None:

@@ -110,8 +110,8 @@ def make_human_game(
     game, tree = game_cache.playable_game(choice)
     if game.actions is None:
         raise UserError(
-            f"the actions of {name} are real vectors, which a person cannot type: use "
-            "overtrick match --video"
+            f"{name} has continuous actions, which a person cannot type: use overtrick match "
+            "--video"
         )
     policy = match.load_player(against, choice)
     values = None if tree is None else tuple(_values_by_seat(tree, policy))

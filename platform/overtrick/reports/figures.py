@@ -253,7 +253,7 @@ def safety(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:
 
     - `stranger`: name of the held-out opponent.
     - `adapted`: a dictionary for each bound. `payoff` and `exploitability` are those of the model,
-      `most` is the payoff on the Pareto frontier at the same exploitability.
+      `most` is the highest payoff of a strategy that is no more exploitable.
     - `frontier`: a dictionary with `payoff` and `exploitability` for each further point of the
       Pareto frontier.
     """

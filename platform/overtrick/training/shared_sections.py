@@ -51,7 +51,7 @@ ActionStdScale = Annotated[
     Positive,
     Field(
         description="Factor on the initial standard deviations of actions in random networks, for "
-        "games whose actions are real vectors."
+        "games with continuous actions."
     ),
 ]
 

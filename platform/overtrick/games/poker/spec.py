@@ -47,5 +47,5 @@ def _spec(kind: type, dialect: rules.PokerRules) -> GameSpec:
 SPECS = (
     *(_spec(EnumerablePoker, each) for each in rules.SMALL),
     _spec(Poker, rules.LIMIT_HOLDEM),
-    GameSpec(AbstractHoldem.name, AbstractHoldem, playable=False, single_game=_single_game),
+    GameSpec(AbstractHoldem.name, AbstractHoldem, playable=False),
 )

@@ -130,7 +130,7 @@ class RllibJob(Job):
 
     trainer: Literal["rllib"]
     algorithm: Literal["rllib/PPO", "rllib/APPO", "rllib/DQN", "rllib/SAC"] = "rllib/PPO"
-    """Algorithm of RLlib: DQN for discrete actions, SAC for real vectors, PPO and APPO for both."""
+    """Algorithm of RLlib: DQN for discrete actions, SAC for continuous, PPO and APPO for both."""
 
     rllib: RllibConfig = RllibConfig()
     ppo: RllibPpoConfig = RllibPpoConfig()
@@ -156,7 +156,7 @@ def check_rllib_job(job: RllibJob) -> None:
     game, tree = playable_game(job.game)
     continuous = game.actions is None
     if job.name == ("DQN" if continuous else "SAC"):
-        what = "has real vectors as actions" if continuous else "has discrete actions"
+        what = "has continuous actions" if continuous else "has discrete actions"
         others = f"rllib/PPO, rllib/APPO or rllib/{'SAC' if continuous else 'DQN'}"
         raise UserError(f"{game.name} {what}: set algorithm to {others}")
     if continuous and job.rllib.networks == "seat":

@@ -35,7 +35,7 @@ class AbstractionParameters:
     """Parameters of a card abstraction; the defaults are those of Samothrakis et al. 2011."""
 
     buckets: int = 6  # K, number of buckets in each round
-    preflop: int = 4_000_000  # roll-outs of each hand, here and in the next three rounds
+    preflop: int = 4_000_000  # rollouts of each hand, here and in the next three rounds
     flop: int = 100
     turn: int = 100
     river: int = 10
@@ -46,7 +46,7 @@ class AbstractionParameters:
     seed: int = 0
 
     def rollouts(self, round: int) -> int:
-        """Return the number of roll-outs of each hand in a round (0 preflop to 3 river)."""
+        """Return the number of rollouts of each hand in a round (0 preflop to 3 river)."""
         return int(getattr(self, ROUNDS[round]))
 
 
@@ -83,7 +83,7 @@ class Abstraction:
 def roll_out(
     parameters: AbstractionParameters, round: int, first: int, last: int, rng: Generator
 ) -> dict[str, Array]:
-    """Estimate the strength of hands by roll-outs against uniformly random opponent hands.
+    """Estimate the strength of hands by rollouts against uniformly random opponent hands.
 
     round: 0 preflop to 3 river. first, last: the hands of the round with indices `first` to
     `last` - 1, as numbered in hand_isomorphism.py.
@@ -127,7 +127,7 @@ def cluster(
     if len(found) < k:
         raise UserError(
             f"'{ROUNDS[round]}' has only {len(found)} different strengths for {k} buckets: "
-            "increase the number of roll-outs"
+            "increase the number of rollouts"
         )
     means = KMeans(
         k, init="k-means++", n_init=parameters.kmeans_starts,
@@ -233,12 +233,12 @@ def _draw(deck, at, left, bits):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _roll_out(known, round, first, rollouts, rng, score, weight):  # type: ignore[no-untyped-def]
-    """Estimate the strength of hands by roll-outs: the compiled loop of the function `roll_out`.
+    """Estimate the strength of hands by rollouts: the compiled loop of the function `roll_out`.
 
     `known`: the tables of hand indices from `hand_indexer`.
     `round`: betting round, 0 preflop to 3 river.
     `first`: index of the first hand; the length of `score` is the number of hands.
-    `rollouts`: number of roll-outs of each hand.
+    `rollouts`: number of rollouts of each hand.
     `score`: (hands,) output: 2 for each won roll-out plus 1 for each tie.
     `weight`: (hands,) output: size of each hand's suit-isomorphism class.
     """
