@@ -21,6 +21,9 @@ check: $(READY)  ## check lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+fuzz: $(READY)  ## feed N=100000 damaged inputs (SEED=1) to every way into the package
+	$(BIN)/python -m tests.fuzz $(or $(N),100000) $(or $(SEED),1)
+
 bench: $(READY)  ## run every bench side by side with its peer; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(ONLY)
 
@@ -49,5 +52,5 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-.PHONY: help demo test slow check bench mutants audit docs dashboard clean
+.PHONY: help demo test slow check fuzz bench mutants audit docs dashboard clean
 .DEFAULT_GOAL := help

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,7 +43,7 @@ def view(
     check_output(out, ".html", ".htm")
     of_run = {"against": against, "boards": boards, "seed": seed}
     of_file = {"first": first, "system": system}
-    if Path(what).is_file():
+    if os.path.isfile(what):
         _refuse(of_run, f"is an option for a run, and {what} is a file")
         if Path(what).suffix == html_of_files.VIDEO_SUFFIX:
             _refuse(of_file, f"is an option for games and boards, not for {what}")

@@ -92,7 +92,7 @@ def _train(
     group.train(jobs[: plan.early], progress, _save_model)
     for column, who in zip(table.opponents, plan.opponents, strict=True):
         trained = isinstance(table.opponents[column], ModelOf)
-        if trained and not (Path(who) / model_files.CARD).exists():
+        if trained and not model_files.is_model(Path(who)):
             raise RunError(f"no model for opponents.{column}: {'; '.join(group.failed)}")
     if plan.early < len(jobs):
         group.train(jobs, progress, _save_model)
@@ -100,7 +100,7 @@ def _train(
 
 def _save_model(child: ChildRun) -> None:
     """Store the model of a finished child run, unless it is stored already."""
-    if not (child.folder.model / model_files.CARD).exists():
+    if not model_files.is_model(child.folder.model):
         lifecycle.save_model(child.job, child.folder, child.checkpoints.state(), child.tracker)
 
 

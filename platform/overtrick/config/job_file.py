@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from overtrick.config.overrides import apply_overrides
 from overtrick.config.search_space import Search
-from overtrick.config.strict_yaml import parse_yaml
+from overtrick.config.strict_yaml import check_values, parse_yaml
 from overtrick.core import UserError, nearest
 from overtrick.core.files import local_path
 from overtrick.games import registry
@@ -344,6 +344,7 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: st
     `jobs`: the job class of each trainer, by the trainer's name. `source`: the file, named in error
     messages. Raises UserError if the job is not valid.
     """
+    check_values(content, source)
     content = locate.pin_models(content, source)
     trainer = content.get("trainer")
     if not isinstance(trainer, str) or trainer not in jobs:

@@ -22,9 +22,10 @@ def apply_overrides(content: Mapping[str, Any], overrides: Sequence[str]) -> dic
     for override in overrides:
         path, value = _split(override, "stop.iterations=4")
         try:
-            set_value(changed, path, parse_yaml(value), f"override '{override}'")
+            parsed = parse_yaml(value)
         except yaml.YAMLError:
             raise UserError(f"override '{override}': '{value}' is not a YAML value") from None
+        set_value(changed, path, parsed, f"override '{override}'")
     return changed
 
 

@@ -1,32 +1,135 @@
-"""A stricter YAML parser: duplicate keys are errors, and `1e-5` is a number."""
+"""A stricter YAML parser: plain values only, duplicate keys are errors, `1e-5` is a number."""
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
 import yaml
 
+from overtrick.core import UserError
+
+LEVELS, VALUES = 40, 100_000
+"""Most levels of nesting, and most values, of a YAML text."""
+INTEGERS = range(-(2**63), 2**63)
+_TAG = "tag:yaml.org,2002:"
+
 
 class _StrictLoader(yaml.SafeLoader):
-    """Safe YAML loader that rejects duplicate keys and reads 1e-5 as a float, as JSON does."""
+    """Safe YAML loader of the values that JSON has; it rejects duplicate keys.
+
+    It reads 1e-5 as a float, as JSON does, and a date as text. Values that stand at several places,
+    by an alias such as `*name`, count at each place.
+    """
+
+    yaml_constructors = {  # noqa: RUF012 - the name and form that PyYAML expects
+        tag: make
+        for tag, make in yaml.SafeLoader.yaml_constructors.items()
+        if tag is None
+        or tag.removeprefix(_TAG) in ("null", "bool", "int", "float", "str", "seq", "map")
+    }
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: [each for each in found if each[0] not in (f"{_TAG}timestamp", f"{_TAG}value")]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._level = self._values = 0
+        self._size: dict[int, int] = {}  # by the id of a node: number of values
+
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        """Read `[` or `{`. Raises YAMLError for too many levels, before they take time."""
+        self._check_level(self.flow_level)
+        super().fetch_flow_collection_start(token)
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Build a node. Raises YAMLError for too many levels or values."""
+        if self.check_event(yaml.AliasEvent):
+            node = super().compose_node(parent, index)
+            if id(node) not in self._size:
+                raise yaml.YAMLError(f"a value contains itself {node.start_mark}")
+            self._values += self._size[id(node)]
+        else:
+            before = self._values
+            self._values += 1
+            self._level += 1
+            self._check_level(self._level)
+            node = super().compose_node(parent, index)
+            self._level -= 1
+            self._size[id(node)] = self._values - before
+        if self._values > VALUES:
+            raise yaml.YAMLError(f"it has more than {VALUES:,} values")
+        return node
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        """Build the Python value of a node. Raises YAMLError."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, OverflowError, AttributeError):
+            kind = node.tag.removeprefix(_TAG)
+            raise yaml.YAMLError(
+                f"'{str(node.value)[:50]}' is no {kind} {node.start_mark}"
+            ) from None
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         """Build the dictionary of a YAML mapping. Raises YAMLError for a duplicate key."""
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
+        keys = set()
+        for key in (self.construct_object(key, deep=True) for key, _ in node.value):
+            if not isinstance(key, str):
+                raise yaml.YAMLError(f"key {key!r:.50} is not text: write quotes {node.start_mark}")
+            if key in keys:
                 raise yaml.YAMLError(f"key '{key}' stands twice {node.start_mark}")
+            keys.add(key)
         return super().construct_mapping(node, deep)
+
+    def _check_level(self, level: int) -> None:
+        if level > LEVELS:
+            raise yaml.YAMLError(f"it has more than {LEVELS} levels {self.get_mark()}")
 
 
 _StrictLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
+    f"{_TAG}float",
     re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
     list("-+0123456789"),
 )
 
 
 def parse_yaml(text: str) -> Any:
-    """Parse YAML text into plain Python values. Raises yaml.YAMLError."""
-    return yaml.load(text, _StrictLoader)
+    """Parse YAML text into plain Python values: text, numbers, booleans, None, lists and mappings.
+
+    Raises yaml.YAMLError.
+    """
+    try:
+        return yaml.load(text, _StrictLoader)
+    except (ValueError, OverflowError) as error:  # of the scanner, such as "\\UFFFFFFFF"
+        raise yaml.YAMLError(str(error)) from None
+
+
+def check_values(content: Any, source: str, key: str = "") -> None:
+    """Raise UserError unless every value of plain data can be stored in a job file.
+
+    These are text, finite numbers, integers of 64 bits, booleans, None, lists and mappings with
+    text as keys. `source`: the file, named in the message. `key`: dotted path of `content`.
+    """
+    if isinstance(content, dict):
+        for name, value in content.items():
+            if not isinstance(name, str):
+                raise UserError(f"'{key}' in {source}: key {name!r:.50} must be text")
+            check_values(value, source, f"{key}.{name}" if key else name)
+    elif isinstance(content, list | tuple):
+        for place, value in enumerate(content):
+            check_values(value, source, f"{key}.{place}" if key else str(place))
+    elif isinstance(content, float) and not math.isfinite(content):
+        raise UserError(f"'{key}' in {source}: input should be a finite number, not {content}")
+    elif isinstance(content, int) and content not in INTEGERS:
+        raise UserError(f"'{key}' in {source}: input should be an integer of at most 64 bits")
+    elif isinstance(content, str) and not content.isascii() and _has_surrogates(content):
+        raise UserError(f"'{key}' in {source}: input should be text that UTF-8 can write")
+    elif not isinstance(content, str | int | float | None):
+        raise UserError(f"'{key}' in {source}: {type(content).__name__} is no value of a job")
+
+
+def _has_surrogates(text: str) -> bool:
+    return any("\ud800" <= each <= "\udfff" for each in text)

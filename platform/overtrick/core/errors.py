@@ -9,15 +9,22 @@ from collections.abc import Iterable, Sequence
 class UserError(ValueError):
     """Invalid input, such as an unknown option; the command exits with code 2.
 
-    The message is one line that names the input and the remedy.
+    The message is one line that names the input and the remedy. Line breaks in it, such as those of
+    a quoted input, become blanks.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
 
 
 class RunError(RuntimeError):
     """Failure of a valid request, such as a full disk; the command exits with code 1.
 
-    The message is one line.
+    The message is one line. Line breaks in it, such as those of a library's message, become blanks.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
 
 
 class RayDiedError(RunError):

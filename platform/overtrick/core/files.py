@@ -53,7 +53,8 @@ def check_output(path: Path, *suffixes: str) -> None:
     The path must have one of the suffixes, lie in a folder that exists, and not be a folder.
     """
     local_path(path, "the output")
-    if path.suffix not in suffixes or not path.absolute().parent.is_dir() or path.is_dir():
+    above = path.absolute().parent
+    if path.suffix not in suffixes or not os.path.isdir(above) or os.path.isdir(path):
         kinds = " or ".join(suffixes)
         raise UserError(f"cannot write {path}: name a {kinds} file in a folder that exists")
 

@@ -6,6 +6,7 @@ use, because importing endplay is slow.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -110,7 +111,7 @@ def save(path: Path, boards: Sequence[Board]) -> None:
 
 
 def _from_parquet(path: Path) -> Iterator[BoardFile]:
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(f"cannot read {path}: no such file")
     number = 0
     for columns in parquet.batches(path, REQUIRED, OPTIONAL):

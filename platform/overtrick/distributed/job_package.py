@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
@@ -86,7 +87,7 @@ def _files(plain: Any) -> Iterator[Path]:
     if isinstance(plain, list):
         for each in plain:
             yield from _files(each)
-    elif isinstance(plain, str) and plain.startswith("/") and Path(plain).exists():
+    elif isinstance(plain, str) and plain.startswith("/") and os.path.exists(plain):
         yield Path(plain)
 
 

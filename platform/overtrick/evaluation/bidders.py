@@ -81,7 +81,7 @@ def load_side(name: str) -> Side:
     the model's system have changed since the model was trained.
     """
     folder = locate.model_folder(name)
-    if not (folder / model_files.CARD).exists():
+    if not model_files.is_model(folder):
         rules = loader.load(name)
         return Side(rules.name, rules)
     stored = model_files.load(folder, Auction.name)

@@ -72,7 +72,7 @@ def resolve_opponent(name: str, game: Game) -> str:
     if name in opponent_names(game):
         return name
     folder = locate.model_folder(name)
-    return str(folder.absolute()) if (folder / model_files.CARD).is_file() else name
+    return str(folder.absolute()) if model_files.is_model(folder) else name
 
 
 def _is_model(name: str) -> bool:

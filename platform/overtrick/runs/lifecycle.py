@@ -78,7 +78,7 @@ def find_model(name: str) -> Path:
     Raises UserError if there is no such model.
     """
     folder = locate.model_folder(name)
-    if not (folder / model_files.CARD).exists():
+    if not model_files.is_model(folder):
         find(name)  # raises the error that names the nearest run
     return folder
 

@@ -18,7 +18,7 @@ import yaml
 
 from overtrick.core import UserError
 from overtrick.core.files import cache_folder, local_path, write_text
-from overtrick.storage.model_files import CARD, FORMAT, WEIGHTS
+from overtrick.storage.model_files import CARD, FORMAT, WEIGHTS, is_model
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
 from overtrick.tracking.model_versions import SCHEME
@@ -44,7 +44,7 @@ def find_run(run: str) -> RunFolder | None:
     """Find a run by its path or its name; return None if there is no such run."""
     for path in (Path(run), runs_folder() / run):
         folder = RunFolder(path.absolute())
-        if folder.job.exists():
+        if os.path.exists(folder.job):  # Path.exists raises for a name that is too long
             return folder
     return None
 
@@ -56,7 +56,7 @@ def absolute_path(name: str) -> str:
 
 def absolute_if_path(name: str) -> str:
     """Return the absolute path if `name` is a path or a run's name; else return it unchanged."""
-    is_path = "/" in name or Path(name).is_file() or find_run(name) is not None
+    is_path = "/" in name or os.path.isfile(name) or find_run(name) is not None
     return absolute_path(name) if is_path else name
 
 
@@ -71,7 +71,7 @@ def model_folder(name: str) -> Path:
         return download(name, server_address.default())
     run = find_run(name)
     folder = (run or RunFolder(Path(name))).model
-    if (folder / CARD).exists():
+    if is_model(folder):
         return folder
     if run is None:
         return Path(name)
@@ -133,7 +133,7 @@ def download(name: str, uri: str) -> Path:
         key = hashlib.sha256(f"{uri} {location} {version.creation_timestamp}".encode())
         above = cache_folder() / "models" / key.hexdigest()[:16]
         folder = above / f"{asked.name}-{int(version.version)}"
-        if (folder / CARD).exists():
+        if is_model(folder):
             return folder
         above.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=above) as beside:
@@ -144,7 +144,7 @@ def download(name: str, uri: str) -> Path:
             try:
                 new.rename(folder)
             except OSError:  # another process has downloaded it meanwhile
-                if not (folder / CARD).exists():
+                if not is_model(folder):
                     raise
     return folder
 

@@ -96,6 +96,11 @@ def load(folder: Path, game: str | None = None) -> Model:
     return Model(weights, card["game"], translate_job(card["job"]), card.get("result", {}))
 
 
+def is_model(folder: Path) -> bool:
+    """Return True if a folder has the files of a model; False also for an impossible path."""
+    return os.path.exists(folder / CARD)
+
+
 def plays(weights: Mapping[str, Array]) -> bool:
     """Return True if these weights contain a policy that plays without search or opponent model."""
     return model_kinds.kind_of(StoredWeights(dict(weights), {}, "")) is not None

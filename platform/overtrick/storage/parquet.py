@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +136,7 @@ def _open(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]]:
 
     Raises UserError if the file is missing or unreadable, or has another kind or version.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(f"no {kind.name} at {path}: {kind.remedy}")
     try:
         file = parquet.ParquetFile(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +84,7 @@ def check_players(players: Sequence[str], others: Sequence[str]) -> None:
     reference = {name for names in _opponents_by_game().values() for name in names}
     known = reference | set(locate.run_names())
     for player in players:
-        exists = Path(player).exists() or locate.find_run(player) is not None
+        exists = os.path.exists(player) or locate.find_run(player) is not None
         if not (player in known or exists or locate.is_registered(player)):
             near = nearest(player, sorted({*known, *others}))
             raise UserError(f"unknown player '{player}': did you mean '{near}'?")

@@ -1,0 +1,208 @@
+"""Run inputs in child processes, so that a death, a hang or a full memory belongs to one input."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import multiprocessing
+import os
+import resource
+import signal
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+from tests.fuzz.inputs import Files
+from tests.fuzz.target import Outcome
+
+PROCESSES = 2
+CHUNK = 50  # inputs that a process gets at once
+LONGEST = 10.0  # seconds of one input: of work or, on a busy machine, SLOWEST seconds of waiting
+SLOWEST = 60.0
+START = 600.0  # seconds in which a process imports the package or compiles a target's kernels
+MOST_MEMORY = 2 << 30  # bytes of one process
+LARGE = 3 << 29  # bytes after which a process is replaced between two inputs
+
+
+class Work(NamedTuple):
+    """Consecutive inputs of one target."""
+
+    target: str
+    seed: int
+    first: int
+    count: int
+
+
+Report = Callable[[str, int, Outcome, Files | None], None]
+"""Called with each target, number of the input, outcome, and the files of a finding. There are no
+files if the process has died."""
+WARM = "warm"  # message of a process that is about to feed mutated inputs
+
+
+class _Child:
+    """A process that feeds inputs, as its parent sees it."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.log = folder / f"{number}.log"
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, str(self.log)), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.work: Work | None = None
+        self.done = 0
+        self.ready = self.warm = False
+        self.heard = time.monotonic()
+        self.used = 0.0  # seconds of work until then
+
+    def memory(self) -> int:
+        """Return the resident memory of the process in bytes; 0 if it has ended."""
+        with contextlib.suppress(psutil.Error):
+            return int(psutil.Process(self.process.pid).memory_info().rss)
+        return 0
+
+    def seconds(self) -> float:
+        """Return the seconds of work of the process and its children so far."""
+        with contextlib.suppress(psutil.Error):
+            return float(sum(psutil.Process(self.process.pid).cpu_times()[:4]))
+        return 0.0
+
+    def last_frame(self) -> str:
+        """Return the innermost frame of this project when the process hung or died."""
+        if self.process.is_alive():
+            os.kill(self.process.pid or 0, signal.SIGUSR1)
+            time.sleep(0.5)
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        frames = [line.strip() for line in text.splitlines() if line.strip().startswith("File")]
+        ours = [frame for frame in frames if "overtrick" in frame] or frames
+        return ours[0].rpartition("/overtrick/")[2] if ours else "?"
+
+    def end(self) -> None:
+        """Kill the process."""
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+def run(works: list[Work], report: Report, processes: int = PROCESSES) -> None:
+    """Feed all inputs in child processes; call `report` for each.
+
+    A process that dies, takes longer than LONGEST seconds or needs more than MOST_MEMORY is a
+    finding of the input that it had; another process goes on with the next input.
+    """
+    left = list(reversed(works))
+    started = 0
+    with tempfile.TemporaryDirectory() as folder:
+        children = list[_Child]()
+        try:
+            while left or any(child.work for child in children):
+                while len(children) < min(processes, len(left) + len(children)):
+                    children.append(_Child(Path(folder), started))
+                    started += 1
+                for child in children:
+                    if child.ready and child.work is None and left:
+                        _give(child, left.pop())
+                wait([child.pipe for child in children], timeout=0.2)
+                for child in list(children):
+                    _listen(child, report)
+                    if (problem := _problem(child)) is not None:
+                        problem = f"{problem} at {child.last_frame()}"
+                        children.remove(child)
+                        child.end()
+                        if child.work is None or not child.warm:
+                            raise RuntimeError(f"without mutated input: {problem}: {child.work}")
+                        target, seed, first, count = child.work
+                        at = first + child.done
+                        report(target, at, Outcome("finding", problem), None)
+                        if child.done + 1 < count:
+                            left.append(Work(target, seed, at + 1, count - child.done - 1))
+                    elif child.work is None and child.ready and child.memory() > LARGE:
+                        children.remove(child)
+                        child.end()
+        finally:
+            for child in children:
+                child.end()
+
+
+def _give(child: _Child, work: Work) -> None:
+    child.work, child.done, child.heard, child.warm = work, 0, time.monotonic(), False
+    with contextlib.suppress(OSError):  # it has died, which `_problem` reports
+        child.pipe.send(work)
+
+
+def _listen(child: _Child, report: Report) -> None:
+    """Receive the outcomes that a process has sent."""
+    try:
+        while child.pipe.poll():
+            message = child.pipe.recv()
+            child.heard, child.used = time.monotonic(), child.seconds()
+            child.warm = child.warm or message == WARM
+            if not child.ready or message == WARM:
+                child.ready = True
+                continue
+            assert child.work is not None
+            report(child.work.target, child.work.first + child.done, *message)
+            child.done += 1
+            if child.done == child.work.count:
+                child.work = None
+    except (EOFError, OSError):
+        child.process.join(5)
+
+
+def _problem(child: _Child) -> str | None:
+    """Return what is wrong with a process; None if nothing is."""
+    code = child.process.exitcode
+    if code is not None:
+        return f"the process died ({code})"
+    silent = time.monotonic() - child.heard
+    if not child.ready or (child.work is not None and not child.warm):
+        return f"more than {START:g} s" if silent > START else None
+    if child.work is None:
+        return None
+    if silent > LONGEST and (silent > SLOWEST or child.seconds() - child.used > LONGEST):
+        return f"more than {LONGEST:g} s"
+    return "more than 2 GiB" if child.memory() > MOST_MEMORY else None
+
+
+def _serve(pipe: Connection, log: str) -> None:
+    """Feed inputs until the pipe is closed; the function of a child process."""
+    file = open(log, "w")  # noqa: SIM115 - faulthandler writes to it until the process ends
+    faulthandler.enable(file)
+    faulthandler.register(signal.SIGUSR1, file, all_threads=False)
+    with _quiet():
+        from tests.fuzz import target as single
+        from tests.fuzz.targets import TARGETS
+
+        valid: dict[str, list[Files]] = {}
+        size = psutil.Process().memory_info().vms + MOST_MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        pipe.send(None)
+        while True:
+            try:
+                work = pipe.recv()
+            except EOFError:
+                return
+            chosen = TARGETS[work.target]
+            if work.target not in valid:
+                valid[work.target] = single.check_valid(chosen)
+            pipe.send(WARM)
+            for number in range(work.first, work.first + work.count):
+                files = single.make_input(chosen, valid[work.target], work.seed, number)
+                outcome = single.feed(chosen, files)
+                pipe.send((outcome, files if outcome.status == "finding" else None))
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Context manager that drops what libraries print, and warnings."""
+    with open(os.devnull, "w") as nothing:
+        for number in (1, 2):
+            os.dup2(nothing.fileno(), number)
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,51 @@
+"""Make an input with a finding smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.fuzz.inputs import Files
+from tests.fuzz.target import Target, feed
+
+TRIES = 400
+
+
+def smaller(target: Target, files: Files) -> Files:
+    """Return a smaller input with the same finding: fewer files, fewer bytes in each."""
+    wanted = _kind(target, files)
+    left = TRIES
+
+    def same(changed: Files) -> bool:
+        nonlocal left
+        left -= 1
+        return left > 0 and _kind(target, changed) == wanted
+
+    kept = dict(files)
+    for name in list(kept):
+        without = {key: content for key, content in kept.items() if key != name}
+        if same(without):
+            kept = without
+    for name in list(kept):
+        kept[name] = _fewer_bytes(kept[name], lambda part, name=name: same({**kept, name: part}))
+    return kept
+
+
+def _kind(target: Target, files: Files) -> str:
+    """Return the exception and the place of an input's finding; empty if there is none."""
+    outcome = feed(target, files)
+    return outcome.text.partition(": ")[0] if outcome.status == "finding" else ""
+
+
+def _fewer_bytes(content: bytes, same: Callable[[bytes], bool]) -> bytes:
+    """Delete pieces of a file, ever smaller ones, while `same` is true of what remains."""
+    size = len(content) // 2
+    while size:
+        at = 0
+        while at < len(content):
+            shorter = content[:at] + content[at + size :]
+            if same(shorter):
+                content = shorter
+            else:
+                at += size
+        size //= 2
+    return content
