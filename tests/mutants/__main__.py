@@ -24,6 +24,7 @@ TOTAL = 300.0  # seconds in which tests of a mutation may begin
 LONGEST_TEST = 150.0  # seconds; tests of the fast suite take less than ten on an idle machine
 RAY_IS_LATE = "timed out during startup"  # in the output: a busy machine, and not the mutation
 RANDOM = 40  # mutations drawn
+CANNOT_START = 4  # pytest's exit code, as when the package cannot be imported
 KILLED, TIMEOUT, SURVIVED = "killed", "timeout", "survived"
 
 
@@ -102,6 +103,8 @@ def decide(mutation: Mutation, tests: Sequence[str]) -> dict[str, Any]:
             ran = run_tests(copy, files, TOTAL + 2 * LONGEST_TEST, settings, "-x", "--tb=line")
             if RAY_IS_LATE not in ran.output:
                 break
+    if ran.code == CANNOT_START and not starts(files):
+        raise RuntimeError(f"pytest cannot start, even without a mutation:\n{ran.output}")
     if ran.code == 0 or (ran.code == 2 and not ran.failed):
         status = SURVIVED  # all tests, or those that fitted into the time, have passed
     elif ran.out_of_time or ran.code == TIMED_OUT:
@@ -111,10 +114,16 @@ def decide(mutation: Mutation, tests: Sequence[str]) -> dict[str, Any]:
     result = {
         "key": mutation.key, "status": status, "file": mutation.file, "line": mutation.line(source),
         "about": mutation.about, "old": mutation.old, "new": mutation.new,
-        "test": ran.failed or ran.last, "passed": ran.passed, "chosen": len(tests),
-        "seconds": round(time.monotonic() - began, 1),
+        "test": ran.failed or ran.last or "the start of pytest",
+        "passed": ran.passed, "chosen": len(tests), "seconds": round(time.monotonic() - began, 1),
     }  # fmt: skip
     return {**result, "digests": digests(result)}
+
+
+def starts(files: Sequence[str]) -> bool:
+    """Return whether pytest starts in an unchanged copy."""
+    with copied_tree({}) as copy:
+        return run_tests(copy, files, TOTAL, {}, "--collect-only").code == 0
 
 
 def line_of(result: dict[str, Any]) -> str:

@@ -41,7 +41,6 @@ class Outcome:
     output: str = ""
 
 
-@cache
 def tracked() -> tuple[str, ...]:
     """List the files of the checkout that git tracks or would track."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
