@@ -73,9 +73,8 @@ def pytest_runtest_protocol(item: pytest.Item):
             item.session.shouldstop = "the time of all tests is up"
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item):
-    """Limit the duration of a test."""
+def limited():
+    """Limit the duration of a part of a test."""
 
     def stop(*_: object) -> None:
         report["out_of_time"] = True
@@ -88,6 +87,16 @@ def pytest_runtest_call(item: pytest.Item):
         return (yield)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup():
+    return (yield from limited())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    return (yield from limited())
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
