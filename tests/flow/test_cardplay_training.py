@@ -390,3 +390,10 @@ def test_games_are_generated_from_the_command_line(run_command, tmp_path, monkey
         answer, code = run_command("generate", "minibridge", *wrong)
         assert message in answer["error"]
         assert code == 2
+
+
+def test_each_shard_of_an_evaluation_has_its_own_deals():
+    choice = job_file.GameChoice(name="minibridge")
+    first, second, again = (cardplay.evaluation_deals(choice, 3, k, 5) for k in (0, 1, 0))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, second)

@@ -185,6 +185,15 @@ def test_hand_evaluation():
     assert (fields["keycards S"], fields["keycode S"]) == (2, 2)
     assert (fields["control H"], fields["stopper D"], fields["stopper C"]) == (2, 0, 1)
     assert fields["support S"] == 15
+    (worth,) = hand_evaluation.hand_fields(np.array([hand_of("K.QT.AJ87632.543")]))
+    fields = dict(zip(hand_evaluation.FIELDS, worth, strict=True))
+    assert [fields[name] for name in ("losers", "quick", "hcp", "total", "adjusted")] == [
+        8, 2, 10, 13, 13,
+    ]  # fmt: skip
+    assert (fields["longest"], fields["second"], fields["shortest"]) == (7, 3, 1)
+    assert (fields["stopper S"], fields["stopper H"], fields["shape"]) == (0, 0, 0)
+    assert (fields["top3 D"], fields["top5 D"], fields["queen H"]) == (1, 2, 1)
+    assert (fields["support D"], fields["support C"]) == (14, 13)
 
 
 def test_a_new_system_needs_only_a_file():

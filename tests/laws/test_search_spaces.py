@@ -13,6 +13,7 @@ from overtrick.config import job_file
 from overtrick.config.search_space import ParameterSpace
 from overtrick.core import UserError
 from overtrick.sweeps import sweep
+from overtrick.training import scores
 from overtrick.training.registry import JOBS
 from overtrick.training.scores import contracts_made, named, negative_exploitability, payoff
 
@@ -148,5 +149,12 @@ def test_the_score_of_an_iteration_equals_that_of_the_table() -> None:
         0.6
     )
     assert named("-loss")({"loss": 2.0}) == -2.0
+    rows = [{"mean": 3.0, "exploitability": 0.5, "steps": [0.0, 9.0, 1.0]}, {"steps": [5.0, 2.0]}]
+    assert scores.table_mean(rows) == 3.0
+    assert scores.table_payoff(rows) == 1.5
+    assert scores.table_negative_exploitability(rows) == -0.5
+    assert scores.bidding_accuracy({"error_imps": 2.0, "total_precision": 0.5}) == -2.0
+    assert scores.bidding_accuracy({"total_precision": 0.5}) == 0.5
+    assert scores.board_imps({"imps_per_board": 0.25}) == 0.25
     for standing in (payoff, negative_exploitability, contracts_made, named("x")):
         assert standing({"kl": 1.0}) is None

@@ -45,3 +45,9 @@ def test_dropped_units_depend_only_on_the_seed(examples):
     assert np.array_equal(learnt(0.5, 1), learnt(0.5, 1))
     assert not np.array_equal(learnt(0.5, 1), learnt(0.5, 2))
     assert np.array_equal(learnt(0, 1), learnt(0, 2))
+
+
+def test_a_part_of_a_batch_has_its_share_of_the_loss(examples):
+    whole, part = (learner(0, 1) for _ in range(2))
+    loss = float(whole.learn(*examples))
+    assert float(part.learn(*examples, total_rows=256)) == pytest.approx(loss / 4)

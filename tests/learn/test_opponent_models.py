@@ -14,6 +14,7 @@ from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.optimisers import Adam
+from overtrick.learners.supervised import behaviour_cloning
 from overtrick.learners.supervised.behaviour_cloning import (
     CloningConfig,
     Demonstrations,
@@ -161,3 +162,14 @@ def test_an_exact_response_is_refused_without_a_tree():
     TRAINERS["eom"].validate(
         job("holdem", evaluate={"opponents": ["la"]}, model={"response": "ppo"})
     )
+
+
+def test_a_fit_ends_once_no_network_has_improved_for_as_many_epochs_as_its_patience(
+    two, rng, monkeypatch
+):
+    game, tree, sigmas, first = two
+    rows, epochs = rows_with_probabilities(game, tree, sigmas), []
+    monkeypatch.setattr(behaviour_cloning, "_epoch", lambda *arguments: epochs.append(1))
+    held = np.stack([np.ones_like(sigma) * tree.legal for sigma in sigmas])
+    clone_behaviour(Adam(repeat(first, 2), 0.01), rows, CloningConfig(50, patience=3), rng, held)
+    assert len(epochs) == 3

@@ -18,7 +18,7 @@ from overtrick.learners.critic import Critic, predict
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient import maml
-from overtrick.learners.policy_gradient.actor_critic import POLICY_OPTIMIZERS
+from overtrick.learners.policy_gradient.actor_critic import POLICY_OPTIMIZERS, ActorCritic
 from overtrick.learners.policy_gradient.advantages import generalised_advantages
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.policy_gradient.sample import (
@@ -615,3 +615,82 @@ def test_each_task_adapts_to_its_own_opponent(game_and_tree, rng):
         params = {n: v.detach().numpy() for n, v in moved.items()}
     for mine, opponent in zip(strategies(game, tree, params), theirs, strict=True):
         assert exact_payoff(tree, mine, opponent) > 0.95 * best_response_payoff(tree, opponent)
+
+
+def two_actions(credit, chance=0.5):
+    """Return one decision of two actions, the first played with probability `chance`, as a
+    surrogate of its logits."""
+    logp = torch.log(torch.tensor([[[chance, 1 - chance]]]))
+    sample = DiscreteTensors(
+        torch.ones(1, 1, 1), torch.ones(1, 1, 2, dtype=torch.bool), logp, credit, torch.ones(1, 1)
+    )
+    start = {"w": logp[0, 0].clone()}
+    return start, sample, lambda theta: theta["w"].log_softmax(-1).expand(1, 1, 2)
+
+
+def chance_of_first(theta):
+    return float(theta["w"].softmax(-1)[0])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_ppo_stops_where_the_ratio_leaves_its_interval(rng, sign):
+    """The first action has all the credit: its ratio goes to 1.2, or to 0.8 if the credit is
+    negative."""
+    start, sample, policy = two_actions(torch.tensor([[[0.5 * sign, 0.0]]]))
+    ppo = Ppo(0.02, epochs=60, target_kl=100.0)  # without clipping to 1.8 and 0.2
+    theta, _ = ppo.improve(start, Surrogate(sample, policy), rng)
+    # Adam's momentum carries the ratio a little further
+    assert 0.2 < sign * (chance_of_first(theta) / 0.5 - 1) < 0.5
+
+
+def test_ppo_raises_the_entropy_and_approaches_the_teacher(rng):
+    start, sample, policy = two_actions(torch.zeros(1, 1, 2), chance=0.8)
+    free = {"epochs": 100, "target_kl": 100.0}
+    even, _ = Ppo(0.03, entropy_coef=1.0, **free).improve(start, Surrogate(sample, policy), rng)
+    assert chance_of_first(even) == pytest.approx(0.5, abs=0.03)
+    teacher = torch.log(torch.tensor([[[0.3, 0.7]]]))
+    taught, _ = Ppo(0.03, teacher_kl_coef=1.0, **free).improve(
+        start, Surrogate(sample, policy, teacher=teacher), rng
+    )
+    assert chance_of_first(taught) == pytest.approx(0.3, abs=0.03)
+
+
+def test_trpos_full_step_has_the_divergence_of_its_bound(rng):
+    """For a small bound the divergence is quadratic in the step."""
+    start, sample, policy = two_actions(torch.tensor([[[0.5, -0.5]]]), chance=0.4)
+    _, metrics = Trpo(1e-4, damping=0.0).improve(start, Surrogate(sample, policy), rng)
+    assert metrics["kl"] / metrics["step_taken"] ** 2 == pytest.approx(1e-4, rel=0.03)
+
+
+def test_an_actor_critic_uses_lambda_for_advantages_and_gamma_for_both(rng):
+    """The critic predicts 2 everywhere: by the definition of each target."""
+    game = make("leduc")
+    batch = play(game, [UniformPolicy()] * 2, 50, rng, recorded=[0]).batch
+    size, seen = input_size(game), {}
+
+    class Watch:
+        def improve(self, theta, surrogate, rng):
+            seen["credit"] = surrogate.sample.credit.sum(dim=-1).numpy().ravel()
+            return theta, {}
+
+    zero = {"w0": np.zeros((size, 1), np.float32), "b0": np.full(1, 2, np.float32)}
+
+    class Constant(Critic):
+        weights = zero
+
+        def fit(self, features, returns, rng):
+            seen["returns"] = returns
+            return 0.0
+
+    for gamma, lam in ((0.5, 0.0), (1.0, 0.0)):
+        policy = initial_weights((size, 4, game.actions), rng)
+        critic = Constant(size, (), rng, 0.01)
+        ActorCritic(game.features, policy, critic, Watch(), gamma, lam).learn(batch, rng)
+        advantage = batch.reward + np.where(batch.last, 0, gamma * 2) - 2
+        found = np.sort(seen["credit"])[np.abs(np.sort(seen["credit"])) > 0]
+        wanted = np.sort(advantage / 50)
+        assert found == pytest.approx(wanted[wanted != 0], abs=1e-6)
+        returns = batch.reward.copy()
+        for row in range(len(batch) - 2, -1, -1):
+            returns[row] += 0 if batch.last[row] else gamma * returns[row + 1]
+        assert seen["returns"] == pytest.approx(returns)

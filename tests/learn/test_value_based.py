@@ -24,6 +24,7 @@ from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
 from overtrick.training import registry
+from overtrick.training.shared_sections import QLearning
 
 PLAN = DqnConfig(
     learning_rate=0.003,
@@ -214,3 +215,55 @@ def test_monte_carlo_targets_are_the_returns_of_the_game():
     assert rows["last"].all()
     assert np.allclose(rows["reward"], discounted_returns(batch, 0.5))
     assert not np.allclose(rows["reward"], batch.reward)
+
+
+def linear(params, features, rows):
+    return features @ params["w"]
+
+
+def table_learner(rng, **changes):
+    """Return a learner whose features are one-hot states: its values are a table (3, 3)."""
+    first = {"w": rng.normal(size=(3, 3)).astype(np.float32)}
+    return Dqn(lambda rows: np.eye(3, dtype=np.float32)[rows.observation[:, 0]], first,
+               replace(PLAN, **changes), values=linear)  # fmt: skip
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_targets_are_the_rewards_and_discounted_values_of_legal_actions(double, rng):
+    learner = table_learner(rng, double=double, gamma=0.5)
+    learner.target = {"w": torch.tensor([[5.0, 1.0, 2.0], [3.0, 4.0, 9.0], [7.0, 7.5, 8.0]])}
+    with torch.no_grad():  # the newest network has other best actions than the target network
+        learner.adam.params["w"].copy_(
+            torch.tensor([[9.0, 1.0, 0.0], [6.0, 4.0, 9.0], [1.0, 0, 0]])
+        )
+    legal = torch.tensor([[False, True, True], [True, True, False], [True, True, True]])
+    following = {"features": torch.eye(3), "legal": legal}
+    current = {"reward": torch.tensor([1.0, 2.0, 3.0]), "last": torch.tensor([False, False, True])}
+    found = learner._target_values(current, following).tolist()
+    assert found == ([1.5, 3.5, 3.0] if double else [2.0, 4.0, 3.0])
+
+
+def test_the_target_network_is_replaced_at_its_interval(rng):
+    learner = table_learner(rng, steps=7, target_update_interval=3, batch_size=4)
+    steps, minimise = [], learner.adam.minimise
+
+    def watched(loss):
+        steps.append({n: v.detach().clone() for n, v in learner.adam.params.items()})
+        minimise(loss)
+
+    learner.adam.minimise = watched
+    game = make("kuhn")
+    batch = play(game, [UniformPolicy()] * 2, 20, rng).batch
+    three = np.ones((len(batch), 3), bool)
+    learner.learn(replace(batch, legal=three), rng)
+    assert torch.equal(learner.target["w"], steps[6]["w"])
+    learner.learn(replace(batch, legal=three), rng)
+    assert torch.equal(learner.target["w"], steps[12]["w"])
+
+
+def test_epsilon_falls_and_every_setting_reaches_the_learner():
+    section = QLearning(epsilon=0.5, epsilon_end=0.1, learning_rate=0.01, gradient_steps=2,
+                        batch_size=3, replay_capacity=4, target_update_interval=5, discount=0.6,
+                        loss="huber", double_q=False, monte_carlo=True)  # fmt: skip
+    assert [section.epsilon_at(p) for p in (0, 0.25, 1)] == pytest.approx([0.5, 0.4, 0.1])
+    assert section.config() == DqnConfig(0.01, 2, 3, 4, 5, 0.6, "huber", False, True)

@@ -191,6 +191,8 @@ def test_standard_errors_are_the_known_ones_if_the_best_action_is_clear(rng):
     assert bound.standard_errors == pytest.approx((0.5 / 500**0.5, 1.5 / 500**0.5), rel=0.02)
     assert bound.standard_error == pytest.approx((10 / 16 / 500) ** 0.5, rel=0.1)
     assert bound.deals == 500
+    margin = 1.9647 * bound.standard_error  # 97.5 % of Student's t with 499 degrees of freedom
+    assert bound.interval == pytest.approx((bound.mean - margin, bound.mean + margin), abs=1e-5)
 
 
 @pytest.mark.parametrize(
