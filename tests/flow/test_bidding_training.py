@@ -23,7 +23,7 @@ from overtrick.datasets import bidding_examples, bidding_examples_build, board_f
 from overtrick.datasets.bidding_examples_build import ExamplesConfig
 from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import LocalPool, WorkerPool, room_for, start_ray
-from overtrick.evaluation import bidders
+from overtrick.evaluation import bidders, bidding_accuracy
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.auction.packed_features import unpack
@@ -652,3 +652,32 @@ def test_unusable_models_are_refused_with_one_line(
     model_files.save(model_files.Model(weights, "auction", stored.job), tmp_path / "nan")
     with pytest.raises(UserError, match=r"network of calls in .* its weights must be finite"):
         bidders.load_side(str(tmp_path / "nan"))
+
+
+def test_errors_of_two_imps_are_within_two_and_lengths_include_their_ends():
+    of = {
+        "imps": np.zeros(5), "expected": np.array([2.0, -2.0, 2.5, 0.0, 3.0]),
+        "predicted": np.array([0, 2, 3, -2, 0], np.int8), "call": np.zeros(5, np.int64),
+        "length": np.array([4, 8, 9, 12, 17]), "type": np.full(5, 2),
+    }  # fmt: skip
+    assert bidding_accuracy.imp_errors(of) == {
+        "error": pytest.approx(9.5 / 5), "within_2": 3 / 5, "likeliest_right": 2 / 5,
+        "likeliest_within_2": 4 / 5,
+    }  # fmt: skip
+    table = bidding_accuracy.accuracy_table(of, bidding_accuracy.imp_errors)
+    assert {row["part"]: row["calls"] for row in table} == {
+        "all": 5, "4 to 8 calls": 2, "4": 1, "5 to 8": 1, "9 to 12": 2, "17 and more": 1,
+        "natural": 5,
+    }  # fmt: skip
+
+
+def test_the_accuracy_of_calls_counts_bids_and_other_calls_apart():
+    of = {
+        "call": np.array([0, 0, 34, 35, 36]), "predicted": np.array([0, 1, 34, 35, 35]),
+        "sure": np.array([0.95, 0.85, 0.95, 0.55, 0.55]),
+    }  # fmt: skip
+    found = bidding_accuracy.call_accuracy(of)
+    assert (found["total"], found["real"], found["unreal"]) == (0.6, 2 / 3, 0.5)
+    assert found["sure"] == pytest.approx(0.77)
+    gaps = abs(2 - 1.9) + abs(0 - 0.85) + abs(1 - 1.1)  # by tenths of certainty
+    assert found["calibration_error"] == pytest.approx(gaps / 5)

@@ -13,7 +13,7 @@ import pytest
 from overtrick import cli
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool, WorkerPool
-from overtrick.games.bridge import auction_rules, contract_results, double_dummy
+from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
 from overtrick.games.bridge.cards import SEATS
 from overtrick.games.bridge.system import loader
 from overtrick.studies import duplicate_match
@@ -55,6 +55,10 @@ def test_exchanging_the_systems_exchanges_the_imps(other: str) -> None:
 
 def test_scores_are_those_of_double_dummy_tables(other: str) -> None:
     match = result_of("natural", other, 12)
+    margin = match.boards.open.score - match.boards.closed.score
+    assert np.array_equal(match.boards.imps, scoring.imps(margin))  # for North-South of the first
+    spread = sum((imps - match.mean) ** 2 for imps in match.boards.imps.tolist())
+    assert match.standard_error == pytest.approx((spread / 11 / 12) ** 0.5)
     solved = double_dummy.trick_tables(match.boards.holder)
     for table in (match.boards.open, match.boards.closed):
         contracts = table.contracts

@@ -7,11 +7,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.bench.small_jobs import SMALL_JOBS
 
 from overtrick.config import job_file
 from overtrick.distributed.workers import LocalPool
+from overtrick.evaluation import evaluate
+from overtrick.policies.tabular import TabularPolicy
 from overtrick.runs import lifecycle
 from overtrick.storage import model_files
 from overtrick.training.registry import JOBS, TRAINERS
@@ -68,3 +71,24 @@ def test_the_stored_table_is_the_evaluated_one_and_the_last_iteration_is_evaluat
     assert game == job.game.name
     if spec.progress_score is not None:
         assert spec.progress_score(history[-1][1]) is not None
+
+
+def three_policies(rng: Any, model: Any, section: Any, choice: Any, opponent: Any) -> Any:
+    """Adapt a model of strategies (3, N, A) to no opponent: one policy for each repetition."""
+    return [[TabularPolicy(sigma) for sigma in model]]
+
+
+def test_the_standard_error_of_repetitions_is_that_of_their_mean(
+    game_and_tree: Any, random_strategy: Any, rng: Any
+) -> None:
+    """On a tree each payoff is exact, so only the policies differ."""
+    _, tree = game_and_tree("kuhn")
+    sigmas = np.stack([random_strategy(tree, rng) for _ in range(3)])
+    section = evaluate.HeldOutEvaluation(opponents=("random",))
+    choice = job_file.GameChoice(name="kuhn")
+    (row,) = evaluate.evaluate(choice, three_policies, sigmas, section, LocalPool(), rng)
+    paid = [evaluate.exact_payoff(tree, sigma, tree.uniform()) for sigma in sigmas]
+    mean = sum(paid) / 3
+    assert row["steps"] == pytest.approx([mean])
+    error = (sum((each - mean) ** 2 for each in paid) / 2 / 3) ** 0.5
+    assert row["standard_error"] == pytest.approx([error])

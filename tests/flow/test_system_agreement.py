@@ -72,7 +72,8 @@ def test_meanings_of_calls_are_compared_with_the_hands(ask: Ask, file: str) -> N
     _, strong = ask("bridge", "agreement", "natural", file, "--pairs", "strong", "--kind", "robot")
     opening = {"type": "notrump", "calls": 1, "known": 1, "true": 1, "width": 3}
     assert strong["meanings"][0] == opening
-    assert strong["opening"] == 1
+    assert (strong["opening"], strong["response"]) == (1, 0)  # North passes with 11 points
+    assert (strong["response_without_passes"], strong["all"]) == (None, 0.5)
     _, wild = ask("bridge", "agreement", "natural", file, "--pairs", "wild")
     assert [row["type"] for row in wild["meanings"]] == ["preempt", "all"]
     assert (wild["meanings"][0]["known"], wild["opening"]) == (1, 0)
