@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick.core import Actions, Enumerable, Observations
+from overtrick.core import Actions, Enumerable, Observations, concatenate_trajectories
 from overtrick.evaluation.evaluate import exact_payoff
 from overtrick.policies.action_sampling import sample_actions
 from overtrick.policies.rollout import play, play_duplicate, random_seating, select_policy_decisions
@@ -382,3 +382,14 @@ def test_the_decisions_of_one_policy_equal_a_recording_of_it_alone(two_seat_game
             "last",
         ):
             assert np.array_equal(getattr(found, name), getattr(timid_payoff, name)), name
+
+
+def test_concatenated_batches_number_their_games_consecutively(game_and_tree, rng):
+    game, _ = game_and_tree("kuhn")
+    batches = [play(game, [UniformPolicy()] * 2, count, rng).batch for count in (3, 1, 4)]
+    whole = concatenate_trajectories(batches)
+    assert whole.games == 8
+    starts = np.repeat([0, 3, 4], [len(batch) for batch in batches])
+    assert np.array_equal(whole.game - starts, np.concatenate([batch.game for batch in batches]))
+    assert np.array_equal(whole.action, np.concatenate([batch.action for batch in batches]))
+    assert sorted(set(whole.game.tolist())) == list(range(8))

@@ -213,6 +213,14 @@ def test_every_inner_evaluation_leads_toward_an_equilibrium(kind):
     assert best_response.exploitability(one.evaluator.tree, one.sigma()) < start / 3
 
 
+def test_the_best_genome_has_the_highest_score_so_far():
+    one = evolved("brps", generations=15, strategy="cma")
+    told = np.concatenate(one.strategy.scores)
+    assert one.best_score == told.max() > told[-1] - 1e-9
+    gap = best_response.nash_conv(one.evaluator.tree, one.sigma())
+    assert -one.best_score == pytest.approx(gap)
+
+
 def test_a_loaded_trainer_continues_with_identical_results():
     first, second, one = (
         trainer("kuhn", generations=5, inner={"kind": "evolved", "generations": 2})
