@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import http.server
 import json
+import os
 import socket
 import ssl
 import subprocess
@@ -368,6 +369,8 @@ def test_a_file_without_a_job_is_refused(refused, tmp_path, text, message) -> No
         (("best-response", "holdem", "--against", "cfr"), "unknown opponent 'cfr' in holdem"),
         (("best-response", "holdem", "--against", "la", "--games", "7"), "an even number"),
         (("trian",), "No such command 'trian'"),
+        (("solve", "kuhn", "--save", "\udcff"), r"'\udcff' is not text in UTF-8: rename the file"),
+        (("evaluate", "x" * 5000), f"{'x' * 40}... is too long for the name of a file"),
     ],
 )
 def test_a_wrong_command_is_refused(refused, arguments, message) -> None:
@@ -578,6 +581,39 @@ main()
     assert done.returncode == 2
     assert json.loads(done.stdout) == {"error": "No such command 'trian'. Did you mean 'train'?"}
     assert done.stderr.splitlines()[-2:] == ["as a library does", "as Ray does"]
+
+
+def test_an_error_is_printed_though_nobody_reads_standard_output(monkeypatch, capsys) -> None:
+    def gone(*_: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(sys, "argv", ["overtrick", "solve", "khun", "--json"])
+    monkeypatch.setattr(sys.stdout, "write", gone)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("error: unknown game 'khun'")
+
+
+def test_a_result_is_dropped_if_standard_output_is_closed(monkeypatch) -> None:
+    def closed(*_: object) -> int:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(os, "dup", closed)
+    with cli._original_stdout.__wrapped__() as stream:
+        stream.write("{}\n")
+
+
+def test_a_command_line_without_words_prints_the_help_and_no_empty_error(
+    monkeypatch, capsys
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["overtrick"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    out, err = capsys.readouterr()
+    assert "Usage: " in out + err
+    assert "error:" not in err
 
 
 def test_a_model_survives_an_interrupted_save(stored: Path, monkeypatch) -> None:

@@ -190,7 +190,8 @@ def test_actions_have_names_in_words():
     assert "may be 1C, 1S" in parse_action("1", bids, "1", False)
     moves = ("fold", "call", "raise")
     assert [parse_action(w, moves, w, True) for w in ("f", "3", "CALL")] == [0, 2, 1]
-    assert "from 1 to 3" in parse_action("4", moves, "4", True)
+    for number in ("0", "4", "²", "9" * 5000):
+        assert "from 1 to 3" in parse_action(number, moves, number, True)
     assert "is not possible now" in parse_action("bet", moves, "bet", True)
 
 
@@ -262,3 +263,21 @@ def test_stored_games_can_be_replayed(tmp_path):
     )
     with pytest.raises(UserError, match="breaks the rules of kuhn"):
         list(game_records.steps(wrong, 0))
+
+
+@pytest.mark.parametrize(
+    ("stdin", "shown"),
+    [
+        (None, ""),
+        (io.TextIOWrapper(io.BytesIO(b"\xff\xfe\n"), encoding="utf-8"), "is not possible now"),
+    ],
+    ids=["closed", "not text"],
+)
+def test_an_input_that_is_closed_or_not_text_ends_the_session(monkeypatch, capsys, stdin, shown):
+    monkeypatch.setattr(sys, "argv", ["overtrick", "play", "kuhn", "--against", "random"])
+    monkeypatch.setattr(sys, "stdin", stdin)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 0
+    assert shown in (read := capsys.readouterr().err)
+    assert "An unfinished game does not count." in read

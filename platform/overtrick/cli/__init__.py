@@ -13,11 +13,13 @@ Each module of this folder registers its commands:
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn, TextIO
 
 from overtrick import startup
@@ -56,6 +58,7 @@ def main() -> None:
     exit_code = 1
     leave: Callable[[int], NoReturn] = sys.exit
     try:
+        _check_words(sys.argv[1:])
         returned = app(standalone_mode=False)
         if returned == INTERRUPTED:  # Typer returns it after Ctrl-C
             say(f"stopped{'; `overtrick resume RUN` continues it' if resumable else ''}")
@@ -71,13 +74,30 @@ def main() -> None:
         line = str(error)
     except OSError as error:  # a full disk, a folder that was deleted
         line = str(error)
-        if resumable:
+        if error.errno == errno.ENAMETOOLONG:
+            name = max(str(error.filename).split("/"), key=len)
+            exit_code, line = 2, f"{name[:40]}... is too long for the name of a file"
+        elif resumable:
             line += "; files written before are intact: `overtrick resume RUN` continues the run"
     line = " ".join(line.split())
-    print(f"error: {line}", file=sys.stderr)
-    print_result("--json" in sys.argv, error=line)
-    sys.stderr.flush()
+    if line:  # empty after `overtrick` alone, which prints the help
+        print(f"error: {line}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # nobody reads standard output any more
+        print_result("--json" in sys.argv, error=line)
     leave(exit_code)
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Raise UserError unless all words of the command line are text in UTF-8.
+
+    Python replaces other bytes by surrogates, which no job file and no JSON result can hold.
+    """
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = word.encode(errors="backslashreplace").decode()
+            raise UserError(f"'{shown}' is not text in UTF-8: rename the file") from None
 
 
 def say(text: str) -> None:
@@ -107,9 +127,13 @@ def _original_stdout() -> TextIO:
     """Return a copy of standard output, and redirect file descriptor 1 to standard error.
 
     A thread of Ray writes messages about dead nodes to file descriptor 1 until the process ends.
-    Without the redirection they would mix with the JSON result.
+    Without the redirection they would mix with the JSON result. If standard output is closed, the
+    result is written nowhere.
     """
-    original = os.fdopen(os.dup(1), "w")
+    try:
+        original = os.fdopen(os.dup(1), "w")
+    except OSError:
+        return open(os.devnull, "w")
     os.dup2(2, 1)
     return original
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,6 +91,8 @@ class _AskAtTerminal:
 
     def __init__(self, table: HumanGame) -> None:
         self.table = table
+        if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
+            sys.stdin.reconfigure(errors="replace")  # bytes that are not text are no error
 
     def __call__(self, observations: Observations, moves: Sequence[Move]) -> int:
         """Ask for an action and return the action's index.
@@ -135,8 +138,8 @@ def parse_action(word: str, names: Sequence[str], meant: str, numbered: bool) ->
     if not word:
         return 0 if len(names) == 1 else HELP
     if numbered and word.isdigit():
-        valid = 1 <= int(word) <= len(names)
-        return int(word) - 1 if valid else f"the actions go from 1 to {len(names)}"
+        places = {str(k + 1): k for k in range(len(names))}
+        return places.get(word, f"the actions go from 1 to {len(names)}")
     prefix = meant.lower()
     exact = [k for k, name in enumerate(names) if name.lower() == prefix]
     begun = [k for k, name in enumerate(names) if name.lower().startswith(prefix)]
@@ -149,6 +152,8 @@ def parse_action(word: str, names: Sequence[str], meant: str, numbered: bool) ->
 
 def _read_line(prompt: str) -> str | None:
     """Read a line of input, without blanks at both ends; return None at the end of the input."""
+    if sys.stdin is None:  # closed
+        return None
     try:
         word = console.input(prompt).strip()
     except EOFError:
