@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from overtrick.comparison import comparison_job, schedule
 from overtrick.config import job_file
+from overtrick.config.overrides import apply_overrides
 from overtrick.core import UserError
 from overtrick.sweeps import sweep
 from overtrick.training.registry import JOBS, TRAINERS
@@ -69,3 +70,10 @@ def test_every_key_of_a_job_is_described(trainer):
             ]
             sections += [(f"{place}.{name}", kind) for kind in inner]
             assert field.description or inner or name == "trainer", f"{place}.{name}"
+
+
+def test_overrides_change_a_copy():
+    content = {"game": "kuhn", "stop": {"iterations": 3}}
+    changed = apply_overrides(content, ["stop.iterations=4", "game=leduc"])
+    assert changed == {"game": "leduc", "stop": {"iterations": 4}}
+    assert content == {"game": "kuhn", "stop": {"iterations": 3}}

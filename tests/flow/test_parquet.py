@@ -10,8 +10,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
+import overtrick
 from overtrick.core import UserError
-from overtrick.storage import parquet
+from overtrick.policies.rollout import play
+from overtrick.policies.uniform import UniformPolicy
+from overtrick.storage import game_records, parquet
 
 BOARDS = parquet.Kind("boards", 3, "deal them with `overtrick generate boards`")
 MADE_WITH = {"boards": 40, "seed": 7, "sizes": (2, 3), "name": "a"}
@@ -170,3 +173,26 @@ def test_any_file_is_read_in_parts(tmp_path, monkeypatch):
     assert [len(part["a"]) for part in parts] == [2, 2, 1]
     with pytest.raises(UserError, match=r"any\.parquet has no column 'z', but a, b, c"):
         list(parquet.batches(path, ["z"], []))
+
+
+def test_recorded_games_come_back_with_their_moves_and_payoffs(tmp_path, rng):
+    """Games of different length, whose points are gained at different steps."""
+    recorder = game_records.Recorder(overtrick.make("leduc"))
+    batch = play(recorder, [UniformPolicy()] * 2, 20, rng)
+    kept = game_records.Games(
+        "leduc", {}, ("a", "b"), recorder.deals, recorder.moves, np.tile([0, 1], (20, 1)),
+        recorder.payoff,
+    )  # fmt: skip
+    game_records.save(tmp_path / "games.parquet", kept)
+    found = game_records.load(tmp_path / "games.parquet")
+    assert np.array_equal(found.payoff, batch.payoff)
+    assert np.array_equal(found.deals, kept.deals)
+    made = [[] for _ in range(20)]
+    order = np.lexsort((batch.batch.observation[:, -1], batch.batch.game))
+    for game, seat, action in zip(
+        *(column[order] for column in (batch.batch.game, batch.batch.seat, batch.batch.action)),
+        strict=True,
+    ):
+        made[game].append((seat, action))
+    assert found.moves == made
+    assert len({len(moves) for moves in made}) > 1
