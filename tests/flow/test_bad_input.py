@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -25,8 +26,9 @@ from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.core.files import cache_folder
 from overtrick.distributed import workers
+from overtrick.runs import lifecycle
 from overtrick.storage import locate, model_files
-from overtrick.studies import match
+from overtrick.studies import cardplay_style, match
 from overtrick.studies.exact_solutions import best_response_to
 from overtrick.tracking import server_address
 from overtrick.training.registry import JOBS, TRAINERS
@@ -459,9 +461,29 @@ def a_run(stored: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_run_is_an_opponent_by_its_name_and_by_its_folder(a_run: Path) -> None:
     uniform = best_response_to("kuhn", "random")["values"]  # weights of 0 play uniformly
-    for place in (a_run.name, str(a_run), f"kept/{a_run.name}", str(a_run / "model")):
+    for place in (a_run.name, str(a_run), f"kept/{a_run.name}/", str(a_run / "model")):
         assert best_response_to("kuhn", place)["values"] == pytest.approx(uniform, abs=1e-6)
         assert match.play_match(place, "random", None, {}, 2, 0).game == "kuhn"
+
+
+@pytest.mark.parametrize(
+    "place", ["kuhn-7", "kuhn-7/", "kept/kuhn-7", "./kept/kuhn-7/", "{here}/kept/kuhn-7"]
+)
+def test_a_run_is_found_by_its_name_and_by_its_path(a_run: Path, monkeypatch, place: str) -> None:
+    """All commands find a run by `lifecycle.find`, and a model by `lifecycle.find_model`."""
+    asked = []
+
+    def study(choice: object, *players: object) -> NoReturn:
+        asked.extend(players[:2])
+        raise UserError("that is enough")
+
+    monkeypatch.setattr(cardplay_style, "study_style", study)
+    place = place.format(here=a_run.parents[1])
+    assert lifecycle.find(place).path == a_run
+    assert lifecycle.find_model(place) == a_run / "model"
+    with pytest.raises(UserError, match="that is enough"):
+        cli.app(["bridge", "hands", place, "--against", place], standalone_mode=False)
+    assert asked == [str(a_run / "model")] * 2
 
 
 @pytest.mark.parametrize(
