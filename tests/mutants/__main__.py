@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from tests.mutants import PACKAGE, ROOT, Mutation, digest, hand_picked
@@ -24,6 +25,9 @@ TOTAL = 300.0  # seconds in which tests of a mutation may begin
 LONGEST_TEST = 150.0  # seconds; tests of the fast suite take less than ten on an idle machine
 RAY_IS_LATE = "timed out during startup"  # in the output: a busy machine, and not the mutation
 RANDOM = 40  # mutations drawn
+TRIES = 3
+STOPPED = 2  # pytest's exit code after an interrupt, as when the time of all tests is up
+NO_TESTS = 5  # pytest's exit code if no chosen test exists any more
 CANNOT_START = 4  # pytest's exit code, as when the package cannot be imported
 KILLED, TIMEOUT, SURVIVED = "killed", "timeout", "survived"
 
@@ -70,7 +74,7 @@ def decided() -> dict[str, dict[str, Any]]:
 
 def digests(result: dict[str, Any]) -> list[str]:
     """Return digests of the files on which a result depends: the changed file and the tests."""
-    path, test = ROOT / result["file"], result["test"].partition("::")[0]
+    path, test = ROOT / result["file"], file_of(result["test"])
     if result["status"] == KILLED and (ROOT / test).is_file():
         tests = digest((ROOT / test).read_bytes())
     else:
@@ -87,37 +91,56 @@ def digest_of_tests() -> str:
 
 
 def decide(mutation: Mutation, tests: Sequence[str]) -> dict[str, Any]:
-    """Run tests on the mutated copy until one fails, and return the result as plain data."""
+    """Run tests on the mutated copy until one fails, and return the result as plain data.
+
+    The tests of the first two test files run first, because many files take long to collect.
+    """
     source = (ROOT / mutation.file).read_text()
-    began = time.monotonic()
+    began, passed, ran = time.monotonic(), 0, Outcome(0)
+    files = list(dict.fromkeys(map(file_of, tests)))
     with copied_tree({mutation.file: mutation.apply(source)}) as copy:
-        (copy / "tmp" / "tests").write_text("\n".join(tests))
-        settings = {
-            "OVERTRICK_TESTS": str(copy / "tmp" / "tests"),
-            "OVERTRICK_SECONDS": str(LONGEST_TEST),
-            "OVERTRICK_TOTAL": str(TOTAL),
-        }
-        files = list(dict.fromkeys(name.partition("::")[0] for name in tests))
-        ran = Outcome(0)
-        for _ in range(3 if tests else 0):
-            ran = run_tests(copy, files, TOTAL + 2 * LONGEST_TEST, settings, "-x", "--tb=line")
-            if RAY_IS_LATE not in ran.output:
-                break
-    if ran.code == CANNOT_START and not starts(files):
-        raise RuntimeError(f"pytest cannot start, even without a mutation:\n{ran.output}")
-    if ran.code == 0 or (ran.code == 2 and not ran.failed):
-        status = SURVIVED  # all tests, or those that fitted into the time, have passed
-    elif ran.out_of_time or ran.code == TIMED_OUT:
-        status = TIMEOUT
-    else:
-        status = KILLED
+        for part in filter(None, (files[:2], files[2:])):
+            left = TOTAL - (time.monotonic() - began)
+            if left > 0 and status_of(ran) == SURVIVED:
+                ran = run_chosen(copy, part, tests, left)
+                passed += ran.passed
     result = {
-        "key": mutation.key, "status": status, "file": mutation.file, "line": mutation.line(source),
-        "about": mutation.about, "old": mutation.old, "new": mutation.new,
+        "key": mutation.key, "status": status_of(ran), "file": mutation.file,
+        "line": mutation.line(source), "about": mutation.about,
+        "old": mutation.old, "new": mutation.new,
         "test": ran.failed or ran.last or "the start of pytest",
-        "passed": ran.passed, "chosen": len(tests), "seconds": round(time.monotonic() - began, 1),
+        "passed": passed, "chosen": len(tests), "seconds": round(time.monotonic() - began, 1),
     }  # fmt: skip
     return {**result, "digests": digests(result)}
+
+
+def file_of(test: str) -> str:
+    """Return the file of a test."""
+    return test.partition("::")[0]
+
+
+def run_chosen(copy: Path, files: Sequence[str], tests: Sequence[str], seconds: float) -> Outcome:
+    """Run the chosen tests of some files in a copy until one fails or the time is up."""
+    (copy / "tmp" / "tests").write_text("\n".join(tests))
+    settings = {
+        "OVERTRICK_TESTS": str(copy / "tmp" / "tests"),
+        "OVERTRICK_SECONDS": str(LONGEST_TEST),
+        "OVERTRICK_TOTAL": str(seconds),
+    }
+    for _ in range(TRIES):
+        ran = run_tests(copy, files, seconds + 2 * LONGEST_TEST, settings, "-x", "--tb=line")
+        if RAY_IS_LATE not in ran.output:
+            break
+    if ran.code == CANNOT_START and not starts(files):
+        raise RuntimeError(f"pytest cannot start, even without a mutation:\n{ran.output}")
+    return ran
+
+
+def status_of(ran: Outcome) -> str:
+    """Return what the outcome of tests says about a mutation."""
+    if ran.code in (0, NO_TESTS) or (ran.code == STOPPED and not ran.failed):
+        return SURVIVED  # all tests, or those that fitted into the time, have passed
+    return TIMEOUT if ran.out_of_time or ran.code == TIMED_OUT else KILLED
 
 
 def starts(files: Sequence[str]) -> bool:

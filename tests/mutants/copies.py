@@ -92,6 +92,7 @@ def run_tests(
 ) -> Outcome:
     """Run the tests of some files of a copy for at most so many seconds."""
     report = copy / "tmp" / "report.json"
+    report.unlink(missing_ok=True)
     settings = {
         **{name: value for name, value in os.environ.items() if not name.startswith("OVERTRICK_")},
         "PYTHONPATH": f"{copy / 'platform'}:{copy}",
