@@ -39,11 +39,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="mutations at once")
     parser.add_argument("--random", type=int, default=RANDOM, help="number of random mutations")
     options = parser.parse_args()
-    measure(options.jobs)
-    coverage = CoverageMap()
     wanted = [f"{PACKAGE}/{file.rpartition(f'{PACKAGE}/')[2]}" for file in options.files]
     if missing := [file for file in wanted if not (ROOT / file).is_file()]:
         sys.exit(f"no file {missing[0]}")
+    measure(options.jobs, wanted)
+    coverage = CoverageMap()
     drawn = draw(options.seed, options.random, wanted, lambda f, n: bool(coverage.running(f, [n])))
     mutations = [each for each in hand_picked() if not wanted or each.file in wanted] + drawn
     known = decided()

@@ -6,7 +6,7 @@ import ast
 import difflib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -34,22 +34,27 @@ def record_of(folder: Path, file: str) -> Path:
     return folder / f"{file.replace('/', '.')}.json"
 
 
-def measure(jobs: int) -> None:
-    """Measure all test files that have changed since they were measured.
+def measure(jobs: int, wanted: Sequence[str]) -> None:
+    """Measure the test files that have changed since they were measured.
 
     Coverage sees no line of a compiled kernel. The test files of a folder with kernels are
     therefore measured a second time without compilation, each test for a few seconds at most.
+
+    `wanted`: files of the package. Only the test files of their folders are measured; if it is
+    empty, all test files are.
     """
-    with_kernels = {file.split("/")[2] for file in files_with_kernels()}
     table = files_by_folder()
-    again = sorted({file for name in with_kernels & table.keys() for file in table[name]})
+    folders = {file.split("/")[2] for file in wanted} & table.keys() or table.keys()
+    chosen = {file for name in folders for file in table[name]}
+    with_kernels = {file.split("/")[2] for file in files_with_kernels()} & folders
+    again = {file for name in with_kernels for file in table[name]}
     interpreted = {"NUMBA_DISABLE_JIT": "1", "OVERTRICK_SECONDS": str(INTERPRETED_SECONDS)}
     for folder, files, environment in (
-        (COMPILED, test_files(), {}),
+        (COMPILED, chosen, {}),
         (INTERPRETED, again, interpreted),
     ):
         folder.mkdir(parents=True, exist_ok=True)
-        stale = [file for file in files if not is_measured(folder, file)]
+        stale = [each for each in test_files() if each in files and not is_measured(folder, each)]
         groups = [stale[k : k + FILES_AT_ONCE] for k in range(0, len(stale), FILES_AT_ONCE)]
         settings = {"OVERTRICK_MEASURE": str(folder), **environment}
         with ThreadPoolExecutor(jobs) as pool:
