@@ -241,6 +241,18 @@ def test_a_declarer_with_pimc_search_makes_more_contracts_than_a_random_one(rng)
     assert (payoff[:, 0] > 0).mean() > 0.6  # 0.84 of 1,000; at random 0.29
 
 
+def test_a_search_values_legal_cards_by_their_mean_over_the_sampled_deals(rng):
+    """A contract is worth 1 or -1, so a mean over four deals is a multiple of a half."""
+    game = overtrick.make("minibridge")
+    observations = select_rows(some_rows(game, rng), np.arange(20))
+    search = PimcPolicy(game, UniformPolicy(), UniformPolicy(), worlds=4)
+    values = search.action_values(observations, rng)
+    assert np.array_equal(np.isfinite(values), observations.legal)
+    found = values[observations.legal]
+    assert np.isin(found, [-1, -0.5, 0, 0.5, 1]).all()
+    assert np.unique(found).size > 2
+
+
 def test_deals_of_twelve_cards_are_played_like_full_deals(rng):
     deals = exhaustive_search.deal_twelve_cards(500, rng)
     assert ((deals[:, :CARDS, None] == np.arange(4)).sum(axis=1) == 3).all()
