@@ -164,6 +164,7 @@ def test_scaling_keeps_given_counts_and_the_minimum_for_the_buckets() -> None:
         (["buckets=1"], 1, "'buckets': input should be greater than or equal to 2, not '1'"),
         (["buckets=170"], 1, "'buckets': input should be less than or equal to 32, not '170'"),
         (["buckets=26", "ranks=5", "river=13"], 1, "5 ranks make only 25 hands before the flop"),
+        (["ranks=14"], 1, "'ranks': input should be less than or equal to 13, not '14'"),
         (["river=0"], 1, "'river': input should be greater than or equal to 1, not '0'"),
         (["river=2"], 1, "river needs at least 3 rollouts of each hand for 6 buckets, not 2"),
         (["deals=many"], 1, "'deals': input should be a valid integer"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from pydantic import BaseModel
+from tests.flow import job_settings
 
 from overtrick.comparison import comparison_job, schedule
 from overtrick.config import job_file
@@ -77,3 +78,10 @@ def test_overrides_change_a_copy():
     changed = apply_overrides(content, ["stop.iterations=4", "game=leduc"])
     assert changed == {"game": "leduc", "stop": {"iterations": 4}}
     assert content == {"game": "kuhn", "stop": {"iterations": 3}}
+
+
+def test_no_default_or_bound_of_a_setting_changes_unnoticed():
+    """Jobs leave most settings out, also those of stored runs: a new default changes what they
+    mean. job_settings.py says how to record a wanted change."""
+    kept = Path(__file__).parents[1] / "fixtures" / "job_settings.txt"
+    assert job_settings.settings() == kept.read_text().splitlines()

@@ -101,6 +101,7 @@ def test_samples_of_a_solver_depend_only_on_the_seed_and_its_name():
         among_others.step()[name] for _ in range(8)
     ]
     answer = exact_solutions.solve_game("kuhn", "outcome", 10)
+    assert answer["iterations_per_second"] == pytest.approx(10 / answer["seconds"])
     assert answer["exploitability"] == best_response.exploitability(
         one_solver.evaluator.tree, one_solver.model()["sigma"]
     )

@@ -15,7 +15,7 @@ from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction import features
 from overtrick.games.bridge.auction_rules import CALLS
 from overtrick.games.bridge.cards import hand_bits, parse_deal, random_deals
-from overtrick.games.bridge.system import auction_simulation, hand_evaluation, loader
+from overtrick.games.bridge.system import auction_simulation, hand_evaluation, hand_terms, loader
 from overtrick.games.bridge.system.auction_simulation import (
     bid_auctions,
     call_meanings,
@@ -160,6 +160,33 @@ def test_a_range_has_equal_probabilities_and_small_cards_are_counted():
     points = opener[5:46]
     assert np.flatnonzero(points).tolist() == [15, 16, 17]
     np.testing.assert_allclose(points[15:18], 1 / 3)
+    left = rows[1, 64 + 305 :]  # partner of the caller: the pack has 40 points
+    assert np.flatnonzero(left[5:46]).max() == 40 - 15
+
+
+UNKNOWN = (216, 220, 224, 228, 232, 235, 238, 241, 244, 254, 269, 273, 278, 284, 290, 294, 299, 302)
+
+
+def test_before_the_first_call_nothing_is_known_of_any_hand():
+    rules = loader.load("natural")
+    cards, calls = np.array([[hand_of("K32.AK95.T874.A6")] * 4]), np.array([[35]], np.int8)
+    rows = features.auction_features(cards, np.zeros(1, int), np.zeros(1, int), calls, rules, rules)
+    for player in rows[0, 64:].reshape(4, 305):
+        assert np.flatnonzero(player[216:]).tolist() == [place - 216 for place in UNKNOWN]
+        assert (player[list(UNKNOWN)] == 1).all()
+        assert not player[:5].any()
+        for first, last in ((5, 43), (46, 87), (87, 128), (128, 142), (184, 192)):
+            assert player[first:last] == pytest.approx(np.full(last - first, 1 / (last - first)))
+
+
+def test_named_groups_of_calls():
+    kinds = {name: [auction_rules.CALLS[k] for k in range(38) if mask >> k & 1]
+             for name, mask in hand_terms.GROUPS.items()}  # fmt: skip
+    assert {name: len(calls) for name, calls in kinds.items()} == {
+        "any": 38, "bid": 35, "act": 37, "suit": 28,
+    }  # fmt: skip
+    assert "P" not in kinds["act"]
+    assert not any(call.endswith("N") for call in kinds["suit"])
 
 
 def test_an_array_of_another_length_is_refused():
@@ -194,6 +221,7 @@ def test_hand_evaluation():
     assert (fields["stopper S"], fields["stopper H"], fields["shape"]) == (0, 0, 0)
     assert (fields["top3 D"], fields["top5 D"], fields["queen H"]) == (1, 2, 1)
     assert (fields["support D"], fields["support C"]) == (14, 13)
+    assert [fields[f"control {suit}"] for suit in "SHDC"] == [2, 3, 1, 4]
 
 
 def test_a_new_system_needs_only_a_file():

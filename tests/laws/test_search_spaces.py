@@ -54,6 +54,7 @@ def test_draws_have_the_given_distribution(rng: np.random.Generator) -> None:
     whole, one = ParameterSpace(randint=(2, 4)), ParameterSpace(choice=("a", "b"))
     assert {whole.draw(rng) for _ in range(100)} == {2, 3, 4}
     assert {one.draw(rng) for _ in range(100)} == {"a", "b"}
+    assert ParameterSpace(choice=(7,)).draw(rng) == ParameterSpace(randint=(7, 7)).draw(rng) == 7
 
 
 def test_perturbed_values_change_and_stay_within_their_bounds(rng: np.random.Generator) -> None:

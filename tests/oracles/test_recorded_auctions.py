@@ -8,8 +8,10 @@ import pytest
 from tests.bench.bidding_systems import NATURAL_PAIR, SAYC, of_people
 from tests.data import DATA, needed
 
+from overtrick.core import UserError
 from overtrick.datasets import board_files
 from overtrick.evaluation import system_agreement
+from overtrick.games.bridge.formats import zhang_tsv
 from overtrick.games.bridge.system import loader
 
 MANY = 10_000  # number of auctions, the first of a data set
@@ -47,3 +49,10 @@ def test_hands_of_tournament_players_fulfil_the_meanings_of_their_calls(tmp_path
     found = of_people(loader.load("natural"), first(pq.read_table(path, filters=human), tmp_path))
     assert found["true"] >= 0.85
     assert found["width"] <= 10
+
+
+def test_a_wrong_row_is_named_by_its_line_in_the_file(tmp_path):
+    path = tmp_path / "boards.tsv"
+    path.write_text("\t".join(zhang_tsv.COLUMNS) + "\n\nnothing\n")
+    with pytest.raises(UserError, match="line 3"):
+        zhang_tsv.load(path)
