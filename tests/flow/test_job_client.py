@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import command_process
 import pytest
@@ -26,7 +27,7 @@ from mlflow import MlflowClient
 
 from overtrick import cli, startup
 from overtrick.config import job_file
-from overtrick.core import UserError
+from overtrick.core import RunError, UserError
 from overtrick.distributed import job_client, job_package
 from overtrick.distributed.workers import LocalPool
 from overtrick.storage import model_files
@@ -358,6 +359,19 @@ def test_an_invalid_submission_is_refused_before_anything_is_sent(
     assert code == 2
     assert output in reply["error"]
     assert "secret" not in shown
+
+
+def test_a_job_that_does_not_stop_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = job_client.Cluster.__new__(job_client.Cluster)
+    cluster.address = "http://head"
+    running = job_client.SubmittedJob("raysubmit_a", "train job", "RUNNING", None, None, None)
+    monkeypatch.setattr(cluster, "_client", Mock(), raising=False)
+    monkeypatch.setattr(cluster, "job", lambda submission: running)
+    monkeypatch.setattr(job_client, "GRACE", 0)
+    with pytest.raises(
+        RunError, match="raysubmit_a was told to stop 0 seconds ago and is still RU"
+    ):
+        cluster.stop("raysubmit_a")
 
 
 def test_an_unreachable_cluster_is_reported(overtrick: Any) -> None:

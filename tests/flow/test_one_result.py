@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from safetensors.numpy import save_file
 from small_meta_job import TINY
 
 from overtrick.config import job_file
+from overtrick.core import RunError
+from overtrick.distributed import workers
 from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool, generator
 from overtrick.storage import run_folder
 from overtrick.training import registry
@@ -312,6 +315,35 @@ def test_a_shard_whose_worker_dies_is_computed_again(tmp_path: Path, local_ray: 
     assert len(list(tmp_path.iterdir())) == 2
     assert survived == LocalPool().map(_die_twice, str(tmp_path), shards, generator(1))
     pool.close()
+
+
+class DyingActor:
+    """Stands in for a Ray actor: every call of it dies."""
+
+    def __getattr__(self, method: str) -> Any:
+        return SimpleNamespace(remote=lambda *_: method)
+
+
+def test_work_whose_workers_or_host_always_die_fails_after_five_deaths(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    killed: list[DyingActor] = []
+
+    def get(call: str) -> None:
+        raise ActorUnavailableError("its process was killed", None)
+
+    fake = {"put": str, "wait": lambda calls, num_returns: (calls, []), "get": get}
+    for name, function in {**fake, "kill": killed.append}.items():
+        monkeypatch.setattr(ray, name, function)
+    monkeypatch.setattr(workers, "_new_worker", lambda cpus: DyingActor())
+    monkeypatch.setattr(workers, "_new_host", lambda thing: DyingActor())
+    pool = RayPool(1)
+    with pytest.raises(RunError, match=r"^shard 0 lost 5 workers: .*its process was killed"):
+        pool.map(_worker_pid, None, [(0,)], generator(1))
+    assert len(killed) == 4  # each was replaced except the last
+    with pytest.raises(RunError, match=r"^ask: the host died 5 times$"):
+        pool.host(CallCounter()).call("ask")
+    assert len(set(killed)) == 9
 
 
 def _worker_pid(rng: np.random.Generator, common: None, shard: int) -> int:

@@ -23,7 +23,7 @@ import aiohttp
 from ray.exceptions import AuthenticationError
 from ray.job_submission import JobStatus, JobSubmissionClient
 
-from overtrick.core import UserError
+from overtrick.core import RunError, UserError
 from overtrick.distributed.job_package import ClusterTask, pack
 
 PACKAGE = Path(__file__).parents[1]
@@ -131,15 +131,20 @@ class Cluster:
             return _job_of(self._client.get_job_info(submission))
 
     def stop(self, submission: str) -> SubmittedJob:
-        """Stop a job, as Ctrl-C does, and wait up to 2 * GRACE seconds until it has ended.
+        """Stop a job, as Ctrl-C does, wait until it has ended, and return it.
 
-        Returns the job with its last known status.
+        Raises RunError if it has not ended after 2 * GRACE seconds.
         """
         with self._request(submission):
             self._client.stop_job(submission)
         deadline = time.monotonic() + 2 * GRACE
         while not _has_ended(job := self.job(submission)) and time.monotonic() < deadline:
             time.sleep(POLL_INTERVAL)
+        if not _has_ended(job):
+            raise RunError(
+                f"{submission} was told to stop {2 * GRACE} seconds ago and is still {job.status}: "
+                f"`overtrick cluster logs {submission} --follow` shows when it ends"
+            )
         return job
 
     def log(self, submission: str) -> str:
