@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import resource
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -174,7 +175,9 @@ def test_a_run_whose_record_meets_a_full_disk_reports_it_and_can_be_resumed(
         with pytest.raises(OSError, match=r"full/track\.jsonl: No space left"):  # not Tune's error
             lifecycle.train(folder, lambda *_: None)
     assert [step for step, _ in folder.history()] == [1]
+    ctrl_c = signal.getsignal(signal.SIGINT)
     lifecycle.train(folder, lambda *_: None)
+    assert signal.getsignal(signal.SIGINT) is ctrl_c  # and not a handler of Tune
     metrics, _ = local_run({**TINY, "stop": {"iterations": 3}})
     assert folder.history() == list(enumerate(metrics, start=1))
 

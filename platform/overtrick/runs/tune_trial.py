@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -223,7 +226,7 @@ def train(
     errors: list[RunError | None] = [None] * len(trials)
     # Tune reports a trial that it restarted after all others
     try:
-        with local_ray.watched():
+        with _handlers_restored(), local_ray.watched():
             results = {Path(result.path).name: result for result in tuner.fit()}
     except TuneError as error:  # Tune wraps what a listener raises, such as a full disk
         raise error.__context__ or error from None
@@ -239,6 +242,23 @@ def train(
         elif unfinished(number):
             raise KeyboardInterrupt
     return errors
+
+
+@contextmanager
+def _handlers_restored() -> Iterator[None]:
+    """Context manager that restores the signal handlers that Tune replaces in its block.
+
+    Otherwise Tune would ignore the first Ctrl-C after training.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Tune replaces none
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGUSR1)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _last_line(error: BaseException) -> str:
