@@ -16,6 +16,9 @@ test: $(READY)  ## run the tests; ONLY=solvers runs those of one folder of the p
 slow: $(READY)  ## run the tests marked slow and print their times; ONLY=name runs some
 	$(BIN)/python -m pytest -m slow -rA --durations=0 $(if $(ONLY),-k "$(ONLY)")
 
+faults: $(READY)  ## kill and interrupt commands, fill their disk, and print what was lost
+	$(BIN)/python -m pytest -m slow tests/flow/test_disturbed_commands.py
+
 check: $(READY)  ## check lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -52,5 +55,5 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-.PHONY: help demo test slow check fuzz bench mutants audit docs dashboard clean
+.PHONY: help demo test slow faults check fuzz bench mutants audit docs dashboard clean
 .DEFAULT_GOAL := help

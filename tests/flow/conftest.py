@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import ray
@@ -41,3 +42,24 @@ def two_workers(local_ray: None) -> Iterator[WorkerPool]:
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the address of an MLflow store whose tables exist."""
     return f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+
+
+FAULT_ROWS = pytest.StashKey[list[Any]]()
+
+
+@pytest.fixture
+def fault_rows(request: pytest.FixtureRequest) -> list[Any]:
+    """Return the list of rows that are printed as a table at the end of all tests."""
+    return request.config.stash.setdefault(FAULT_ROWS, [])
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the table of the faults that were tested."""
+    rows = config.stash.get(FAULT_ROWS, [])
+    if rows:
+        terminalreporter.write_line(f"\n{'fault':40} {'lost':>5} {'doubled':>8} equal {'s':>6}")
+    for row in rows:
+        equal = "yes" if row.equal else "NO"
+        terminalreporter.write_line(
+            f"{row.fault:40} {row.lost:5} {row.doubled:8} {equal:>5} {row.seconds:6.1f}"
+        )
