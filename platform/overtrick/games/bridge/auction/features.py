@@ -34,7 +34,8 @@ features, one for each value. Suits are in the order S H D C.
 
 A group is a uniform distribution over the values that are still possible: 1 / n for each of these n
 values, 0 for the other values. If nothing is known in a group with the value `unknown`, this value
-is 1. The first group is all 0 if the last call shows no suit.
+is 1. The first group is all 0 if the last call shows no suit. The paper's table has no value for a
+suit without any control: it counts as `unknown`, as does a range that includes it.
 """
 
 from __future__ import annotations
