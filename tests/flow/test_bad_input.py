@@ -575,17 +575,18 @@ def test_a_file_that_is_no_database_is_refused(refused, tmp_path: Path) -> None:
 
 def test_a_damaged_model_card_is_refused(refused, stored: Path) -> None:
     (stored / model_files.CARD).write_text("{")
-    assert "is damaged: it is not JSON" in refused("evaluate", str(stored))
+    assert "is damaged (Invalid JSON: " in refused("evaluate", str(stored))
     (stored / model_files.CARD).write_text('{"format": 99}')
     assert "has format 99; this version reads 1" in refused("evaluate", str(stored))
-    for card in ('{"format": 1}', '{"format": 1, "game": "kuhn", "job": "meta"}'):
+    for card, problem in (
+        ('{"format": 1}', "game: Field required"),
+        ('{"format": 1, "game": "kuhn", "job": "meta"}', "job: Input should be an object, not "),
+    ):
         (stored / model_files.CARD).write_text(card)
         for command in ("evaluate",), ("best-response", "kuhn", "--against"):
             message = refused(*command, str(stored))
-            assert (
-                message
-                == f"{stored / model_files.CARD} is damaged: it names no game or job; restore it"
-            )
+            assert message.startswith(f"{stored / model_files.CARD} is damaged ({problem}")
+            assert message.endswith("): restore it")
 
 
 def test_standard_output_contains_only_the_answer() -> None:

@@ -168,11 +168,11 @@ def test_any_file_is_read_in_parts(tmp_path, monkeypatch):
     path = tmp_path / "any.parquet"
     pq.write_table(pa.table({"a": list(range(5)), "b": list("uvwxy"), "c": [None] * 5}), path)
     monkeypatch.setattr(parquet, "ROWS", 2)
-    parts = list(parquet.batches(path, ["b"], ["a", "z"]))
+    parts = list(parquet.batches(path, {"b": str}, {"a": int, "z": int}))
     assert parts[0] == {"b": ["u", "v"], "a": [0, 1]}
     assert [len(part["a"]) for part in parts] == [2, 2, 1]
     with pytest.raises(UserError, match=r"any\.parquet has no column 'z', but a, b, c"):
-        list(parquet.batches(path, ["z"], []))
+        list(parquet.batches(path, {"z": str}, {}))
 
 
 def test_recorded_games_come_back_with_their_moves_and_payoffs(tmp_path, rng):

@@ -69,10 +69,7 @@ def fuzz(count: int, seed: int, names: list[str], processes: int) -> int:
         kinds[kind] += 1
         if kinds[kind] <= SHOWN:
             file = KEPT / f"{name.replace(' ', '_')}-{seed}-{number}.json"
-            if files is None:
-                with target.working_folder():
-                    valid = TARGETS[name].valid()
-                files = target.make_input(TARGETS[name], valid, seed, number)
+            assert files is not None
             inputs.save(file, name, files, outcome.text)
             print(f"{file.relative_to(Path.cwd())}: {outcome.text}", flush=True)
 

@@ -6,6 +6,7 @@ import contextlib
 import faulthandler
 import multiprocessing
 import os
+import pickle
 import resource
 import signal
 import tempfile
@@ -39,8 +40,8 @@ class Work(NamedTuple):
 
 
 Report = Callable[[str, int, Outcome, Files | None], None]
-"""Called with each target, number of the input, outcome, and the files of a finding. There are no
-files if the process has died."""
+"""Called with each target, number of the input, outcome, and the files of a finding."""
+INPUT = ".input"  # suffix of the file with the last input of a process
 WARM = "warm"  # message of a process that is about to feed mutated inputs
 
 
@@ -50,6 +51,7 @@ class _Child:
     def __init__(self, folder: Path, number: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.log = folder / f"{number}.log"
+        self.input = self.log.with_suffix(INPUT)
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, str(self.log)), daemon=True)
         self.process.start()
@@ -65,6 +67,10 @@ class _Child:
         with contextlib.suppress(psutil.Error):
             return int(psutil.Process(self.process.pid).memory_info().rss)
         return 0
+
+    def files(self) -> Files:
+        """Return the files of the last input."""
+        return pickle.loads(self.input.read_bytes())
 
     def seconds(self) -> float:
         """Return the seconds of work of the process and its children so far."""
@@ -118,7 +124,7 @@ def run(works: list[Work], report: Report, processes: int = PROCESSES) -> None:
                             raise RuntimeError(f"without mutated input: {problem}: {child.work}")
                         target, seed, first, count = child.work
                         at = first + child.done
-                        report(target, at, Outcome("finding", problem), None)
+                        report(target, at, Outcome("finding", problem), child.files())
                         if child.done + 1 < count:
                             left.append(Work(target, seed, at + 1, count - child.done - 1))
                     elif child.work is None and child.ready and child.memory() > LARGE:
@@ -194,6 +200,7 @@ def _serve(pipe: Connection, log: str) -> None:
             pipe.send(WARM)
             for number in range(work.first, work.first + work.count):
                 files = single.make_input(chosen, valid[work.target], work.seed, number)
+                Path(log).with_suffix(INPUT).write_bytes(pickle.dumps(files))
                 outcome = single.feed(chosen, files)
                 pipe.send((outcome, files if outcome.status == "finding" else None))
 

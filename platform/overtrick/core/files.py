@@ -19,6 +19,7 @@ from safetensors.numpy import save_file
 
 from overtrick.core.errors import UserError
 
+LONGEST_NAME = 255  # bytes of the name of a file or folder
 DIGEST = "sha256"  # the key of the digest in the metadata of a safetensors file
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's renameat2
 
@@ -37,14 +38,17 @@ def cache_folder() -> Path:
 
 
 def local_path(value: str | Path, name: str) -> Path:
-    """Return `value` as a path. Raises UserError if it is a URL, such as s3://bucket/runs.
+    """Return `value` as a path. Raises UserError for a URL, or for a name that is too long.
 
-    As a path, the URL would be a local folder with the name "s3:". `name`: the environment variable
-    or option that holds `value`, for the error.
+    As a path, the URL s3://bucket/runs would be a local folder with the name "s3:". `name`: the
+    environment variable or option that holds `value`, for the error.
     """
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", str(value)):
         raise UserError(f"{name} is the URL {value}: name a local or mounted folder instead")
-    return Path(value)
+    path = Path(value)
+    if max(map(len, map(os.fsencode, path.absolute().parts))) > LONGEST_NAME:
+        raise UserError(f"{name}: a name in the path has more than {LONGEST_NAME} bytes")
+    return path
 
 
 def check_output(path: Path, *suffixes: str) -> None:

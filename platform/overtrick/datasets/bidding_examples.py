@@ -27,12 +27,24 @@ from numpy.random import Generator
 
 from overtrick.core import Array, UserError, concat_columns, select_rows
 from overtrick.distributed import data_parallel
+from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction import packed_features
+from overtrick.games.bridge.system import public_knowledge
 from overtrick.storage import parquet
 
 KIND = parquet.Kind(
-    "bidding examples", packed_features.VERSION, "generate them again, in another folder"
-)
+    "bidding examples", packed_features.VERSION, "generate them again, in another folder",
+    {
+        "before": parquet.Column("u", (packed_features.PACKED_WIDTH,)),
+        "call": parquet.Column(least=0, most=auction_rules.REDOUBLE),
+        "situation": parquet.Column(shape=(3,), least=-1, most=auction_rules.BIDS - 1),
+        "place": parquet.Column(least=0, most=auction_rules.LONGEST_AUCTION),
+        "length": parquet.Column(least=0, most=auction_rules.LONGEST_AUCTION),
+        "type": parquet.Column(least=0, most=len(public_knowledge.TYPES) - 1),
+        "after": parquet.Column("u", (packed_features.PACKED_WIDTH,), required=False),
+        "imps": parquet.Column(least=-24, most=24, required=False),
+    },
+)  # fmt: skip
 SPLITS = ("train", "test")
 FILES_PER_WINDOW = 4  # files in memory at once, whose examples are shuffled together
 TEST_SHARE = 0.2  # share of deals in the test split (Zhang et al. 2022, section 5.1)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
 from overtrick.config.job_file import Count, validated
 from overtrick.config.overrides import field_overrides
@@ -34,7 +34,19 @@ MAX_SCALE = 100
 SHARDS_PER_PART = 16
 VERSION = 1  # raise it when equal parameters give different results
 REMEDY = "build it with `overtrick generate abstraction`"
-ABSTRACTION = parquet.Kind("abstraction", VERSION, REMEDY)
+PARAMETERS = TypeAdapter(AbstractionParameters)
+_SQUARE = parquet.Column("f", (parquet.ROW_COUNT,), 0, 1)
+_PAIRS = parquet.Column("f", (parquet.ROW_COUNT,) * 3, 0, 1)
+_STATISTICS = parquet.Column("f", (len(ROUNDS),), 0, 1)
+ABSTRACTION = parquet.Kind(
+    "abstraction", VERSION, REMEDY,
+    {
+        **dict.fromkeys(("start", "win", *(f"move_{name}" for name in ROUNDS[1:])), _SQUARE),
+        **dict.fromkeys((f"joint_{name}" for name in ROUNDS[1:]), _PAIRS),
+        **dict.fromkeys(("mean", "lowest", "highest", "share"), _STATISTICS),
+    },
+    PARAMETERS,
+)  # fmt: skip
 PART = parquet.Kind("part of an abstraction", VERSION, REMEDY)
 PAPER = AbstractionParameters()
 SCALED = (*ROUNDS, "deals")
@@ -138,7 +150,7 @@ def load_abstraction(path: Path, config: AbstractionConfig | None = None) -> Abs
         (table["joint_flop"], table["joint_turn"], table["joint_river"]),
         table["win"],
         card_abstraction.Buckets(*(table[n].T for n in ("mean", "lowest", "highest", "share"))),
-        AbstractionParameters(**stored.parameters),
+        PARAMETERS.validate_python(stored.parameters),
     )
 
 

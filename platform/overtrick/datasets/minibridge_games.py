@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field
+from pydantic import ConfigDict, Field, TypeAdapter
+from typing_extensions import TypedDict
 
 from overtrick.config.job_file import Count, GameChoice
 from overtrick.core import UserError, concat_columns, select_rows
@@ -19,10 +20,27 @@ from overtrick.datasets.chunked_build import Columns, DatasetConfig, Progress
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.evaluation import cardplay
 from overtrick.evaluation.cardplay import CardplayGames
-from overtrick.games.bridge.cards import CARDS, STRAINS
+from overtrick.games.bridge.cards import CARDS, STRAINS, TRICKS
 from overtrick.storage import parquet
 
-KIND = parquet.Kind("minibridge games", 1, "generate them again, in another folder")
+
+class Generated(TypedDict):
+    """The parameters of stored games that are read without their configuration."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
+    games: Count
+
+
+KIND = parquet.Kind(
+    "minibridge games", 1, "generate them again, in another folder",
+    {
+        "deals": parquet.Column(shape=(CARDS + 2,), least=0, most=CARDS),
+        "cards": parquet.Column(shape=(CARDS,), least=0, most=CARDS - 1),
+        "above": parquet.Column(least=-TRICKS, most=TRICKS),
+        "number": parquet.Column(least=0),
+    },
+    TypeAdapter(Generated),
+)  # fmt: skip
 GAMES_PER_SHARD = 5000
 FILES = "contract=*/seed=*/games.parquet"
 
@@ -108,8 +126,10 @@ def check_games_folder(folder: str, wanted: Mapping[str, Any]) -> None:
     """
     made_with = parquet.load(_files_of(Path(folder))[0], KIND).parameters
     for name, value in wanted.items():
-        if made_with[name] != value:
-            raise UserError(f"{folder} was made with {name} {made_with[name]}, not with {value}")
+        if made_with.get(name) != value:
+            raise UserError(
+                f"{folder} was made with {name} {made_with.get(name)}, not with {value}"
+            )
 
 
 def _files_of(folder: Path) -> list[Path]:

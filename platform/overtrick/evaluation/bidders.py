@@ -167,7 +167,7 @@ def solved_deals(path: str) -> Iterator[Deals]:
     deal, or for a file without double-dummy tricks.
     """
     number = found = 0
-    for columns in parquet.batches(Path(path), ("deal", "dd_table"), ()):
+    for columns in parquet.batches(Path(path), {"deal": str, "dd_table": str}, {}):
         rows = np.zeros((len(columns["deal"]), DEAL_WIDTH), np.int8)
         solved = np.zeros(len(rows), np.bool_)
         for k, (deal, table) in enumerate(zip(*columns.values(), strict=True)):
@@ -175,8 +175,8 @@ def solved_deals(path: str) -> Iterator[Deals]:
             if table is None:
                 continue
             try:
-                if not isinstance(deal, str) or not isinstance(table, str):
-                    raise UserError("its deal and dd_table must be text")
+                if deal is None:
+                    raise UserError("it has no deal")
                 rows[k, :CARDS] = parse_deal(deal)
                 rows[k, DD_TABLE:] = parse_trick_table(table).ravel()
             except UserError as error:

@@ -20,6 +20,8 @@ def validated_observations(game: Any, observation: Array) -> Observations:
     """
     if not len(observation):
         raise UserError("there is nothing to answer: send at least one row of observations")
+    if game.actions is not None and observation.dtype.kind not in "iu":
+        raise UserError(f"observations of {game.name} are integers, not {observation.dtype}")
     if isinstance(game, ValidatesObservations):
         return game.validated_observations(observation)
     if game.actions is not None:

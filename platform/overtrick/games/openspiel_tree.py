@@ -6,9 +6,13 @@ moves are converted to moves in turn, hidden from the seats that move later, as 
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from operator import methodcaller
 from typing import Any
 
@@ -18,6 +22,30 @@ from overtrick.core import END, Array, Observations, TreeNodes, UserError, neare
 
 FEW, DESCENTS = 8, 400  # number of random descents: a few reveal a huge tree, otherwise many
 LONGEST, HUGE = 1_000, 1e100  # moves and nodes at which a descent is cut off
+PATIENCE = 60  # seconds of the child process that reads a game first
+PLAY_AT_RANDOM = """
+import random, sys, pyspiel
+name = sys.argv[1]
+if name.partition("(")[0] not in pyspiel.registered_names():
+    import open_spiel.python.games
+game = pyspiel.load_game(name)
+if game.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
+    game = pyspiel.convert_to_turn_based(game)
+strings = game.get_type().provides_information_state_string
+for seed in range(20):
+    rng, state = random.Random(seed), game.new_initial_state()
+    for _ in range(100):
+        if state.is_terminal():
+            state.returns()
+            break
+        if state.is_chance_node():
+            state.apply_action(rng.choice(state.chance_outcomes())[0])
+            continue
+        if strings:
+            state.information_state_string()
+        state.apply_action(rng.choice(state.legal_actions()))
+"""
+"""Program of the child process that reads a game first; its argument is the game's name."""
 
 
 class OpenSpiel:
@@ -26,9 +54,14 @@ class OpenSpiel:
     Actions have OpenSpiel's numbers. Chance outcomes of positive probability are numbered from 0 in
     OpenSpiel's order. All points are gained on the edges into terminal nodes. Raises UserError for
     an unknown game, and for a game that has no finite tree or no information sets.
+
+    Some parameters, such as a damaged file of a game, kill the process that reads them. Therefore a
+    child process reads a name with parameters first. `safe`: another process has read the game.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, safe: bool = False) -> None:
+        if not safe:
+            _check_safe(name)
         self._openspiel_name = name
         self._game = _load(name)
         self.name = f"openspiel/{name}"
@@ -40,7 +73,7 @@ class OpenSpiel:
         self.infosets: int | None = None  # N; `nodes` counts them
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OpenSpiel, (self._openspiel_name,)
+        return OpenSpiel, (self._openspiel_name, True)
 
     def nodes(self, fits: Callable[[float, int], bool]) -> TreeNodes:
         """Build the complete tree; information sets are numbered in depth-first order.
@@ -150,6 +183,33 @@ def _has_perfect_information(kind: Any) -> bool:
     sees = kind.information == kind.Information.PERFECT_INFORMATION
     in_turn = kind.dynamics == kind.Dynamics.SEQUENTIAL
     return sees and in_turn and not kind.provides_information_state_string
+
+
+@cache
+def _check_safe(name: str) -> None:
+    """Raise UserError if a child process dies while it makes a game and plays it at random.
+
+    Exceptions are left to `_load`, which raises them again. A name without parameters is safe.
+    """
+    if "(" not in name:
+        return
+    command = [sys.executable, "-c", PLAY_AT_RANDOM, name]
+    try:
+        code = subprocess.run(
+            command, timeout=PATIENCE, check=False, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ).returncode  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise UserError(
+            f"openspiel/{name}: OpenSpiel needs more than {PATIENCE} s for it"
+        ) from None
+    except ValueError:  # a zero byte
+        raise UserError(f"unknown game 'openspiel/{name!r}'") from None
+    if code < 0:
+        died = signal.strsignal(-code)
+        raise UserError(
+            f"openspiel/{name}: OpenSpiel crashes ({died}): mend the game's parameters or its file"
+        )
 
 
 def _load(name: str) -> Any:

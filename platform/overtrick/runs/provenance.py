@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import subprocess
@@ -11,6 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from overtrick.core import UserError
+
+_TAGS = TypeAdapter(dict[str, str])
 SENT = "OVERTRICK_PROVENANCE"
 """The environment variable in which a cluster job finds the `code_tags` of the submitter."""
 
@@ -29,10 +33,13 @@ def code_tags() -> dict[str, str]:
     """Return MLflow tags with the version and the git commit of this code.
 
     A cluster has a copy of the code without git. There, the function returns the tags that the
-    submitting machine has sent in the environment variable SENT.
+    submitting machine has sent in the environment variable SENT. Raises UserError if it is damaged.
     """
     if SENT in os.environ:
-        return dict(json.loads(os.environ[SENT]))
+        try:
+            return _TAGS.validate_json(os.environ[SENT])
+        except (ValidationError, UnicodeEncodeError):
+            raise UserError(f"{SENT} must be a JSON object of texts: unset it") from None
     tags = {"overtrick.version": version("overtrick")}
     root = Path(__file__).parents[3]
     if (root / ".git").exists():  # an installed wheel may lie in another project's repository

@@ -34,8 +34,7 @@ class Predictor:
 
     def __init__(self, folder: Path) -> None:
         stored = model_files.load(folder)
-        options = stored.job.get("game", {}).get("options", {})
-        self.game: Any = registry.make(stored.game, **options)
+        self.game: Any = registry.make(stored.game, **stored.options)
         if not isinstance(self.game, Game):
             raise UserError(f"the model in {folder} is of {stored.game}, which has no observations")
         self.observation_fields = self.game.observation_fields

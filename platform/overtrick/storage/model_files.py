@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
-from typing import Any
+from typing import Any, NotRequired
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from overtrick import learners
 from overtrick.core import Array, UserError
@@ -20,15 +23,53 @@ from overtrick.core.files import (
     write_text,
     write_weights,
 )
+from overtrick.core.json_files import first_problem
 from overtrick.policies import model_kinds
 from overtrick.policies.model_kinds import StoredWeights
 from overtrick.storage.old_names import translate_job
+from overtrick.storage.stored_results import OPEN
 
 for _module in walk_packages(learners.__path__, f"{learners.__name__}."):
     import_module(_module.name)  # each learner registers the kinds of its models
 
 FORMAT = 1
 WEIGHTS, CARD = "weights.safetensors", "model.json"
+
+
+class Formatted(TypedDict):
+    """The version of the format, which every version writes."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+    format: JsonValue
+
+
+class ModelGame(TypedDict):
+    """The game of a model's job, with its options."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+    name: str
+    options: NotRequired[dict[str, JsonValue]]
+
+
+class ModelJob(TypedDict):
+    """The keys of the job that are read without its trainer's schema."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+    trainer: str
+    game: str | ModelGame
+
+
+class ModelCard(TypedDict):
+    """The game of a model, the job that produced it, and measurements of it."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+    game: str
+    job: ModelJob
+    result: NotRequired[dict[str, JsonValue]]
+
+
+FORMATTED = TypeAdapter(Formatted)
+MODEL_CARD: TypeAdapter[Any] = TypeAdapter(ModelCard)
 
 
 @dataclass(frozen=True)
@@ -39,6 +80,12 @@ class Model:
     game: str
     job: dict[str, Any]  # plain data, read again by `config.job_file.parse`
     result: dict[str, Any] = field(default_factory=dict)  # known measurements of the model, if any
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return the options of the game in the job, which may name the game only."""
+        game = self.job.get("game")
+        return dict(game.get("options", {})) if isinstance(game, Mapping) else {}
 
 
 def check_place(folder: Path) -> None:
@@ -74,23 +121,23 @@ def load(folder: Path, game: str | None = None) -> Model:
     """
     card_path, weights_path = folder / CARD, folder / WEIGHTS
     try:
-        card = json.loads(card_path.read_text(encoding="utf-8"))
+        content = card_path.read_bytes()
         weights = read_weights(weights_path)
     except OSError as error:
         name = error.filename or folder
         raise UserError(f"no model in {folder}: cannot read {name} ({error.strerror})") from None
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        raise UserError(f"{card_path} is damaged: it is not JSON; restore it") from None
     except DamagedWeightsError as error:
         raise UserError(
             f"{weights_path} is truncated or damaged ({error}); train again or restore it"
         ) from None
-    known = card if isinstance(card, dict) else {}
-    if known.get("format") != FORMAT:
-        found = known.get("format")
-        raise UserError(f"{card_path} has format {found}; this version reads {FORMAT}")
-    if not isinstance(known.get("game"), str) or not isinstance(known.get("job"), dict):
-        raise UserError(f"{card_path} is damaged: it names no game or job; restore it")
+    try:
+        found = FORMATTED.validate_json(content)["format"]
+        if found != FORMAT:
+            raise UserError(f"{card_path} has format {found}; this version reads {FORMAT}")
+        card = MODEL_CARD.validate_json(content)
+    except ValidationError as error:
+        problem = first_problem(error)
+        raise UserError(f"{card_path} is damaged ({problem}): restore it") from None
     if game is not None and card["game"] != game:
         raise UserError(f"the model in {folder} plays {card['game']}, not {game}")
     return Model(weights, card["game"], translate_job(card["job"]), card.get("result", {}))

@@ -11,33 +11,67 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple, NotRequired
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from overtrick.core import Array, UserError
 from overtrick.core.files import replacing
+from overtrick.core.json_files import first_problem
 
 FORMAT = 1  # version of the layout described above
 KEY = b"overtrick"
 ROWS = 10_000  # of a batch, where a file is read in batches
+ROW_COUNT = -1  # in the shape of a column's rows: the number of rows of the table
+
+
+class Column(NamedTuple):
+    """Schema of a column of numbers: its type, the shape of a row, and its range."""
+
+    types: str = "iu"  # allowed numpy kinds: i, u and f for numbers
+    shape: tuple[int, ...] = ()  # of one row; ROW_COUNT: as many entries as the table has rows
+    least: float | None = None
+    most: float | None = None
+    required: bool = True
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Kind of data in a file, its version, and advice for error messages.
+    """Kind of data in a file, its version and schema, and advice for error messages.
 
     Raise `version` when the meaning of the columns changes. `remedy` tells the user what to do
-    about a file that cannot be used.
+    about a file that cannot be used. `load` checks the columns and parameters by the schema; other
+    columns are allowed.
     """
 
     name: str
     version: int
     remedy: str  # in the imperative
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    parameters: TypeAdapter[Any] | None = None
+
+
+class _About(TypedDict):
+    """The metadata of a file, without the digest."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
+    format: int
+    kind: str
+    version: int
+    parameters: dict[str, JsonValue]
+    shapes: dict[str, list[Annotated[int, Field(ge=0)]]]
+    objects: NotRequired[list[str]]
+    digest: str
+
+
+_JSON_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, JsonValue])
+_ABOUT = TypeAdapter(_About)
 
 
 @dataclass(frozen=True)
@@ -107,10 +141,11 @@ def load(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
             for name, shape in about["shapes"].items()
         }
         intact = digest == _digest(about, columns)
-    except (KeyError, TypeError, ValueError, AttributeError):  # malformed metadata
+    except (KeyError, TypeError, ValueError, pa.ArrowException):  # other columns than the metadata
         intact = False
     if not intact:
         raise UserError(f"{path} is damaged (its digest differs): {kind.remedy}")
+    _check_columns(path, kind, len(table), columns)
     _check_parameters(path, kind, about["parameters"], parameters)
     return StoredTable(about["parameters"], columns)
 
@@ -123,10 +158,7 @@ def head(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
     required.
     """
     file, about = _open(path, kind)
-    try:
-        header = TableHeader(file.metadata.num_rows, tuple(about["shapes"]), about["parameters"])
-    except KeyError as error:
-        raise _damaged(path, kind, error) from None
+    header = TableHeader(file.metadata.num_rows, tuple(about["shapes"]), about["parameters"])
     _check_parameters(path, kind, header.parameters, parameters)
     return header
 
@@ -140,19 +172,46 @@ def _open(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]]:
         raise UserError(f"no {kind.name} at {path}: {kind.remedy}")
     try:
         file = parquet.ParquetFile(path)
-        about = json.loads((file.schema_arrow.metadata or {}).get(KEY, b"{}"))
+        about = _JSON_OBJECT.validate_json((file.schema_arrow.metadata or {}).get(KEY, b"{}"))
     except PermissionError:
         raise UserError(f"cannot read {path}: permission denied") from None
+    except ValidationError as error:
+        raise UserError(f"{path} is damaged ({first_problem(error)}): {kind.remedy}") from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _damaged(path, kind, error) from None
-    if not isinstance(about, dict) or about.get("kind") != kind.name:
-        known = isinstance(about, dict) and "kind" in about
-        held = f"'{about['kind']}'" if known else "data of another program"
+    if about.get("kind") != kind.name:
+        held = f"'{about['kind']}'" if "kind" in about else "data of another program"
         raise UserError(f"{path} holds {held}, not '{kind.name}': {kind.remedy}")
     for name, ours in (("format", FORMAT), ("version", kind.version)):
         if about.get(name) != ours:
             raise UserError(f"{path} has {name} {about.get(name)}, not {ours}: {kind.remedy}")
+    try:
+        _ABOUT.validate_python(about)
+        if kind.parameters is not None:
+            kind.parameters.validate_python(about["parameters"])
+    except ValidationError as error:
+        raise UserError(f"{path} is damaged ({first_problem(error)}): {kind.remedy}") from None
     return file, about
+
+
+def _check_columns(path: Path, kind: Kind, rows: int, columns: Mapping[str, Array]) -> None:
+    """Raise UserError unless the columns of a table have the schema of its kind."""
+    for name, schema in kind.columns.items():
+        problem, column = "", columns.get(name)
+        shape = tuple(rows if size == ROW_COUNT else size for size in schema.shape)
+        if column is None:
+            problem = "is missing" if schema.required else ""
+        elif column.dtype.kind not in schema.types or column.shape[1:] != shape:
+            problem = f"holds {column.dtype}{list(column.shape[1:])}"
+        elif column.dtype.kind == "f" and not np.isfinite(column).all():
+            problem = "holds numbers that are not finite"
+        else:
+            low, high = schema.least, schema.most
+            wrong = np.zeros(column.shape, bool) if low is None else column < low
+            wrong |= False if high is None else column > high
+            problem = f"holds {column[wrong][0]}" if wrong.any() else ""
+        if problem:
+            raise UserError(f"{path} is damaged (its column '{name}' {problem}): {kind.remedy}")
 
 
 def common_parameters(
@@ -179,24 +238,36 @@ def _reason(error: Exception) -> str:
 
 
 def batches(
-    path: Path, required: Sequence[str], optional: Sequence[str]
+    path: Path, required: Mapping[str, type], optional: Mapping[str, type]
 ) -> Iterator[dict[str, list[Any]]]:
     """Yield the rows of any Parquet file in batches of ROWS: columns by name, as lists.
 
-    `required`, `optional`: names of the columns to read; the file may lack the optional ones.
-    Raises UserError for a file that cannot be read or lacks a required column.
+    `required`, `optional`: the columns to read, with their types, str or int; the file may lack the
+    optional ones. Any value may be missing (None). Raises UserError for a file that cannot be read,
+    lacks a required column, or has a column of another type.
     """
+    name = ""
     try:
         with parquet.ParquetFile(path) as file:
             present = file.schema_arrow.names
             for name in required:
                 if name not in present:
                     raise UserError(f"{path} has no column '{name}', but {', '.join(present)}")
-            names = [name for name in (*required, *optional) if name in present]
-            for batch in file.iter_batches(ROWS, columns=names):
-                yield batch.to_pydict()
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(f"cannot read {path}: {_reason(error)}") from None
+            types = {n: kind for n, kind in {**required, **optional}.items() if n in present}
+            for name in types:
+                if present.count(name) > 1:
+                    raise UserError(f"{path} has two columns '{name}'")
+            for batch in file.iter_batches(ROWS, columns=list(types)):
+                values = dict[str, list[Any]]()
+                for name, kind in types.items():
+                    column = batch.column(name)
+                    column.validate(full=True)  # such as text that is not UTF-8
+                    wanted = pa.string() if kind is str else pa.int64()
+                    values[name] = column.cast(wanted).to_pylist()
+                yield values
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        place = f"column '{name}' of {path}" if name else str(path)
+        raise UserError(f"cannot read {place}: {_reason(error)}") from None
 
 
 def batch_count(path: Path) -> int:
@@ -250,6 +321,8 @@ def _column(array: Array) -> pa.Array:
     flat = pa.array(array.reshape(-1))
     if array.ndim == 1:
         return flat
+    if not np.prod(array.shape[1:]):  # a list of fixed length has an entry
+        return pa.ListArray.from_arrays(np.zeros(len(array) + 1, np.int32), flat)
     return pa.FixedSizeListArray.from_arrays(flat, int(np.prod(array.shape[1:])))
 
 
@@ -265,6 +338,6 @@ def _array(column: pa.ChunkedArray, objects: bool) -> Array:
     if pa.types.is_fixed_size_binary(chunk.type):
         first, width = chunk.offset, chunk.type.byte_width
         return np.frombuffer(chunk.buffers()[1], np.uint8, len(chunk) * width, first * width)
-    if pa.types.is_fixed_size_list(chunk.type):
+    if pa.types.is_fixed_size_list(chunk.type) or pa.types.is_list(chunk.type):
         chunk = chunk.flatten()
     return chunk.to_numpy(zero_copy_only=False)

@@ -218,10 +218,11 @@ def sqlite_lock(uri: str) -> Iterator[None]:
 
 def _check_sqlite(uri: str, file: Path) -> None:
     """Raise UserError if a SQLite store cannot be written, or if its file is not a SQLite file."""
-    place = file if file.exists() else file.parent
+    known = os.path.exists(file)  # Path.exists raises for a name that is too long
+    place = file if known else file.parent
     if not os.access(place, os.W_OK):
         raise UserError(f"track.uri {uri}: {place} cannot be written")
-    if file.exists():
+    if known:
         try:
             with contextlib.closing(sqlite3.connect(file)) as database:
                 database.execute("SELECT name FROM sqlite_master").fetchone()

@@ -15,7 +15,7 @@ from numpy.random import Generator
 from pydantic import field_validator
 
 from overtrick.config.job_file import Count, Job, Opponent, Section
-from overtrick.core import Array, Game, Policy
+from overtrick.core import Array, Game, Policy, UserError
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
@@ -138,11 +138,15 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
 
         A row has the player's mean points per game, share of games won, and share of games won
         against each player, in the order of the rows. The share against the player itself is None.
+        Raises UserError for a model without the results of each pair.
         """
         labels = [opponent_label(name) for name in job.tournament.players]
         one, other = np.array(list(combinations(range(len(labels)), 2))).T
         boards, points, won = np.zeros((3, len(labels), len(labels)))
-        for row, a, b in zip(map(PairResult._make, weights["results"]), one, other, strict=True):
+        results = weights.get("results", np.zeros(0))
+        if results.shape != (len(one), len(PairResult._fields)) or results.dtype.kind != "f":
+            raise UserError("the model is damaged: it lacks the results of each pair of players")
+        for row, a, b in zip(map(PairResult._make, results), one, other, strict=True):
             boards[a, b] = boards[b, a] = row.boards
             points[a, b], points[b, a] = row.points, -row.points
             won[a, b], won[b, a] = row.won, row.lost

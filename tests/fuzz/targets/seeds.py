@@ -9,6 +9,7 @@ from tests.fuzz.inputs import Files
 
 TESTS = Path(__file__).parents[2]
 JOBS = TESTS.parent / "jobs"
+STORED = TESTS / "fuzz" / "valid"  # files that take seconds to make
 RUNS = TESTS / "fixtures" / "runs_before_house"
 
 

@@ -1,0 +1,131 @@
+"""Targets: the folder of a run read again by `view`, `list`, `evaluate` and `resume`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from tests.fuzz.inputs import Files
+from tests.fuzz.target import Target
+from tests.fuzz.targets import seeds
+
+from overtrick.core.files import write_text
+from overtrick.distributed.workers import LocalPool
+from overtrick.runs import html_page, lifecycle, mlflow_note, provenance
+from overtrick.storage import locate
+from overtrick.storage.run_folder import RunFolder
+from overtrick.tracking.mlflow_tracker import Tracker
+from overtrick.training.registry import TRAINERS
+
+VIEWED = ("meta", "solve", "tabular", "tournament", "nfsp", "coevolve", "dqn", "eom", "bidding")
+FILES = ("job.json", "table.json", "track.jsonl")
+EVALUATED = ("meta", "nfsp", "solve", "tournament", "evolve", "rllib")
+
+
+class _Reader(Tracker):
+    """A tracker that reads its files and delivers nothing."""
+
+    def _deliver(self) -> None:
+        """Deliver nothing."""
+
+
+def folders() -> list[Files]:
+    """Return folders of finished runs without their models."""
+    found = []
+    for name in VIEWED:
+        files = {k.replace(f"runs/{name}", "runs/r"): v for k, v in seeds.run_folder(name).items()}
+        kept = {path: v for path, v in files.items() if path.rpartition("/")[2] in FILES}
+        kept["runs/r/track.sent"] = b"3"
+        kept["runs/r/track.run"] = b"0123456789abcdef0123456789abcdef"
+        found.append(kept)
+    return found
+
+
+def find() -> RunFolder:
+    """Find the run of an input; raises UserError if its job file is gone."""
+    return lifecycle.find("r")
+
+
+def view_run(folder: Path) -> None:
+    """Write the HTML page of a run."""
+    write_text(folder / "view.html", html_page.run_page(find()))
+
+
+def list_run(folder: Path) -> None:
+    """List runs, find the kind of a run, read its history and describe it for MLflow."""
+    locate.run_names()
+    run = find()
+    lifecycle.kind_of(run)
+    run.history()
+    mlflow_note.describe(run)
+    assert run.run_id != ""
+
+
+def continue_tracking(folder: Path) -> None:
+    """Open the record of a run again, as `resume` does, and report more."""
+    run = find()
+    tracker = _Reader("sqlite:///m.db", "e", "r", run.path, {})
+    tracker.metrics(tracker.reported + 1, {"loss": 1.0})
+    tracker.note("continued")
+    run.history()
+
+
+def unfinished() -> list[Files]:
+    """Return the folder of an unfinished run with a checkpoint."""
+    files = seeds.run_folder("meta_unfinished")
+    return [{k.replace("runs/meta_unfinished", "runs/r"): v for k, v in files.items()}]
+
+
+def resume_run(folder: Path) -> None:
+    """Read the job and the newest checkpoint of a run, and load the trainer's state."""
+    run = find()
+    lifecycle.check_kind(run, "run")
+    job = lifecycle.read_job(run)
+    lifecycle.check_job(job)
+    checkpoints = run.checkpoints()
+    if checkpoints.newest() is None:
+        return
+    checkpoints.iteration()
+    trainer = TRAINERS[job.trainer].trainer(job, LocalPool())
+    trainer.load(checkpoints.state())
+    trainer.close()
+
+
+def evaluated() -> list[Files]:
+    """Return folders of small finished runs with their models."""
+    found = []
+    for name in EVALUATED:
+        files = {k.replace(f"runs/{name}", "runs/r"): v for k, v in seeds.run_folder(name).items()}
+        found.append({k: v for k, v in files.items() if "/model/" in k or k.endswith("job.json")})
+    return found
+
+
+def evaluate_run(folder: Path) -> None:
+    """Evaluate the stored model of a run again."""
+    lifecycle.evaluate_stored("r", 0)
+
+
+def provenances() -> list[Files]:
+    """Return values of the variable in which a cluster job finds the version of its code."""
+    sent = {"overtrick.version": "0.1", "mlflow.source.git.commit": "0" * 40}
+    return [{"sent.json": json.dumps(sent).encode()}]
+
+
+def read_provenance(folder: Path) -> None:
+    """Read the tags of the code from the environment."""
+    text = (folder / "sent.json").read_text(errors="surrogateescape").replace("\0", "")
+    os.environ[provenance.SENT] = text
+    for key, value in provenance.run_tags("meta", "leduc").items():
+        assert isinstance(key, str)
+        assert isinstance(value, str)
+
+
+TARGETS = (
+    Target("run viewed", folders, view_run, 6),
+    Target("run listed", folders, list_run, 6),
+    Target("run tracked again", folders, continue_tracking, 4),
+    Target("run resumed", unfinished, resume_run, 3),
+    Target("run evaluated", evaluated, evaluate_run, 2),
+    Target("provenance", provenances, read_provenance, 2),
+)
