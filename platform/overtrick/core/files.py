@@ -45,10 +45,15 @@ def local_path(value: str | Path, name: str) -> Path:
     """
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", str(value)):
         raise UserError(f"{name} is the URL {value}: name a local or mounted folder instead")
-    path = Path(value)
-    if max(map(len, map(os.fsencode, path.absolute().parts))) > LONGEST_NAME:
-        raise UserError(f"{name}: a name in the path has more than {LONGEST_NAME} bytes")
-    return path
+    check_names(value)
+    return Path(value)
+
+
+def check_names(path: str | Path) -> None:
+    """Raise UserError if a name in a path is longer than file systems allow."""
+    for name in str(path).split("/"):
+        if len(name.encode("utf-8", "surrogatepass")) > LONGEST_NAME:
+            raise UserError(f"{name[:40]}... is too long for the name of a file")
 
 
 def check_output(path: Path, *suffixes: str) -> None:

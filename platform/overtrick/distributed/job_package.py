@@ -105,11 +105,17 @@ def _with_paths(plain: Any, there: Mapping[str, str]) -> Any:
 
 def _files_in(path: Path) -> list[Path]:
     """Return all files in a folder; for a file, only the file itself."""
-    return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    return sorted(p for p in path.rglob("*") if os.path.isfile(p)) if path.is_dir() else [path]
 
 
 def _size(path: Path) -> int:
-    return sum(part.stat().st_size for part in _files_in(path))
+    """Return the bytes of a file or of all files in a folder; stop to count above MAX_SIZE."""
+    size = 0
+    for part in path.rglob("*") if path.is_dir() else (path,):
+        size += os.path.getsize(part) if os.path.isfile(part) else 0
+        if size > MAX_SIZE:
+            break
+    return size
 
 
 def _digest(path: Path) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from overtrick.core import UserError
-from overtrick.core.files import cache_folder, local_path, write_text
+from overtrick.core.files import cache_folder, check_names, local_path, write_text
 from overtrick.storage.model_files import CARD, FORMAT, WEIGHTS, is_model
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
@@ -41,10 +41,14 @@ def run_names() -> list[str]:
 
 
 def find_run(run: str) -> RunFolder | None:
-    """Find a run by its path or its name; return None if there is no such run."""
+    """Find a run by its path or its name; return None if there is no such run.
+
+    Raises UserError for a name that no file can have.
+    """
+    check_names(run)
     for path in (Path(run), runs_folder() / run):
         folder = RunFolder(path.absolute())
-        if os.path.exists(folder.job):  # Path.exists raises for a name that is too long
+        if folder.job.exists():
             return folder
     return None
 
