@@ -48,7 +48,7 @@ def find_run(run: str) -> RunFolder | None:
     check_names(run)
     for path in (Path(run), runs_folder() / run):
         folder = RunFolder(path.absolute())
-        if folder.job.exists():
+        if os.path.exists(folder.job):  # Path.exists raises for a path of more than 4,095 bytes
             return folder
     return None
 

@@ -17,6 +17,7 @@ from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
+from overtrick.policies.network_sizes import check_layers, input_size, privileged_input_size
 from overtrick.policies.tabular import TabularPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
@@ -78,12 +79,15 @@ def adapt_by_gradients(
     policies of these games. The policies returned for k > 0 are then safe best responses to an
     estimate of the opponent's strategy: best responses under the constraint that their
     exploitability is at most `section.exploitability_bound`. The estimate combines counts of the
-    opponent's actions with an equilibrium as prior.
+    opponent's actions with an equilibrium as prior. Raises UserError for a damaged critic.
     """
     game, tree = two_seat_game(choice)
     params = repeat(model.theta, section.repeats)
     if tree is None and model.gradient_estimator == "opponent_model":
         return _adapt_by_simulation(rng, model, section, game, params, opponent)
+    if model.gradient_estimator not in ON_TREE:
+        inputs = privileged_input_size(game) if model.privileged else input_size(game)
+        check_layers(model.critic, inputs, 1, "the critic of the model", game.name)
     counts = None
     policies = [samples.network_policies(game, params)]
     for _ in range(section.steps):
