@@ -203,7 +203,7 @@ def check_make_target(command: list[str]) -> None:
     target, *settings = command
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), command
     for setting in settings:
-        if target == "mutants":
+        if target in ("mutants", "fuzz"):
             name, _, value = setting.partition("=")
             files_exist = all((ROOT / file).is_file() for file in value.split())
             assert files_exist if name == "FILES" else value.isdecimal(), command
