@@ -12,10 +12,14 @@ import numpy as np
 import pytest
 from mlflow import MlflowClient
 from safetensors.numpy import load_file, save_file
+from small_meta_job import TINY
 
 import overtrick
+from overtrick.config import job_file
 from overtrick.core import UserError
+from overtrick.core.checkpoints import load_state
 from overtrick.core.files import DamagedWeightsError, read_weights, write_weights
+from overtrick.distributed.workers import LocalPool
 from overtrick.games.bridge.auction_rules import PASS
 from overtrick.runs import mlflow_note
 from overtrick.storage import game_records, parquet
@@ -26,6 +30,7 @@ from overtrick.sweeps import pbt
 from overtrick.sweeps.asha import Asha
 from overtrick.tracking import mlflow_tracker
 from overtrick.tracking.mlflow_tracker import Tracker
+from overtrick.training.registry import JOBS, TRAINERS
 
 DAMAGE = (b"", b"{", b"\xff\xfe", b"[" * 5000, b'{"time": 1}', b'{"time": true, "note": "n"}',
           b'{"time": 1, "step": 2, "metrics": {"payoff": "much"}}')  # fmt: skip
@@ -240,3 +245,12 @@ def test_recorded_games_that_cannot_have_happened_are_refused(
         html_of_file(path, 50)
     assert why in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("change", [{"meta": {"hidden": [9]}}, {"game": "leduc"}])
+def test_a_checkpoint_of_another_job_is_refused(change: dict[str, Any]) -> None:
+    jobs = [job_file.parse(TINY | each, JOBS, "job") for each in ({}, change)]
+    ours, other = (TRAINERS["meta"].trainer(job, LocalPool()) for job in jobs)
+    load_state(ours, ours.state())
+    with pytest.raises(UserError, match="the checkpoint does not fit the job"):
+        load_state(ours, other.state())

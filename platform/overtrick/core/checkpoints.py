@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from overtrick.core.batches import Array
+from overtrick.core.errors import UserError
 
 
 class Checkpointed:
@@ -35,6 +36,28 @@ class Checkpointed:
             setattr(self, name, state[name].copy() if state[name].ndim else state[name].item())
         for name, part in self.parts().items():
             part.load(unprefixed(name, state))
+
+
+class Loadable(Protocol):
+    """A trainer whose state can be restored."""
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the arrays of a checkpoint."""
+
+
+def load_state(trainer: Loadable, state: Mapping[str, Array]) -> None:
+    """Restore a trainer from the state in a checkpoint.
+
+    Raises UserError if the state is not one of this trainer, because its job file or its checkpoint
+    has been changed.
+    """
+    try:
+        trainer.load(state)
+    except (IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(
+            f"the checkpoint does not fit the job ({reason}): restore job.json, or train again"
+        ) from None
 
 
 def prefixed(prefix: str, values: Mapping[str, Array]) -> dict[str, Array]:

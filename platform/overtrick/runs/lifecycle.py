@@ -18,6 +18,7 @@ from typing import Any
 from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob, Job
 from overtrick.core import Array, Trainer, UserError, nearest
+from overtrick.core.checkpoints import load_state
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import LocalPool, RngStream, generator, open_pool
 from overtrick.games import registry
@@ -263,7 +264,7 @@ def save_model(job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tr
     resources = job.resources.model_copy(update={"gpus": 0.0})  # this machine may have none
     here = job.model_copy(update={"resources": resources})
     trainer = TRAINERS[job.trainer].trainer(here, LocalPool())
-    trainer.load(state)
+    load_state(trainer, state)
     model = model_files.Model(trainer.model(), job.game.name, job.model_dump(mode="json"))
     model_files.save(model, run.model)
     try:

@@ -23,6 +23,7 @@ from ray.tune.schedulers import FIFOScheduler
 
 from overtrick.config.job_file import Job, parse
 from overtrick.core import RunError, Trainer, UserError
+from overtrick.core.checkpoints import load_state
 from overtrick.core.files import write_weights
 from overtrick.distributed import local_ray, placement
 from overtrick.distributed.data_parallel import DataParallelTrainer, LearnerShare
@@ -99,7 +100,7 @@ class Trial(tune.Trainable):
 
     def load_checkpoint(self, checkpoint: str) -> None:
         """Load the trainer's state from a checkpoint folder."""
-        self.trainer.load(read_state(Path(checkpoint)))
+        load_state(self.trainer, read_state(Path(checkpoint)))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Switch this process to another trial's job, so that Tune need not start a new process.

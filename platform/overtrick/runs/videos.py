@@ -8,7 +8,7 @@ from pathlib import Path
 
 from overtrick.config.job_file import Job
 from overtrick.core import Array, RunError, UserError
-from overtrick.core.checkpoints import unprefixed
+from overtrick.core.checkpoints import load_state, unprefixed
 from overtrick.distributed.workers import LocalPool, RngStream, generator
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
@@ -78,7 +78,7 @@ def save_video(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
         return
     folder.mkdir(exist_ok=True)
     trainer = TRAINERS[job.trainer].trainer(job, LocalPool())
-    trainer.load(state)
+    load_state(trainer, state)
     made, _ = two_seat_game(job.game)
     learner = network_policy(made.features, unprefixed("policy", trainer.model()))
     players = (learner, cached_opponent(job.game, job.videos.opponent))

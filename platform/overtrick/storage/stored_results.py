@@ -13,7 +13,7 @@ OPEN = ConfigDict(extra="allow", strict=True)
 class StoredGame(TypedDict):
     """The game of a stored job."""
 
-    __pydantic_config__ = OPEN  # type: ignore[misc]
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
     name: str
     options: dict[str, JsonValue]
 

@@ -10,6 +10,7 @@ from tests.fuzz.inputs import Files
 from tests.fuzz.target import Target
 from tests.fuzz.targets import seeds
 
+from overtrick.core.checkpoints import load_state
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import LocalPool
 from overtrick.runs import html_page, lifecycle, mlflow_note, provenance
@@ -88,7 +89,7 @@ def resume_run(folder: Path) -> None:
         return
     checkpoints.iteration()
     trainer = TRAINERS[job.trainer].trainer(job, LocalPool())
-    trainer.load(checkpoints.state())
+    load_state(trainer, checkpoints.state())
     trainer.close()
 
 
