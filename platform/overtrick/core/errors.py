@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+MOST_COMPARED = 100  # characters of a misspelt word; comparing takes their square in time
+
 
 class UserError(ValueError):
     """Invalid input, such as an unknown option; the command exits with code 2.
@@ -43,4 +45,4 @@ def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """Return the entry of `words` with the spelling most similar to `word`, as a suggestion."""
-    return difflib.get_close_matches(word, list(words), n=1, cutoff=0.0)[0]
+    return difflib.get_close_matches(word[:MOST_COMPARED], list(words), n=1, cutoff=0.0)[0]

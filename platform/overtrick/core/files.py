@@ -20,6 +20,7 @@ from safetensors.numpy import save_file
 from overtrick.core.errors import UserError
 
 LONGEST_NAME = 255  # bytes of the name of a file or folder
+LONGEST_PATH = 4095  # characters of a path, at most as many as bytes
 DIGEST = "sha256"  # the key of the digest in the metadata of a safetensors file
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's renameat2
 
@@ -50,7 +51,9 @@ def local_path(value: str | Path, name: str) -> Path:
 
 
 def check_names(path: str | Path) -> None:
-    """Raise UserError if a name in a path is longer than file systems allow."""
+    """Raise UserError if a path, or a name in it, is longer than file systems allow."""
+    if len(str(path)) > LONGEST_PATH:
+        raise UserError(f"{str(path)[:40]}... is too long for the path of a file")
     for name in str(path).split("/"):
         if len(name.encode("utf-8", "surrogatepass")) > LONGEST_NAME:
             raise UserError(f"{name[:40]}... is too long for the name of a file")

@@ -11,6 +11,7 @@ from tests.fuzz.target import Target
 from tests.fuzz.targets import seeds
 
 from overtrick.core import UserError
+from overtrick.core.files import local_path
 from overtrick.evaluation import bidders
 from overtrick.games.bridge import auction_rules
 from overtrick.policies.rollout import play
@@ -108,7 +109,7 @@ def look_up(folder: Path) -> None:
         except UserError as error:
             if len(str(error).splitlines()) != 1:
                 raise
-    model_files.check_place(Path(name))
+    model_files.check_place(local_path(name, "--save"))
 
 
 TARGETS = (
