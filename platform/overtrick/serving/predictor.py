@@ -80,7 +80,7 @@ def mlflow_description(folder: Path) -> dict[str, Any]:
             "format": model_files.FORMAT,
             "version": version("overtrick"),
             "game": stored.game,
-            "trainer": stored.job["trainer"],
+            "trainer": stored.job.get("trainer", "none"),
             "answers": predictor.kind,
             "sha256": locate.digests(folder),
         },

@@ -52,11 +52,11 @@ class ModelGame(TypedDict):
 
 
 class ModelJob(TypedDict):
-    """The keys of the job that are read without its trainer's schema."""
+    """Keys of the job that are read without its trainer's schema; an untrained model has none."""
 
     __pydantic_config__ = OPEN  # type: ignore[misc]
-    trainer: str
-    game: str | ModelGame
+    trainer: NotRequired[str]
+    game: NotRequired[str | ModelGame]
 
 
 class ModelCard(TypedDict):
