@@ -53,7 +53,7 @@ def local_path(value: str | Path, name: str) -> Path:
 def check_names(path: str | Path) -> None:
     """Raise UserError if a path, or a name in it, is longer than file systems allow."""
     if len(str(path)) > LONGEST_PATH:
-        raise UserError(f"{str(path)[:40]}... is too long for the path of a file")
+        raise UserError(f"{str(path)[:40]}... is too long for the name of a file")
     for name in str(path).split("/"):
         if len(name.encode("utf-8", "surrogatepass")) > LONGEST_NAME:
             raise UserError(f"{name[:40]}... is too long for the name of a file")
