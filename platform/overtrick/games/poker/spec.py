@@ -47,5 +47,6 @@ def _spec(kind: type, dialect: rules.PokerRules) -> GameSpec:
 SPECS = (
     *(_spec(EnumerablePoker, each) for each in rules.SMALL),
     _spec(Poker, rules.LIMIT_HOLDEM),
-    GameSpec(AbstractHoldem.name, AbstractHoldem, playable=False),
+    # single_game: Poker with the rules of this game has its name too
+    GameSpec(AbstractHoldem.name, AbstractHoldem, playable=False, single_game=_single_game),
 )
