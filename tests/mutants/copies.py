@@ -31,7 +31,7 @@ PLUGIN = "tests.mutants.pytest_plugin"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the tests of a copy ended."""
+    """Result of running the tests of a mutated copy."""
 
     code: int  # pytest's exit code; negative: the signal that ended it
     last: str = ""  # the last test that began

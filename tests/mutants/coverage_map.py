@@ -1,4 +1,4 @@
-"""Which tests run which line: measured once for each test file, kept in build/mutants/coverage."""
+"""Measure the lines that each test runs, once a test file, into build/mutants/coverage."""
 
 from __future__ import annotations
 

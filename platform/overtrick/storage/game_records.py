@@ -18,7 +18,7 @@ from overtrick.storage import parquet
 
 
 class About(TypedDict):
-    """What the file of recorded games says about all of them."""
+    """Schema of the metadata of recorded games: game, options, players, bidding systems."""
 
     __pydantic_config__ = ConfigDict(strict=True)  # type: ignore[misc]
     game: str

@@ -13,7 +13,7 @@ Count = Annotated[int, Field(ge=0, le=LAST)]
 
 
 class _Event(TypedDict):
-    """What every event has: its time in milliseconds since 1970."""
+    """Schema common to all events: the time in milliseconds since 1970."""
 
     __pydantic_config__ = STRICT  # type: ignore[misc]
     time: Count
