@@ -11,18 +11,19 @@ import logged_metrics
 import numpy as np
 import pytest
 from mlflow import MlflowClient
+from pydantic import ValidationError
 from safetensors.numpy import load_file, save_file
 from small_meta_job import TINY
 
 import overtrick
 from overtrick.config import job_file
-from overtrick.core import UserError
+from overtrick.core import RunError, UserError
 from overtrick.core.checkpoints import load_state
 from overtrick.core.files import DamagedWeightsError, read_weights, write_weights
 from overtrick.distributed.workers import LocalPool
 from overtrick.games.bridge.auction_rules import PASS
 from overtrick.runs import mlflow_note
-from overtrick.storage import game_records, parquet
+from overtrick.storage import game_records, parquet, stored_results
 from overtrick.storage.run_folder import STATE, RunFolder
 from overtrick.studies.html_of_files import html_of_file
 from overtrick.studies.match import play_match
@@ -30,6 +31,7 @@ from overtrick.sweeps import pbt
 from overtrick.sweeps.asha import Asha
 from overtrick.tracking import mlflow_tracker
 from overtrick.tracking.mlflow_tracker import Tracker
+from overtrick.tracking.run_events import EVENT
 from overtrick.training.registry import JOBS, TRAINERS
 
 DAMAGE = (b"", b"{", b"\xff\xfe", b"[" * 5000, b'{"time": 1}', b'{"time": true, "note": "n"}',
@@ -254,3 +256,21 @@ def test_a_checkpoint_of_another_job_is_refused(change: dict[str, Any]) -> None:
     load_state(ours, ours.state())
     with pytest.raises(UserError, match="the checkpoint does not fit the job"):
         load_state(ours, other.state())
+
+
+def test_a_dead_process_is_not_reported_as_a_damaged_checkpoint() -> None:
+    class Dead:
+        def load(self, state: dict[str, np.ndarray]) -> None:
+            raise RunError("load: the host died 5 times")
+
+    with pytest.raises(RunError, match="the host died"):
+        load_state(Dead(), {})
+
+
+def test_records_keep_or_refuse_other_keys_and_never_convert_values() -> None:
+    assert stored_results.ROW.validate_python({**ROW, "more": 1})["more"] == 1
+    for odd in ({**ROW, "share": "1"}, {**ROW, "steps": (1, 2)}):
+        with pytest.raises(ValidationError):
+            stored_results.ROW.validate_python(odd)
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        EVENT.validate_python({"time": 1, "note": "n", "more": 1})

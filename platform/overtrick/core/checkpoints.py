@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from overtrick.core.batches import Array
-from overtrick.core.errors import UserError
+from overtrick.core.errors import RunError, UserError
 
 
 class Checkpointed:
@@ -49,10 +49,12 @@ def load_state(trainer: Loadable, state: Mapping[str, Array]) -> None:
     """Restore a trainer from the state in a checkpoint.
 
     Raises UserError if the state is not one of this trainer, because its job file or its checkpoint
-    has been changed.
+    has been changed. Raises RunError if a process of the trainer has died.
     """
     try:
         trainer.load(state)
+    except RunError:
+        raise
     except (IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise UserError(

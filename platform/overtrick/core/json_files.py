@@ -6,12 +6,25 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from overtrick.core.errors import UserError
 
 T = TypeVar("T")
 SHOWN = 60  # characters of a wrong value that an error message quotes
+
+
+class ClosedRecord(TypedDict):
+    """Base of the schema of a JSON object that has no other keys; types are not converted."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+
+
+class OpenRecord(TypedDict):
+    """Base of the schema of a JSON object that may have other keys; types are not converted."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
 
 
 def read_json(path: Path, schema: TypeAdapter[T], remedy: str) -> T:

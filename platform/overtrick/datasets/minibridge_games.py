@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import ConfigDict, Field, TypeAdapter
-from typing_extensions import TypedDict
+from pydantic import Field, TypeAdapter
 
 from overtrick.config.job_file import Count, GameChoice
 from overtrick.core import UserError, concat_columns, select_rows
 from overtrick.core.files import replacing_folder
+from overtrick.core.json_files import OpenRecord
 from overtrick.datasets import chunked_build
 from overtrick.datasets.chunked_build import Columns, DatasetConfig, Progress
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
@@ -24,10 +24,9 @@ from overtrick.games.bridge.cards import CARDS, STRAINS, TRICKS
 from overtrick.storage import parquet
 
 
-class Generated(TypedDict):
+class Generated(OpenRecord):
     """The parameters of stored games that are read without their configuration."""
 
-    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
     games: Count
 
 

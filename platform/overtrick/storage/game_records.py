@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
-from typing_extensions import TypedDict
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from overtrick.core import Array, Deals, Observations, UserError, ValidatesDeals
-from overtrick.core.json_files import first_problem
+from overtrick.core.json_files import OpenRecord, first_problem
 from overtrick.games import registry
 from overtrick.storage import parquet
 
 
-class About(TypedDict):
+class About(OpenRecord):
     """Schema of the metadata of recorded games: game, options, players, bidding systems."""
 
-    __pydantic_config__ = ConfigDict(strict=True)  # type: ignore[misc]
     game: str
     options: dict[str, JsonValue]
     players: Annotated[list[str], Field(min_length=1)]

@@ -12,7 +12,6 @@ from pkgutil import walk_packages
 from typing import Any, NotRequired
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
-from typing_extensions import TypedDict
 
 from overtrick import learners
 from overtrick.core import Array, UserError
@@ -23,11 +22,10 @@ from overtrick.core.files import (
     write_text,
     write_weights,
 )
-from overtrick.core.json_files import first_problem
+from overtrick.core.json_files import OpenRecord, first_problem
 from overtrick.policies import model_kinds
 from overtrick.policies.model_kinds import StoredWeights
 from overtrick.storage.old_names import translate_job
-from overtrick.storage.stored_results import OPEN
 
 for _module in walk_packages(learners.__path__, f"{learners.__name__}."):
     import_module(_module.name)  # each learner registers the kinds of its models
@@ -36,33 +34,29 @@ FORMAT = 1
 WEIGHTS, CARD = "weights.safetensors", "model.json"
 
 
-class Formatted(TypedDict):
+class Formatted(OpenRecord):
     """The version of the format, which every version writes."""
 
-    __pydantic_config__ = OPEN  # type: ignore[misc]
     format: JsonValue
 
 
-class ModelGame(TypedDict):
+class ModelGame(OpenRecord):
     """The game of a model's job, with its options."""
 
-    __pydantic_config__ = OPEN  # type: ignore[misc]
     name: str
     options: NotRequired[dict[str, JsonValue]]
 
 
-class ModelJob(TypedDict):
+class ModelJob(OpenRecord):
     """Keys of the job that are read without its trainer's schema; an untrained model has none."""
 
-    __pydantic_config__ = OPEN  # type: ignore[misc]
     trainer: NotRequired[str]
     game: NotRequired[str | ModelGame]
 
 
-class ModelCard(TypedDict):
+class ModelCard(OpenRecord):
     """The game of a model, the job that produced it, and measurements of it."""
 
-    __pydantic_config__ = OPEN  # type: ignore[misc]
     game: str
     job: ModelJob
     result: NotRequired[dict[str, JsonValue]]

@@ -18,12 +18,11 @@ from typing import Annotated, Any, NamedTuple, NotRequired
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
-from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
-from typing_extensions import TypedDict
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from overtrick.core import Array, UserError
 from overtrick.core.files import replacing
-from overtrick.core.json_files import first_problem
+from overtrick.core.json_files import OpenRecord, first_problem
 
 FORMAT = 1  # version of the layout described above
 KEY = b"overtrick"
@@ -57,10 +56,9 @@ class Kind:
     parameters: TypeAdapter[Any] | None = None
 
 
-class _About(TypedDict):
+class _About(OpenRecord):
     """The metadata of a file, without the digest."""
 
-    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
     format: int
     kind: str
     version: int

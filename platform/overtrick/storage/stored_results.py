@@ -4,38 +4,33 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NotRequired
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter
-from typing_extensions import TypedDict
+from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
-OPEN = ConfigDict(extra="allow", strict=True)
+from overtrick.core.json_files import ClosedRecord, OpenRecord
 
 
-class StoredGame(TypedDict):
+class StoredGame(ClosedRecord):
     """The game of a stored job."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
     name: str
     options: dict[str, JsonValue]
 
 
-class StoredStop(TypedDict):
+class StoredStop(OpenRecord):
     """When the training of a stored job ends."""
 
-    __pydantic_config__ = OPEN  # type: ignore[misc]
     iterations: Annotated[int, Field(ge=1)]
 
 
-class StoredTrack(TypedDict):
+class StoredTrack(OpenRecord):
     """The MLflow server of a stored job."""
 
-    __pydantic_config__ = OPEN  # type: ignore[misc]
     uri: str
 
 
-class StoredJob(TypedDict):
+class StoredJob(OpenRecord):
     """The keys of a stored job that are read without its trainer's schema."""
 
-    __pydantic_config__ = OPEN  # type: ignore[misc]
     trainer: str
     game: StoredGame
     track: StoredTrack
@@ -43,10 +38,9 @@ class StoredJob(TypedDict):
     stop: NotRequired[StoredStop]
 
 
-class AdaptationRow(TypedDict):
+class AdaptationRow(OpenRecord):
     """A row of a results table: payoffs against one held-out opponent, before and after steps."""
 
-    __pydantic_config__ = OPEN  # type: ignore[misc]
     stranger: str
     steps: Annotated[list[float], Field(min_length=1)]
     standard_error: list[float]

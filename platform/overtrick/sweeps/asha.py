@@ -20,19 +20,17 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from pydantic import ConfigDict, Field, TypeAdapter
-from typing_extensions import TypedDict
+from pydantic import Field, TypeAdapter
 
 from overtrick.core.files import append_line, read_complete_lines
-from overtrick.core.json_files import parse_lines
+from overtrick.core.json_files import ClosedRecord, parse_lines
 
 log = logging.getLogger(__name__)
 
 
-class Decision(TypedDict):
+class Decision(ClosedRecord):
     """The score of a trial at a rung, a line of the log."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
     trial: Annotated[int, Field(ge=0)]
     iteration: Annotated[int, Field(ge=1)]
     score: float

@@ -18,14 +18,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
-from typing_extensions import TypedDict
+from pydantic import Field, JsonValue, TypeAdapter
 
 from overtrick.config.job_file import Job
 from overtrick.config.search_space import TrialValues
 from overtrick.core import RunError, UserError
 from overtrick.core.files import write_text
-from overtrick.core.json_files import read_json
+from overtrick.core.json_files import ClosedRecord, read_json
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.reports.progress import OnProgress
 from overtrick.runs.child_runs import ChildRun, RunGroup, save_results
@@ -36,10 +35,9 @@ Round = list[dict[str, Any]]
 """One entry a trial: `values` by job key, and `copied`, the number of the copied trial or None."""
 
 
-class Entry(TypedDict):
+class Entry(ClosedRecord):
     """Schema of the entry of one trial in a round."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
     copied: Annotated[int, Field(ge=0)] | None
     values: dict[str, JsonValue]
 

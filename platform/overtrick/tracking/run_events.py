@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, TypeAdapter
-from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
+from pydantic import Field, TypeAdapter
 
-STRICT = ConfigDict(extra="forbid", strict=True)
+from overtrick.core.json_files import ClosedRecord
+
 LAST = 2**63 - 1  # MLflow stores times and steps in 64 bits
 Count = Annotated[int, Field(ge=0, le=LAST)]
 
 
-class _Event(TypedDict):
+class _Event(ClosedRecord):
     """Schema common to all events: the time in milliseconds since 1970."""
 
-    __pydantic_config__ = STRICT  # type: ignore[misc]
     time: Count
 
 
@@ -39,10 +38,9 @@ class ArtifactEvent(_Event):
     place: str
 
 
-class ModelDescription(TypedDict):
+class ModelDescription(ClosedRecord):
     """Description of a model for MLflow, as `serving.predictor.mlflow_description` returns it."""
 
-    __pydantic_config__ = STRICT  # type: ignore[misc]
     facts: dict[str, str]
     said: dict[str, str]
     example: dict[str, list[Any]]
