@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import Field, JsonValue, TypeAdapter
 
 from overtrick.core import Array, Deals, Observations, UserError, ValidatesDeals
-from overtrick.core.json_files import OpenRecord, first_problem
+from overtrick.core.json_files import OpenRecord
 from overtrick.games import registry
 from overtrick.storage import parquet
 
@@ -25,8 +25,7 @@ class About(OpenRecord):
     systems: list[str]
 
 
-ABOUT = TypeAdapter(About)
-KIND = parquet.Kind("played games", 1, "play them again with --keep")
+KIND = parquet.Kind("played games", 1, "play them again with --keep", parameters=TypeAdapter(About))
 PADDING = -1  # in the columns of seats and actions, after the end of a game
 
 
@@ -119,14 +118,12 @@ def load(path: Path) -> Games:
     The moves are checked when they are replayed, by `steps`. Raises UserError for an unusable file.
     """
     stored = parquet.load(path, KIND)
+    about = cast(About, stored.parameters)
     try:
-        about = ABOUT.validate_python(stored.parameters)
         columns = {name: stored.columns[name] for name in ("deal", "seat", "action", "who")}
         payoff = stored.columns["payoff"]
     except KeyError as error:
         raise UserError(f"{path} lacks {error}: {KIND.remedy}") from None
-    except ValidationError as error:
-        raise UserError(f"{path} is damaged ({first_problem(error)}): {KIND.remedy}") from None
     rules = registry.make(about["game"], **about["options"])
     try:
         _check_columns(rules, about, columns, payoff)
