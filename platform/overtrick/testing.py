@@ -238,12 +238,12 @@ def _check_capabilities(game: Any, rows: Observations, deals: Deals, rng: Genera
             ok = len(there) == len(some) and _equal_rows(there, some)
             _check(ok, "resume", "games must stand at the rows that they resume")
     if isinstance(game, core.ValidatesDeals):
-        fine = game.possible_deals(deals)
-        _check(fine.shape == (len(deals),), "possible_deals", "must return (G,) bool")
-        _check(fine.all(), "possible_deals", "must accept the deals that `deal` draws")
+        fine = game.are_possible_deals(deals)
+        _check(fine.shape == (len(deals),), "are_possible_deals", "must return (G,) bool")
+        _check(fine.all(), "are_possible_deals", "must accept the deals that `deal` draws")
         if deals.shape[1]:
-            wrong = game.possible_deals(deals.astype(np.int64) + 10_000).any()
-            _check(not wrong, "possible_deals", "must refuse numbers that no deal contains")
+            wrong = game.are_possible_deals(deals.astype(np.int64) + 10_000).any()
+            _check(not wrong, "are_possible_deals", "must refuse numbers that no deal contains")
     if isinstance(game, core.PublicSituations):
         found, most = game.public_situation(some), game.public_situations
         within = found.shape == (len(some),) and ((found >= 0) & (found < most)).all()

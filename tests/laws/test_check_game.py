@@ -167,8 +167,8 @@ class UnseenColumn(Broken):
             probability / 100, 100
         )
 
-    def possible_deals(self, deals):
-        return super().possible_deals(deals[:, :-1])
+    def are_possible_deals(self, deals):
+        return super().are_possible_deals(deals[:, :-1])
 
     def start(self, deals):
         return super().start(deals[:, :-1])

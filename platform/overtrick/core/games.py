@@ -128,9 +128,12 @@ class ValidatesObservations(Game, Protocol):
 
 @runtime_checkable
 class ValidatesDeals(Game, Protocol):
-    """A game that can check deals from a file. Recorded games of other games cannot be replayed."""
+    """A game that can check deals read from a file.
 
-    def possible_deals(self, deals: Deals) -> Array:
+    Recorded games can only be replayed if their game has this capability.
+    """
+
+    def are_possible_deals(self, deals: Deals) -> Array:
         """Return (G,) bool: whether each deal can occur in this game.
 
         `deals`: (G, C) integers of any size, with as many columns as `deal` returns.

@@ -89,7 +89,7 @@ class LiarsDice:
         deals[rows, observations.seat] = observations.observation[:, : self.dice]
         return deals.reshape(len(rows), -1)
 
-    def possible_deals(self, deals: Deals) -> Array:
+    def are_possible_deals(self, deals: Deals) -> Array:
         return np.all((deals >= 0) & (deals < self.faces), axis=1)
 
     def start(self, deals: Deals) -> LiarsDiceState:

@@ -64,7 +64,7 @@ class Matrix:
     def redeal(self, observations: Observations, rng: Generator) -> Deals:
         return np.zeros((len(observations), 0), np.int64)
 
-    def possible_deals(self, deals: Deals) -> Array:
+    def are_possible_deals(self, deals: Deals) -> Array:
         return np.ones(len(deals), bool)
 
     def start(self, deals: Deals) -> MatrixState:

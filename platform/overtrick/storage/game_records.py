@@ -178,7 +178,7 @@ def _check_columns(rules: Any, about: About, columns: Mapping[str, Array], payof
         wrong = (column < least) | (column >= count)
         if wrong.any():
             raise ValueError(f"'{name}' must be from 0 to {count - 1}, not {column[wrong][0]}")
-    impossible = ~rules.possible_deals(columns["deal"].astype(np.int64))
+    impossible = ~rules.are_possible_deals(columns["deal"].astype(np.int64))
     if impossible.any():
         raise ValueError(f"the deal of game {1 + int(impossible.argmax())} cannot occur")
 

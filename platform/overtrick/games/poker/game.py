@@ -140,7 +140,7 @@ class Poker:
         deal_missing_cards(cards, self.deck, rng)
         return cards // self.rules.suits if self.fold else cards
 
-    def possible_deals(self, deals: Deals) -> Array:
+    def are_possible_deals(self, deals: Deals) -> Array:
         """Return (G,) bool: whether the deck holds the cards of each deal (G, C)."""
         kinds = self.deck // self.rules.suits if self.fold else self.deck
         copies = (deals[:, :, None] == deals[:, None, :]).sum(axis=2)

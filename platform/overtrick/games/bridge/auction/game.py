@@ -125,7 +125,7 @@ class Auction:
         deals[:, :CARDS] = holder
         return deals
 
-    def possible_deals(self, deals: Deals) -> Array:
+    def are_possible_deals(self, deals: Deals) -> Array:
         """Return (G,) bool: whether each row of `deals` (G, 74) is a deal of this game."""
         dealer, vulnerable = deals[:, DEAL_DEALER], deals[:, DEAL_VULNERABLE]
         tricks = deals[:, DD_TABLE:]

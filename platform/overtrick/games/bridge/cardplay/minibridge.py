@@ -119,7 +119,7 @@ class MiniBridge:
             deals = np.concatenate([deals, drawn.astype(np.int8)])
         return deals[:games]
 
-    def possible_deals(self, deals: Deals) -> Array:
+    def are_possible_deals(self, deals: Deals) -> Array:
         """Return (G,) bool: whether each row of `deals` (G, 54) is a deal of this game."""
         strain, needed = deals[:, CARDS], deals[:, CARDS + 1]
         least = 0 if self.trumps else NOTRUMP
