@@ -29,7 +29,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[b
     started = [process() for _ in range(3)]
     raylet, gcs, agent = (psutil.Process(each.pid) for each in started)
     made = local_ray._Session({"raylet": raylet, "gcs_server": gcs}, [agent])
-    monkeypatch.setattr(local_ray, "_session", lambda: made)
+    monkeypatch.setattr(local_ray, "_own_session", lambda: made)
     monkeypatch.setattr(local_ray, "INTERVAL", 0.01)
     monkeypatch.setattr(local_ray, "REPEAT", 0.05)
     yield started
@@ -38,7 +38,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[b
         each.wait()
 
 
-@local_ray.watched()
+@local_ray.raising_if_ray_dies()
 def wait_while_dying(dying: subprocess.Popen[bytes]) -> None:
     dying.kill()
     time.sleep(60)
@@ -58,7 +58,7 @@ def test_waiting_work_ends_when_a_process_of_ray_dies(
 def test_an_interrupt_that_the_work_catches_is_repeated(
     session: list[subprocess.Popen[bytes]],
 ) -> None:
-    @local_ray.watched()
+    @local_ray.raising_if_ray_dies()
     def stubborn() -> None:
         with contextlib.suppress(KeyboardInterrupt):
             wait_while_dying.__wrapped__(session[0])  # type: ignore[attr-defined]
@@ -73,7 +73,7 @@ def test_an_error_that_follows_from_a_dead_ray_is_replaced(
 ) -> None:
     monkeypatch.setattr(local_ray, "INTERVAL", 60.0)  # the work notices it before the thread
 
-    @local_ray.watched()
+    @local_ray.raising_if_ray_dies()
     def fail() -> None:
         session[0].kill()
         session[0].wait()
@@ -87,7 +87,7 @@ def test_ctrl_c_and_errors_pass_unchanged_while_ray_lives(
     session: list[subprocess.Popen[bytes]],
 ) -> None:
     for error in (KeyboardInterrupt(), RunError("its own")):
-        with pytest.raises(type(error)) as raised, local_ray.watched():
+        with pytest.raises(type(error)) as raised, local_ray.raising_if_ray_dies():
             raise error
         assert raised.value is error
     assert all(each.poll() is None for each in session)
@@ -98,7 +98,7 @@ def test_work_in_a_thread_is_not_interrupted(session: list[subprocess.Popen[byte
     done = []
 
     def work() -> None:
-        with local_ray.watched():
+        with local_ray.raising_if_ray_dies():
             time.sleep(0.1)
             done.append(True)
 
@@ -141,7 +141,7 @@ def test_a_ray_that_does_not_start_is_tried_once_more(
         with pytest.raises(RunError, match="does not start on this machine: The curr"):
             workers.start_ray([{"CPU": 1.0}])
     assert len(start.left) == 2
-    assert [local_ray._lives(each) for each in start.left] == [False, failures == 1]
+    assert [local_ray._is_alive(each) for each in start.left] == [False, failures == 1]
     for each in start.left:
         with contextlib.suppress(psutil.NoSuchProcess):
             each.kill()

@@ -19,8 +19,8 @@ _TAG = "tag:yaml.org,2002:"
 class _StrictLoader(yaml.SafeLoader):
     """Safe YAML loader of the values that JSON has; it rejects duplicate keys.
 
-    It reads 1e-5 as a float, as JSON does, and a date as text. Values that stand at several places,
-    by an alias such as `*name`, count at each place.
+    It reads 1e-5 as a float, as JSON does, and a date as text. A value repeated by an alias, such
+    as `*name`, counts towards the limit VALUES each time.
     """
 
     yaml_constructors = {  # noqa: RUF012 - the name and form that PyYAML expects
@@ -40,7 +40,7 @@ class _StrictLoader(yaml.SafeLoader):
         self._size: dict[int, int] = {}  # by the id of a node: number of values
 
     def fetch_flow_collection_start(self, token: Any) -> None:
-        """Read `[` or `{`. Raises YAMLError for too many levels, before they take time."""
+        """Read `[` or `{`. Raises YAMLError at once if it is nested too deep."""
         self._check_level(self.flow_level)
         super().fetch_flow_collection_start(token)
 

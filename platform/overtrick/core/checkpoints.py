@@ -38,14 +38,14 @@ class Checkpointed:
             part.load(unprefixed(name, state))
 
 
-class Loadable(Protocol):
+class RestorableTrainer(Protocol):
     """A trainer whose state can be restored."""
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Restore the arrays of a checkpoint."""
 
 
-def load_state(trainer: Loadable, state: Mapping[str, Array]) -> None:
+def load_state(trainer: RestorableTrainer, state: Mapping[str, Array]) -> None:
     """Restore a trainer from the state in a checkpoint.
 
     Raises UserError if the state is not one of this trainer, because its job file or its checkpoint

@@ -111,9 +111,9 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Exchange two folders: in one atomic step on Linux, elsewhere by two renames.
+    """Exchange two folders in one atomic step on Linux; elsewhere replace `other` by two renames.
 
-    In the second case the earlier `other` gets the name "old" beside `one`.
+    After two renames, the earlier folder `other` is called "old", in the folder that held `one`.
     """
     exchange = getattr(ctypes.CDLL(None), "renameat2", None)
     places = AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other)

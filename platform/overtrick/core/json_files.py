@@ -16,13 +16,13 @@ SHOWN = 60  # characters of a wrong value that an error message quotes
 
 
 class ClosedRecord(TypedDict):
-    """Base of the schema of a JSON object that has no other keys; types are not converted."""
+    """Base schema of a JSON object. Undeclared keys are errors; types are not converted."""
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
 
 
 class OpenRecord(TypedDict):
-    """Base of the schema of a JSON object that may have other keys; types are not converted."""
+    """Base schema of a JSON object. Undeclared keys are allowed; types are not converted."""
 
     __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
 

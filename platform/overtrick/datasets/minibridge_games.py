@@ -24,8 +24,8 @@ from overtrick.games.bridge.cards import CARDS, STRAINS, TRICKS
 from overtrick.storage import parquet
 
 
-class Generated(OpenRecord):
-    """The parameters of stored games that are read without their configuration."""
+class GenerationParameters(OpenRecord):
+    """Schema of the generation parameters that `load` needs: the number of games of a data set."""
 
     games: Count
 
@@ -38,7 +38,7 @@ KIND = parquet.Kind(
         "above": parquet.Column(least=-TRICKS, most=TRICKS),
         "number": parquet.Column(least=0),
     },
-    TypeAdapter(Generated),
+    TypeAdapter(GenerationParameters),
 )  # fmt: skip
 GAMES_PER_SHARD = 5000
 FILES = "contract=*/seed=*/games.parquet"

@@ -109,7 +109,7 @@ def _files_in(path: Path) -> list[Path]:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a file or of all files in a folder; stop to count above MAX_SIZE."""
+    """Return the size in bytes of a file or a folder; stop counting above MAX_SIZE."""
     size = 0
     for part in path.rglob("*") if path.is_dir() else (path,):
         size += os.path.getsize(part) if os.path.isfile(part) else 0

@@ -60,20 +60,20 @@ def dead_process() -> str:
 
     Also empty if this process has started no Ray, for example on a cluster.
     """
-    session = _session()
+    session = _own_session()
     core = session.core if session else {}
-    return next((name for name, process in core.items() if not _lives(process)), "")
+    return next((name for name, process in core.items() if not _is_alive(process)), "")
 
 
 @contextmanager
-def watched() -> Iterator[None]:
+def raising_if_ray_dies() -> Iterator[None]:
     """Context manager that raises RayDiedError if a process of this machine's Ray dies in it.
 
     Otherwise Ray and Tune would wait for the dead process forever. A thread checks the processes.
     If one has died, the thread interrupts the block by a signal, and the others are killed. A block
     outside the main thread cannot be interrupted; it must end on its own.
     """
-    session, over = _session(), threading.Event()
+    session, over = _own_session(), threading.Event()
     if session is None or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -103,12 +103,12 @@ def watched() -> Iterator[None]:
         signal.signal(WAKE, earlier)
     if name := dead_process():
         raylet = session.core["raylet"]
-        workers = raylet.children(recursive=True) if _lives(raylet) else []
+        workers = raylet.children(recursive=True) if _is_alive(raylet) else []
         _kill([*session.core.values(), *session.agents, *workers])
         raise RayDiedError(f"Ray's process {name} has died, perhaps because memory ran out")
 
 
-def _session() -> _Session | None:
+def _own_session() -> _Session | None:
     """Return the Ray to which this process is connected; None if it has not started that Ray."""
     return _sessions.get(_session_name()) if ray.is_initialized() else None
 
@@ -117,7 +117,7 @@ def _session_name() -> str:
     return str(ray.get_runtime_context().get_session_name())
 
 
-def _lives(process: psutil.Process) -> bool:
+def _is_alive(process: psutil.Process) -> bool:
     """Return True if a process has not ended. A zombie has."""
     with suppress(psutil.NoSuchProcess):
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)

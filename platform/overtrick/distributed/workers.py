@@ -116,7 +116,7 @@ def open_pool(workers: int) -> Iterator[WorkerPool]:
     """
     if workers:
         start_ray([{"CPU": 1.0}] * workers)
-    with local_ray.watched():
+    with local_ray.raising_if_ray_dies():
         pool = start_pool(workers)
         try:
             yield pool

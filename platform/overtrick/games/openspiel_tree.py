@@ -55,13 +55,14 @@ class OpenSpiel:
     OpenSpiel's order. All points are gained on the edges into terminal nodes. Raises UserError for
     an unknown game, and for a game that has no finite tree or no information sets.
 
-    Some parameters, such as a damaged file of a game, kill the process that reads them. Therefore a
-    child process reads a name with parameters first. `safe`: another process has read the game.
+    Some parameters, such as a damaged game file, kill the process that reads them. A game with
+    parameters is therefore first tried in a child process. `safe`: skip this, because another
+    process has done it.
     """
 
     def __init__(self, name: str, safe: bool = False) -> None:
         if not safe:
-            _check_safe(name)
+            _check_no_crash(name)
         self._openspiel_name = name
         self._game = _load(name)
         self.name = f"openspiel/{name}"
@@ -186,10 +187,11 @@ def _has_perfect_information(kind: Any) -> bool:
 
 
 @cache
-def _check_safe(name: str) -> None:
-    """Raise UserError if a child process dies while it makes a game and plays it at random.
+def _check_no_crash(name: str) -> None:
+    """Raise UserError if a child process that plays the game at random dies or takes too long.
 
-    Exceptions are left to `_load`, which raises them again. A name without parameters is safe.
+    An exception in the child process is ignored, because it will occur again in this process. A
+    game without parameters is not checked.
     """
     if "(" not in name:
         return

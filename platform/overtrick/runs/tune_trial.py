@@ -227,7 +227,7 @@ def train(
     errors: list[RunError | None] = [None] * len(trials)
     # Tune reports a trial that it restarted after all others
     try:
-        with _handlers_restored(), local_ray.watched():
+        with _handlers_restored(), local_ray.raising_if_ray_dies():
             results = {Path(result.path).name: result for result in tuner.fit()}
     except TuneError as error:  # Tune wraps what a listener raises, such as a full disk
         raise error.__context__ or error from None

@@ -34,7 +34,7 @@ class Predictor:
 
     def __init__(self, folder: Path) -> None:
         stored = model_files.load(folder)
-        self.game: Any = registry.make(stored.game, **stored.options)
+        self.game: Any = registry.make(stored.game, **stored.game_options)
         if not isinstance(self.game, Game):
             raise UserError(f"the model in {folder} is of {stored.game}, which has no observations")
         self.observation_fields = self.game.observation_fields

@@ -16,7 +16,7 @@ from overtrick.games import registry
 from overtrick.storage import parquet
 
 
-class About(OpenRecord):
+class GamesMetadata(OpenRecord):
     """Schema of the metadata of recorded games: game, options, players, bidding systems."""
 
     game: str
@@ -25,7 +25,9 @@ class About(OpenRecord):
     systems: list[str]
 
 
-KIND = parquet.Kind("played games", 1, "play them again with --keep", parameters=TypeAdapter(About))
+KIND = parquet.Kind(
+    "played games", 1, "play them again with --keep", parameters=TypeAdapter(GamesMetadata)
+)
 PADDING = -1  # in the columns of seats and actions, after the end of a game
 
 
@@ -113,12 +115,13 @@ def save(path: Path, games: Games) -> None:
 
 
 def load(path: Path) -> Games:
-    """Read recorded games from a Parquet file, and check them by the shapes and cards of the game.
+    """Read recorded games from a Parquet file, and check the shape and values of each column.
 
-    The moves are checked when they are replayed, by `steps`. Raises UserError for an unusable file.
+    Whether moves are legal is checked only when `steps` replays them. Raises UserError for an
+    unusable file.
     """
     stored = parquet.load(path, KIND)
-    about = cast(About, stored.parameters)
+    about = cast(GamesMetadata, stored.parameters)
     try:
         columns = {name: stored.columns[name] for name in ("deal", "seat", "action", "who")}
         payoff = stored.columns["payoff"]
@@ -145,8 +148,10 @@ def load(path: Path) -> Games:
     )
 
 
-def _check_columns(rules: Any, about: About, columns: Mapping[str, Array], payoff: Array) -> None:
-    """Raise ValueError unless the columns of recorded games have the shapes and cards of the game.
+def _check_columns(
+    rules: Any, about: GamesMetadata, columns: Mapping[str, Array], payoff: Array
+) -> None:
+    """Raise ValueError unless all columns have the shapes and values that occur in the game.
 
     `rules`: the game. `columns`: the columns of integers.
     """

@@ -34,8 +34,8 @@ FORMAT = 1
 WEIGHTS, CARD = "weights.safetensors", "model.json"
 
 
-class Formatted(OpenRecord):
-    """The version of the format, which every version writes."""
+class FormatVersion(OpenRecord):
+    """Schema of the one key that all releases write: the version of the file format."""
 
     format: JsonValue
 
@@ -48,7 +48,10 @@ class ModelGame(OpenRecord):
 
 
 class ModelJob(OpenRecord):
-    """Keys of the job that are read without its trainer's schema; an untrained model has none."""
+    """Keys of a model's job that are read without the trainer's schema.
+
+    A model that no job has trained lacks all of them.
+    """
 
     trainer: NotRequired[str]
     game: NotRequired[str | ModelGame]
@@ -62,7 +65,7 @@ class ModelCard(OpenRecord):
     result: NotRequired[dict[str, JsonValue]]
 
 
-FORMATTED = TypeAdapter(Formatted)
+FORMAT_VERSION = TypeAdapter(FormatVersion)
 MODEL_CARD: TypeAdapter[Any] = TypeAdapter(ModelCard)
 
 
@@ -76,8 +79,8 @@ class Model:
     result: dict[str, Any] = field(default_factory=dict)  # known measurements of the model, if any
 
     @property
-    def options(self) -> dict[str, Any]:
-        """Return the options of the game in the job, which may name the game only."""
+    def game_options(self) -> dict[str, Any]:
+        """Return the game's options from the job; empty if the job has only the game's name."""
         game = self.job.get("game")
         return dict(game.get("options", {})) if isinstance(game, Mapping) else {}
 
@@ -125,7 +128,7 @@ def load(folder: Path, game: str | None = None) -> Model:
             f"{weights_path} is truncated or damaged ({error}); train again or restore it"
         ) from None
     try:
-        found = FORMATTED.validate_json(content)["format"]
+        found = FORMAT_VERSION.validate_json(content)["format"]
         if found != FORMAT:
             raise UserError(f"{card_path} has format {found}; this version reads {FORMAT}")
         card = MODEL_CARD.validate_json(content)

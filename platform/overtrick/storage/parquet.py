@@ -56,8 +56,8 @@ class Kind:
     parameters: TypeAdapter[Any] | None = None
 
 
-class _About(OpenRecord):
-    """The metadata of a file, without the digest."""
+class _FileMetadata(OpenRecord):
+    """Schema of the metadata of a file."""
 
     format: int
     kind: str
@@ -69,7 +69,7 @@ class _About(OpenRecord):
 
 
 _JSON_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, JsonValue])
-_ABOUT = TypeAdapter(_About)
+_FILE_METADATA = TypeAdapter(_FileMetadata)
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _open(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]]:
         if about.get(name) != ours:
             raise UserError(f"{path} has {name} {about.get(name)}, not {ours}: {kind.remedy}")
     try:
-        _ABOUT.validate_python(about)
+        _FILE_METADATA.validate_python(about)
         if kind.parameters is not None:
             kind.parameters.validate_python(about["parameters"])
     except ValidationError as error:

@@ -85,9 +85,10 @@ class RunFolder:
         return mlflow_tracker.history(self.path)
 
     def read_job(self) -> dict[str, Any]:
-        """Return the content of the job file, without the trainer's schema and with its old keys.
+        """Return the content of the job file as it was stored.
 
-        Raises UserError if the file is damaged.
+        The trainer's schema is not checked, and keys of earlier versions are not renamed. Raises
+        UserError if the file is damaged.
         """
         return read_json(self.job, stored_results.JOB, "restore it")
 

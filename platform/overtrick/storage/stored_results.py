@@ -22,7 +22,7 @@ class StoredStop(OpenRecord):
     iterations: Annotated[int, Field(ge=1)]
 
 
-class StoredTrack(OpenRecord):
+class StoredTracking(OpenRecord):
     """The MLflow server of a stored job."""
 
     uri: str
@@ -33,13 +33,16 @@ class StoredJob(OpenRecord):
 
     trainer: str
     game: StoredGame
-    track: StoredTrack
+    track: StoredTracking
     seed: NotRequired[int]
     stop: NotRequired[StoredStop]
 
 
 class AdaptationRow(OpenRecord):
-    """A row of a results table: payoffs against one held-out opponent, before and after steps."""
+    """A row of a results table: mean payoffs against one held-out opponent.
+
+    `steps`: the payoff before adaptation, and after each adaptation step.
+    """
 
     stranger: str
     steps: Annotated[list[float], Field(min_length=1)]
@@ -51,10 +54,11 @@ class AdaptationRow(OpenRecord):
 ROW: TypeAdapter[Any] = TypeAdapter(AdaptationRow)
 
 
-def _same_columns(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Check the rows of a results table: equal columns, and rows of adaptation as `AdaptationRow`.
+def _check_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Check that all rows of a results table have the same columns, and return the rows.
 
-    Raises ValueError for a row that differs from the first.
+    Rows with a column `steps` must fit `AdaptationRow` and have equally many steps. Raises
+    ValueError, which names the wrong row or key.
     """
     for number, row in enumerate(rows):
         if not row or list(row) != list(rows[0]):
@@ -69,5 +73,5 @@ def _same_columns(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 JOB: TypeAdapter[dict[str, Any]] = TypeAdapter(StoredJob)  # type: ignore[arg-type]
 ROWS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(
-    Annotated[list[dict[str, JsonValue]], AfterValidator(_same_columns)]
+    Annotated[list[dict[str, JsonValue]], AfterValidator(_check_rows)]
 )

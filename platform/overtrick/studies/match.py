@@ -119,7 +119,7 @@ def choose_game(a: str, b: str, game: str | None, options: Mapping[str, Any]) ->
         if player not in reference:
             stored = model_files.load(lifecycle.find_model(player))
             if game in (None, stored.game):
-                trained = stored.options
+                trained = stored.game_options
                 trained = {name: value for name, value in trained.items() if name != "reward"}
                 both = registry.match_options(stored.game, trained | dict(options))
                 return GameChoice(name=stored.game, options=both)

@@ -28,15 +28,15 @@ from overtrick.core.json_files import ClosedRecord, parse_lines
 log = logging.getLogger(__name__)
 
 
-class Decision(ClosedRecord):
-    """The score of a trial at a rung, a line of the log."""
+class RungScore(ClosedRecord):
+    """Schema of a line of the log: the score of a trial at a rung."""
 
     trial: Annotated[int, Field(ge=0)]
     iteration: Annotated[int, Field(ge=1)]
     score: float
 
 
-DECISION = TypeAdapter(Decision)
+RUNG_SCORE = TypeAdapter(RungScore)
 Measure = Callable[[Mapping[str, float]], float | None]
 """Returns the score of one iteration's metrics: larger is better, None if it was not measured."""
 
@@ -66,11 +66,11 @@ class Asha:
         self._rungs: dict[int, dict[int, float]] = {}  # by rung: scores by trial
         self._stopped: dict[int, int] = {}  # by trial: its last iteration
         self._error = ""
-        decisions = parse_lines(read_complete_lines(file), DECISION)
-        for entry in decisions:
+        logged = parse_lines(read_complete_lines(file), RUNG_SCORE)
+        for entry in logged:
             if entry is not None and entry["iteration"] >= grace:
                 self._decide(entry["trial"], entry["iteration"], entry["score"])
-        if damaged := decisions.count(None):
+        if damaged := logged.count(None):
             log.warning("%s: %d damaged lines are left out of the decisions", file, damaged)
 
     def stops(self, trial: int, iteration: int, metrics: Mapping[str, float]) -> bool:

@@ -35,14 +35,14 @@ Round = list[dict[str, Any]]
 """One entry a trial: `values` by job key, and `copied`, the number of the copied trial or None."""
 
 
-class Entry(ClosedRecord):
-    """Schema of the entry of one trial in a round."""
+class TrialEntry(ClosedRecord):
+    """Schema of one trial's entry in a round of population based training."""
 
     copied: Annotated[int, Field(ge=0)] | None
     values: dict[str, JsonValue]
 
 
-ROUNDS: TypeAdapter[Any] = TypeAdapter(Annotated[list[list[Entry]], Field(min_length=1)])
+ROUNDS: TypeAdapter[Any] = TypeAdapter(Annotated[list[list[TrialEntry]], Field(min_length=1)])
 
 
 def train(

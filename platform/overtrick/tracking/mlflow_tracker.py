@@ -139,10 +139,10 @@ class Tracker:
         return len(self._waiting)
 
     def _read_events(self) -> list[dict[str, Any]]:
-        """Read the spool file, and move damaged lines to the file DAMAGED_EVENTS.
+        """Read the spool file, and move its damaged lines to the file DAMAGED_EVENTS.
 
-        Also sets the number of delivered events. If that number is damaged, it is 0, and all events
-        are delivered again.
+        Also reads the number of delivered events from its own file. If that file is damaged, the
+        number is set to 0, and all events are delivered again.
         """
         lines = read_complete_lines(self._spool)
         found = parse_lines(lines, EVENT)

@@ -138,7 +138,8 @@ class TournamentTrainer(BaseTrainer[TournamentJob]):
 
         A row has the player's mean points per game, share of games won, and share of games won
         against each player, in the order of the rows. The share against the player itself is None.
-        Raises UserError for a model without the results of each pair.
+        `weights`: the array that the method `model` returns. Raises UserError if it is missing or
+        damaged.
         """
         labels = [opponent_label(name) for name in job.tournament.players]
         one, other = np.array(list(combinations(range(len(labels)), 2))).T

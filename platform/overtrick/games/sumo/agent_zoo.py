@@ -157,12 +157,12 @@ def load(name: str, folder: str | None) -> ZooPolicy:
     path = Path(folder) / kind / f"agent-params-v{name[-1]}.npy"
     if not os.path.isfile(path):
         raise UserError(f"{name}: there is no {path}: set game.zoo to the folder of mlp/ and lstm/")
-    flat = _read_numbers(path)
+    flat = _read_npy(path)
     return ZooPolicy(kind, decode(kind, flat, str(path)))
 
 
-def _read_numbers(path: Path) -> Array:
-    """Read the numbers of a .npy file. Raises UserError for a damaged file, and for other contents.
+def _read_npy(path: Path) -> Array:
+    """Read an array of numbers from a .npy file. Raises UserError for an unusable file.
 
     Numpy's reader evaluates the header as a Python expression; this one accepts only the form that
     numpy writes (NEP 1).

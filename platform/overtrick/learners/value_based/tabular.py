@@ -233,12 +233,12 @@ def _best_value(choice, value, state, actions, states, legal, row):  # type: ign
     - `value`: action values of this hash table, parallel to `choice`.
     - `state`: keys of a hash table of states.
     - `actions`: visited actions of each state, one bit for each action, parallel to `state`.
-    - `states`: state keys (R, 1), or keys of state-action pairs (R, A).
+    - `states`: keys of the rows, in one of two forms (see `_key`).
     - `legal` (R, A): mask of legal actions.
 
-    With state keys, the visited actions are read from `actions`: also one that is illegal in this
-    row, because an abstract state joins rows with other hands, and its value belongs to all of
-    them. With keys of state-action pairs, all legal actions are looked up.
+    With state keys (R, 1), the maximum is over all actions in `actions`, even those that are
+    illegal in this row: an abstract state joins rows with different hands. With keys of
+    state-action pairs (R, A), the maximum is over the visited legal actions of this row.
     """
     action_keys, states_known = states.shape[1] > 1, np.uint64(0)
     if not action_keys:

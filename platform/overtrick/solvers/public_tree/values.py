@@ -105,8 +105,8 @@ def index_game(game: BucketedGame, index: Array | None = None) -> IndexedGame:
     state share their information sets. With None each node is an abstract public state of its own.
     Raises UserError unless the abstract public states are numbered 0, 1, ... without gaps and
     terminal nodes have -1. Raises UserError also if the nodes of one abstract public state differ
-    in the acting seat or the legal actions, and if the first buckets depend on each other in a game
-    whose later buckets do not.
+    in the acting seat or the legal actions. Raises UserError also if the seats' first buckets are
+    correlated, but the later buckets are drawn independently.
     """
     apart = np.outer(game.start.sum(axis=1), game.start.sum(axis=0))
     if not game.joint and not np.allclose(game.start, apart, rtol=0, atol=1e-9):

@@ -79,7 +79,9 @@ def adapt_by_gradients(
     policies of these games. The policies returned for k > 0 are then safe best responses to an
     estimate of the opponent's strategy: best responses under the constraint that their
     exploitability is at most `section.exploitability_bound`. The estimate combines counts of the
-    opponent's actions with an equilibrium as prior. Raises UserError for a damaged critic.
+    opponent's actions with an equilibrium as prior.
+
+    Raises UserError for a damaged critic network, if the gradient estimator is a critic.
     """
     game, tree = two_seat_game(choice)
     params = repeat(model.theta, section.repeats)

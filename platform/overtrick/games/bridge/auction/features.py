@@ -28,14 +28,14 @@ features, one for each value. Suits are in the order S H D C.
     278 aces: unknown, 0 to 4                                    6
     284 kings: unknown, 0 to 4                                   6
     290 key cards: unknown, 0 or 3, 1 or 4, 2 or 5               4
-    294 the suit of a king: unknown S H D C                      5
+    294 first suit whose king is shown: unknown S H D C          5
     299 queen of trumps: unknown, yes, no                        3
     302 extra strength: unknown, yes, no (a minimum)             3
 
 A group is a uniform distribution over the values that are still possible: 1 / n for each of these n
 values, 0 for the other values. If nothing is known in a group with the value `unknown`, this value
 is 1. The first group is all 0 if the last call shows no suit. The paper's table has no value for a
-suit without any control: it counts as `unknown`, as does a range that includes it.
+suit without any control. It is coded as `unknown`, and so is a suit that may be without control.
 """
 
 from __future__ import annotations
