@@ -1,4 +1,4 @@
-"""Feed N damaged inputs to all targets, or one stored input again.
+"""Feed N damaged inputs to all fuzz targets, or one stored input again.
 
 python -m tests.fuzz N SEED [TARGET ...]; python -m tests.fuzz --replay FILE ...; with --shrink FILE
 it writes a smaller input with the same finding to tests/fuzz/cases.
@@ -52,8 +52,8 @@ def fuzz(count: int, seed: int, names: list[str], processes: int) -> int:
     """Feed inputs to the targets with these names and print a table; return the exit code."""
     total = sum(TARGETS[name].weight for name in names)
     shares = {name: max(round(count * TARGETS[name].weight / total), 1) for name in names}
-    works = [
-        pool.Work(name, seed, first, min(pool.CHUNK, share - first))
+    batches = [
+        pool.Batch(name, seed, first, min(pool.CHUNK, share - first))
         for name, share in shares.items()
         for first in range(0, share, pool.CHUNK)
     ]
@@ -73,7 +73,7 @@ def fuzz(count: int, seed: int, names: list[str], processes: int) -> int:
             inputs.save(file, name, files, outcome.text)
             print(f"{file.relative_to(Path.cwd())}: {outcome.text}", flush=True)
 
-    pool.run(works, report, processes)
+    pool.run(batches, report, processes)
     print(f"{'target':<24}{'inputs':>9}{'refused':>9}{'accepted':>9}{'findings':>9}")
     rows = [
         (name, *(counts[name, s] for s in ("refused", "accepted", "finding"))) for name in names

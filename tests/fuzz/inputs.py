@@ -1,4 +1,4 @@
-"""One input of a target: a few small files by name, stored as JSON."""
+"""One input of a fuzz target: a few small files, stored together as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Files = dict[str, bytes]
 def save(path: Path, target: str, files: Files, note: str = "") -> None:
     """Write an input to a JSON file; bytes that are not text are written in base64.
 
-    `note`: a description of what the input broke.
+    `note`: a description of the finding that the input caused.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {"target": target, "note": note, "files": {k: _encode(v) for k, v in files.items()}}
@@ -26,7 +26,7 @@ def load(path: Path) -> tuple[str, Files]:
     return content["target"], {name: _decode(each) for name, each in content["files"].items()}
 
 
-def write(files: Files, folder: Path) -> None:
+def write_folder(files: Files, folder: Path) -> None:
     """Write the files of an input into a folder."""
     for name, content in files.items():
         path = folder / name
@@ -34,8 +34,8 @@ def write(files: Files, folder: Path) -> None:
         path.write_bytes(content)
 
 
-def read(folder: Path) -> Files:
-    """Return all files in a folder by relative path, in the order of their names."""
+def read_folder(folder: Path) -> Files:
+    """Return all files in a folder by relative path, sorted by path."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 

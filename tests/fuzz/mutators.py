@@ -22,7 +22,7 @@ from overtrick.config.strict_yaml import parse_yaml
 from overtrick.storage import parquet
 
 DEEP = 2000  # levels of nesting
-ODD_JSON = (
+UNUSUAL_JSON = (
     "null", "true", "false", "0", "-1", "1", "2", "3.5", "-0.0", "1e400", "-1e400", "NaN",
     "Infinity", "-Infinity", "1e-300", "9223372036854775808", "-9223372036854775809",
     "1" + "0" * 400, "7" * 5000, '""', '" "', '"nan"', '"0"', '"\\u2028"', '"a\\nb"', '"\\ud800"',
@@ -31,7 +31,7 @@ ODD_JSON = (
     '{"a": {"a": {"a": 0}}}', "[" * DEEP + "]" * DEEP, '{"a":' * DEEP + "0" + "}" * DEEP,
 )  # fmt: skip
 """Texts of JSON values; some are accepted by Python's parser only."""
-ODD_YAML = (
+UNUSUAL_YAML = (
     "2020-02-30", "2020-01-01", "2020-01-01 10:00:00", ".nan", ".inf", "-.inf", "~", "1:60:60",
     "0x" + "f" * 5000, "0b1", "1_000", "!!binary aGk=", "!!binary a", "!!set {a, b}",
     "!!omap [a: 1]", "!!pairs [a: 1]", "!!timestamp x", "!!int x", "!!float x", "!!bool x",
@@ -41,7 +41,7 @@ ODD_YAML = (
     "[&x [1, 1], &y [*x, *x], &z [*y, *y], [*z, *z]]",
 )  # fmt: skip
 """Texts of YAML values."""
-ODD_TEXT = (
+UNUSUAL_TEXT = (
     "", " ", "\n", "\t", "\x00", "\u2028", "\u2029", "\x85", "\x0b", "\ufeff", "é", "\u0660",
     "²", "\U0001f0a1", "%s", "{}", "{0}", "$HOME", "`", "'", '"', "\\", "/", "..", "../..", "~",
     "-", "--", "=", "==", ":", "#", "*", "[", "]", "(", ")", "0", "-1", "1e999", "nan", "9" * 30,
@@ -55,8 +55,9 @@ REALS = (*NUMBERS, 0.5, 1e-300, 1e300, np.nan, np.inf, -np.inf, -0.0)
 def mutate(rng: Random, files: Files, kinds: dict[str, parquet.Kind]) -> Files:
     """Return a copy of an input with one to three mutations of its files.
 
-    `kinds`: the kinds of the Parquet files of this project, by the end of their names; the digest
-    of a mutated file of such a kind is right, so that the checksum does not hide what follows it.
+    `kinds`: kinds of this project's Parquet files; the keys are endings of file names. After most
+    mutations of such a file its digest is recomputed, so that later checks than that of the digest
+    are tested too.
     """
     changed = dict(files)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
@@ -69,7 +70,10 @@ def mutate(rng: Random, files: Files, kinds: dict[str, parquet.Kind]) -> Files:
 
 
 def mutate_file(rng: Random, name: str, content: bytes, kind: parquet.Kind | None) -> bytes:
-    """Return a mutated copy of a file: mostly by its format, sometimes by bytes or lines."""
+    """Return a mutated copy of a file: mostly in a way for its format, sometimes of any bytes.
+
+    `kind`: the kind of this project's Parquet file; None for another file.
+    """
     way = BY_SUFFIX.get(Path(name).suffix, mutate_text)
     if rng.random() < 0.15:
         way = mutate_bytes
@@ -104,7 +108,7 @@ def mutate_bytes(rng: Random, content: bytes) -> bytes:
 
 
 def mutate_text(rng: Random, content: bytes) -> bytes:
-    """Delete, repeat, swap, join or cut lines and words, or put odd text in them."""
+    """Delete, repeat, swap, join or cut lines and words, or put unusual text in them."""
     text = content.decode(errors="surrogateescape")
     for _ in range(rng.choice((1, 1, 2, 4))):
         mark = rng.choice(("\n", "\n", " ", "|", "\t", ":", ".", '"'))
@@ -119,12 +123,12 @@ def mutate_text(rng: Random, content: bytes) -> bytes:
             other = rng.randrange(len(parts))
             parts[at], parts[other] = parts[other], parts[at]
         elif way == 3:
-            parts[at] = odd_text(rng)
+            parts[at] = unusual_text(rng)
         elif way == 4:
-            parts.insert(at, odd_text(rng))
+            parts.insert(at, unusual_text(rng))
         elif way == 5:
             place = rng.randrange(len(parts[at]) + 1)
-            parts[at] = parts[at][:place] + odd_text(rng) + parts[at][place:]
+            parts[at] = parts[at][:place] + unusual_text(rng) + parts[at][place:]
         elif way == 6 and parts[at]:
             place = rng.randrange(len(parts[at]))
             drawn = rng.choice("0123456789NESWCDHSPXAKQJT-+.,;:|<>=()[]{}\"'# \t")
@@ -135,21 +139,21 @@ def mutate_text(rng: Random, content: bytes) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-def odd_text(rng: Random) -> str:
+def unusual_text(rng: Random) -> str:
     """Return a text that few programs expect."""
-    return rng.choice(ODD_TEXT)
+    return rng.choice(UNUSUAL_TEXT)
 
 
 def mutate_json(rng: Random, content: bytes) -> bytes:
-    """Change values and keys of a JSON tree; an odd value may be one that JSON does not allow."""
-    return _mutate_tree(rng, content, json.loads, ODD_JSON)
+    """Change values and keys of a JSON tree; a new value may be invalid JSON, such as NaN."""
+    return _mutate_tree(rng, content, json.loads, UNUSUAL_JSON)
 
 
 def mutate_yaml(rng: Random, content: bytes) -> bytes:
     """Change values and keys of a YAML tree, or lines of its text."""
     if rng.random() < 0.3:
         return mutate_text(rng, content)
-    return _mutate_tree(rng, content, parse_yaml, (*ODD_JSON, *ODD_YAML))
+    return _mutate_tree(rng, content, parse_yaml, (*UNUSUAL_JSON, *UNUSUAL_YAML))
 
 
 def mutate_json_lines(rng: Random, content: bytes) -> bytes:
@@ -163,29 +167,29 @@ def mutate_json_lines(rng: Random, content: bytes) -> bytes:
 
 
 def _mutate_tree(
-    rng: Random, content: bytes, parse: Callable[[str], Any], odd: tuple[str, ...]
+    rng: Random, content: bytes, parse: Callable[[str], Any], unusual: tuple[str, ...]
 ) -> bytes:
-    """Change nodes of a tree of plain data, and write it as JSON with raw texts of odd values."""
+    """Change nodes of a tree and write it as JSON; unusual values are inserted as literal text."""
     tree = parse(content.decode())
     raw: dict[str, str] = {}
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
-        tree = _change_node(rng, tree, odd, raw)
+        tree = _change_node(rng, tree, unusual, raw)
     text = json.dumps(tree, indent=rng.choice((None, 1)), default=str)
-    for mark, value in raw.items():
-        text = text.replace(f'"{mark}"', value)
+    for placeholder, value in raw.items():
+        text = text.replace(f'"{placeholder}"', value)
     return text.encode(errors="surrogateescape")
 
 
-def _change_node(rng: Random, tree: Any, odd: tuple[str, ...], raw: dict[str, str]) -> Any:
+def _change_node(rng: Random, tree: Any, unusual: tuple[str, ...], raw: dict[str, str]) -> Any:
     """Change one random node of a tree in place; return the tree, or the root's replacement.
 
-    `raw`: receives a mark and the text of each odd value; the mark stands in the tree.
+    `raw`: filled in place: the literal text of each unusual value, by its placeholder in the tree.
     """
 
     def drawn() -> str:
-        mark = f"@odd{len(raw)}@"
-        raw[mark] = rng.choice(odd)
-        return mark
+        placeholder = f"@unusual{len(raw)}@"
+        raw[placeholder] = rng.choice(unusual)
+        return placeholder
 
     places: list[tuple[Any, Any]] = []
     todo = [tree]
@@ -211,7 +215,7 @@ def _change_node(rng: Random, tree: Any, odd: tuple[str, ...], raw: dict[str, st
     elif way == 4 and isinstance(node[key], int | float):
         node[key] = rng.choice((node[key] + 1, -node[key], node[key] * 1000, node[key] + 0.5))
     elif way == 5 and isinstance(node[key], str):
-        node[key] += odd_text(rng)
+        node[key] += unusual_text(rng)
     else:
         node[key] = drawn()
     return tree
@@ -249,7 +253,7 @@ def mutate_array(rng: Random, array: np.ndarray) -> np.ndarray:  # noqa: PLR0911
                 limits = np.iinfo(array.dtype)
                 value = min(max(value, limits.min), limits.max)
             if kinds == "O":
-                value = rng.choice((None, "", odd_text(rng)[:50], str(value)))
+                value = rng.choice((None, "", unusual_text(rng)[:50], str(value)))
             with np.errstate(over="ignore"):
                 changed[rng.randrange(len(changed))] = value
     return changed.reshape(array.shape)
@@ -298,7 +302,7 @@ def mutate_safetensors(rng: Random, content: bytes) -> bytes:
 
 
 def mutate_stored_table(rng: Random, content: bytes, kind: parquet.Kind) -> bytes:
-    """Change columns or parameters of a Parquet file of this project; its digest is right."""
+    """Change columns or parameters of this project's Parquet file, and recompute its digest."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.parquet"
         path.write_bytes(content)
@@ -358,14 +362,14 @@ def mutate_parquet(rng: Random, content: bytes) -> bytes:
         table = table.slice(0, rng.randrange(table.num_rows + 1))
     else:
         at = rng.randrange(table.num_columns)
-        column = _odd_column(rng, table.column(at))
+        column = _unusual_column(rng, table.column(at))
         table = table.set_column(at, table.column_names[at], column)
     pq.write_table(table, out)
     return out.getvalue()
 
 
-def _odd_column(rng: Random, column: pa.ChunkedArray) -> pa.Array:
-    """Return a column of the same length with odd values or of another type."""
+def _unusual_column(rng: Random, column: pa.ChunkedArray) -> pa.Array:
+    """Return a column of the same length with unusual values or of another type."""
     values = column.to_pylist()
     rows = len(values)
     way = rng.randrange(8)
@@ -373,8 +377,8 @@ def _odd_column(rng: Random, column: pa.ChunkedArray) -> pa.Array:
         for _ in range(rng.choice((1, 1, 3))):
             if rows:
                 at = rng.randrange(rows)
-                odd = mutate_text(rng, str(values[at]).encode()).decode(errors="replace")
-                values[at] = rng.choice((None, odd, odd, odd_text(rng)[:300]))
+                text = mutate_text(rng, str(values[at]).encode()).decode(errors="replace")
+                values[at] = rng.choice((None, text, text, unusual_text(rng)[:300]))
                 if not isinstance(values[at], str | None) or column.type != pa.string():
                     values = [None if each is None else str(each) for each in values]
         return pa.array(values, pa.string())
@@ -400,7 +404,7 @@ def _odd_column(rng: Random, column: pa.ChunkedArray) -> pa.Array:
         return raw.view(kind)
     with contextlib.suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
         samples = {
-            pa.string(): odd_text(rng), pa.list_(pa.int64()): [number],
+            pa.string(): unusual_text(rng), pa.list_(pa.int64()): [number],
             pa.list_(pa.string()): [None, "x"], pa.struct([("a", pa.int64())]): {"a": number},
             pa.map_(pa.string(), pa.int64()): [("a", 1)], pa.bool_(): True, pa.null(): None,
             pa.binary(3): b"\xff\x00a", pa.binary(): b"\xff\xfe", pa.large_string(): "é",

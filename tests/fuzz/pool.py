@@ -23,15 +23,15 @@ from tests.fuzz.target import Outcome
 
 PROCESSES = 2
 CHUNK = 50  # inputs that a process gets at once
-LONGEST = 10.0  # seconds of one input: of work or, on a busy machine, SLOWEST seconds of waiting
-SLOWEST = 60.0
+LONGEST = 10.0  # CPU seconds of one input
+SLOWEST = 60.0  # seconds of one input, in some of which a busy machine lets it wait
 START = 600.0  # seconds in which a process imports the package or compiles a target's kernels
 MOST_MEMORY = 2 << 30  # bytes of one process
 LARGE = 3 << 29  # bytes after which a process is replaced between two inputs
 
 
-class Work(NamedTuple):
-    """Consecutive inputs of one target."""
+class Batch(NamedTuple):
+    """Consecutive inputs of one target, which a process receives together."""
 
     target: str
     seed: int
@@ -46,7 +46,7 @@ WARM = "warm"  # message of a process that is about to feed mutated inputs
 
 
 class _Child:
-    """A process that feeds inputs, as its parent sees it."""
+    """The parent's handle of a child process that feeds inputs to fuzz targets."""
 
     def __init__(self, folder: Path, number: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -56,11 +56,11 @@ class _Child:
         self.process = context.Process(target=_serve, args=(theirs, str(self.log)), daemon=True)
         self.process.start()
         theirs.close()
-        self.work: Work | None = None
+        self.batch: Batch | None = None
         self.done = 0
         self.ready = self.warm = False
         self.heard = time.monotonic()
-        self.used = 0.0  # seconds of work until then
+        self.used = 0.0  # CPU seconds until then
 
     def memory(self) -> int:
         """Return the resident memory of the process in bytes; 0 if it has ended."""
@@ -68,12 +68,12 @@ class _Child:
             return int(psutil.Process(self.process.pid).memory_info().rss)
         return 0
 
-    def files(self) -> Files:
-        """Return the files of the last input."""
+    def last_input_files(self) -> Files:
+        """Return the files of the last input that the process received."""
         return pickle.loads(self.input.read_bytes())
 
-    def seconds(self) -> float:
-        """Return the seconds of work of the process and its children so far."""
+    def cpu_seconds(self) -> float:
+        """Return the CPU seconds that the process and its ended children have used so far."""
         with contextlib.suppress(psutil.Error):
             return float(sum(psutil.Process(self.process.pid).cpu_times()[:4]))
         return 0.0
@@ -88,30 +88,30 @@ class _Child:
         ours = [frame for frame in frames if "overtrick" in frame] or frames
         return ours[0].rpartition("/overtrick/")[2] if ours else "?"
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """Kill the process."""
         self.process.kill()
         self.process.join()
         self.pipe.close()
 
 
-def run(works: list[Work], report: Report, processes: int = PROCESSES) -> None:
+def run(batches: list[Batch], report: Report, processes: int = PROCESSES) -> None:
     """Feed all inputs in child processes; call `report` for each.
 
-    A process that dies, takes longer than LONGEST seconds or needs more than MOST_MEMORY is a
-    finding of the input that it had; another process goes on with the next input.
+    If a process dies, takes too long or needs more than MOST_MEMORY, its last input is a finding,
+    and another process goes on with the next input.
     """
-    left = list(reversed(works))
+    left = list(reversed(batches))
     started = 0
     with tempfile.TemporaryDirectory() as folder:
         children = list[_Child]()
         try:
-            while left or any(child.work for child in children):
+            while left or any(child.batch for child in children):
                 while len(children) < min(processes, len(left) + len(children)):
                     children.append(_Child(Path(folder), started))
                     started += 1
                 for child in children:
-                    if child.ready and child.work is None and left:
+                    if child.ready and child.batch is None and left:
                         _give(child, left.pop())
                 wait([child.pipe for child in children], timeout=0.2)
                 for child in list(children):
@@ -119,26 +119,26 @@ def run(works: list[Work], report: Report, processes: int = PROCESSES) -> None:
                     if (problem := _problem(child)) is not None:
                         problem = f"{problem} at {child.last_frame()}"
                         children.remove(child)
-                        child.end()
-                        if child.work is None or not child.warm:
-                            raise RuntimeError(f"without mutated input: {problem}: {child.work}")
-                        target, seed, first, count = child.work
+                        child.kill()
+                        if child.batch is None or not child.warm:
+                            raise RuntimeError(f"without mutated input: {problem}: {child.batch}")
+                        target, seed, first, count = child.batch
                         at = first + child.done
-                        report(target, at, Outcome("finding", problem), child.files())
+                        report(target, at, Outcome("finding", problem), child.last_input_files())
                         if child.done + 1 < count:
-                            left.append(Work(target, seed, at + 1, count - child.done - 1))
-                    elif child.work is None and child.ready and child.memory() > LARGE:
+                            left.append(Batch(target, seed, at + 1, count - child.done - 1))
+                    elif child.batch is None and child.ready and child.memory() > LARGE:
                         children.remove(child)
-                        child.end()
+                        child.kill()
         finally:
             for child in children:
-                child.end()
+                child.kill()
 
 
-def _give(child: _Child, work: Work) -> None:
-    child.work, child.done, child.heard, child.warm = work, 0, time.monotonic(), False
+def _give(child: _Child, batch: Batch) -> None:
+    child.batch, child.done, child.heard, child.warm = batch, 0, time.monotonic(), False
     with contextlib.suppress(OSError):  # it has died, which `_problem` reports
-        child.pipe.send(work)
+        child.pipe.send(batch)
 
 
 def _listen(child: _Child, report: Report) -> None:
@@ -146,16 +146,16 @@ def _listen(child: _Child, report: Report) -> None:
     try:
         while child.pipe.poll():
             message = child.pipe.recv()
-            child.heard, child.used = time.monotonic(), child.seconds()
+            child.heard, child.used = time.monotonic(), child.cpu_seconds()
             child.warm = child.warm or message == WARM
             if not child.ready or message == WARM:
                 child.ready = True
                 continue
-            assert child.work is not None
-            report(child.work.target, child.work.first + child.done, *message)
+            assert child.batch is not None
+            report(child.batch.target, child.batch.first + child.done, *message)
             child.done += 1
-            if child.done == child.work.count:
-                child.work = None
+            if child.done == child.batch.count:
+                child.batch = None
     except (EOFError, OSError):
         child.process.join(5)
 
@@ -166,11 +166,11 @@ def _problem(child: _Child) -> str | None:
     if code is not None:
         return f"the process died ({code})"
     silent = time.monotonic() - child.heard
-    if not child.ready or (child.work is not None and not child.warm):
+    if not child.ready or (child.batch is not None and not child.warm):
         return f"more than {START:g} s" if silent > START else None
-    if child.work is None:
+    if child.batch is None:
         return None
-    if silent > LONGEST and (silent > SLOWEST or child.seconds() - child.used > LONGEST):
+    if silent > LONGEST and (silent > SLOWEST or child.cpu_seconds() - child.used > LONGEST):
         return f"more than {LONGEST:g} s"
     return "more than 2 GiB" if child.memory() > MOST_MEMORY else None
 
@@ -191,15 +191,15 @@ def _serve(pipe: Connection, log: str) -> None:
         pipe.send(None)
         while True:
             try:
-                work = pipe.recv()
+                batch = pipe.recv()
             except EOFError:
                 return
-            chosen = TARGETS[work.target]
-            if work.target not in valid:
-                valid[work.target] = single.check_valid(chosen)
+            chosen = TARGETS[batch.target]
+            if batch.target not in valid:
+                valid[batch.target] = single.valid_inputs(chosen)
             pipe.send(WARM)
-            for number in range(work.first, work.first + work.count):
-                files = single.make_input(chosen, valid[work.target], work.seed, number)
+            for number in range(batch.first, batch.first + batch.count):
+                files = single.make_input(chosen, valid[batch.target], batch.seed, number)
                 Path(log).with_suffix(INPUT).write_bytes(pickle.dumps(files))
                 outcome = single.feed(chosen, files)
                 pipe.send((outcome, files if outcome.status == "finding" else None))

@@ -12,13 +12,13 @@ TRIES = 400
 
 def smaller(target: Target, files: Files) -> Files:
     """Return a smaller input with the same finding: fewer files, fewer bytes in each."""
-    wanted = _kind(target, files)
+    wanted = _finding_signature(target, files)
     left = TRIES
 
     def same(changed: Files) -> bool:
         nonlocal left
         left -= 1
-        return left > 0 and _kind(target, changed) == wanted
+        return left > 0 and _finding_signature(target, changed) == wanted
 
     kept = dict(files)
     for name in list(kept):
@@ -30,8 +30,8 @@ def smaller(target: Target, files: Files) -> Files:
     return kept
 
 
-def _kind(target: Target, files: Files) -> str:
-    """Return the exception and the place of an input's finding; empty if there is none."""
+def _finding_signature(target: Target, files: Files) -> str:
+    """Return the exception of an input's finding and its place in the code; empty if none."""
     outcome = feed(target, files)
     return outcome.text.partition(": ")[0] if outcome.status == "finding" else ""
 

@@ -1,4 +1,4 @@
-"""A target: valid inputs, and a function that feeds one input to the code behind a command."""
+"""Fuzz targets: valid inputs, and a function that feeds an input to the code behind a command."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ VARIABLES = ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "OVERTRICK_MACHINES", "OVERTR
 
 
 class Outcome(NamedTuple):
-    """The end of one input: accepted, refused in one line, or a finding with its description."""
+    """Result of one input: it was accepted, refused with a one-line error, or is a finding."""
 
     status: Status
-    text: str = ""  # the line of a refusal; of a finding: the exception and its last frame
+    text: str = ""  # of a refusal: the error; of a finding: the exception and its last frame
 
 
 @dataclass(frozen=True)
 class Target:
-    """One way into the package."""
+    """A fuzz target: a name, valid inputs, and the function that feeds an input to the package."""
 
     name: str
     valid: Callable[[], list[Files]]
@@ -43,7 +43,7 @@ class Target:
     weight: float = 1.0
     """Share of the inputs, relative to the other targets; small for a slow target."""
     kinds: Mapping[str, parquet.Kind] = field(default_factory=dict)
-    """Kinds of this project's Parquet files, by the end of their names."""
+    """Kinds of this project's Parquet files; the keys are endings of file names."""
 
 
 def make_input(target: Target, valid: list[Files], seed: int, number: int) -> Files:
@@ -52,8 +52,8 @@ def make_input(target: Target, valid: list[Files], seed: int, number: int) -> Fi
     return mutators.mutate(rng, rng.choice(valid), dict(target.kinds))
 
 
-def check_valid(target: Target) -> list[Files]:
-    """Return the valid inputs of a target. Raises RuntimeError if it does not accept one."""
+def valid_inputs(target: Target) -> list[Files]:
+    """Return the valid inputs of a target; raise RuntimeError if it does not accept them all."""
     with working_folder():
         valid = target.valid()
     for number, files in enumerate(valid):
@@ -68,7 +68,7 @@ def feed(target: Target, files: Files) -> Outcome:
     """Feed one input to a target in an empty working folder and return the outcome."""
     with working_folder() as folder:
         try:
-            inputs.write(files, folder)
+            inputs.write_folder(files, folder)
         except (OSError, ValueError):  # a mutated path of a file
             return Outcome("accepted")
         try:

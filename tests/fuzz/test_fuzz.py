@@ -1,4 +1,7 @@
-"""Damaged inputs are read, or refused in one line: a short run, and the inputs that broke it."""
+"""Test that damaged inputs are read, or refused with a one-line error.
+
+A short fuzz run feeds new inputs; the folder `cases` holds inputs that once caused a finding.
+"""
 
 from __future__ import annotations
 

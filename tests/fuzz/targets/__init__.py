@@ -1,13 +1,13 @@
-"""The table of targets."""
+"""The table of fuzz targets."""
 
 from __future__ import annotations
 
 from tests.fuzz.target import Target
-from tests.fuzz.targets import files_of_boards, games, jobs, models, runs
+from tests.fuzz.targets import environment, files_of_boards, games, jobs, models, runs
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for module in (jobs, runs, models, files_of_boards, games)
+    for module in (jobs, runs, models, files_of_boards, games, environment)
     for target in module.TARGETS
 }
-"""All targets by name."""
+"""All fuzz targets by name."""

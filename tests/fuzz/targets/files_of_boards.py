@@ -1,4 +1,4 @@
-"""Targets: recorded games, boards in every format, and data sets that `generate` made."""
+"""Fuzz targets: recorded games, boards in every format, data sets of `generate`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 from tests.fuzz.inputs import Files
 from tests.fuzz.target import Target
-from tests.fuzz.targets import seeds
+from tests.fuzz.targets import shared_inputs
 
 from overtrick.core import UserError
 from overtrick.core.files import write_text
@@ -19,6 +19,7 @@ from overtrick.datasets.bidding_examples import BiddingExamples
 from overtrick.datasets.bridge_deals import KIND as DEALS
 from overtrick.datasets.card_abstraction_build import ABSTRACTION
 from overtrick.datasets.chunked_build import generate
+from overtrick.datasets.minibridge_games import KIND as MINIBRIDGE
 from overtrick.datasets.minibridge_games import MinibridgeConfig
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import bidders, system_agreement
@@ -50,7 +51,8 @@ def recorded_games() -> list[Files]:
         path = Path("games.parquet")
         game_records.save(path, games)
         found.append({"games.parquet": path.read_bytes()})
-    return [*found, {"games.parquet": (seeds.STORED / "auction_games.parquet").read_bytes()}]
+    auctions = (shared_inputs.STORED / "auction_games.parquet").read_bytes()
+    return [*found, {"games.parquet": auctions}]
 
 
 def view_games(folder: Path) -> None:
@@ -78,7 +80,7 @@ def boards() -> list:
 
 def board_tables() -> list[Files]:
     """Return Parquet files of boards."""
-    fixture = (seeds.RUNS / "data" / "deals.parquet").read_bytes()
+    fixture = (shared_inputs.RUNS / "data" / "deals.parquet").read_bytes()
     pq.write_table(pq.read_table(pa.BufferReader(fixture)).slice(0, 3), "few.parquet")
     columns = {
         "deal": ["N:AKQJ.T98.765.432 T987.AKQJ.432.76 65.7654.AKQ.AKQJ 432.32.JT98.T985"] * 2,
@@ -101,8 +103,8 @@ def text_boards() -> list[Files]:
     return [*found, {"boards.tsv": Path("boards.tsv").read_bytes()}]
 
 
-def read_boards(folder: Path) -> None:
-    """Read boards, count and convert them, view them, and compare them with a system."""
+def use_boards(folder: Path) -> None:
+    """Read, count, convert and view boards, and compare their auctions with a system."""
     path = next(iter(sorted(folder.glob("boards.*"))), folder / "boards.pbn")
     board_files.count_parts(path)
     found = board_files.load(path)
@@ -128,11 +130,11 @@ def solved_deals() -> list[Files]:
     return [{"deals.parquet": each["boards.parquet"]} for each in board_tables()]
 
 
-def examples() -> list[Files]:
+def bidding_examples() -> list[Files]:
     """Return a small folder of bidding examples."""
     found = {}
     for split in ("train", "test"):
-        path = seeds.RUNS / "data" / "examples" / split / "00001.parquet"
+        path = shared_inputs.RUNS / "data" / "examples" / split / "00001.parquet"
         found[f"examples/{split}/00001.examples.parquet"] = path.read_bytes()
     return [found]
 
@@ -146,13 +148,13 @@ def read_examples(folder: Path) -> None:
         list(data.in_order(10))
 
 
-def minibridge() -> list[Files]:
+def minibridge_folders() -> list[Files]:
     """Return a folder of stored games of Mini-Bridge."""
     from tests.fuzz import inputs
 
     config = MinibridgeConfig.parse(["games=6", "seed=1"])
     generate(config, Path("games"), LocalPool())
-    return [{f"games/{k}": v for k, v in inputs.read(Path("games")).items()}]
+    return [{f"games/{k}": v for k, v in inputs.read_folder(Path("games")).items()}]
 
 
 def read_minibridge(folder: Path) -> None:
@@ -163,7 +165,7 @@ def read_minibridge(folder: Path) -> None:
 
 def abstractions() -> list[Files]:
     """Return a small card abstraction."""
-    return [{"abstraction.parquet": (seeds.STORED / "abstraction.parquet").read_bytes()}]
+    return [{"abstraction.parquet": (shared_inputs.STORED / "abstraction.parquet").read_bytes()}]
 
 
 def use_abstraction(folder: Path) -> None:
@@ -177,10 +179,10 @@ def use_abstraction(folder: Path) -> None:
 
 TARGETS = (
     Target("recorded games", recorded_games, view_games, 4, {".parquet": game_records.KIND}),
-    Target("boards in Parquet", board_tables, read_boards, 4, {".parquet": DEALS}),
-    Target("boards in text", text_boards, read_boards, 5),
+    Target("boards in Parquet", board_tables, use_boards, 4, {".parquet": DEALS}),
+    Target("boards in text", text_boards, use_boards, 5),
     Target("solved deals", solved_deals, read_solved_deals, 4, {".parquet": DEALS}),
-    Target("bidding examples", examples, read_examples, 3, {".parquet": EXAMPLES}),
+    Target("bidding examples", bidding_examples, read_examples, 3, {".parquet": EXAMPLES}),
     Target("card abstraction", abstractions, use_abstraction, 2, {".parquet": ABSTRACTION}),
-    Target("minibridge games", minibridge, read_minibridge, 3, {".parquet": minibridge_games.KIND}),
+    Target("minibridge games", minibridge_folders, read_minibridge, 3, {".parquet": MINIBRIDGE}),
 )

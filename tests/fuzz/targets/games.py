@@ -1,12 +1,10 @@
-"""Targets: games by name and options, files of systems and policies, auctions, a person's input."""
+"""Fuzz targets: games with options, files of systems and policies, auctions, a person's input."""
 
 from __future__ import annotations
 
 import io
 import json
-import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tests.fuzz.inputs import Files
@@ -15,8 +13,6 @@ from tests.fuzz.targets import jobs
 
 from overtrick.cli import interactive as terminal
 from overtrick.config.overrides import apply_overrides
-from overtrick.core import UserError
-from overtrick.distributed import job_package, placement
 from overtrick.games import registry
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.system import auction_simulation, loader, parser
@@ -25,8 +21,6 @@ from overtrick.interactive import session
 from overtrick.interactive.auction_game import make_auction_game
 from overtrick.interactive.human_game import HumanGame, make_human_game
 from overtrick.solvers.extensive import tree
-from overtrick.storage import locate
-from overtrick.tracking import server_address
 
 GAMES = (
     ["kuhn"], ["leduc", "fold=false"], ["leduc", "ranks=3"], ["one_card", "ranks=4"], ["brps"],
@@ -64,14 +58,14 @@ LINES = (
 )
 
 
-def options() -> list[Files]:
-    """Return games with options as words of a command line."""
+def games_with_options() -> list[Files]:
+    """Return names of games with options, as words of a command line."""
     return [{"words.json": json.dumps(words).encode()} for words in GAMES[:-1]]
 
 
 def make_game(folder: Path) -> None:
     """Make a game with options as `match` and `play` do, and deal it."""
-    name, *words = jobs.strings(folder / "words.json") or [""]
+    name, *words = jobs.command_words(folder / "words.json") or [""]
     asked = apply_overrides({}, words)
     game = registry.make(name, **asked)
     registry.portable_options(name, asked)
@@ -138,8 +132,8 @@ def use_system(folder: Path) -> None:
     )
 
 
-def auctions() -> list[Files]:
-    """Return the arguments of `bridge explain`."""
+def explain_arguments() -> list[Files]:
+    """Return auctions with the other arguments of the command `bridge explain`."""
     words = (["1N P 2D P", "natural", "precision", "N", "None"],
              ["P P 1C X XX P P 7N", "precision", "natural", "W", "All"])  # fmt: skip
     return [{"words.json": json.dumps(each).encode()} for each in words]
@@ -149,7 +143,7 @@ def explain(folder: Path) -> None:
     """Explain the calls of an auction as `bridge explain` does."""
     from overtrick.cli.bridge import _dealer_and_vulnerability
 
-    words = (jobs.strings(folder / "words.json") + [""] * 5)[:5]
+    words = (jobs.command_words(folder / "words.json") + [""] * 5)[:5]
     auction, system, against, dealer, vulnerable = words
     calls = auction_rules.parse_calls(auction)
     auction_rules.check_auction(calls, done=False)
@@ -158,7 +152,7 @@ def explain(folder: Path) -> None:
     auction_simulation.explain_calls(calls, first, vulnerability, *pairs)
 
 
-def sessions() -> list[Files]:
+def typed_sessions() -> list[Files]:
     """Return what a person types in a session."""
     return [
         {"typed.txt": f"{name}\n{seat}\n".encode() + "\n".join(LINES * 2).encode()}
@@ -197,76 +191,11 @@ def play_session(folder: Path) -> None:
         terminal._read_line = before
 
 
-def settings() -> list[Files]:
-    """Return values of environment variables."""
-    found = (
-        ("OVERTRICK_MACHINES", "20x16CPU,4x8CPU+1GPU"), ("OVERTRICK_RUNS", "/tmp/runs"),
-        ("OVERTRICK_RUNS", "s3://bucket/runs"), ("MLFLOW_TRACKING_URI", "sqlite:///m.db"),
-        ("MLFLOW_TRACKING_URI", "http://localhost:5000"), ("OVERTRICK_MACHINES", "2x4CPU"),
-        ("RAY_ADDRESS", "127.0.0.1:1"), ("OVERTRICK_ZOO", "/tmp/zoo"),
-    )  # fmt: skip
-    return [{"name.txt": name.encode(), "value.txt": value.encode()} for name, value in found]
-
-
-def use_settings(folder: Path) -> None:
-    """Read every environment variable that has a form."""
-    name, value = (
-        (folder / each).read_text(errors="surrogateescape").replace("\0", "")
-        if (folder / each).exists() else ""
-        for each in ("name.txt", "value.txt")
-    )  # fmt: skip
-    for variable in ("OVERTRICK_RUNS", "MLFLOW_TRACKING_URI", "OVERTRICK_ZOO", "OVERTRICK_CACHE"):
-        if variable in name:
-            os.environ[variable] = value
-    doors: tuple[Any, ...] = (
-        lambda: placement.with_autoscaler_nodes([{"CPU": 4.0}], value),
-        locate.runs_folder,
-        locate.run_names,
-        server_address.default,
-        lambda: server_address.check(server_address.default()) if "sqlite" in value else None,
-        lambda: registry.make("sumo"),
-        lambda: agent_zoo.load("zoo:mlp1", os.environ.get("OVERTRICK_ZOO")),
-    )
-    for door in doors:
-        try:
-            door()
-        except UserError as error:
-            if len(str(error).splitlines()) != 1:
-                raise
-
-
-def cluster_tasks() -> list[Files]:
-    """Return jobs for a cluster, which name local files."""
-    job = {
-        "trainer": "meta",
-        "game": {"name": "leduc", "options": {"x": "/FOLDER/a"}},
-        "y": ["/FOLDER/b"],
-    }
-    files = {"a/1.txt": b"1", "b": b"2"}
-    return [{"job.json": json.dumps(job).encode(), "name.txt": b"leduc_meta", **files}]
-
-
-def pack_task(folder: Path) -> None:
-    """Write a job and its files into a folder for a cluster."""
-    try:
-        text = (folder / "job.json").read_text(errors="replace").replace("/FOLDER", str(folder))
-        job = json.loads(text)
-        name = (folder / "name.txt").read_text(errors="replace")
-    except (ValueError, OSError, RecursionError):
-        return  # a job is plain data, and its file was read
-    if isinstance(job, dict) and name and "/" not in name and "\0" not in name and len(name) < 99:
-        task = job_package.ClusterTask("train", name, job, "/shared/runs", {})
-        (folder / "package").mkdir()
-        job_package.pack(task, folder / "package")
-
-
 TARGETS = (
-    Target("game options", options, make_game, 6),
+    Target("game options", games_with_options, make_game, 6),
     Target("games of OpenSpiel", openspiel_games, solve_openspiel, 2),
     Target("AgentZoo", zoo_files, load_zoo, 4),
     Target("bidding systems", systems, use_system, 0.2),
-    Target("auctions", auctions, explain, 5),
-    Target("a person's input", sessions, play_session, 2),
-    Target("environment", settings, use_settings, 5),
-    Target("cluster package", cluster_tasks, pack_task, 3),
+    Target("auctions", explain_arguments, explain, 5),
+    Target("a person's input", typed_sessions, play_session, 2),
 )

@@ -1,4 +1,4 @@
-"""Targets: job files, overrides, comparison tables, search sections, and settings of data sets."""
+"""Fuzz targets: jobs of every kind, overrides, settings of data sets, packages for a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 from tests.bench.small_jobs import SMALL_JOBS
 from tests.fuzz.inputs import Files
 from tests.fuzz.target import Target
-from tests.fuzz.targets import seeds
+from tests.fuzz.targets import shared_inputs
 
 from overtrick.comparison import comparison_job, schedule
 from overtrick.config import job_file
@@ -19,6 +19,7 @@ from overtrick.datasets.bidding_examples_build import ExamplesConfig
 from overtrick.datasets.bridge_deals import DealsConfig
 from overtrick.datasets.card_abstraction_build import AbstractionConfig
 from overtrick.datasets.minibridge_games import MinibridgeConfig
+from overtrick.distributed import job_package
 from overtrick.runs import lifecycle, provenance
 from overtrick.storage.old_names import translate_job
 from overtrick.sweeps import sweep
@@ -61,7 +62,7 @@ OVERRIDES = (
 )
 
 
-def text(content: object) -> bytes:
+def job_file_text(content: object) -> bytes:
     """Return plain data as the text of a job file."""
     return yaml.safe_dump(content, sort_keys=False).encode()
 
@@ -69,8 +70,8 @@ def text(content: object) -> bytes:
 def job_files() -> list[Files]:
     """Return a job file of every trainer."""
     small = {name: job for name, job in SMALL_JOBS.items() if name not in WITH_FILES}
-    written = [text({**job, "track": {"uri": "sqlite:///m.db"}}) for job in small.values()]
-    files = [(seeds.JOBS / f"{name}.yaml").read_bytes() for name in PUBLISHED]
+    written = [job_file_text({**job, "track": {"uri": "sqlite:///m.db"}}) for job in small.values()]
+    files = [(shared_inputs.JOBS / f"{name}.yaml").read_bytes() for name in PUBLISHED]
     return [{"job.yaml": each} for each in written + files]
 
 
@@ -82,7 +83,7 @@ def check_job_file(folder: Path) -> None:
 
 
 def override_lists() -> list[Files]:
-    """Return lists of overrides of a job of the trainer meta."""
+    """Return lists of overrides for a job whose trainer is `meta`."""
     return [{"overrides.json": json.dumps(each).encode()} for each in OVERRIDES] + [
         {"override.txt": each.encode()} for words in OVERRIDES for each in words
     ]
@@ -93,14 +94,17 @@ def check_overrides(folder: Path) -> None:
     if (folder / "override.txt").exists():
         words = [(folder / "override.txt").read_text(errors="surrogateescape")]
     else:
-        words = strings(folder / "overrides.json")
+        words = command_words(folder / "overrides.json")
     content = apply_overrides(SMALL_JOBS["meta"], words)
     job = job_file.parse(content, JOBS, "job.yaml")
     json.dumps(job.model_dump(mode="json"))
 
 
-def strings(path: Path) -> list[str]:
-    """Return the words of a command line from a JSON list; entries that are no text as text."""
+def command_words(path: Path) -> list[str]:
+    """Read command-line words from a JSON list; convert entries of other types to text.
+
+    A file without a list counts as one word.
+    """
     try:
         found = json.loads(path.read_text())
     except (ValueError, RecursionError):
@@ -109,8 +113,8 @@ def strings(path: Path) -> list[str]:
 
 
 def comparison_jobs() -> list[Files]:
-    """Return jobs of comparisons, with their methods' jobs in the file."""
-    return [{"job.yaml": text(TABLE)}]
+    """Return comparison jobs that contain the jobs of their methods."""
+    return [{"job.yaml": job_file_text(TABLE)}]
 
 
 def check_comparison_job(folder: Path) -> None:
@@ -120,13 +124,13 @@ def check_comparison_job(folder: Path) -> None:
     json.dumps(table.model_dump(mode="json"))
 
 
-def search_jobs() -> list[Files]:
+def sweep_jobs() -> list[Files]:
     """Return jobs of sweeps."""
     job = {**SMALL_JOBS["meta"], "track": {"uri": "sqlite:///m.db"}}
-    return [{"job.yaml": text({**job, "search": each})} for each in SEARCHES]
+    return [{"job.yaml": job_file_text({**job, "search": each})} for each in SEARCHES]
 
 
-def check_search_job(folder: Path) -> None:
+def check_sweep_job(folder: Path) -> None:
     """Read and check a sweep's job as `sweep` does."""
     job = job_file.load(folder / "job.yaml", [], JOBS)
     sweep.check(job, "job.yaml")
@@ -135,11 +139,13 @@ def check_search_job(folder: Path) -> None:
 
 def stored_jobs() -> list[Files]:
     """Return the job files of runs of an earlier version."""
-    return [{"job.json": path.read_bytes()} for path in sorted(seeds.RUNS.glob("*/job.json"))]
+    return [
+        {"job.json": path.read_bytes()} for path in sorted(shared_inputs.RUNS.glob("*/job.json"))
+    ]
 
 
 def read_stored_job(folder: Path) -> None:
-    """Translate the keys of a stored job and validate it."""
+    """Rename the keys that an earlier version wrote into a stored job, and validate the job."""
     job_file.parse(translate_job(job_file.read(folder / "job.json")), JOBS, "job.json")
 
 
@@ -161,18 +167,44 @@ def data_set_settings() -> list[Files]:
 
 def check_data_set_settings(folder: Path) -> None:
     """Parse the settings of a data set as `generate` does."""
-    kind, *words = strings(folder / "settings.json") or [""]
+    kind, *words = command_words(folder / "settings.json") or [""]
     config, _ = DATASETS.get(kind, DATASETS["deals"])
     made = config.parse(words, ["boards.pbn"]) if config is ExamplesConfig else config.parse(words)
     made.default_path()
     json.dumps(made.model_dump(mode="json"))
 
 
+def cluster_tasks() -> list[Files]:
+    """Return jobs for a cluster, which name local files."""
+    job = {
+        "trainer": "meta",
+        "game": {"name": "leduc", "options": {"x": "/FOLDER/a"}},
+        "y": ["/FOLDER/b"],
+    }
+    files = {"a/1.txt": b"1", "b": b"2"}
+    return [{"job.json": json.dumps(job).encode(), "name.txt": b"leduc_meta", **files}]
+
+
+def pack_task(folder: Path) -> None:
+    """Write a job and its files into a folder, to be sent to a cluster."""
+    try:
+        text = (folder / "job.json").read_text(errors="replace").replace("/FOLDER", str(folder))
+        job = json.loads(text)
+        name = (folder / "name.txt").read_text(errors="replace")
+    except (ValueError, OSError, RecursionError):
+        return  # a job is plain data, and its file was read
+    if isinstance(job, dict) and name and "/" not in name and "\0" not in name and len(name) < 99:
+        task = job_package.ClusterTask("train", name, job, "/shared/runs", {})
+        (folder / "package").mkdir()
+        job_package.pack(task, folder / "package")
+
+
 TARGETS = (
     Target("job file", job_files, check_job_file, 8),
     Target("overrides", override_lists, check_overrides, 8),
     Target("comparison job", comparison_jobs, check_comparison_job, 4),
-    Target("search section", search_jobs, check_search_job, 4),
+    Target("sweep job", sweep_jobs, check_sweep_job, 4),
     Target("stored job", stored_jobs, read_stored_job, 6),
     Target("data set settings", data_set_settings, check_data_set_settings, 4),
+    Target("cluster package", cluster_tasks, pack_task, 3),
 )

@@ -1,4 +1,4 @@
-"""Targets: folders of models, asked as served models, as players and as bidders."""
+"""Fuzz targets: folders of models, used as served models, players and bidders; model names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from tests.fuzz.inputs import Files
 from tests.fuzz.target import Target
-from tests.fuzz.targets import seeds
+from tests.fuzz.targets import shared_inputs
 
 from overtrick.core import UserError
 from overtrick.core.files import local_path
@@ -29,14 +29,14 @@ def served_models() -> list[Files]:
     """Return folders of models and observations for them."""
     found = []
     for name in SERVED:
-        files = seeds.model_folder(name)
-        asked = predictor.Predictor(seeds.RUNS / name / "model").example()
+        files = shared_inputs.model_folder(name)
+        asked = predictor.Predictor(shared_inputs.RUNS / name / "model").example()
         found.append({**files, "asked.json": json.dumps(asked.tolist()).encode()})
     return found
 
 
 def ask_model(folder: Path) -> None:
-    """Load a model, describe it for MLflow, and ask it with observations from outside."""
+    """Load a model, describe it for MLflow, and send it untrusted observations."""
     served = predictor.Predictor(folder / "model")
     predictor.mlflow_description(folder / "model")
     try:
@@ -52,7 +52,7 @@ def ask_model(folder: Path) -> None:
 
 def players() -> list[Files]:
     """Return folders of models that can play."""
-    return [seeds.model_folder(name) for name in PLAYERS]
+    return [shared_inputs.model_folder(name) for name in PLAYERS]
 
 
 def play_model(folder: Path) -> None:
@@ -66,7 +66,7 @@ def play_model(folder: Path) -> None:
 def bidding_models() -> list[Files]:
     """Return folders of bidding models with a hand and an auction."""
     asked = {"hand.txt": b"AQ42.K5.QT93.K76", "auction.txt": b"1N P"}
-    return [{**seeds.model_folder(name), **asked} for name in ("bidding", "bidder")]
+    return [{**shared_inputs.model_folder(name), **asked} for name in ("bidding", "bidder")]
 
 
 def suggest(folder: Path) -> None:
@@ -89,8 +89,8 @@ def names_of_models() -> list[Files]:
     return [{"name.txt": name.encode()} for name in names]
 
 
-def look_up(folder: Path) -> None:
-    """Look a name up in every way that a command does."""
+def look_up_name(folder: Path) -> None:
+    """Look a name up as a run, a model, a player and a server, as the commands do."""
     name = (folder / "name.txt").read_text(errors="surrogateescape").replace("\0", "")
     for door in (
         locate.find_run,
@@ -116,5 +116,5 @@ TARGETS = (
     Target("served model", served_models, ask_model, 3),
     Target("model plays", players, play_model, 3),
     Target("model bids", bidding_models, suggest, 3),
-    Target("names", names_of_models, look_up, 6),
+    Target("names", names_of_models, look_up_name, 6),
 )

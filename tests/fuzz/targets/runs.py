@@ -1,4 +1,4 @@
-"""Targets: the folder of a run read again by `view`, `list`, `evaluate` and `resume`."""
+"""Fuzz targets: folders of runs, read again by `view`, `list`, `evaluate` and `resume`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.fuzz.inputs import Files
 from tests.fuzz.target import Target
-from tests.fuzz.targets import seeds
+from tests.fuzz.targets import shared_inputs
 
 from overtrick.core.checkpoints import load_state
 from overtrick.core.files import write_text
@@ -24,18 +24,24 @@ FILES = ("job.json", "table.json", "track.jsonl")
 EVALUATED = ("meta", "nfsp", "solve", "tournament", "evolve", "rllib")
 
 
-class _Reader(Tracker):
-    """A tracker that reads its files and delivers nothing."""
+class _SilentTracker(Tracker):
+    """A tracker that reads its files and sends nothing to MLflow."""
 
     def _deliver(self) -> None:
         """Deliver nothing."""
 
 
-def folders() -> list[Files]:
+def renamed_run(name: str) -> Files:
+    """Return the files of a stored run as runs/r/..."""
+    files = shared_inputs.run_folder(name)
+    return {path.replace(f"runs/{name}", "runs/r"): v for path, v in files.items()}
+
+
+def runs_without_models() -> list[Files]:
     """Return folders of finished runs without their models."""
     found = []
     for name in VIEWED:
-        files = {k.replace(f"runs/{name}", "runs/r"): v for k, v in seeds.run_folder(name).items()}
+        files = renamed_run(name)
         kept = {path: v for path, v in files.items() if path.rpartition("/")[2] in FILES}
         kept["runs/r/track.sent"] = b"3"
         kept["runs/r/track.run"] = b"0123456789abcdef0123456789abcdef"
@@ -43,20 +49,20 @@ def folders() -> list[Files]:
     return found
 
 
-def find() -> RunFolder:
-    """Find the run of an input; raises UserError if its job file is gone."""
+def find_run_of_input() -> RunFolder:
+    """Find the run of an input. Raises UserError if its job file is gone."""
     return lifecycle.find("r")
 
 
 def view_run(folder: Path) -> None:
     """Write the HTML page of a run."""
-    write_text(folder / "view.html", html_page.run_page(find()))
+    write_text(folder / "view.html", html_page.run_page(find_run_of_input()))
 
 
-def list_run(folder: Path) -> None:
-    """List runs, find the kind of a run, read its history and describe it for MLflow."""
+def inspect_run(folder: Path) -> None:
+    """List runs; find the kind of a run, read its history and describe it for MLflow."""
     locate.run_names()
-    run = find()
+    run = find_run_of_input()
     lifecycle.kind_of(run)
     run.history()
     mlflow_note.describe(run)
@@ -65,22 +71,21 @@ def list_run(folder: Path) -> None:
 
 def continue_tracking(folder: Path) -> None:
     """Open the record of a run again, as `resume` does, and report more."""
-    run = find()
-    tracker = _Reader("sqlite:///m.db", "e", "r", run.path, {})
+    run = find_run_of_input()
+    tracker = _SilentTracker("sqlite:///m.db", "e", "r", run.path, {})
     tracker.metrics(tracker.reported + 1, {"loss": 1.0})
     tracker.note("continued")
     run.history()
 
 
-def unfinished() -> list[Files]:
+def unfinished_runs() -> list[Files]:
     """Return the folder of an unfinished run with a checkpoint."""
-    files = seeds.run_folder("meta_unfinished")
-    return [{k.replace("runs/meta_unfinished", "runs/r"): v for k, v in files.items()}]
+    return [renamed_run("meta_unfinished")]
 
 
 def resume_run(folder: Path) -> None:
     """Read the job and the newest checkpoint of a run, and load the trainer's state."""
-    run = find()
+    run = find_run_of_input()
     lifecycle.check_kind(run, "run")
     job = lifecycle.read_job(run)
     lifecycle.check_job(job)
@@ -93,11 +98,11 @@ def resume_run(folder: Path) -> None:
     trainer.close()
 
 
-def evaluated() -> list[Files]:
+def runs_with_models() -> list[Files]:
     """Return folders of small finished runs with their models."""
     found = []
     for name in EVALUATED:
-        files = {k.replace(f"runs/{name}", "runs/r"): v for k, v in seeds.run_folder(name).items()}
+        files = renamed_run(name)
         found.append({k: v for k, v in files.items() if "/model/" in k or k.endswith("job.json")})
     return found
 
@@ -114,7 +119,7 @@ def provenances() -> list[Files]:
 
 
 def read_provenance(folder: Path) -> None:
-    """Read the tags of the code from the environment."""
+    """Read tags with the code's version from the environment variable, as a cluster job does."""
     text = (folder / "sent.json").read_text(errors="surrogateescape").replace("\0", "")
     os.environ[provenance.SENT] = text
     for key, value in provenance.run_tags("meta", "leduc").items():
@@ -123,10 +128,10 @@ def read_provenance(folder: Path) -> None:
 
 
 TARGETS = (
-    Target("run viewed", folders, view_run, 6),
-    Target("run listed", folders, list_run, 6),
-    Target("run tracked again", folders, continue_tracking, 4),
-    Target("run resumed", unfinished, resume_run, 3),
-    Target("run evaluated", evaluated, evaluate_run, 2),
+    Target("run viewed", runs_without_models, view_run, 6),
+    Target("run listed", runs_without_models, inspect_run, 6),
+    Target("run tracked again", runs_without_models, continue_tracking, 4),
+    Target("run resumed", unfinished_runs, resume_run, 3),
+    Target("run evaluated", runs_with_models, evaluate_run, 2),
     Target("provenance", provenances, read_provenance, 2),
 )

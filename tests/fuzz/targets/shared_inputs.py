@@ -1,4 +1,4 @@
-"""Valid inputs that several targets share."""
+"""Valid inputs that several fuzz targets share."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ RUNS = TESTS / "fixtures" / "runs_before_house"
 
 def run_folder(name: str) -> Files:
     """Return the files of a stored run as runs/NAME/..."""
-    return {f"runs/{name}/{path}": content for path, content in inputs.read(RUNS / name).items()}
+    return {
+        f"runs/{name}/{path}": content for path, content in inputs.read_folder(RUNS / name).items()
+    }
 
 
 def model_folder(name: str) -> Files:
     """Return the files of a stored model as model/..."""
     return {
-        f"model/{path}": content for path, content in inputs.read(RUNS / name / "model").items()
+        f"model/{path}": content
+        for path, content in inputs.read_folder(RUNS / name / "model").items()
     }
