@@ -30,7 +30,7 @@ fuzz: $(READY)  ## feed N=100000 damaged inputs (SEED=1) to every way into the p
 bench: $(READY)  ## run every bench side by side with its peer; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(ONLY)
 
-mutants: $(READY)  ## change lines one at a time and list the changes that no test notices; FILES="..." of some files, SEED=1, JOBS=2
+mutants: $(READY)  ## change lines one at a time and list the changes that no test detects; FILES="..." of some files, SEED=1, JOBS=2
 	$(BIN)/python -m tests.mutants --seed $(or $(SEED),1) --jobs $(or $(JOBS),2) $(FILES)
 
 # --strict: fail on a package that the service does not know

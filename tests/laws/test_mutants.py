@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.mutants import PACKAGE, ROOT, Mutation, hand_picked, parse
 from tests.mutants.copies import kernel_folder
-from tests.mutants.coverage_map import old_numbers, statement_lines
+from tests.mutants.coverage_map import measured_line_numbers, statement_lines
 from tests.mutants.random_changes import EQUIVALENTS, compiles, mutation_at, sites
 
 
@@ -91,15 +91,16 @@ def test_lines_keep_the_number_under_which_they_were_measured(tmp_path):
     today, measured = tmp_path / "today", tmp_path / "measured"
     today.write_text("a\nnew\nb\nd\n")
     measured.write_text("a\nb\nc\nd\n")
-    assert old_numbers(today, measured) == {1: 1, 3: 2, 4: 4}
+    assert measured_line_numbers(today, measured) == {1: 1, 3: 2, 4: 4}
 
 
 @pytest.mark.slow
 def test_a_wrong_change_is_killed_and_a_harmless_one_survives():
-    from tests.mutants.__main__ import decide
+    from tests.mutants.__main__ import evaluate_mutation
 
     file = f"{PACKAGE}/games/bridge/auction_rules.py"
     tests = ["tests/laws/test_auction.py::test_the_longest_auction_has_319_calls"]
     wrong = Mutation(file, "(4 if state[LAST_BID] < 0 else 3)\n\n", "3\n\n", "a bound")
     harmless = Mutation(file, "said = word.upper()", "said = word.upper().upper()", "twice")
-    assert [decide(each, tests)["status"] for each in (wrong, harmless)] == ["killed", "survived"]
+    results = [evaluate_mutation(each, tests) for each in (wrong, harmless)]
+    assert [each["status"] for each in results] == ["killed", "survived"]

@@ -1,4 +1,4 @@
-"""Single semantic changes of the package; the tests must notice each of them: `make mutants`."""
+"""Mutations: wrong changes of the package, each of which a test must detect; see `make mutants`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Mutation:
     old: str
     new: str
     about: str  # what is wrong after the change
-    equivalent: str = ""  # why no test can notice it; empty if one can
+    equivalent: str = ""  # why no test can detect it; empty if one can
 
     @property
     def key(self) -> str:
@@ -51,9 +51,9 @@ def parse(text: str) -> list[Mutation]:
     of a mutation begin with a mark and a space:
 
         # what is wrong after the change
-        - the old text, from any place in its line on; further lines keep their indentation
+        - the old text; it may start within a line; further lines keep their indentation
         + the new text
-        = why no test can notice the change (only if this is so)
+        = why no test can detect the change (only if this is so)
     """
     found: list[Mutation] = []
     file, parts = "", dict[str, list[str]]()
@@ -79,6 +79,6 @@ def parse(text: str) -> list[Mutation]:
 
 
 def hand_picked() -> list[Mutation]:
-    """Return the mutations of the folder `changes`."""
+    """Return the hand-written mutations that the files in `changes` list."""
     texts = [path.read_text() for path in sorted((Path(__file__).parent / "changes").glob("*.txt"))]
     return [mutation for text in texts for mutation in parse(text)]

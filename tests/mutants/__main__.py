@@ -1,4 +1,4 @@
-"""Apply each mutation to a copy of the tree, run its tests there, and list what none notices.
+"""Run tests on a mutated copy of the tree, and list the mutations that no test detects.
 
 `make mutants`; CONTRIBUTING.md describes it. Results are appended to build/mutants/results.jsonl.
 """
@@ -44,37 +44,41 @@ def main() -> None:
         sys.exit(f"no file {missing[0]}")
     measure(options.jobs, wanted)
     coverage = CoverageMap()
-    drawn = draw(options.seed, options.random, wanted, lambda f, n: bool(coverage.running(f, [n])))
+    drawn = draw(
+        options.seed, options.random, wanted, lambda f, n: bool(coverage.tests_that_run(f, [n]))
+    )
     mutations = [each for each in hand_picked() if not wanted or each.file in wanted] + drawn
-    known = decided()
+    known = valid_results()
     left = [each for each in mutations if not each.equivalent and each.key not in known]
-    print(f"{len(mutations)} mutations, {len(left)} to decide", flush=True)
+    print(f"{len(mutations)} mutations, {len(left)} to test", flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        running = [pool.submit(decide, each, coverage.tests_of(each)) for each in left]
+        running = [pool.submit(evaluate_mutation, each, coverage.tests_of(each)) for each in left]
         for number, future in enumerate(as_completed(running), 1):
             result = future.result()
             known[result["key"]] = result
             with RESULTS.open("a") as file:
                 file.write(json.dumps(result) + "\n")
-            print(f"{number}/{len(left)} {line_of(result)}", flush=True)
+            print(f"{number}/{len(left)} {format_result(result)}", flush=True)
     summarise(mutations, known)
 
 
-def decided() -> dict[str, dict[str, Any]]:
-    """Return the results that still hold, by the key of their mutation.
+def valid_results() -> dict[str, dict[str, Any]]:
+    """Return the stored results that are still valid, by the key of their mutation.
 
-    A result holds as long as the changed file is the same and so is, if a test noticed the change,
-    the file of this test, else every test.
+    A result is valid while the mutated file is unchanged. If a test killed the mutation, the file
+    of this test must be unchanged too; otherwise all tests must be.
     """
     if not RESULTS.exists():
         return {}
     results = [json.loads(line) for line in RESULTS.read_text().splitlines()]
-    return {each["key"]: each for each in results if each["digests"] == digests(each)}
+    return {
+        each["key"]: each for each in results if each["digests"] == digests_of_dependencies(each)
+    }
 
 
-def digests(result: dict[str, Any]) -> list[str]:
-    """Return digests of the files on which a result depends: the changed file and the tests."""
-    path, test = ROOT / result["file"], file_of(result["test"])
+def digests_of_dependencies(result: dict[str, Any]) -> list[str]:
+    """Return digests of the files on which a result depends: the mutated file and the tests."""
+    path, test = ROOT / result["file"], file_of_test(result["test"])
     if result["status"] == KILLED and (ROOT / test).is_file():
         tests = digest((ROOT / test).read_bytes())
     else:
@@ -84,20 +88,20 @@ def digests(result: dict[str, Any]) -> list[str]:
 
 @cache
 def digest_of_tests() -> str:
-    """Return the digest of all tests and of what they share, without this package and benches."""
+    """Return the digest of all files in `tests`, except the folders `mutants` and `bench`."""
     files = [path for path in sorted((ROOT / "tests").rglob("*")) if path.is_file()]
     apart = ("mutants", "bench", "__pycache__")
     return digest(b"".join(path.read_bytes() for path in files if not {*apart} & {*path.parts}))
 
 
-def decide(mutation: Mutation, tests: Sequence[str]) -> dict[str, Any]:
+def evaluate_mutation(mutation: Mutation, tests: Sequence[str]) -> dict[str, Any]:
     """Run tests on the mutated copy until one fails, and return the result as plain data.
 
     The tests of the first two test files run first, because many files take long to collect.
     """
     source = (ROOT / mutation.file).read_text()
     began, passed, ran = time.monotonic(), 0, Outcome(0)
-    files = list(dict.fromkeys(map(file_of, tests)))
+    files = list(dict.fromkeys(map(file_of_test, tests)))
     with copied_tree({mutation.file: mutation.apply(source)}) as copy:
         for part in filter(None, (files[:2], files[2:])):
             left = TOTAL - (time.monotonic() - began)
@@ -111,10 +115,10 @@ def decide(mutation: Mutation, tests: Sequence[str]) -> dict[str, Any]:
         "test": ran.failed or ran.last or "the start of pytest",
         "passed": passed, "chosen": len(tests), "seconds": round(time.monotonic() - began, 1),
     }  # fmt: skip
-    return {**result, "digests": digests(result)}
+    return {**result, "digests": digests_of_dependencies(result)}
 
 
-def file_of(test: str) -> str:
+def file_of_test(test: str) -> str:
     """Return the file of a test."""
     return test.partition("::")[0]
 
@@ -131,25 +135,25 @@ def run_chosen(copy: Path, files: Sequence[str], tests: Sequence[str], seconds: 
         ran = run_tests(copy, files, seconds + 2 * LONGEST_TEST, settings, "-x", "--tb=line")
         if RAY_IS_LATE not in ran.output:
             break
-    if ran.code == CANNOT_START and not starts(files):
+    if ran.code == CANNOT_START and not pytest_starts(files):
         raise RuntimeError(f"pytest cannot start, even without a mutation:\n{ran.output}")
     return ran
 
 
 def status_of(ran: Outcome) -> str:
-    """Return what the outcome of tests says about a mutation."""
+    """Return the status of a mutation after its tests: killed, timeout or survived."""
     if ran.code in (0, NO_TESTS) or (ran.code == STOPPED and not ran.failed):
         return SURVIVED  # all tests, or those that fitted into the time, have passed
     return TIMEOUT if ran.out_of_time or ran.code == TIMED_OUT else KILLED
 
 
-def starts(files: Sequence[str]) -> bool:
-    """Return whether pytest starts in an unchanged copy."""
+def pytest_starts(files: Sequence[str]) -> bool:
+    """Return whether pytest starts in a copy without a mutation."""
     with copied_tree({}) as copy:
         return run_tests(copy, files, TOTAL, {}, "--collect-only").code == 0
 
 
-def line_of(result: dict[str, Any]) -> str:
+def format_result(result: dict[str, Any]) -> str:
     """Return a result as one line of text."""
     place = f"{result['file'].removeprefix(PACKAGE + '/')}:{result['line']}"
     by = f"by {result['test']}" if result["status"] != SURVIVED else f"{result['passed']} tests"
@@ -157,24 +161,24 @@ def line_of(result: dict[str, Any]) -> str:
 
 
 def summarise(mutations: Sequence[Mutation], known: dict[str, dict[str, Any]]) -> None:
-    """Print timeouts, survivors and equivalent mutations, and the share that tests notice."""
+    """Print timeouts, survivors and equivalent mutations, and the share that tests detect."""
     results = [known[each.key] for each in mutations if not each.equivalent]
     by_status = {s: [r for r in results if r["status"] == s] for s in (KILLED, TIMEOUT, SURVIVED)}
     for status in (TIMEOUT, SURVIVED):
         print(f"\n{len(by_status[status])} {status}")
         for result in by_status[status]:
             changed = f"- {result['old']}\n+ {result['new']}"
-            print(line_of(result), *changed.splitlines(), sep="\n    ")
+            print(format_result(result), *changed.splitlines(), sep="\n    ")
     alike = [each for each in mutations if each.equivalent]
-    print(f"\n{len(alike)} equivalent: no test can notice them")
+    print(f"\n{len(alike)} equivalent: no test can detect them")
     for each in alike:
         print(f"{each.file.removeprefix(PACKAGE + '/')} ({each.about}): {each.equivalent}")
-    noticed = len(by_status[KILLED]) + len(by_status[TIMEOUT])
+    detected = len(by_status[KILLED]) + len(by_status[TIMEOUT])
     print(
         f"\n{len(mutations)} mutations of {len({each.file for each in mutations})} files: "
         f"{len(by_status[KILLED])} killed, {len(by_status[TIMEOUT])} timeouts, "
         f"{len(by_status[SURVIVED])} survived, {len(alike)} equivalent; "
-        f"{noticed / max(len(results), 1):.1%} of those that are not equivalent are killed"
+        f"{detected / max(len(results), 1):.1%} of those that are not equivalent are killed"
     )
 
 

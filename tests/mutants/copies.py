@@ -41,7 +41,7 @@ class Outcome:
     output: str = ""
 
 
-def tracked() -> tuple[str, ...]:
+def git_files() -> tuple[str, ...]:
     """List the files of the checkout that git tracks or would track."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -67,7 +67,7 @@ def copied_tree(changed: Mapping[str, str]) -> Iterator[Path]:
     """
     folder = Path(tempfile.mkdtemp(prefix="mut-"))
     try:
-        for file in tracked():
+        for file in git_files():
             target = folder / file
             target.parent.mkdir(parents=True, exist_ok=True)
             if file in changed:
@@ -125,7 +125,7 @@ def run_tests(
 
 
 def end_processes(copy: Path) -> None:
-    """End the processes that have the mark of a copy, such as those of Ray."""
+    """Kill all processes, such as those of Ray, whose environment variable MARK names the copy."""
     for process in psutil.process_iter():
         try:
             if process.environ().get(MARK) == str(copy):
@@ -135,7 +135,7 @@ def end_processes(copy: Path) -> None:
 
 
 def save_kernels(copy: Path) -> None:
-    """Store the kernels that an unchanged copy has compiled."""
+    """Store the compiled Numba kernels of a copy without mutation, for use in later copies."""
     for kernel in (copy / PACKAGE).rglob("*.nb?"):
         target = kernel_folder(source_of(kernel.relative_to(copy)), {}) / kernel.name
         target.parent.mkdir(parents=True, exist_ok=True)

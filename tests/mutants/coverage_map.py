@@ -1,4 +1,4 @@
-"""Measure the lines that each test runs, once a test file, into build/mutants/coverage."""
+"""Measure which lines of the package each test runs; store them in build/mutants/coverage."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_files() -> list[str]:
     return [path.relative_to(ROOT).as_posix() for path in paths if path.stem != "test_mutants"]
 
 
-def record_of(folder: Path, file: str) -> Path:
-    """Return the file with the measurements of a test file."""
+def measurements_path(folder: Path, file: str) -> Path:
+    """Return the path of the file with the measurements of a test file."""
     return folder / f"{file.replace('/', '.')}.json"
 
 
@@ -73,8 +73,8 @@ def _measure_group(files: list[str], settings: Mapping[str, str]) -> None:
 
 
 def is_measured(folder: Path, file: str) -> bool:
-    """Return whether a test file has been measured as it is now."""
-    path = record_of(folder, file)
+    """Return whether a test file has been measured and is unchanged since then."""
+    path = measurements_path(folder, file)
     if not path.exists():
         return False
     return json.loads(path.read_text())["digest"] == digest((ROOT / file).read_bytes())
@@ -97,18 +97,19 @@ class CoverageMap:
                     self.breadth.update(names)
 
     def tests_of(self, mutation: Mutation) -> list[str]:
-        """Return tests that may notice a mutation, those most likely to notice it soonest first.
+        """Return the tests that may detect a mutation, the most promising first.
 
-        First come the tests that run the changed line; if none does, as with a constant that is
-        read on import, those that run any line of the file. Then come the tests of the folder by
-        the table in tests/README.md: a line that runs in another process is not measured. Tests
-        that run few lines in little time come first. Tests that fail without the change are left
-        out, and those beyond MOST_SECONDS in total.
+        First come the tests that run the changed line. If there are none, as for a constant that is
+        read on import, the tests that run any line of the file come first. The other tests of the
+        folder follow (table in tests/README.md), because lines that run in other processes are not
+        measured. Within both groups, tests that run few lines in little time come first. Tests that
+        do not pass without the mutation are left out, and those beyond MOST_SECONDS in total.
         """
-        source = (ROOT / mutation.file).read_text()
+        file = mutation.file
+        source = (ROOT / file).read_text()
         lines = statement_lines(source, mutation.line(source))
-        direct = self.running(mutation.file, lines) or self.running(mutation.file, None)
-        table = set(files_by_folder().get(mutation.file.split("/")[2], ()))
+        direct = self.tests_that_run(file, lines) or self.tests_that_run(file, None)
+        table = set(files_by_folder().get(file.split("/")[2], ()))
         others = {name for name in self.seconds if name.partition("::")[0] in table} - direct
         chosen, total = [], 0.0
         for names in (direct, others):
@@ -118,8 +119,8 @@ class CoverageMap:
                     total += self.seconds[name]
         return chosen
 
-    def running(self, file: str, lines: Iterable[int] | None) -> set[str]:
-        """Return the tests that pass and run one of these lines, or any line, of a file."""
+    def tests_that_run(self, file: str, lines: Iterable[int] | None) -> set[str]:
+        """Return the passing tests that run one of `lines` of a file; None means any line."""
         records = [(COMPILED, record) for record in self.compiled.values()]
         records += [(INTERPRETED, record) for record in self.interpreted.values()]
         found = set[str]()
@@ -128,7 +129,8 @@ class CoverageMap:
             if lines is None:
                 measured = set(by_line)
             else:
-                numbers = old_numbers(ROOT / file, folder / record["sources"].get(file, ""))
+                source = folder / record["sources"].get(file, "")
+                numbers = measured_line_numbers(ROOT / file, source)
                 measured = {str(numbers.get(line)) for line in lines} & set(by_line)
             for line in measured:
                 found.update(by_line[line])
@@ -137,15 +139,15 @@ class CoverageMap:
 
 def _records(folder: Path) -> dict[str, Any]:
     return {
-        file: json.loads(record_of(folder, file).read_text())
+        file: json.loads(measurements_path(folder, file).read_text())
         for file in test_files()
-        if record_of(folder, file).exists()
+        if measurements_path(folder, file).exists()
     }
 
 
 @cache
-def old_numbers(path: Path, measured: Path) -> dict[int, int]:
-    """Return, by number of a line today, its number when it was measured; changed lines lack."""
+def measured_line_numbers(path: Path, measured: Path) -> dict[int, int]:
+    """Map the line numbers of a file to those in its measured version; omit changed lines."""
     if not measured.is_file():
         return {}
     new, old = path.read_text().splitlines(), measured.read_text().splitlines()
@@ -154,7 +156,7 @@ def old_numbers(path: Path, measured: Path) -> dict[int, int]:
 
 
 def statement_lines(source: str, line: int) -> range:
-    """Return the lines of the innermost statement at a line; of a compound one, of its head."""
+    """Return the lines of the innermost statement at a line; only the header of `if`, `def`, ..."""
     best = range(line, line + 1)
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.stmt):

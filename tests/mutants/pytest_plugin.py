@@ -73,8 +73,8 @@ def pytest_runtest_protocol(item: pytest.Item):
             item.session.shouldstop = "the time of all tests is up"
 
 
-def limited():
-    """Limit the duration of a part of a test."""
+def time_limited():
+    """Raise OutOfTimeError if a part of a test takes longer than OVERTRICK_SECONDS."""
 
     def stop(*_: object) -> None:
         report["out_of_time"] = True
@@ -91,12 +91,12 @@ def limited():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup():
-    return (yield from limited())
+    return (yield from time_limited())
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call():
-    return (yield from limited())
+    return (yield from time_limited())
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -117,18 +117,18 @@ def note_failure(found: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the report; and one JSON file for each test file: its tests and their lines."""
+    """Write the report, and the measurements of each test file if they were asked for."""
     report["passed"] = sum(
         test.get("passed", False) for file in tests.values() for test in file.values()
     )
     write_report()
     if coverage:
         coverage.stop()
-        measured(session.config.rootpath)
+        write_measurements(session.config.rootpath)
 
 
-def measured(root: Path) -> None:
-    """Write the measurements of each test file: its digest, its tests, and their lines."""
+def write_measurements(root: Path) -> None:
+    """Write a file for each test file: its digest, its tests, and the lines that each test ran."""
     data = coverage.get_data()
     lines: dict[str, dict] = {file: {} for file in tests}  # test file: package file: line: tests
     for source in data.measured_files():
@@ -143,14 +143,17 @@ def measured(root: Path) -> None:
             "digest": digest((root / file).read_bytes()),
             "tests": tests[file],
             "lines": found,
-            "sources": {path: keep(root / path) for path in found},
+            "sources": {path: keep_source(root / path) for path in found},
         }
         target = Path(FOLDER) / f"{file.replace('/', '.')}.json"
         target.write_text(json.dumps(record))
 
 
-def keep(path: Path) -> str:
-    """Store a source as it was measured, under its digest; later versions number lines anew."""
+def keep_source(path: Path) -> str:
+    """Copy a measured source file to a file named after its digest; return the digest.
+
+    `measured_line_numbers` compares the copy with a later version, whose line numbers differ.
+    """
     name = digest(path.read_bytes())
     (Path(FOLDER) / name).write_bytes(path.read_bytes())
     return name

@@ -26,7 +26,7 @@ LOGGERS = {"log", "logging", "warnings"}
 
 
 class Site(NamedTuple):
-    """A place in one line at which one piece of text can be replaced."""
+    """A piece of one line that a mutation can replace, and the text that replaces it."""
 
     line: int
     start: int  # column
@@ -35,27 +35,27 @@ class Site(NamedTuple):
 
 
 def sites(source: str) -> list[Site]:
-    """List all places of a source that a mutation may change, in order."""
+    """List the sites in a source file that a mutation may change, in order."""
     lines = source.splitlines()
     found = {site for site in _sites(ast.parse(source), lines) if lines[site.line - 1].isascii()}
     return sorted(found)
 
 
 def _sites(node: ast.AST, lines: list[str]) -> Iterator[Site]:
-    """Yield the places below a node of the syntax tree."""
+    """Yield the sites, at or below a node of the syntax tree, that a mutation may change."""
     if isinstance(node, TEXTS) or _is_log(node):
         return
     if isinstance(node, ast.Compare | ast.BoolOp | ast.BinOp):
         yield from _operator_sites(node, lines)
     elif isinstance(node, ast.Constant):
-        yield from _replaced(node, _other_constant(node.value))
+        yield from _site_of_node(node, _other_constant(node.value))
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        yield from _replaced(node, "", end=node.operand.col_offset)
+        yield from _site_of_node(node, "", end=node.operand.col_offset)
     elif isinstance(node, ast.Call):
         yield from _call_sites(node)
     if isinstance(node, ast.keyword) and node.arg == "axis":
         value = node.value.value if isinstance(node.value, ast.Constant) else None
-        yield from _replaced(node.value, {0: "1", 1: "0"}.get(value))
+        yield from _site_of_node(node.value, {0: "1", 1: "0"}.get(value))
         return
     for name, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
@@ -63,10 +63,14 @@ def _sites(node: ast.AST, lines: list[str]) -> Iterator[Site]:
                 yield from _sites(child, lines)
 
 
-def _replaced(
+def _site_of_node(
     node: ast.expr, new: str | None, start: int | None = None, end: int | None = None
 ) -> Iterator[Site]:
-    """Yield the place of a node of one line, or a part of it."""
+    """Yield the site of a node of the syntax tree; nothing if it has several lines, or no new text.
+
+    `new`: the text that replaces it. `start`, `end`: columns of the site if not the whole node is
+    replaced.
+    """
     if new is not None and node.lineno == node.end_lineno:
         last = end or node.end_col_offset or 0
         yield Site(node.lineno, node.col_offset if start is None else start, last, new)
@@ -80,7 +84,7 @@ def _other_constant(value: object) -> str | None:
 
 
 def _operator_sites(node: ast.Compare | ast.BoolOp | ast.BinOp, lines: list[str]) -> Iterator[Site]:
-    """Yield the places of operators whose operands share a line."""
+    """Yield the sites of operators whose operands share a line."""
     if isinstance(node, ast.Compare):
         operands, operators = [node.left, *node.comparators], node.ops
     elif isinstance(node, ast.BoolOp):
@@ -97,15 +101,15 @@ def _operator_sites(node: ast.Compare | ast.BoolOp | ast.BinOp, lines: list[str]
 
 
 def _call_sites(node: ast.Call) -> Iterator[Site]:
-    """Yield the place of min or max, or of .copy()."""
+    """Yield the sites in a call where `min` and `max` can be swapped, or `.copy()` dropped."""
     called = node.func
     if isinstance(called, ast.Name):
-        yield from _replaced(called, CALLS.get(called.id))
+        yield from _site_of_node(called, CALLS.get(called.id))
     elif isinstance(called, ast.Attribute):
         end = called.value.end_col_offset or 0
         if called.attr == "copy" and not node.args:
-            yield from _replaced(node, "", start=end)
-        yield from _replaced(called, CALLS.get(called.attr), start=end + 1)
+            yield from _site_of_node(node, "", start=end)
+        yield from _site_of_node(called, CALLS.get(called.attr), start=end + 1)
 
 
 def _is_log(node: ast.AST) -> bool:
@@ -115,7 +119,7 @@ def _is_log(node: ast.AST) -> bool:
 
 
 def mutation_at(file: str, source: str, site: Site) -> Mutation:
-    """Build the mutation of a place; its old text is the line, with lines before it if needed."""
+    """Build the mutation of a site; its old text has enough lines to be unique in the file."""
     lines = source.splitlines()
     line = lines[site.line - 1]
     changed = line[: site.start] + site.new + line[site.end :]
@@ -139,11 +143,11 @@ def draw(
     every = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / PACKAGE).rglob("*.py"))]
     files = wanted or every
     sources = {file: (ROOT / file).read_text() for file in files}
-    places = [(file, site) for file in files for site in sites(sources[file])]
+    found = [(file, site) for file in files for site in sites(sources[file])]
     reasons = {known.key: known for known in parse(EQUIVALENTS.read_text())}
     drawn: list[Mutation] = []
-    for k in np.random.default_rng(seed).permutation(len(places)):
-        file, site = places[k]
+    for k in np.random.default_rng(seed).permutation(len(found)):
+        file, site = found[k]
         if len(drawn) == count:
             break
         if sum(each.file == file for each in drawn) < MOST_OF_A_FILE and covered(file, site.line):
