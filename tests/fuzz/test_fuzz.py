@@ -31,3 +31,7 @@ def test_damaged_inputs_are_read_or_refused_in_one_line(name: str) -> None:
 def test_an_input_that_broke_something_is_read_or_refused_in_one_line(file: Path) -> None:
     name, files = inputs.load(file)
     assert target.feed(TARGETS[name], files).status != "finding"
+
+
+def test_the_valid_names_of_models_and_runs_are_accepted() -> None:
+    target.valid_inputs(TARGETS["names"])

@@ -103,13 +103,13 @@ def look_up_name(folder: Path) -> None:
         lifecycle.find_model,
         lifecycle.find,
         bidders.load_side,
+        lambda each: model_files.check_place(local_path(each, "--save")),
     ):
         try:
             door(name)
         except UserError as error:
             if len(str(error).splitlines()) != 1:
                 raise
-    model_files.check_place(local_path(name, "--save"))
 
 
 TARGETS = (
