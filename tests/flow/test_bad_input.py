@@ -343,6 +343,10 @@ def test_an_unreachable_network_is_waited_for_and_a_wrong_host_name_is_not(
         ("trainer: meta", "'game' in job.yaml: field required"),
         (JOB + "seed: 1\nseed: 2\n", "key 'seed' stands twice"),
         ("\udcff\udcfe", "job.yaml is not YAML"),
+        (JOB + "meta: !!map [1]\n", "not a mapping"),
+        (JOB + "seed: !!int 1:30\n", "'1:30' cannot be read as int"),
+        (JOB + "seed: 1:0:0\n", "'seed' in job.yaml: input should be a valid integer"),
+        (JOB + "seed: 0x10\n", "'seed' in job.yaml: input should be a valid integer"),
     ],
 )
 def test_a_file_without_a_job_is_refused(refused, tmp_path, text, message) -> None:
@@ -370,6 +374,7 @@ def test_a_file_without_a_job_is_refused(refused, tmp_path, text, message) -> No
         (("best-response", "leduc", "--against", "call", "--games", "8"), "leave out --games"),
         (("best-response", "holdem", "--against", "cfr"), "unknown opponent 'cfr' in holdem"),
         (("best-response", "holdem", "--against", "la", "--games", "7"), "an even number"),
+        (("bridge", "boards", "boards.pbn", "--to", "."), "cannot write .: name a .pbn"),
         (("trian",), "No such command 'trian'"),
         (("solve", "kuhn", "--save", "\udcff"), r"'\udcff' is not text in UTF-8: rename the file"),
         (("evaluate", "x" * 5000), f"{'x' * 40}... is too long for the name of a file"),

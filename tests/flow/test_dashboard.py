@@ -116,6 +116,7 @@ def test_a_missing_or_invalid_store_is_refused_with_one_line(
         assert open_dashboard("--port", port)[1].startswith(
             f"error: nothing can listen at 127.0.0.1:{port}"
         )
+    assert open_dashboard("--host", "ü" * 64)[1].startswith("error: nothing can listen at ü")
 
 
 class Healthy(http.server.BaseHTTPRequestHandler):

@@ -18,7 +18,7 @@ from overtrick.distributed import local_ray, workers
 
 
 def process() -> subprocess.Popen[bytes]:
-    """Start a process that does nothing, under the name of the raylet."""
+    """Start a process that does nothing."""
     return subprocess.Popen(["sleep", "100"])
 
 
@@ -106,6 +106,15 @@ def test_work_in_a_thread_is_not_interrupted(session: list[subprocess.Popen[byte
     thread.start()
     thread.join(10)
     assert done == [True]
+
+
+def test_a_ray_that_died_between_two_pieces_of_work_is_not_used_again(
+    session: list[subprocess.Popen[bytes]],
+) -> None:
+    session[1].kill()
+    session[1].wait()
+    with pytest.raises(RayDiedError, match="gcs_server"):
+        workers.start_ray([{"CPU": 1.0}])
 
 
 class StartOfRay:

@@ -174,6 +174,7 @@ def test_every_solver_is_listed(command):
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_first_run_reports_that_it_compiles(terminal):
     errors = io.StringIO()
-    with progress.counting(Console(file=errors, force_terminal=terminal), "kuhn", 5) as answer:
+    console = Console(file=errors, force_terminal=terminal, markup=False)
+    with progress.counting(console, "kuhn[/x]", 5) as answer:
         answer(0)
-    assert "kuhn: getting ready (a first run compiles)" in errors.getvalue()
+    assert "kuhn[/x]: getting ready (a first run compiles)" in errors.getvalue()

@@ -33,7 +33,8 @@ UNUSUAL_JSON = (
 """Texts of JSON values; some are accepted by Python's parser only."""
 UNUSUAL_YAML = (
     "2020-02-30", "2020-01-01", "2020-01-01 10:00:00", ".nan", ".inf", "-.inf", "~", "1:60:60",
-    "0x" + "f" * 5000, "0b1", "1_000", "!!binary aGk=", "!!binary a", "!!set {a, b}",
+    "1" + ":0" * 200_000, "!!int 1:1", "!!map [1]", "0x" + "f" * 5000,
+    "0b1", "1_000", "!!binary aGk=", "!!binary a", "!!set {a, b}",
     "!!omap [a: 1]", "!!pairs [a: 1]", "!!timestamp x", "!!int x", "!!float x", "!!bool x",
     "!!python/object:os.system {}", "!unknown x", "&a [*a]", "&a {b: *a}", "*missing", "{? [1]: 2}",
     "{1: 2}", "{null: 2}", "{.nan: 1}", "{true: 1}", "{2020-01-01: 1}", "{<<: 1}", "{<<: {a: 1}}",

@@ -42,7 +42,9 @@ app = typer.Typer(
     help="Train players of imperfect-information games, on a laptop or on a Ray cluster.",
 )
 INTERRUPTED = 130  # exit code after Ctrl-C
-console = Console(stderr=True)  # progress, tables and notes; standard output is for scripts
+console = Console(stderr=True, markup=False)
+"""Prints progress, tables and notes; standard output is for scripts. Names may have brackets, which
+Rich would read as markup."""
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 from typer import Argument, Option
 
 from overtrick.cli import arguments, command_group, command_moved_to, console, print_result, say
@@ -118,7 +119,7 @@ def agreement(
     from overtrick.games.bridge.system.loader import load
 
     rules = load(system)
-    with console.status(f"reading {file}"):
+    with console.status(Text(f"reading {file}")):
         found = board_files.load(file)
         auctions = system_agreement.select_auctions(found.boards, pairs, kind)
     for problem in found.problems:
@@ -157,8 +158,8 @@ def boards(
     if figure is not None:
         check_output(figure, ".png")
     if to is not None:
-        check_output(to.with_suffix(to.suffix.lower()), *board_files.WRITTEN_ENDINGS)
-    with console.status(f"reading {file}"):
+        check_output(to, *board_files.WRITTEN_ENDINGS)
+    with console.status(Text(f"reading {file}")):
         found = board_files.load(file)
         statistics = board_files.statistics(found.boards)
     if to is not None:

@@ -93,8 +93,8 @@ def _check_port_free(host: str, port: int) -> None:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             free.bind((host, port))
-        except OSError as error:
-            why = f"nothing can listen at {host}:{port} ({error.strerror})"
+        except (OSError, TypeError) as error:  # TypeError: a name that IDNA cannot write
+            why = f"nothing can listen at {host}:{port} ({getattr(error, 'strerror', error)})"
             raise UserError(f"{why}: name another --port") from None
 
 

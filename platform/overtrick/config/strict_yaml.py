@@ -1,4 +1,4 @@
-"""A stricter YAML parser: plain values only, duplicate keys are errors, `1e-5` is a number."""
+"""A stricter YAML parser: plain values only, numbers as in JSON, duplicate keys are errors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ LEVELS, VALUES = 40, 100_000
 """Most levels of nesting, and most values, of a YAML text."""
 INTEGERS = range(-(2**63), 2**63)
 _TAG = "tag:yaml.org,2002:"
+_INT, _FLOAT = f"{_TAG}int", f"{_TAG}float"
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*)$")
+_REAL = re.compile(r"[-+]?([0-9][0-9_]*\.?[0-9_]*([eE][-+]?[0-9]+)?|\.[0-9]+|\.(inf|nan))$", re.I)
+_NOT_JSON = (_INT, _FLOAT, f"{_TAG}timestamp", f"{_TAG}value")  # forms that JSON does not have
+_NUMERIC = list("-+.0123456789")  # characters with which a number begins
 
 
 class _StrictLoader(yaml.SafeLoader):
     """Safe YAML loader of the values that JSON has; it rejects duplicate keys.
 
-    It reads 1e-5 as a float, as JSON does, and a date as text. A value repeated by an alias, such
-    as `*name`, counts towards the limit VALUES each time.
+    Numbers are decimal: 1e-5 is a float, and 1:30, 0x10 and a date are text. A value that aliases
+    such as `*name` repeat counts toward VALUES once for each use.
     """
 
     yaml_constructors = {  # noqa: RUF012 - the name and form that PyYAML expects
@@ -30,7 +35,7 @@ class _StrictLoader(yaml.SafeLoader):
         or tag.removeprefix(_TAG) in ("null", "bool", "int", "float", "str", "seq", "map")
     }
     yaml_implicit_resolvers = {  # noqa: RUF012
-        first: [each for each in found if each[0] not in (f"{_TAG}timestamp", f"{_TAG}value")]
+        first: [each for each in found if each[0] not in _NOT_JSON]
         for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
@@ -69,12 +74,13 @@ class _StrictLoader(yaml.SafeLoader):
             return super().construct_object(node, deep)
         except (ValueError, LookupError, OverflowError, AttributeError):
             kind = node.tag.removeprefix(_TAG)
-            raise yaml.YAMLError(
-                f"'{str(node.value)[:50]}' is no {kind} {node.start_mark}"
-            ) from None
+            said = f"'{str(node.value)[:50]}' cannot be read as {kind} {node.start_mark}"
+            raise yaml.YAMLError(said) from None
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         """Build the dictionary of a YAML mapping. Raises YAMLError for a duplicate key."""
+        if not isinstance(node, yaml.MappingNode):
+            raise yaml.YAMLError(f"not a mapping {node.start_mark}")
         keys = set()
         for key in (self.construct_object(key, deep=True) for key, _ in node.value):
             if not isinstance(key, str):
@@ -89,11 +95,21 @@ class _StrictLoader(yaml.SafeLoader):
             raise yaml.YAMLError(f"it has more than {LEVELS} levels {self.get_mark()}")
 
 
-_StrictLoader.add_implicit_resolver(
-    f"{_TAG}float",
-    re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
-    list("-+0123456789"),
-)
+def _integer(loader: _StrictLoader, node: Any) -> int:
+    text = loader.construct_scalar(node)
+    if not _INTEGER.match(text):
+        raise ValueError(text)
+    return int(text.replace("_", ""))
+
+
+def _real(loader: _StrictLoader, node: Any) -> float:
+    text = loader.construct_scalar(node).lower()
+    return float(text.replace(".inf", "inf").replace(".nan", "nan"))
+
+
+for _tag, _form, _make in ((_INT, _INTEGER, _integer), (_FLOAT, _REAL, _real)):
+    _StrictLoader.add_implicit_resolver(_tag, _form, _NUMERIC)
+    _StrictLoader.add_constructor(_tag, _make)
 
 
 def parse_yaml(text: str) -> Any:
@@ -128,7 +144,7 @@ def check_values(content: Any, source: str, key: str = "") -> None:
     elif isinstance(content, str) and not content.isascii() and _has_surrogates(content):
         raise UserError(f"'{key}' in {source}: input should be text that UTF-8 can write")
     elif not isinstance(content, str | int | float | None):
-        raise UserError(f"'{key}' in {source}: {type(content).__name__} is no value of a job")
+        raise UserError(f"'{key}' in {source}: a job cannot hold a {type(content).__name__}")
 
 
 def _has_surrogates(text: str) -> bool:

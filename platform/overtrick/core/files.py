@@ -66,7 +66,7 @@ def check_output(path: Path, *suffixes: str) -> None:
     """
     local_path(path, "the output")
     above = path.absolute().parent
-    if path.suffix not in suffixes or not os.path.isdir(above) or os.path.isdir(path):
+    if path.suffix.lower() not in suffixes or not os.path.isdir(above) or os.path.isdir(path):
         kinds = " or ".join(suffixes)
         raise UserError(f"cannot write {path}: name a {kinds} file in a folder that exists")
 

@@ -50,8 +50,9 @@ def start(cpus: int, **options: Any) -> None:
                     "machine is less busy and has free memory"
                 ) from None
     started = [p for p in psutil.Process().children() if p not in before]
-    core = {p.name(): p for p in started if p.name() in CORE}
-    agents = core["raylet"].children() if "raylet" in core else []
+    names = {process: _name(process) for process in started}
+    core = {name: process for process, name in names.items() if name in CORE}
+    agents = _children(core["raylet"]) if "raylet" in core else []
     _sessions[_session_name()] = _Session(core, agents)
 
 
@@ -63,6 +64,12 @@ def dead_process() -> str:
     session = _own_session()
     core = session.core if session else {}
     return next((name for name, process in core.items() if not _is_alive(process)), "")
+
+
+def check_alive() -> None:
+    """Raise RayDiedError if a process of this machine's Ray has died."""
+    if name := dead_process():
+        raise RayDiedError(f"Ray's process {name} has died, perhaps because memory ran out")
 
 
 @contextmanager
@@ -100,12 +107,13 @@ def raising_if_ray_dies() -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-        signal.signal(WAKE, earlier)
-    if name := dead_process():
-        raylet = session.core["raylet"]
-        workers = raylet.children(recursive=True) if _is_alive(raylet) else []
+        signal.signal(WAKE, earlier or signal.SIG_DFL)
+    try:
+        check_alive()
+    except RayDiedError:
+        workers = [each for core in session.core.values() for each in _children(core)]
         _kill([*session.core.values(), *session.agents, *workers])
-        raise RayDiedError(f"Ray's process {name} has died, perhaps because memory ran out")
+        raise
 
 
 def _own_session() -> _Session | None:
@@ -115,6 +123,20 @@ def _own_session() -> _Session | None:
 
 def _session_name() -> str:
     return str(ray.get_runtime_context().get_session_name())
+
+
+def _name(process: psutil.Process) -> str:
+    """Return the name of a process; empty if it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        return str(process.name())
+    return ""
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    """Return all processes that a process has started and they in turn; none if it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        return list(process.children(recursive=True))
+    return []
 
 
 def _is_alive(process: psutil.Process) -> bool:

@@ -328,10 +328,11 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     as CPU. A local Ray gets as many CPUs as the bundles need; if the machine has fewer cores, the
     processes share them. Raises UserError if the cluster refuses the connection. Also raises it if
     the cluster can never hold the bundles, even after autoscaling, because Tune would wait forever.
-    Raises RunError if a local Ray cannot start.
+    Raises RunError if a local Ray cannot start, RayDiedError if the one in use has died.
     """
     wanted = placement.total_resources(bundles)
     disable_log_once_globally()  # otherwise Tune keeps every saved state as text
+    local_ray.check_alive()
     if not ray.is_initialized():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if cluster := os.environ.get("RAY_ADDRESS"):

@@ -20,7 +20,7 @@ OnProgress = Callable[[int], None]
 
 def _columns() -> list[progress.ProgressColumn]:
     """Return the columns of a progress bar: description, bar, count, time elapsed and time left."""
-    name, left = TextColumn("{task.description}"), TextColumn("left")
+    name, left = TextColumn("{task.description}", markup=False), TextColumn("left")
     elapsed, remaining = progress.TimeElapsedColumn(), progress.TimeRemainingColumn()
     return [name, progress.BarColumn(), progress.MofNCompleteColumn(), elapsed, left, remaining]
 
@@ -34,7 +34,8 @@ class IterationBar:
         self._iterations = iterations
         self._began = self._line = time.monotonic()
         self._first: int | None = None
-        self._bar = Progress(*_columns(), TextColumn("{task.fields[metrics]}"), console=console)
+        metrics = TextColumn("{task.fields[metrics]}", markup=False)
+        self._bar = Progress(*_columns(), metrics, console=console)
         self._task = self._bar.add_task(name, total=iterations, metrics=STARTING)
 
     def show(self, iteration: int, metrics: Mapping[str, float]) -> None:

@@ -151,25 +151,22 @@ def compile_tables(blocks: Sequence[RuleBlock]) -> SystemTables:
         ranges = starts[0], ends[0], starts[1], ends[1], starts[2], len(rows)
         block.append((place.priority, place.only, length, *ranges))
         opening_mask.append(shape.masks[-1] if shape.whole and shape.masks else None)
-    index, listed = [0], []
-    for opening in range(OPENINGS):
-        for length in range(LENGTH_CLASSES):
-            for number, columns in enumerate(block):
-                mask, wanted = opening_mask[number], columns[LENGTH]
-                if wanted >= 0 and min(wanted, LENGTH_CLASSES - 1) != length:
-                    continue
-                if mask is not None and (opening == OPENINGS - 1 or not mask >> opening & 1):
-                    continue
-                if wanted == 0 and opening != OPENINGS - 1:
-                    continue
-                listed.append(number)
-            index.append(len(listed))
+    masks = np.array([-1 if mask is None else mask for mask in opening_mask], np.int64)
+    lengths = np.array([columns[LENGTH] for columns in block])
+    any_length, no_bid = lengths < 0, OPENINGS - 1
+    opens = (masks[:, None] >> np.arange(OPENINGS) & 1).astype(bool)
+    opens[:, no_bid] = masks < 0
+    opens[lengths == 0, :no_bid] = False
+    in_class = np.minimum(lengths, LENGTH_CLASSES - 1)[:, None] == np.arange(LENGTH_CLASSES)
+    fits = opens.T[:, None] & (in_class | any_length[:, None]).T
+    listed = np.nonzero(fits)[2]
+    index = np.concatenate([[0], np.cumsum(fits.sum(axis=2).reshape(-1))])
 
     def array(rows: Sequence[Sequence[int]], width: int, kind: type = np.int32) -> Array:
         return np.array(rows, kind).reshape(-1, width)
 
     return SystemTables(
-        np.array(index, np.int32), np.array(listed, np.int32), array(block, RULES_END + 1),
+        index.astype(np.int32), listed.astype(np.int32), array(block, RULES_END + 1),
         array(pattern, 2, np.int64), array(condition, 3), array(rows, RARE + 1), array(test, 4),
     )  # fmt: skip
 

@@ -50,6 +50,7 @@ from overtrick.core.files import read_text
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".bidding"
+MAX_RULES = 5_000  # of a file; the system natural has 1,169
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ def parse_file(
     """
     head: dict[str, str] = {}
     groups: list[tuple[int, str, list[Rule]]] = []
+    count = 0
     for number, raw in enumerate(read_text(path).splitlines(), 1):
         line = raw.split("#")[0].strip()
         word, _, rest = line.partition(" ")
@@ -113,6 +115,9 @@ def parse_file(
             elif line and not groups:
                 raise UserError(f"'{line}' is before the first place: write 'at ...' above it")
             elif line:
+                count += 1
+                if count > MAX_RULES:
+                    raise UserError(f"more than {MAX_RULES} rules: move some to a base file")
                 groups[-1][2].append(_parse_rule(number, line, path.name))
         except UserError as error:
             raise UserError(f"{path.name}, line {number}: {error}") from None
