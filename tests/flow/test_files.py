@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from overtrick.core import files
@@ -75,6 +77,37 @@ def test_a_folder_replaces_a_file_or_folder_or_link(
         assert (place / "file").read_text() == "new"
     assert [file.name for file in target.iterdir()] == ["kept"]
     assert {path.name for path in tmp_path.iterdir()} == {"file", "folder", "link", "target"}
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<u2", ">i4", "<f8"])
+@pytest.mark.parametrize("shape", [(), (0,), (6,), (2, 3)])
+def test_arrays_come_back(tmp_path: Path, shape: tuple[int, ...], dtype: str, order: Any) -> None:
+    array = np.zeros(shape, dtype, order)
+    array.flat = range(array.size)
+    files.write_array(tmp_path / "a.npy", array)
+    found = files.read_array(tmp_path / "a.npy")
+    assert found.dtype == array.dtype
+    assert np.array_equal(found, array)
+    assert not found.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"", b"what is this"),
+        (b"(6,)", b"(6,"),  # numpy's reader raises tokenize.TokenError
+        (b"(6,)", b"(7,)"),
+        (b"<i8", b"|O8"),
+        (b"'shape'", b"'shapx'"),
+    ],
+)
+def test_a_damaged_array_is_refused(tmp_path: Path, old: bytes, new: bytes) -> None:
+    path = tmp_path / "a.npy"
+    files.write_array(path, np.arange(6))
+    path.write_bytes(path.read_bytes().replace(old, new, 1) if old else new)
+    with pytest.raises(ValueError, match="it is not a file of numbers"):
+        files.read_array(path)
 
 
 def test_lines_end_only_at_line_breaks(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import hashlib
+import math
 import os
 import re
 import secrets
@@ -22,6 +23,13 @@ from overtrick.core.errors import UserError
 LONGEST_NAME = 255  # bytes of the name of a file or folder
 LONGEST_PATH = 4095  # characters of a path, at most as many as bytes
 DIGEST = "sha256"  # the key of the digest in the metadata of a safetensors file
+NPY = re.compile(
+    rb"\x93NUMPY(?:\x01...|[\x02\x03].....)\{'descr': '([<>|](?:f[248]|[iu][1248]))', "
+    rb"'fortran_order': (False|True), 'shape': \(((?:\d{1,12}L?,? ?){0,4})\), \} *\n",
+    re.DOTALL,
+)
+"""Beginning of a .npy file of numbers: type, order and shape."""
+LONGEST_HEADER = 4096  # bytes of that beginning
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux's renameat2
 
 
@@ -182,6 +190,24 @@ def write_array(path: Path, array: np.ndarray) -> None:
     """Write an array atomically in numpy's .npy format."""
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.save(file, array)
+
+
+def read_array(path: Path) -> np.ndarray:
+    """Map the numbers of a .npy file into memory, read-only.
+
+    Numpy's reader evaluates the header as a Python expression; this one accepts only the form that
+    numpy writes (NEP 1). Raises ValueError for any other file, OSError for one that cannot be read.
+    """
+    with path.open("rb") as file:
+        found = NPY.match(file.read(LONGEST_HEADER))
+        if found is not None:
+            kind, order, shape = (each.decode() for each in found.groups())
+            sizes = tuple(int(size.rstrip("L")) for size in shape.replace(",", " ").split())
+            dtype, start = np.dtype(kind), found.end()
+            if os.fstat(file.fileno()).st_size - start == math.prod(sizes) * dtype.itemsize:
+                numbers = np.memmap(file, dtype, "r", start, sizes, "F" if order == "True" else "C")
+                return np.asarray(numbers)
+    raise ValueError("it is not a file of numbers")
 
 
 class DamagedWeightsError(ValueError):

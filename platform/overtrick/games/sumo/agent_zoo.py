@@ -7,9 +7,7 @@ contains mlp/agent-params-v1.npy to mlp/agent-params-v3.npy, and the same three 
 from __future__ import annotations
 
 import itertools
-import math
 import os
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Actions, Array, Observations, UserError
+from overtrick.core.files import read_array
 from overtrick.games.sumo.observation import FIELDS, MOTORS, in_world_axes, rotated
 from overtrick.policies.action_sampling import sample_gaussian_actions
 
@@ -25,13 +24,6 @@ Kind = Literal["mlp", "lstm"]
 POLICY_NAMES = tuple(f"zoo:{kind}{version}" for kind in ("mlp", "lstm") for version in (1, 2, 3))
 HIDDEN_UNITS = 64  # of each layer
 OBSERVATION_WIDTH, ACTION_WIDTH = len(FIELDS), len(MOTORS)
-
-NPY = re.compile(
-    rb"\x93NUMPY(?:\x01...|[\x02\x03].....)\{'descr': '([<>|](?:f[248]|[iu][1248]))', "
-    rb"'fortran_order': (False|True), 'shape': \(((?:\d{1,12}L?,? ?){0,4})\), \} *\n",
-    re.DOTALL,
-)
-"""Beginning of a .npy file of numbers: type, order and shape."""
 
 
 def _shapes(kind: Kind) -> dict[str, tuple[int, ...]]:
@@ -157,29 +149,13 @@ def load(name: str, folder: str | None) -> ZooPolicy:
     path = Path(folder) / kind / f"agent-params-v{name[-1]}.npy"
     if not os.path.isfile(path):
         raise UserError(f"{name}: there is no {path}: set game.zoo to the folder of mlp/ and lstm/")
-    flat = _read_npy(path)
-    return ZooPolicy(kind, decode(kind, flat, str(path)))
-
-
-def _read_npy(path: Path) -> Array:
-    """Read an array of numbers from a .npy file. Raises UserError for an unusable file.
-
-    Numpy's reader evaluates the header as a Python expression; this one accepts only the form that
-    numpy writes (NEP 1).
-    """
     try:
-        content = path.read_bytes()
+        flat = read_array(path)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
-    found = NPY.match(content)
-    if found is not None:
-        kind, order, shape = (each.decode() for each in found.groups())
-        sizes = [int(size.rstrip("L")) for size in shape.replace(",", " ").split()]
-        dtype = np.dtype(kind)
-        if len(content) - found.end() == math.prod(sizes) * dtype.itemsize:
-            flat = np.frombuffer(content, dtype, offset=found.end())
-            return flat.reshape(sizes, order="F" if order == "True" else "C")
-    raise UserError(f"{path} is not a file of numbers: fetch it again")
+    except ValueError:
+        raise UserError(f"{path} is not a file of numbers: fetch it again") from None
+    return ZooPolicy(kind, decode(kind, flat, str(path)))
 
 
 def _logistic(x: Array) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array
-from overtrick.core.files import cache_folder, write_array
+from overtrick.core.files import cache_folder, read_array, write_array
 from overtrick.games.poker.hand_ranking import SUITS
 from overtrick.games.poker.holdem import equity
 from overtrick.games.poker.holdem.equity import DECK, HOLDINGS, LEFT, MAX_EQUITY, PAIR
@@ -118,8 +118,8 @@ def _read(path: Path, boards: int) -> Array | None:
     `boards`: the number of rows that the array must have.
     """
     try:
-        found = np.asarray(np.load(path, mmap_mode="r"))
-    except (OSError, ValueError, EOFError):
+        found = read_array(path)
+    except (OSError, ValueError):
         return None
     fits = found.shape == (boards, HOLDINGS) and found.dtype == np.uint16
     return found if fits else None
