@@ -56,8 +56,12 @@ DOORS = {
         "rllib/multi_agent_env.py",
         "rllib/rl_modules.py",
     },
-    "pyspiel": {"games/openspiel_tree.py", "environments/openspiel_game.py"},
-    "open_spiel": {"games/openspiel_tree.py"},
+    "pyspiel": {
+        "games/openspiel_tree.py",
+        "games/openspiel_random_play.py",
+        "environments/openspiel_game.py",
+    },
+    "open_spiel": {"games/openspiel_tree.py", "games/openspiel_random_play.py"},
     "endplay": {"games/bridge/double_dummy.py", "games/bridge/formats/pbn_lin.py"},
 }
 """Outside systems, and the files that may import them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import subprocess
 import sys
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import overtrick
 from overtrick.core import CHANCE, END, ExplicitTreeGame, UserError
+from overtrick.games import openspiel_random_play, openspiel_tree
 from overtrick.games.openspiel_tree import (
     OpenSpiel,
     matched_information_state_strings,
@@ -308,6 +310,29 @@ def test_without_openspiel_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspiel", None)
     with pytest.raises(UserError, match=r"pip install 'overtrick\[doors\]'"):
         overtrick.make("openspiel/kuhn_poker")
+
+
+def test_a_game_with_parameters_is_first_played_by_another_process():
+    command = [sys.executable, "-P", str(openspiel_tree.RANDOM_PLAY)]
+    subprocess.run(command, input=b"kuhn_poker(players=3)", check=True)
+    assert openspiel_random_play.play("kuhn_poker(players=3)") == openspiel_random_play.GAMES
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("import os; os.abort()", r"OpenSpiel crashes \(Aborted\)"),
+        ("import time; time.sleep(60)", "OpenSpiel needs more than 0.1 s for it"),
+    ],
+)
+def test_parameters_that_kill_or_stop_the_other_process_are_refused(
+    tmp_path, monkeypatch, program, message
+):
+    (tmp_path / "play.py").write_text(program)
+    monkeypatch.setattr(openspiel_tree, "RANDOM_PLAY", tmp_path / "play.py")
+    monkeypatch.setattr(openspiel_tree, "PATIENCE", 5 if "abort" in program else 0.1)
+    with pytest.raises(UserError, match=message):
+        OpenSpiel(f"kuhn_poker(players=2,{program})")
 
 
 def test_parameters_that_fail_during_play_are_refused():

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from operator import methodcaller
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,30 +23,8 @@ from overtrick.core import END, Array, Observations, TreeNodes, UserError, neare
 
 FEW, DESCENTS = 8, 400  # number of random descents: a few reveal a huge tree, otherwise many
 LONGEST, HUGE = 1_000, 1e100  # moves and nodes at which a descent is cut off
-PATIENCE = 60  # seconds of the child process that reads a game first
-PLAY_AT_RANDOM = """
-import random, sys, pyspiel
-name = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")
-if name.partition("(")[0] not in pyspiel.registered_names():
-    import open_spiel.python.games
-game = pyspiel.load_game(name)
-if game.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
-    game = pyspiel.convert_to_turn_based(game)
-strings = game.get_type().provides_information_state_string
-for seed in range(20):
-    rng, state = random.Random(seed), game.new_initial_state()
-    for _ in range(100):
-        if state.is_terminal():
-            state.returns()
-            break
-        if state.is_chance_node():
-            state.apply_action(rng.choice(state.chance_outcomes())[0])
-            continue
-        if strings:
-            state.information_state_string()
-        state.apply_action(rng.choice(state.legal_actions()))
-"""
-"""Program of the child process that reads a game first; its input is the game's name."""
+PATIENCE = 8  # seconds of the child process that reads a game first
+RANDOM_PLAY = Path(__file__).with_name("openspiel_random_play.py")  # the program of that process
 
 
 class OpenSpiel:
@@ -195,7 +174,7 @@ def _check_no_crash(name: str) -> None:
     """
     if "(" not in name:
         return
-    command = [sys.executable, "-c", PLAY_AT_RANDOM]
+    command = [sys.executable, "-P", str(RANDOM_PLAY)]  # its folder is not on the import path
     try:
         code = subprocess.run(
             command, input=name.encode("utf-8", "surrogatepass"), timeout=PATIENCE, check=False,
