@@ -39,9 +39,9 @@ def main() -> int:
     if asked.replay:
         return max(map(replay, asked.replay))
     for file in asked.shrink:
-        name, files = inputs.load(file)
+        name, files, _ = inputs.load(file)
         kept = shrink.smaller(TARGETS[name], files)
-        inputs.save(CASES / file.name, name, kept, target.feed(TARGETS[name], kept).text)
+        inputs.save(CASES / file.name, name, kept, shrink.finding(TARGETS[name], kept))
         print(f"{CASES / file.name}: {sum(map(len, kept.values()))} bytes")
     if asked.shrink:
         return 0
@@ -87,7 +87,7 @@ def fuzz(count: int, seed: int, names: list[str], processes: int) -> int:
 
 def replay(file: Path) -> int:
     """Feed a stored input again in this process and print the outcome; return 1 for a finding."""
-    name, files = inputs.load(file)
+    name, files, _ = inputs.load(file)
     outcome = target.feed(TARGETS[name], files)
     print(f"{file}: {name} {outcome.status} {outcome.text}")
     return int(outcome.status == "finding")

@@ -5,25 +5,37 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 Files = dict[str, bytes]
 """Content by path, relative to an empty folder."""
 
 
+class Stored(NamedTuple):
+    """A stored input."""
+
+    target: str
+    files: Files
+    expected: str  # the outcome once nothing breaks: "refused" or "accepted"
+
+
 def save(path: Path, target: str, files: Files, note: str = "") -> None:
     """Write an input to a JSON file; bytes that are not text are written in base64.
 
-    `note`: a description of the finding that the input caused.
+    `note`: a description of the finding that the input caused. The file says that the input must be
+    refused; whoever keeps an input that must be accepted changes that.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"target": target, "note": note, "files": {k: _encode(v) for k, v in files.items()}}
+    encoded = {name: _encode(each) for name, each in files.items()}
+    content = {"target": target, "note": note, "expected": "refused", "files": encoded}
     path.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def load(path: Path) -> tuple[str, Files]:
-    """Read an input; return the name of its target and its files."""
+def load(path: Path) -> Stored:
+    """Read an input."""
     content = json.loads(path.read_text())
-    return content["target"], {name: _decode(each) for name, each in content["files"].items()}
+    files = {name: _decode(each) for name, each in content["files"].items()}
+    return Stored(content["target"], files, content["expected"])
 
 
 def write_folder(files: Files, folder: Path) -> None:

@@ -75,14 +75,24 @@ def mutate_file(rng: Random, name: str, content: bytes, kind: parquet.Kind | Non
 
     `kind`: the kind of this project's Parquet file; None for another file.
     """
-    way = BY_SUFFIX.get(Path(name).suffix, mutate_text)
     if rng.random() < 0.15:
-        way = mutate_bytes
-    stored = way is mutate_parquet and kind is not None and rng.random() < 0.8
+        return mutate_bytes(rng, content)
     try:
-        return mutate_stored_table(rng, content, kind) if stored else way(rng, content)  # type: ignore[arg-type]
+        return mutate_by_format(rng, name, content, kind)
     except Exception:  # an earlier mutation has damaged the file, or it cannot be written
         return mutate_bytes(rng, content)
+
+
+def mutate_by_format(rng: Random, name: str, content: bytes, kind: parquet.Kind | None) -> bytes:
+    """Return a copy of an intact file that is mutated by its format, the suffix of its name.
+
+    Raises any error if the file is damaged, or if what was changed cannot be written.
+    """
+    way = BY_SUFFIX.get(Path(name).suffix, mutate_text)
+    ours = way is mutate_parquet and parquet.KEY in content
+    if ours and kind is not None and rng.random() < 0.8:
+        return mutate_stored_table(rng, content, kind)
+    return way(rng, content)
 
 
 def mutate_bytes(rng: Random, content: bytes) -> bytes:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable
 
 from tests.fuzz.inputs import Files
+from tests.fuzz.pool import LONGEST
 from tests.fuzz.target import Target, feed
 
 TRIES = 400
 
 
 def smaller(target: Target, files: Files) -> Files:
-    """Return a smaller input with the same finding: fewer files, fewer bytes in each."""
+    """Return a smaller input with the same finding: fewer files, fewer bytes in each.
+
+    Raises ValueError if the input has no finding.
+    """
     wanted = _finding_signature(target, files)
+    if not wanted:
+        raise ValueError(f"'{target.name}' reads or refuses this input: there is nothing to shrink")
     left = TRIES
 
     def same(changed: Files) -> bool:
@@ -32,8 +39,30 @@ def smaller(target: Target, files: Files) -> Files:
 
 def _finding_signature(target: Target, files: Files) -> str:
     """Return the exception of an input's finding and its place in the code; empty if none."""
-    outcome = feed(target, files)
-    return outcome.text.partition(": ")[0] if outcome.status == "finding" else ""
+    return finding(target, files).partition(": ")[0]
+
+
+def finding(target: Target, files: Files) -> str:
+    """Feed an input in a process of its own and describe its finding; empty if there is none.
+
+    The death of the process is a finding, and so are more than LONGEST seconds.
+    """
+    context = multiprocessing.get_context("fork")
+    answer, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=lambda: theirs.send(feed(target, files)))
+    process.start()
+    theirs.close()
+    try:
+        if not answer.poll(LONGEST):
+            return f"more than {LONGEST:g} s"
+        outcome = answer.recv()
+        return outcome.text if outcome.status == "finding" else ""
+    except EOFError:
+        process.join()
+        return f"the process died ({process.exitcode})"
+    finally:
+        process.kill()
+        process.join()
 
 
 def _fewer_bytes(content: bytes, same: Callable[[bytes], bool]) -> bytes:

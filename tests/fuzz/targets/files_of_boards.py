@@ -11,7 +11,7 @@ from tests.fuzz.inputs import Files
 from tests.fuzz.target import Target
 from tests.fuzz.targets import shared_inputs
 
-from overtrick.core import UserError
+from overtrick.core import UserError, select_rows
 from overtrick.core.files import write_text
 from overtrick.datasets import board_files, card_abstraction_build, minibridge_games
 from overtrick.datasets.bidding_examples import KIND as EXAMPLES
@@ -24,12 +24,13 @@ from overtrick.datasets.minibridge_games import MinibridgeConfig
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import bidders, system_agreement
 from overtrick.games import registry
+from overtrick.games.bridge.cardplay import play_records
 from overtrick.games.bridge.formats import pbn_lin, zhang_tsv
 from overtrick.games.bridge.system import loader
 from overtrick.games.poker.holdem.abstract_game import AbstractHoldem
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformPolicy
-from overtrick.storage import game_records
+from overtrick.storage import game_records, parquet
 from overtrick.studies import html_of_files
 
 RECORDED = ("leduc", "kuhn", "liars_dice", "minibridge", "brps")
@@ -80,8 +81,9 @@ def boards() -> list:
 
 def board_tables() -> list[Files]:
     """Return Parquet files of boards."""
-    fixture = (shared_inputs.RUNS / "data" / "deals.parquet").read_bytes()
-    pq.write_table(pq.read_table(pa.BufferReader(fixture)).slice(0, 3), "few.parquet")
+    fixture = parquet.load(shared_inputs.RUNS / "data" / "deals.parquet", DEALS)
+    few = select_rows(fixture.columns, np.s_[:3])
+    parquet.save(Path("few.parquet"), DEALS, fixture.parameters, few)
     columns = {
         "deal": ["N:AKQJ.T98.765.432 T987.AKQJ.432.76 65.7654.AKQ.AKQJ 432.32.JT98.T985"] * 2,
         "dealer": ["N", "E"], "vulnerability": ["None", "All"],
@@ -158,8 +160,9 @@ def minibridge_folders() -> list[Files]:
 
 
 def read_minibridge(folder: Path) -> None:
-    """Read stored games of Mini-Bridge."""
-    minibridge_games.load(folder / "games")
+    """Read stored games of Mini-Bridge, and the decisions that a Q-table learns from."""
+    games = minibridge_games.load(folder / "games")
+    play_records.decision_trajectories(games.deals, games.cards, (0, 2), games.rewards(True))
     minibridge_games.check_games_folder(str(folder / "games"), {"strain": "notrump"})
 
 

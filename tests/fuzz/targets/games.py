@@ -25,7 +25,7 @@ from overtrick.solvers.extensive import tree
 GAMES = (
     ["kuhn"], ["leduc", "fold=false"], ["leduc", "ranks=3"], ["one_card", "ranks=4"], ["brps"],
     ["liars_dice", "dice=1", "faces=3"], ["minibridge", "strain=trump"], ["auction", "seats=2"],
-    ["holdem"], ["kuhn_three"], ["holdem_abstract", "file=x.parquet"],
+    ["holdem"], ["kuhn_three"],
 )  # fmt: skip
 EFG = (
     'EFG 2 R "a game" { "A" "B" } ""\nc "ROOT" 1 "c" { "x" 0.5 "y" 0.5 } 0\n'
@@ -38,7 +38,6 @@ OPENSPIEL = (
     "turn_based_simultaneous_game(game=matrix_pd())",
     "add_noise(epsilon=1.,seed=1,game=kuhn_poker())",
     "start_at(history=0;1,game=kuhn_poker())",
-    "efg_game(filename=game.efg)",
 )  # fmt: skip
 LINES = (
     "",
@@ -60,7 +59,7 @@ LINES = (
 
 def games_with_options() -> list[Files]:
     """Return names of games with options, as words of a command line."""
-    return [{"words.json": json.dumps(words).encode()} for words in GAMES[:-1]]
+    return [{"words.json": json.dumps(words).encode()} for words in GAMES]
 
 
 def make_game(folder: Path) -> None:
@@ -77,7 +76,7 @@ def make_game(folder: Path) -> None:
 
 def openspiel_games() -> list[Files]:
     """Return names of OpenSpiel's games, and a game in the format EFG."""
-    named = [{"name.txt": f"openspiel/{name}".encode()} for name in OPENSPIEL[:-1]]
+    named = [{"name.txt": f"openspiel/{name}".encode()} for name in OPENSPIEL]
     return [*named, *[{"name.txt": b"openspiel/efg_game(filename=game.efg)",
                        "game.efg": EFG.encode()}] * 8]  # fmt: skip
 
