@@ -14,6 +14,7 @@ from overtrick.datasets import chunked_build
 from overtrick.datasets.card_abstraction_build import AbstractionConfig, load_abstraction
 from overtrick.datasets.chunked_build import Progress, ignore_progress, parts_folder
 from overtrick.distributed.workers import LocalPool, WorkerPool
+from overtrick.storage import parquet
 
 SMALL = ["ranks=5", "preflop=300", "flop=20", "turn=10", "river=5", "deals=20000", "seed=4"]
 STAGES = ["preflop", "flop", "turn", "river", "deals"]
@@ -69,6 +70,45 @@ def test_the_stored_abstraction_is_the_computed_one(tmp_path: Path) -> None:
     assert (np.diff(built.buckets.mean, axis=1) > 0).all()  # by round, weakest bucket first
     for move in built.moves:
         np.testing.assert_allclose(move.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize(
+    ("stage", "columns"),
+    [
+        (0, {"score": [0, 8_000_000], "weight": [1, 1]}),
+        (3, {"score": [0, 20], "weight": [1, 255]}),
+        (4, {"start": np.ones((2, 2)), "won": np.ones((2, 2)),
+             **dict.fromkeys(("flop", "turn", "river"), np.ones((2, 2, 2, 2)))}),
+    ],
+)  # fmt: skip
+def test_a_part_of_other_columns_is_computed_again(
+    tmp_path: Path, stage: int, columns: dict[str, Any]
+) -> None:
+    file, kind = tmp_path / "part.parquet", page._part(page.PAPER, stage)
+    intact = {name: np.array(column, np.int64) for name, column in columns.items()}
+    parquet.save(file, kind, {}, intact)
+    assert chunked_build.is_valid_part(file, kind, {})
+    for name, column in intact.items():
+        most = [column + 1] if name == "score" else []
+        for odd in (column - 10**7, column[..., None], column.astype(float), *most):
+            parquet.save(file, kind, {}, {**intact, name: odd})
+            assert not chunked_build.is_valid_part(file, kind, {}), odd
+    parquet.save(file, kind, {}, {"other": intact.popitem()[1]})
+    assert not chunked_build.is_valid_part(file, kind, {})
+
+
+def test_a_part_without_some_rows_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = page.card_abstraction.cluster
+
+    def shorter(*arguments: Any) -> Any:
+        bucket, statistics = original(*arguments)
+        return bucket[1:], statistics
+
+    monkeypatch.setattr(page.card_abstraction, "cluster", shorter)
+    with pytest.raises(UserError, match=r"\.a\.parquet\.parts is damaged: delete it"):
+        generate(tmp_path / "a.parquet", SMALL)
 
 
 def test_another_seed_gives_other_numbers(tmp_path: Path, whole: bytes) -> None:

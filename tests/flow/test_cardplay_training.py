@@ -145,6 +145,29 @@ def test_unusable_stored_games_are_refused(tmp_path):
         minibridge_games.load(tmp_path / "nothing")
 
 
+@pytest.mark.parametrize(
+    ("name", "rows", "value"),
+    [
+        ("deals", np.s_[:, :CARDS], 52),
+        ("deals", np.s_[:, CARDS], 52),
+        ("deals", np.s_[0, CARDS + 1], 14),
+        ("cards", np.s_[:], 7),
+        ("cards", np.s_[0, :2], [51, 50]),
+        ("above", np.s_[0], -13),
+        ("number", np.s_[:], 0),
+    ],
+)
+def test_stored_games_that_cannot_have_happened_are_refused(tmp_path, name, rows, value):
+    generate_games(tmp_path / "g", games=20)
+    for file in (tmp_path / "g").glob(FILES):
+        stored = parquet.load(file, KIND)
+        column = stored.columns[name].copy()
+        column[rows] = value
+        parquet.save(file, KIND, stored.parameters, {**stored.columns, name: column})
+    with pytest.raises(UserError, match=r"g is damaged \(game \d+ breaks the rules"):
+        minibridge_games.load(tmp_path / "g")
+
+
 def test_a_table_learns_the_same_from_stored_as_from_fresh_games(tmp_path):
     generate_games(tmp_path / "g")
     data = str(tmp_path / "g")
@@ -270,6 +293,17 @@ def test_deals_are_solved_once_for_all_scorings(tmp_path, monkeypatch):
     # the solver must not be called again
     monkeypatch.setattr(double_dummy, "declarer_tricks", None)
     assert cardplay.double_dummy_share(choices[1], str(tmp_path), 60, 3, LocalPool()) == mark
+    (file,) = tmp_path.iterdir()
+    stored = parquet.load(file, cardplay.DOUBLE_DUMMY)
+    tricks = stored.columns["tricks"]
+    for odd, why in (
+        ({"won": tricks}, "its column 'tricks' is missing"),
+        ({"tricks": tricks + np.int8(14)}, "its column 'tricks' holds"),
+        ({"tricks": tricks[1:]}, "it has 59 of 60 deals"),
+    ):
+        parquet.save(file, cardplay.DOUBLE_DUMMY, stored.parameters, odd)
+        with pytest.raises(UserError, match=why):
+            cardplay.double_dummy_share(choices[0], str(tmp_path), 60, 3, LocalPool())
 
 
 def test_each_defender_learns_to_beat_a_declarer(tmp_path):

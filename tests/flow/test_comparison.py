@@ -137,6 +137,20 @@ def test_each_method_is_trained_with_each_seed_as_in_a_single_run(
         assert all((stored[name] == weights[name]).all() for name in weights)
 
 
+def test_a_damaged_cell_is_refused(tmp_path: Path) -> None:
+    cell = {"stranger": "call", "steps": [1.0, 2.0], "standard_error": [0.0, 0.0], "share": None,
+            "best_response": 2.0}  # fmt: skip
+    files = [tmp_path / f"{k}.json" for k in range(3)]
+    for file in files:
+        file.write_text(json.dumps(cell))
+    cells = [(("ours", k % 2), file) for k, file in enumerate(files)]
+    files[1].write_text(json.dumps({**cell, "steps": [1.0]}))  # another opponent
+    assert [row["steps"] for row in runner.read_cells(cells, "")] == [[1, 2], [1], [1, 2]]
+    files[2].write_text(json.dumps({**cell, "steps": [1.0]}))
+    with pytest.raises(UserError, match=r"2\.json is damaged \(1 steps, not 2\): delete it"):
+        runner.read_cells(cells, "delete it")
+
+
 def test_cells_with_known_values_have_them(compared: runner.FinishedComparison) -> None:
     found = compared.outcome
     assert row(found, "Oracle", "call")["mean"] == pytest.approx(1 / 3)

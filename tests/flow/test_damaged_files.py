@@ -3,6 +3,7 @@ of a record are set aside and counted, any other damage is named in one line."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,13 @@ from overtrick.core.files import DamagedWeightsError, read_weights, write_weight
 from overtrick.distributed.workers import LocalPool
 from overtrick.games.bridge.auction_rules import PASS
 from overtrick.runs import mlflow_note
-from overtrick.storage import game_records, parquet, stored_results
+from overtrick.storage import game_records, locate, parquet, stored_results
 from overtrick.storage.run_folder import STATE, RunFolder
 from overtrick.studies.html_of_files import html_of_file
 from overtrick.studies.match import play_match
 from overtrick.sweeps import pbt
 from overtrick.sweeps.asha import Asha
-from overtrick.tracking import mlflow_tracker
+from overtrick.tracking import mlflow_tracker, server_address
 from overtrick.tracking.mlflow_tracker import Tracker
 from overtrick.tracking.run_events import EVENT
 from overtrick.training.registry import JOBS, TRAINERS
@@ -223,6 +224,7 @@ def put(row: int, column: int, value: int) -> Any:
         ("leduc", "who", put(0, 0, 2), "'who' must be from 0 to 1, not 2"),
         ("leduc", "who", lambda a: a[:, :1], "a column for each of 2 seats"),
         ("leduc", "payoff", lambda a: a * np.nan, "'payoff' must be finite numbers"),
+        ("leduc", "payoff", lambda a: a + 1000, "game 1 has another payoff than its moves"),
         ("leduc", "seat", put(0, 0, 5), "'seat' must be from 0 to 1, not 5"),
         ("leduc", "action", put(0, 0, 9), "'action' must be from 0 to 3, not 9"),
         ("leduc", "seat", put(0, 0, -1), "must have the same length in each game"),
@@ -247,6 +249,70 @@ def test_recorded_games_that_cannot_have_happened_are_refused(
         html_of_file(path, 50)
     assert why in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_moves_after_the_end_of_a_recorded_game_are_refused(
+    recorded: dict[str, game_records.Games], tmp_path: Path
+) -> None:
+    games = recorded["leduc"]
+    longer = [*games.moves[:1], [*games.moves[1], games.moves[1][-1]], *games.moves[2:]]
+    game_records.save(tmp_path / "games.parquet", dataclasses.replace(games, moves=longer))
+    with pytest.raises(UserError, match="game 2 has 1 moves after its end"):
+        html_of_file(tmp_path / "games.parquet", 50)
+
+
+def test_recorded_games_of_any_integer_type_can_be_viewed(tmp_path: Path) -> None:
+    path, options = tmp_path / "games.parquet", {"dice": 1, "faces": 3}
+    games = play_match("random", "random", "liars_dice", options, 1, 0, record=True).games
+    assert games is not None
+    game_records.save(path, games)
+    page = html_of_file(path, 50)
+    for name in ("deal", "who"):
+        edit(path, name, lambda column: column.astype(np.uint64))
+    assert html_of_file(path, 50) == page
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("[" * 500, "cannot be read: maximum recursion depth exceeded"),
+        ("metadata: {overtrick: {format: x, version: 1}}", "(format: Input should be a valid int"),
+        ("metadata: {overtrick: {format: 1}}", "(version: Field required)"),
+        ("metadata: {overtrick: {format: 1, version: 1, sha256: []}}", "(sha256: Input should be"),
+        ("metadata: 2001-99-99", "is not a model of overtrick"),
+        ('"\\UFFFFFFFF"', "cannot be read"),
+        (b"\xff", "cannot be read"),
+    ],
+)
+def test_damaged_metadata_of_a_registered_model_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | bytes, why: str
+) -> None:
+    file = tmp_path / "MLmodel"
+    monkeypatch.setattr(mlflow_tracker, "fetch", lambda *_: file)
+    file.write_text("metadata: {overtrick: {format: 1, version: 0x_, sha256: {a: !!int ''}}}")
+    expected = {"format": 1, "version": "0x_", "sha256": {"a": ""}}
+    assert locate._metadata("sqlite:///m", "l", "models:/x/1", tmp_path) == expected
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError) as error:
+        locate._metadata("sqlite:///m", "l", "models:/x/1", tmp_path)
+    assert why in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("content", [b"the password\n", b"[mlflow]\nthe password\n", b"\xff"])
+def test_damaged_credentials_are_named_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / ".mlflow" / "credentials"
+    file.parent.mkdir()
+    file.write_bytes(b"[mlflow]\nMLFLOW_TRACKING_USERNAME = a\n")
+    assert server_address._credentials() == ("a", None)
+    file.write_bytes(content)
+    with pytest.raises(UserError) as error:
+        server_address._credentials()
+    assert str(error.value).startswith(f"{file} is damaged: write a section")
+    assert "the password" not in str(error.value)
 
 
 @pytest.mark.parametrize("change", [{"meta": {"hidden": [9]}}, {"game": "leduc"}])

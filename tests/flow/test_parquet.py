@@ -175,6 +175,17 @@ def test_any_file_is_read_in_parts(tmp_path, monkeypatch):
         list(parquet.batches(path, {"z": str}, {}))
 
 
+def test_damage_before_the_first_row_is_not_blamed_on_a_column(tmp_path):
+    path = tmp_path / "any.parquet"
+    pq.write_table(pa.table({"a": list(range(9)), "b": ["x"] * 9}), path, compression="none")
+    start = pq.read_metadata(path).row_group(0).column(0).dictionary_page_offset
+    content = bytearray(path.read_bytes())
+    content[start : start + 8] = b"\xff" * 8
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=f"cannot read {path}: "):
+        list(parquet.batches(path, {"a": int}, {"b": str}))
+
+
 def test_recorded_games_come_back_with_their_moves_and_payoffs(tmp_path, rng):
     """Games of different length, whose points are gained at different steps."""
     recorder = game_records.Recorder(overtrick.make("leduc"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from overtrick.comparison import statistics
 from overtrick.comparison.comparison_job import EXACT, TABLES, ComparisonJob, ModelOf
 from overtrick.comparison.schedule import ComparisonSchedule, Entry, in_training, plan_comparison
 from overtrick.config import job_file
-from overtrick.core import RunError
+from overtrick.core import RunError, UserError
 from overtrick.core.files import write_text
 from overtrick.core.json_files import read_json
 from overtrick.distributed.workers import RngStream, generator, open_pool, start_pool, start_ray
@@ -138,12 +139,28 @@ def _evaluate(
     with open_pool(table.workers if left else 0) as pool:
         pool.map(_row, common, shards, generator(0, RngStream.EVALUATE), save)
     names = list(table.opponents)
-    again = f"`overtrick resume {group.folder.name}` evaluates again"
+    remedy = f"delete it, and `overtrick resume {group.folder.name}` evaluates again"
+    rows = read_cells([((entry.method, column), file) for entry, column, file in cells], remedy)
     return {
-        (entry.method, entry.seed, column): read_json(file, ROW, f"delete it, and {again}")
-        | {"stranger": names[column]}
-        for entry, column, file in cells
+        (entry.method, entry.seed, column): row | {"stranger": names[column]}
+        for (entry, column, _), row in zip(cells, rows, strict=True)
     }
+
+
+def read_cells(cells: Sequence[tuple[tuple[str, int], Path]], remedy: str) -> list[Row]:
+    """Read stored evaluations, given as pairs of (method, column) and file.
+
+    `remedy`: the end of the error message. Raises UserError if a file is damaged, or has another
+    number of steps than the first file of its method and column.
+    """
+    rows, counts = list[Row](), dict[tuple[str, int], int]()
+    for place, file in cells:
+        row = read_json(file, ROW, remedy)
+        count, first = len(row["steps"]), counts.setdefault(place, len(row["steps"]))
+        if count != first:
+            raise UserError(f"{file} is damaged ({count} steps, not {first}): {remedy}")
+        rows.append(row)
+    return rows
 
 
 def _load_player(table: ComparisonJob, entry: Entry, group: RunGroup) -> Any:

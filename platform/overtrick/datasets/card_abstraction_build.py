@@ -47,7 +47,13 @@ ABSTRACTION = parquet.Kind(
     },
     PARAMETERS,
 )  # fmt: skip
-PART = parquet.Kind("part of an abstraction", VERSION, REMEDY)
+PART = "part of an abstraction"
+_COUNT = parquet.Column(least=0)
+TRANSITIONS = parquet.Kind(
+    PART, VERSION, REMEDY,
+    {name: _COUNT._replace(shape=(parquet.ROW_COUNT,)) for name in ("start", "won")}
+    | {name: _COUNT._replace(shape=(parquet.ROW_COUNT,) * 3) for name in ROUNDS[1:]},
+)  # fmt: skip
 PAPER = AbstractionParameters()
 SCALED = (*ROUNDS, "deals")
 
@@ -186,8 +192,8 @@ def _build(
         shards = [(stage, *place, *ends) for place, ends in zip(places, ranges[stage], strict=True)]
         before, total = sum(map(len, ranges[:stage])), sum(map(len, ranges))
         return chunked_build.run_shards(
-            out, PART, made_with, SCALED[stage], work, common, shards, SHARDS_PER_PART, pool,
-            lambda name, done, _: progress(name, before + done, total), join,
+            out, _part(parameters, stage), made_with, SCALED[stage], work, common, shards,
+            SHARDS_PER_PART, pool, lambda name, done, _: progress(name, before + done, total), join,
         )  # fmt: skip
 
     buckets, statistics = [], []
@@ -197,10 +203,20 @@ def _build(
         scores = parts(stage, made_with, _roll_out, parameters, concat_columns)
         rng = generator(parameters.seed, RngStream.INITIAL, len(SCALED) + stage)
         bucket, of_buckets = card_abstraction.cluster(parameters, stage, scores, rng)
+        if len(bucket) != counts[stage]:  # compiled code does not check bounds
+            raise UserError(f"{chunked_build.parts_folder(out)} is damaged: delete it")
         buckets.append(bucket)
         statistics.append(of_buckets)
     tables = parts(len(ROUNDS), asdict(parameters), _deal, (parameters, tuple(buckets)), _sum)
     return card_abstraction.build_abstraction(parameters, tables, statistics)
+
+
+def _part(parameters: AbstractionParameters, stage: int) -> parquet.Kind:
+    """Return the kind of the intermediate files of a stage: 0 to 3 a betting round, 4 the deals."""
+    if stage == len(ROUNDS):
+        return TRANSITIONS
+    score = parquet.Column(least=0, most=2 * parameters.rollouts(stage))
+    return parquet.Kind(PART, VERSION, REMEDY, {"score": score, "weight": parquet.Column(least=1)})
 
 
 def _sum(counts: Sequence[Columns]) -> Columns:

@@ -104,8 +104,8 @@ def load(folder: Path, config: MinibridgeConfig | None = None) -> CardplayGames:
     """Load all games of a folder, in the order in which they were generated.
 
     `config`: the configuration that the games must have been generated with; None accepts any.
-    Raises UserError if there are no games, or if a file is missing, damaged, or of another kind or
-    version.
+    Raises UserError if there are no games, if a file is missing, damaged, or of another kind or
+    version, or if a game breaks the rules.
     """
     files = _files_of(folder)
     wanted = None if config is None else config.model_dump()
@@ -115,7 +115,12 @@ def load(folder: Path, config: MinibridgeConfig | None = None) -> CardplayGames:
     order = columns["number"].argsort()
     if len(order) != made_with["games"]:
         raise UserError(f"{folder} holds {len(order)} of {made_with['games']} games: {KIND.remedy}")
-    return CardplayGames(*(columns[name][order] for name in CardplayGames._fields))
+    games = CardplayGames(*(columns[name][order] for name in CardplayGames._fields))
+    intact = games.follow_rules() & (columns["number"][order] == np.arange(len(order)))
+    if not intact.all():  # compiled code does not check bounds
+        problem = f"game {1 + int(intact.argmin())} breaks the rules, or is not there once"
+        raise UserError(f"{folder} is damaged ({problem}): {KIND.remedy}")
+    return CardplayGames(*(column.astype(np.int8, copy=False) for column in games))
 
 
 def check_games_folder(folder: str, wanted: Mapping[str, Any]) -> None:

@@ -18,8 +18,8 @@ from overtrick.games.bridge import double_dummy, scoring
 from overtrick.games.bridge.cardplay import play_records
 from overtrick.games.bridge.cardplay.minibridge import MiniBridge
 from overtrick.games.bridge.cardplay.playout import play_out
-from overtrick.games.bridge.cards import CARDS, hand_bits
-from overtrick.games.bridge.trick_rules import replay_tricks
+from overtrick.games.bridge.cards import CARDS, TRICKS, hand_bits
+from overtrick.games.bridge.trick_rules import NO_CARD, replay_tricks
 from overtrick.policies.rollout import play
 from overtrick.reports import metric_names
 from overtrick.storage import parquet
@@ -34,7 +34,10 @@ EVALUATION_SHARD = 500  # deals per shard of an evaluation
 DOUBLE_DUMMY_SHARD = 100  # deals per shard of double-dummy analysis
 DEALS_AT_ONCE = 2000  # deals played in one batch, from which the wanted games are taken
 
-DOUBLE_DUMMY = parquet.Kind("double-dummy tricks", 1, "remove it, and it is computed again")
+DOUBLE_DUMMY = parquet.Kind(
+    "double-dummy tricks", 1, "remove it, and it is computed again",
+    {"tricks": parquet.Column(least=0, most=TRICKS)},
+)  # fmt: skip
 
 
 class CardplayEvaluation(Section):
@@ -77,6 +80,25 @@ class CardplayGames(NamedTuple):
         (Hadjur 2018). The defenders' reward is minus that.
         """
         return scoring.trick_difference_reward(self.above.astype(float)) * (1 if declaring else -1)
+
+    def follow_rules(self) -> Array:
+        """Return (G,) bool: whether each game has a possible deal, legal cards and their result.
+
+        The deals may hold any integers; cards must be from 0 to 51. Any strain is possible.
+        """
+        won, illegal = _replay(self.deals, self.cards)
+        needed = self.deals[:, CARDS + 1].astype(np.int64)
+        possible: Array = MiniBridge("trump").are_possible_deals(self.deals)
+        return possible & (illegal == NO_CARD) & (won - needed == self.above)
+
+
+def _replay(deals: Deals, cards: Array) -> tuple[Array, Array]:
+    """Return the declaring side's tricks (G,), and the index (G,) of the first illegal card.
+
+    deals: (G, 54). cards: (G, 52). The index is NO_CARD if every card was legal.
+    """
+    hands, strain = hand_bits(deals[:, :CARDS]), deals[:, CARDS].astype(np.int64)
+    return replay_tricks(hands, strain, np.ones(len(deals), np.int64), cards.astype(np.int64))
 
 
 def card_game(choice: GameChoice) -> MiniBridge:
@@ -140,10 +162,7 @@ def games_between(
     deals = game.deal(count, deal_rng)
     played = play(game, (declarer, defenders), deals, play_rng)
     cards = play_records.cards_in_play_order(played.batch)
-    won, _ = replay_tricks(
-        hand_bits(deals[:, :CARDS]), deals[:, CARDS].astype(np.int64), np.ones(count, np.int64),
-        cards.astype(np.int64),
-    )  # fmt: skip
+    won, _ = _replay(deals, cards)
     return CardplayGames(deals, cards, (won - deals[:, CARDS + 1]).astype(np.int8))
 
 
@@ -232,7 +251,7 @@ def double_dummy_share(
     """Compute the share of contracts made with double-dummy play on a seed's evaluation deals.
 
     `count`: number of deals. `folder`: stores the double-dummy tricks, so that they are computed
-    only once.
+    only once. Raises UserError for a damaged file.
     """
     deals = np.concatenate([evaluation_deals(choice, seed, *each) for each in _shards(count)])
     strain = choice.options.get("strain", "notrump")  # no other option changes a deal
@@ -244,6 +263,9 @@ def double_dummy_share(
         path.parent.mkdir(parents=True, exist_ok=True)
         parquet.save(path, DOUBLE_DUMMY, made_with, {"tricks": tricks.astype(np.int8)})
     tricks = parquet.load(path, DOUBLE_DUMMY, made_with).columns["tricks"]
+    if len(tricks) != count:
+        problem = f"it has {len(tricks)} of {count} deals"
+        raise UserError(f"{path} is damaged ({problem}): {DOUBLE_DUMMY.remedy}")
     return float((tricks >= deals[:, CARDS + 1]).mean())
 
 

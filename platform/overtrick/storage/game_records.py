@@ -140,9 +140,9 @@ def load(path: Path) -> Games:
         about["game"],
         about["options"],
         tuple(about["players"]),
-        columns["deal"],
+        columns["deal"].astype(np.int16),  # as `save` writes it
         moves,
-        columns["who"],
+        columns["who"].astype(np.int64),
         payoff,
         tuple(about["systems"]),
     )
@@ -191,11 +191,12 @@ def _check_columns(
 def steps(games: Games, game: int) -> Iterator[Step]:
     """Replay one recorded game and yield its moves, each with the observation before it.
 
-    `game`: the index of the game. Raises UserError for illegal moves.
+    `game`: the index of the game. Raises UserError for illegal moves, for moves after the end of
+    the game, and for another payoff than that of the moves.
     """
     rules = registry.make(games.game, **games.options)
     state = rules.start(games.deals[[game]])
-    left = list(games.moves[game])
+    left, payoff = list(games.moves[game]), np.zeros(rules.seats)
     while len(observations := rules.observe(state)):
         now, left = left[: len(observations)], left[len(observations) :]
         seats, actions = zip(*now, strict=True) if now else ((), ())
@@ -204,6 +205,9 @@ def steps(games: Games, game: int) -> Iterator[Step]:
         for move, observation in zip(now, observations.observation, strict=True):
             yield Step(move, observation)
         try:
-            rules.step(state, observations, np.array(actions))
+            payoff += rules.step(state, observations, np.array(actions))[0]
         except ValueError as error:
             raise UserError(f"game {game + 1}: {error}: {KIND.remedy}") from None
+    if left or not np.allclose(payoff, games.payoff[game]):
+        problem = f"{len(left)} moves after its end" if left else "another payoff than its moves"
+        raise UserError(f"game {game + 1} has {problem}: {KIND.remedy}")

@@ -12,12 +12,15 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from overtrick.core import UserError
 from overtrick.core.files import cache_folder, check_names, local_path, write_text
+from overtrick.core.json_files import first_problem
 from overtrick.storage.model_files import CARD, FORMAT, WEIGHTS, is_model
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
@@ -25,6 +28,17 @@ from overtrick.tracking.model_versions import SCHEME
 
 FILES = (WEIGHTS, CARD)
 ORIGIN = "origin.json"  # in the folder of a downloaded model: its registered name and digests
+
+
+class About(TypedDict):
+    """Schema of the metadata that a registered model has in MLflow's file; text is converted."""
+
+    format: int
+    version: str
+    sha256: NotRequired[dict[str, str]]  # by file name
+
+
+ABOUT = TypeAdapter(About)
 
 
 def runs_folder() -> Path:
@@ -184,9 +198,9 @@ def _download(uri: str, location: str, name: str, folder: Path) -> None:
     Raises UserError if the digests of the files differ from the model's metadata.
     """
     about = _metadata(uri, location, name, folder)
-    if about.get("format") != FORMAT:
+    if about["format"] != FORMAT:
         raise UserError(
-            f"{name} has format {about.get('format')}, of overtrick {about.get('version')}; "
+            f"{name} has format {about['format']}, of overtrick {about['version']}; "
             f"this version reads {FORMAT}"
         )
     new = folder / mlflow_tracker.MODEL
@@ -198,19 +212,22 @@ def _download(uri: str, location: str, name: str, folder: Path) -> None:
         raise UserError(f"{name} is damaged at {uri}: train again, or restore {location}")
 
 
-def _metadata(uri: str, location: str, name: str, folder: Path) -> dict[str, Any]:
+def _metadata(uri: str, location: str, name: str, folder: Path) -> About:
     """Return the metadata that this project stored in the MLmodel file of a registered model.
 
     `location`: the URI of the model's MLflow artifacts. `name`: the registered name, for errors.
     `folder`: a folder for the downloaded file. Raises UserError if there is no such metadata.
     """
+    file = mlflow_tracker.fetch(uri, f"{location}/MLmodel", folder)
     try:
-        file = mlflow_tracker.fetch(uri, f"{location}/MLmodel", folder)
-        content = yaml.safe_load(file.read_text())
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        content = yaml.load(file.read_text(encoding="utf-8"), yaml.BaseLoader)  # all values as text
+        metadata = content.get("metadata") if isinstance(content, dict) else None
+        about = metadata.get("overtrick") if isinstance(metadata, dict) else None
+        if isinstance(about, dict):
+            return ABOUT.validate_python(about)
+    except ValidationError as error:
+        problem = first_problem(error)
+        raise UserError(f"{name} is damaged at {uri} ({problem}): train again") from None
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise UserError(f"{name} cannot be read: {' '.join(str(error).split())[:200]}") from None
-    metadata = content.get("metadata") if isinstance(content, dict) else None
-    about = metadata.get("overtrick") if isinstance(metadata, dict) else None
-    if not isinstance(about, dict):
-        raise UserError(f"{name} is not a model of overtrick: only models that it trains can play")
-    return about
+    raise UserError(f"{name} is not a model of overtrick: only models that it trains can play")

@@ -244,17 +244,17 @@ def batches(
     optional ones. Any value may be missing (None). Raises UserError for a file that cannot be read,
     lacks a required column, or has a column of another type.
     """
-    name = ""
+    name = ""  # of the column that is being converted
     try:
         with parquet.ParquetFile(path) as file:
             present = file.schema_arrow.names
-            for name in required:
-                if name not in present:
-                    raise UserError(f"{path} has no column '{name}', but {', '.join(present)}")
+            for each in required:
+                if each not in present:
+                    raise UserError(f"{path} has no column '{each}', but {', '.join(present)}")
             types = {n: kind for n, kind in {**required, **optional}.items() if n in present}
-            for name in types:
-                if present.count(name) > 1:
-                    raise UserError(f"{path} has two columns '{name}'")
+            for each in types:
+                if present.count(each) > 1:
+                    raise UserError(f"{path} has two columns '{each}'")
             for batch in file.iter_batches(ROWS, columns=list(types)):
                 values = dict[str, list[Any]]()
                 for name, kind in types.items():
@@ -262,6 +262,7 @@ def batches(
                     column.validate(full=True)  # such as text that is not UTF-8
                     wanted = pa.string() if kind is str else pa.int64()
                     values[name] = column.cast(wanted).to_pylist()
+                name = ""
                 yield values
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         place = f"column '{name}' of {path}" if name else str(path)

@@ -149,9 +149,9 @@ def _check_rights(uri: str, experiment: str) -> None:
     `experiment`: the experiment of the runs. The right to add runs is only checked for an
     experiment that exists.
     """
-    if any(os.environ.get(name) for name in OTHER_CREDENTIALS):
+    name, password = _credentials()  # MLflow's client always reads its file, so it must be intact
+    if any(os.environ.get(other) for other in OTHER_CREDENTIALS):
         return  # another way to authenticate, which MLflow's client handles
-    name, password = _credentials()
     headers = {"Content-Type": "application/json"}
     if name and password:
         token = base64.b64encode(f"{name}:{password}".encode()).decode()
@@ -191,11 +191,17 @@ def _check_rights(uri: str, experiment: str) -> None:
 def _credentials() -> tuple[str | None, str | None]:
     """Return user name and password for MLflow, from the environment or MLflow's own file.
 
-    Both may be None.
+    Both may be None. Raises UserError if the file is damaged; the message does not quote it.
     """
     names = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
+    file = Path.home() / ".mlflow" / "credentials"
     stored = configparser.ConfigParser(interpolation=None)
-    stored.read(Path.home() / ".mlflow" / "credentials")
+    try:
+        stored.read(file)
+    except (configparser.Error, UnicodeDecodeError):
+        raise UserError(
+            f"{file} is damaged: write a section [mlflow] with {' and '.join(names)}, or delete it"
+        ) from None
     name, password = (os.environ.get(n) or stored.get("mlflow", n, fallback=None) for n in names)
     return name, password
 
