@@ -7,12 +7,14 @@ import pytest
 from tests.rounding import assert_float32_close
 
 from overtrick.config.job_file import GameChoice
+from overtrick.core import UserError
 from overtrick.evaluation.evaluate import AdaptationEvaluation, exact_payoff
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat
 from overtrick.policies.network_sizes import input_size
 from overtrick.policies.tabular import TabularPolicy
+from overtrick.policies.uniform import UniformPolicy
 from overtrick.training.adaptation import gradient_adaptation
 from overtrick.training.adaptation.gradient_samples import adapt, exact_sample, strategies
 
@@ -51,6 +53,18 @@ def test_simulated_games_give_the_exact_gradient_against_a_well_observed_opponen
         assert np.abs(now - right[0]).max() < 0.2 * np.abs(right[0] - was).max()
         won = exact_payoff(tree, now, theirs) - exact_payoff(tree, was, theirs)
         assert won == pytest.approx(gained, rel=0.1)
+
+
+def test_a_damaged_critic_is_refused_where_a_learned_opponent_model_is_simulated(monkeypatch):
+    rng = np.random.default_rng(0)
+    game, _ = two_seat_game(KUHN)
+    monkeypatch.setattr(gradient_adaptation, "two_seat_game", lambda choice: (game, None))
+    theta = initial_weights((input_size(game), 8, game.actions), rng)
+    damaged = gradient_adaptation.AdaptingModel(theta, {}, False, 1.0, "opponent_model")
+    with pytest.raises(UserError, match="the critic of the model"):
+        gradient_adaptation.adapt_by_gradients(
+            rng, damaged, AdaptationEvaluation(steps=1), KUHN, UniformPolicy()
+        )
 
 
 @pytest.mark.parametrize("tree_fits", [True, False])

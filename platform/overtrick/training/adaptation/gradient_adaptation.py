@@ -81,15 +81,15 @@ def adapt_by_gradients(
     exploitability is at most `section.exploitability_bound`. The estimate combines counts of the
     opponent's actions with an equilibrium as prior.
 
-    Raises UserError for a damaged critic network, if the gradient estimator is a critic.
+    Raises UserError for a damaged critic network, if the adaptation uses it.
     """
     game, tree = two_seat_game(choice)
     params = repeat(model.theta, section.repeats)
-    if tree is None and model.gradient_estimator == "opponent_model":
-        return _adapt_by_simulation(rng, model, section, game, params, opponent)
-    if model.gradient_estimator not in ON_TREE:
+    if tree is None or model.gradient_estimator not in ON_TREE:
         inputs = privileged_input_size(game) if model.privileged else input_size(game)
         check_layers(model.critic, inputs, 1, "the critic of the model", game.name)
+    if tree is None and model.gradient_estimator == "opponent_model":
+        return _adapt_by_simulation(rng, model, section, game, params, opponent)
     counts = None
     policies = [samples.network_policies(game, params)]
     for _ in range(section.steps):
