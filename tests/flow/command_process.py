@@ -21,17 +21,22 @@ def environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "MLFLOW_"))}
 
 
+def wait_for(there: Callable[[], object], process: subprocess.Popen[bytes]) -> None:
+    """Wait until `there()` is true. Raise AssertionError if the process ends before."""
+    deadline = time.monotonic() + PATIENCE
+    while not there():
+        assert process.poll() is None, "it ended before it could be disturbed"
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
 def kill_once(there: Callable[[], object], driver: subprocess.Popen) -> None:
     """Kill a process and all processes that it started, as soon as `there()` is true.
 
     Raises AssertionError if the process ends before.
     """
-    deadline = time.monotonic() + PATIENCE
     try:
-        while not there():
-            assert driver.poll() is None, "it ended before it could be killed"
-            assert time.monotonic() < deadline, "what was waited for did not come"
-            time.sleep(0.02)
+        wait_for(there, driver)
     finally:
         kill(driver)
 
