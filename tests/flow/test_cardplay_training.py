@@ -168,6 +168,13 @@ def test_stored_games_that_cannot_have_happened_are_refused(tmp_path, name, rows
         minibridge_games.load(tmp_path / "g")
 
 
+def test_a_game_with_an_illegal_last_card_breaks_the_rules(tmp_path):
+    games = generate_games(tmp_path / "g", games=100)
+    assert games.follow_rules().all()
+    games.cards[:, 51] = games.cards[:, 50]  # a lost last trick leaves the result as it was
+    assert not games.follow_rules().any()
+
+
 def test_a_table_learns_the_same_from_stored_as_from_fresh_games(tmp_path):
     generate_games(tmp_path / "g")
     data = str(tmp_path / "g")
