@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from overtrick.config import job_file
-from overtrick.reports import learning_curves
+from overtrick.reports import figures, learning_curves
 from overtrick.runs import lifecycle
 from overtrick.sweeps import sweep
+from overtrick.training.cardplay.declarer_trainer import cardplay_curves
 from overtrick.training.registry import JOBS
 
 
@@ -62,6 +63,24 @@ def test_payoffs_are_drawn_by_the_value_of_a_key() -> None:
     assert line.get_xdata().tolist() == [5, 100]
     assert line.get_ydata().tolist() == [0, 2]
     assert panel.get_xscale() == "log"
+
+
+MEASURED = {"solver_iterations": 10.0, "evaluations": 10.0, "games": 10.0, "step_size": 0.5,
+            "exploitability_chip/x": 0.1, "made/rules": 0.5}  # fmt: skip
+
+
+@pytest.mark.parametrize("damaged", [{}, {"solver_iteration": 1.0, "made/rules": 0.5}])
+def test_figures_show_what_a_damaged_record_still_has(damaged: dict[str, float]) -> None:
+    for draw, lines in (
+        (lambda h: figures.convergence(h, "chip"), 3),
+        (lambda h: figures.evolution_progress(h, "chip"), 2),
+        (lambda h: cardplay_curves({"": [h]}, 30), 1),
+    ):
+        draw([])
+        draw([(1, damaged)])
+        drawn = draw([(1, damaged), (2, MEASURED)])
+        shown = [line for panel in drawn.axes for line in panel.get_lines()]
+        assert [list(line.get_xdata()) for line in shown] == [[10.0]] * lines
 
 
 @pytest.mark.slow

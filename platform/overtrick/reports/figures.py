@@ -68,17 +68,19 @@ def convergence(history: History, unit: str) -> Figure:
     Both axes are logarithmic, so the slope of a line is a rate of convergence. The proven rate of
     every CFR variant is O(1/sqrt(T)) after T iterations (Zinkevich et al. 2007, theorem 4; Lanctot
     et al. 2009; Tammelin et al. 2015; Brown and Sandholm 2019). In practice, CFR+ and discounted
-    CFR often come close to 1/T.
+    CFR often come close to 1/T. Points that the history lacks are left out.
     """
     figure, (axis,) = panels(1, 6.4, 4)
-    start = gap_name("", unit)
-    names = [name for name in history[-1][1] if name.startswith(start)]
-    reached = [m[metric_names.ITERATIONS] for _, m in history]
-    for k, name in enumerate(names):
+    measured = _series(history, metric_names.ITERATIONS, gap_name("", unit))
+    curves = {
+        name: [(t, max(gap, SMALLEST_GAP)) for t, gap in points]
+        for name, points in measured.items()
+    }
+    for k, (name, points) in enumerate(curves.items()):
         colour, line = COLOURS[k % len(COLOURS)], ("-", "-.")[k // len(COLOURS) % 2]
-        gaps = [max(m[name], SMALLEST_GAP) for _, m in history]
-        axis.plot(reached, gaps, line, color=colour, label=name.removeprefix(start))
-    worst = max(max(history[0][1][name], SMALLEST_GAP) for name in names)
+        axis.plot(*zip(*points, strict=True), line, color=colour, label=name)
+    reached = sorted({t for points in curves.values() for t, _ in points if t > 0})
+    worst = max((points[0][1] for points in curves.values()), default=SMALLEST_GAP)
     for power, style in ((-0.5, "--"), (-1.0, ":")):
         rate = [worst * (t / reached[0]) ** power for t in reached]
         axis.plot(reached, rate, color="black", ls=style, lw=1, label=f"slope {power:g}")
@@ -90,16 +92,30 @@ def convergence(history: History, unit: str) -> Figure:
 def evolution_progress(history: History, unit: str) -> Figure:
     """Plot exploitability and step size of an evolution strategy over the number of evaluations.
 
-    An evaluation is that of one genome. Follows Fig. 6 of Samothrakis and Lucas 2011.
+    An evaluation is that of one genome. Points that the history lacks are left out. Follows Fig. 6
+    of Samothrakis and Lucas 2011.
     """
     figure, axes = panels(2, 9, 4)
-    evaluations = [m[metric_names.EVALUATIONS] for _, m in history]
-    gap = next(name for name in history[-1][1] if name.startswith(gap_name("", unit)))
-    labels = ((gap, f"exploitability, {unit}"), ("step_size", "step size"))
-    for axis, (name, ylabel) in zip(axes, labels, strict=True):
-        axis.plot(evaluations, [m[name] for _, m in history], color=COLOURS[0])
+    labels = ((gap_name("", unit), f"exploitability, {unit}"), ("step_size", "step size"))
+    for axis, (start, ylabel) in zip(axes, labels, strict=True):
+        for points in _series(history, metric_names.EVALUATIONS, start).values():
+            axis.plot(*zip(*points, strict=True), color=COLOURS[0])
         axis.set(yscale="log", xlabel="evaluations", ylabel=ylabel)
     return figure
+
+
+def _series(history: History, x: str, start: str) -> dict[str, list[tuple[float, float]]]:
+    """Return the points of each metric whose name begins with `start`, by the rest of its name.
+
+    A point is the value of the metric `x` and that of the metric. Iterations without the metric `x`
+    have no points: a damaged record lacks some.
+    """
+    found: dict[str, list[tuple[float, float]]] = {}
+    for _, metrics in history:
+        for name, value in metrics.items() if x in metrics else ():
+            if name.startswith(start):
+                found.setdefault(name.removeprefix(start), []).append((metrics[x], value))
+    return found
 
 
 def strategy_bars(sigma: Array, situations: Sequence[str], actions: Sequence[str]) -> Figure:

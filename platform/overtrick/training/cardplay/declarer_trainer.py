@@ -114,9 +114,11 @@ def cardplay_curves(groups: Mapping[str, Sequence[History]], deals: int) -> Figu
     """
     every = [entry for histories in groups.values() for each in histories for entry in each]
     names = sorted({n for _, m in every for n in m if n.startswith(MADE) or n == RECOGNISED})
-    drawn: Curves = {name: {} for name in names}
+    drawn: Curves = {name: {} for name in names or ["made"]}  # a damaged record may lack all
     for name, (label, histories) in itertools.product(names, groups.items()):
-        seeds = [{m[GAMES]: m[name] for _, m in each if name in m} for each in histories]
+        seeds = [
+            {m[GAMES]: m[name] for _, m in each if {name, GAMES} <= m.keys()} for each in histories
+        ]
         curve = learning_curves.seed_curve(seeds)
         if curve is None:
             continue
