@@ -466,9 +466,12 @@ def test_the_files_of_a_job_are_sent_with_it_and_stored(tmp_path: Path) -> None:
     (named / "weights").write_bytes(b"w" * 100)
     packed = tmp_path / "packed"
     packed.mkdir()
-    entry = job_package.pack(submission_of({"a": {"b": [str(named), "call", str(named)]}}), packed)
-    shipped = json.loads((packed / "job.yaml").read_text())
-    cluster, other_file, again = shipped["a"]["b"]
+    card = "\N{PLAYING CARD ACE OF SPADES}"
+    job = {"a": {"b": [str(named), "call", str(named), card]}}
+    entry = job_package.pack(submission_of(job), packed)
+    shipped = job_file.read(packed / "job.yaml")
+    cluster, other_file, again, shipped_card = shipped["a"]["b"]
+    assert shipped_card == card
     assert other_file == "call"
     assert cluster == again
     assert cluster.startswith("/shared/runs/.files/")

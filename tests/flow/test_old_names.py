@@ -129,9 +129,29 @@ def test_an_old_stored_table_is_translated_with_its_methods():
     assert translate_job(old) == new
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"films": {"every": 3}, "videos": None},
+        {"films.every": 3},
+        {"meta": {"test_credit": "model"}, "adaptation": 0},
+        {"trainer": "table", "methods": {"a": {"set": 3}}},
+        {"trainer": "table", "methods": {"a": {"set": "abc"}}},
+        {"trainer": "table", "methods": {"a": {"without": 3}}},
+        {"trainer": "table", "methods": {"a": {"without": [[1]]}}},
+    ],
+)
+def test_a_damaged_old_job_is_refused(change):
+    old = {"trainer": "meta", "game": "kuhn", **change}
+    with pytest.raises(UserError):
+        job_file.parse(translate_job(old), ALL_JOBS, "job.json")
+
+
 def test_an_old_folder_is_read(tmp_path):
-    old = {**OLD_META, "films": {"every": None, "against": "random"}}
+    uri = "sqlite:////\N{PLAYING CARD ACE OF SPADES}/m.db"  # json.dumps escapes it as two
+    old = {**OLD_META, "films": {"every": None, "against": "random"}, "track": {"uri": uri}}
     (tmp_path / "job.json").write_text(json.dumps({**old, "search": {}}))
     job = job_file.load_stored(RunFolder(tmp_path), JOBS)
+    assert job.track.uri == uri
     assert job.meta.outer_lr == 0.02
     assert job.test_estimator == "opponent_model"

@@ -321,7 +321,7 @@ def load_stored(run: RunFolder, jobs: Mapping[str, type[JobT]]) -> JobT:
     `jobs`: the job class of each trainer, by the trainer's name. Raises UserError if the file is
     missing or damaged.
     """
-    return parse(translate_job(read(run.job)), jobs, str(run.job))
+    return parse(translate_job(run.read_job()), jobs, str(run.job))
 
 
 def read(path: str | Path) -> dict[str, Any]:

@@ -69,8 +69,9 @@ def pack(task: ClusterTask, folder: Path) -> str:
         copy = shutil.copytree if path.is_dir() else shutil.copyfile
         copy(path, folder / "files" / stored)
         there[str(path)] = f"{task.runs}/.files/{stored}"
-    file = f"{task.name}.yaml"  # JSON is YAML
-    (folder / file).write_text(json.dumps(_with_paths(task.job, there), indent=1) + "\n")
+    file = f"{task.name}.yaml"  # JSON is YAML, but for escaped pairs of surrogates
+    text = json.dumps(_with_paths(task.job, there), indent=1, ensure_ascii=False) + "\n"
+    (folder / file).write_text(text, encoding="utf-8")
     if there:  # stored with the runs, because a model may be evaluated later
         store = '"$OVERTRICK_RUNS/.files"'
         runs = f"{CHECK_RUNS_FOLDER}; mkdir -p {store} && cp -r files/. {store}"

@@ -260,17 +260,25 @@ def translate_job(job: Mapping[str, Any]) -> dict[str, Any]:
 def _move(job: dict[str, Any], old: str, new: str | None) -> None:
     """Rename a dotted key of a job, and translate its value if the value was renamed too.
 
-    `job`: plain data, changed in place. `new`: the present name of the key; None: do nothing.
+    `job`: plain data, changed in place. It stays as it is, to be refused by validation, if a
+    section of the key is not a mapping, or already has the present name. `new`: the present name of
+    the key; None: do nothing.
     """
     if new is None:
         return
     section, _, leaf = old.rpartition(".")
-    value = (job[section] if section else job).pop(leaf)
-    section, _, leaf = new.rpartition(".")
-    (job.setdefault(section, {}) if section else job)[leaf] = _new_value(leaf, value)
-    emptied = old.partition(".")[0]
-    if "." in old and not job.get(emptied, True):
-        del job[emptied]
+    new_section, _, new_leaf = new.rpartition(".")
+    source = job.get(section) if section else job
+    target = job.get(new_section, {}) if new_section else job
+    if not isinstance(source, dict) or not isinstance(target, dict):
+        return
+    if leaf not in source or new_leaf in target:
+        return
+    target[new_leaf] = _new_value(new_leaf, source.pop(leaf))
+    if new_section:
+        job[new_section] = target
+    if section and not source:
+        del job[section]
 
 
 def _new_value(leaf: str, value: Any) -> Any:
@@ -291,8 +299,8 @@ def _new_search_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str:
 def _translate_method(method: Any) -> Any:
     """Return one method of a comparison with the new names of its job keys and values.
 
-    `method`: plain data of an entry in the section `methods`. Anything but a mapping is returned
-    unchanged.
+    `method`: plain data of an entry in the section `methods`. Values of a wrong type stay
+    unchanged; validation refuses them.
     """
     if not isinstance(method, Mapping):
         return method
@@ -300,7 +308,8 @@ def _translate_method(method: Any) -> Any:
     for name in ("job", "oracle"):
         if isinstance(new.get(name), Mapping):
             new[name] = translate_job(new[name])
-    changes = dict(new.get("set") or {})
+    given = new.get("set")
+    changes = given if isinstance(given, Mapping) else {}
     solvers: dict[str, Any] = {}
     for key, value in changes.items():
         section, _, leaf = key.partition(".")
@@ -309,8 +318,10 @@ def _translate_method(method: Any) -> Any:
     if changes:
         named = {key: _any_new_key(key, solvers) for key in changes}
         new["set"] = {k: _new_value(k.rpartition(".")[2], changes[old]) for old, k in named.items()}
-    if new.get("without"):
-        new["without"] = [_any_new_key(key, solvers) for key in new["without"]]
+    if isinstance(without := new.get("without"), list):
+        new["without"] = [
+            _any_new_key(key, solvers) if isinstance(key, str) else key for key in without
+        ]
     return new
 
 

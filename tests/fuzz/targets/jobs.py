@@ -21,7 +21,7 @@ from overtrick.datasets.card_abstraction_build import AbstractionConfig
 from overtrick.datasets.minibridge_games import MinibridgeConfig
 from overtrick.distributed import job_package
 from overtrick.runs import lifecycle, provenance
-from overtrick.storage.old_names import translate_job
+from overtrick.storage.run_folder import RunFolder
 from overtrick.sweeps import sweep
 from overtrick.training.registry import JOBS
 
@@ -146,7 +146,7 @@ def stored_jobs() -> list[Files]:
 
 def read_stored_job(folder: Path) -> None:
     """Rename the keys that an earlier version wrote into a stored job, and validate the job."""
-    job_file.parse(translate_job(job_file.read(folder / "job.json")), JOBS, "job.json")
+    job_file.load_stored(RunFolder(folder), JOBS)
 
 
 DATASETS = {
