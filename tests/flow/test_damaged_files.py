@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from mlflow import MlflowClient
 from pydantic import ValidationError
 from safetensors.numpy import load_file, save_file
-from small_meta_job import TINY
+from tests.bench.small_jobs import SMALL_JOBS
 
 import overtrick
 from overtrick.config import job_file
@@ -23,20 +24,24 @@ from overtrick.core.checkpoints import load_state
 from overtrick.core.files import DamagedWeightsError, read_weights, write_weights
 from overtrick.distributed.workers import LocalPool
 from overtrick.games.bridge.auction_rules import PASS
-from overtrick.runs import mlflow_note
-from overtrick.storage import game_records, locate, parquet, stored_results
+from overtrick.runs import lifecycle, mlflow_note
+from overtrick.storage import game_records, locate, model_files, parquet, stored_results
 from overtrick.storage.run_folder import STATE, RunFolder
 from overtrick.studies.html_of_files import html_of_file
 from overtrick.studies.match import play_match
-from overtrick.sweeps import pbt
+from overtrick.sweeps import pbt, sweep
 from overtrick.sweeps.asha import Asha
 from overtrick.tracking import mlflow_tracker, server_address
 from overtrick.tracking.mlflow_tracker import Tracker
 from overtrick.tracking.run_events import EVENT
 from overtrick.training.registry import JOBS, TRAINERS
 
+BEFORE = Path(__file__).parents[1] / "fixtures" / "runs_before_house"
 DAMAGE = (b"", b"{", b"\xff\xfe", b"[" * 5000, b'{"time": 1}', b'{"time": true, "note": "n"}',
-          b'{"time": 1, "step": 2, "metrics": {"payoff": "much"}}')  # fmt: skip
+          b'{"time": 1, "step": 2, "metrics": {"payoff": "much"}}',
+          b'{"time": 1, "status": "BOGUS"}',
+          b'{"time": 1, "step": 2, "model": "m",'
+          b' "answers": {"facts": {}, "said": {}, "example": {}, "about": {}}}')  # fmt: skip
 JOB = {"trainer": "meta", "game": {"name": "leduc", "options": {}}, "track": {"uri": "sqlite:///m"}}
 ROW = {"stranger": "random", "steps": [1.0, 2.0], "standard_error": [0.0, 0.0],
        "best_response": 2.0, "share": 1.0}  # fmt: skip
@@ -134,6 +139,7 @@ def test_a_changed_value_of_a_checkpoint_is_noticed_and_the_one_before_is_used(
         write_weights(file, {"iteration": np.array(iteration), "w": np.arange(9.0)})
     checkpoints = RunFolder(tmp_path).checkpoints()
     assert checkpoints.newest() == files[1].parent
+    assert checkpoints.iteration() == 2
     content = bytearray(files[1].read_bytes())
     content[-1] ^= 1
     files[1].write_bytes(content)
@@ -154,26 +160,35 @@ def test_damaged_decisions_of_asha_are_left_out(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "decisions.jsonl"
-    lines = [{"trial": t, "iteration": 1, "score": -float(t)} for t in range(4)]
-    odd = [b"{", b'{"trial": -1, "iteration": 1, "score": 0.0}', b'{"trial": 0, "iteration": 0}']
+    lines = [{"trial": t, "iteration": 2, "score": -float(t)} for t in range(4)]
+    odd = [b"{", b'{"trial": -1, "iteration": 2, "score": 0.0}', b'{"trial": 0, "iteration": 0}',
+           b'{"trial": 0, "iteration": 1, "score": 9.0}']  # fmt: skip
     file.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-    expected = Asha(file, 1, 2, lambda _: None).stopped_at()
+    expected = Asha(file, 2, 2, lambda _: None).stopped_at()
     assert expected
     file.write_bytes(b"\n".join(odd) + b"\n" + file.read_bytes())
-    assert Asha(file, 1, 2, lambda _: None).stopped_at() == expected
+    assert Asha(file, 2, 2, lambda _: None).stopped_at() == expected
     assert "3 damaged lines are left out" in caplog.text
+    assert "1 scores before the first rung are left out" in caplog.text
+
+
+FIRST = [{"copied": None, "values": {"seed": 1}}, {"copied": None, "values": {"seed": 2}}]
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["{", "[]", "[[]]", '[[{"copied": 2, "values": {}}, {"copied": null, "values": {}}]]',
-     '[[{"copied": null, "values": []}, {"copied": null, "values": {}}]]'],
+    "rounds",
+    [{}, [], [[]], [FIRST] * 4, [FIRST[:1]], [[FIRST[0], {**FIRST[1], "copied": 2}]],
+     [[FIRST[0], {"copied": None, "values": []}]], [[FIRST[0], {"copied": None, "values": {}}]],
+     [FIRST, [FIRST[0], {"copied": 0, "values": {"seed": 1, "workers": 2}}]]],
 )  # fmt: skip
-def test_a_damaged_schedule_of_pbt_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_damaged_schedule_of_pbt_is_refused(tmp_path: Path, rounds: Any) -> None:
     file = tmp_path / pbt.SCHEDULE
-    file.write_text(content)
+    file.write_text(json.dumps([FIRST] * 3))
+    first = [entry["values"] for entry in FIRST]
+    assert pbt.read_rounds(file, first, 3) == [FIRST] * 3
+    file.write_text(json.dumps(rounds))
     with pytest.raises(UserError, match=r"schedule\.json is damaged"):
-        pbt.read_rounds(file, 2)
+        pbt.read_rounds(file, first, 3)
 
 
 @pytest.fixture(scope="module")
@@ -315,13 +330,86 @@ def test_damaged_credentials_are_named_and_not_shown(
     assert "the password" not in str(error.value)
 
 
-@pytest.mark.parametrize("change", [{"meta": {"hidden": [9]}}, {"game": "leduc"}])
-def test_a_checkpoint_of_another_job_is_refused(change: dict[str, Any]) -> None:
-    jobs = [job_file.parse(TINY | each, JOBS, "job") for each in ({}, change)]
-    ours, other = (TRAINERS["meta"].trainer(job, LocalPool()) for job in jobs)
-    load_state(ours, ours.state())
+@pytest.mark.parametrize(
+    ("trainer", "change"),
+    [
+        ("meta", {"meta": {"hidden": [9]}}),
+        ("meta", {"game": "leduc"}),
+        ("meta", {"population": {"size": 4}}),
+        ("evolve", {"evolve": {"size": 4, "hidden": [8]}}),
+        ("tournament", {"tournament": {"players": ["random", "call"]}}),
+    ],
+)
+def test_a_checkpoint_of_another_job_is_refused(trainer: str, change: dict[str, Any]) -> None:
+    jobs = [job_file.parse(SMALL_JOBS[trainer] | each, JOBS, "job") for each in ({}, change)]
+    ours, other = (TRAINERS[trainer].trainer(job, LocalPool()) for job in jobs)
+    state = ours.state()
+    load_state(ours, state)
     with pytest.raises(UserError, match="the checkpoint does not fit the job"):
         load_state(ours, other.state())
+    with pytest.raises(UserError, match="the checkpoint does not fit the job"):
+        load_state(ours, {name: value for name, value in state.items() if name != "iteration"})
+
+
+@pytest.mark.parametrize("error", [OverflowError, AssertionError, AttributeError])
+def test_no_error_of_a_damaged_state_is_a_traceback(error: type[Exception]) -> None:
+    class Damaged:
+        def load(self, state: dict[str, np.ndarray]) -> None:
+            raise error("inf")
+
+    with pytest.raises(UserError, match=f"does not fit the job .{error.__name__}: inf"):
+        load_state(Damaged(), {})
+
+
+def test_a_table_without_a_score_is_refused_by_a_sweep(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.table.write_text(f'[{{"exploitability": 1{"0" * 400}}}]')
+    with pytest.raises(UserError, match="is not a results table of solve: delete it, and"):
+        sweep._final_score("solve", run)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "change"),
+    [
+        ("coevolve", "genome", None),
+        ("coevolve", "genome", lambda genome: genome[:-1]),
+        ("coevolve", "genome", lambda genome: genome * np.nan),
+        ("sampling", "made", None),
+        ("sampling", "made", lambda made: np.array(10_000)),
+        ("sampling", "deals", lambda deals: deals[None]),
+        ("sampling", "deals", lambda deals: np.array(0)),
+        ("bidding_imps", "imps.w0", lambda weights: weights.astype(np.int16)),
+        ("dron", "dron.gate.w0", lambda weights: weights.astype(np.int16)),
+        ("eom", "prior.b0", None),
+        ("eom", "prior.w1", lambda weights: weights[:, :1].copy()),
+        ("eom", "critic.w0", lambda weights: weights[1:]),
+    ],
+)
+def test_a_model_whose_weights_do_not_fit_its_job_is_not_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, array: str, change: Any
+) -> None:
+    monkeypatch.chdir(BEFORE)  # a job names other files by paths relative to it
+    stored = BEFORE / name / "model"
+    weights = load_file(stored / model_files.WEIGHTS)
+    changed = weights.pop(array)
+    if change is not None:
+        weights[array] = change(changed)
+    save_file(weights, tmp_path / model_files.WEIGHTS)
+    shutil.copy(stored / model_files.CARD, tmp_path)
+    with pytest.raises(UserError):
+        lifecycle.evaluate_stored(str(tmp_path), 0)
+
+
+def test_the_origin_of_a_downloaded_model_is_checked(tmp_path: Path) -> None:
+    file = tmp_path / locate.ORIGIN
+    job = {"opponents": [str(tmp_path), "/" + "x" * 5000, "/\0"]}
+    assert locate.model_tags(job) == {}
+    origin = '{"model": "models:/x/1", "sha256": {"model.json": "0"}}'
+    file.write_text(origin + "\n")
+    assert locate.model_tags(job) == {"overtrick.model.1": origin}
+    file.write_bytes(b"\xff")
+    with pytest.raises(UserError, match=r"origin\.json is damaged"):
+        locate.model_tags(job)
 
 
 def test_a_dead_process_is_not_reported_as_a_damaged_checkpoint() -> None:
@@ -331,6 +419,14 @@ def test_a_dead_process_is_not_reported_as_a_damaged_checkpoint() -> None:
 
     with pytest.raises(RunError, match="the host died"):
         load_state(Dead(), {})
+
+
+def test_a_table_has_the_types_of_its_schema_and_its_own_order_of_columns(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.table.write_text(json.dumps([{"share": 1, **ROW, "steps": [1, 2]}]))
+    (row,) = run.read_table()
+    assert next(iter(row)) == "share"
+    assert [type(value) for value in (*row["steps"], row["best_response"])] == [float] * 3
 
 
 def test_records_keep_or_refuse_other_keys_and_never_convert_values() -> None:

@@ -268,7 +268,7 @@ def test_the_pages_of_child_runs_show_how_each_ended(tmp_path, store):
 def test_the_page_of_a_model_shows_games_that_it_plays(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path))
     folder = run_folder(tmp_path / "r")
-    folder.job.write_text(json.dumps(folder.read_job() | {"game": {"name": "kuhn"}}))
+    folder.job.write_text(json.dumps(folder.read_job() | {"game": {"name": "kuhn", "options": {}}}))
     solve_game("kuhn", "cfr+", 10, save=folder.model)
     out = tmp_path / "page.html"
     words = ["view", "r", "--against", "random", "--boards", "2", "--out", str(out), "--json"]

@@ -137,14 +137,16 @@ def test_an_event_that_mlflow_refuses_is_stored_and_the_others_arrive(
     tracker = open_tracker(store, folder)
     tracker.metrics(1, {"payoff": 1.0})
     tracker.metrics(2, {"no (such) name!": 2.0})
+    tracker.artifact(tmp_path / "deleted")
     tracker.metrics(3, {"payoff": 3.0})
     assert tracker.close("FINISHED") == 0
     assert logged_metrics.in_mlflow(MlflowClient(store), tracker.run_id) == {
         "payoff": [(1, 1.0), (3, 3.0)]
     }
-    assert tracker.rejected == 1
-    (rejected,) = (folder / "track.rejected").read_text().splitlines()
-    assert json.loads(rejected)["metrics"] == {"no (such) name!": 2.0}
+    assert tracker.rejected == 2
+    name, file = map(json.loads, (folder / "track.rejected").read_text().splitlines())
+    assert name["metrics"] == {"no (such) name!": 2.0}
+    assert file["error"] == f"{tmp_path}/deleted does not exist"
 
 
 def test_a_closing_run_retries_after_errors_of_the_server(

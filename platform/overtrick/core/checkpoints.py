@@ -14,7 +14,8 @@ from overtrick.core.errors import RunError, UserError
 class Checkpointed:
     """Base class of objects whose state is saved in a checkpoint as named arrays.
 
-    `saved`: names of the attributes that belong to the state; each is an array or a number.
+    `saved`: names of the attributes that belong to the state; each is a number, or an array whose
+    shape never changes.
     """
 
     saved: ClassVar[tuple[str, ...]] = ()
@@ -32,6 +33,8 @@ class Checkpointed:
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Restore this object and its sub-objects from arrays that the method `state` returned."""
+        own = {name: np.asarray(getattr(self, name)) for name in self.saved}
+        check_shapes({name: state[name] for name in self.saved}, own)
         for name in self.saved:
             setattr(self, name, state[name].copy() if state[name].ndim else state[name].item())
         for name, part in self.parts().items():
@@ -55,11 +58,22 @@ def load_state(trainer: RestorableTrainer, state: Mapping[str, Array]) -> None:
         trainer.load(state)
     except RunError:
         raise
-    except (IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+    except (
+        ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError,
+        ValueError,
+    ) as error:  # fmt: skip
         reason = f"{type(error).__name__}: {error}"
         raise UserError(
             f"the checkpoint does not fit the job ({reason}): restore job.json, or train again"
         ) from None
+
+
+def check_shapes(state: Mapping[str, Array], like: Mapping[str, Array]) -> None:
+    """Raise ValueError unless a state has the names and shapes of the arrays in `like`."""
+    for name in (*like, *state):
+        found, wanted = (each[name].shape if name in each else None for each in (state, like))
+        if found != wanted:
+            raise ValueError(f"{name} has shape {found}, not {wanted}")
 
 
 def prefixed(prefix: str, values: Mapping[str, Array]) -> dict[str, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
@@ -10,7 +11,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from overtrick.core.errors import UserError
+from overtrick.core.files import read_complete_lines
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 SHOWN = 60  # characters of a wrong value that an error message quotes
 
@@ -53,6 +56,17 @@ def parse_lines(lines: Iterable[bytes], schema: TypeAdapter[T]) -> list[T | None
             return None
 
     return [parsed(line) for line in lines]
+
+
+def read_intact_lines(path: Path, schema: TypeAdapter[T], repair: bool = True) -> list[T]:
+    """Read an append-only file of JSON lines; warn of damaged lines and leave them out.
+
+    `repair`: as in `read_complete_lines`.
+    """
+    found = parse_lines(read_complete_lines(path, repair), schema)
+    if damaged := found.count(None):
+        log.warning("%s: %d damaged lines are left out", path, damaged)
+    return [entry for entry in found if entry is not None]
 
 
 def first_problem(error: ValidationError) -> str:

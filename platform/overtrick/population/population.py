@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array
+from overtrick.core.checkpoints import check_shapes
 from overtrick.policies.forward_pass import Weights
 from overtrick.population.genetic import EvolutionConfig, evolve, select
 
@@ -52,7 +53,8 @@ class Population:
         return dict(self.weights)
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Replace the members' weights by a result of `state()`."""
+        """Replace the members' weights by a result of `state()`. Raises ValueError for others."""
+        check_shapes(state, self.weights)
         self.weights = dict(state)
 
 

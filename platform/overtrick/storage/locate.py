@@ -20,7 +20,7 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 
 from overtrick.core import UserError
 from overtrick.core.files import cache_folder, check_names, local_path, write_text
-from overtrick.core.json_files import first_problem
+from overtrick.core.json_files import OpenRecord, first_problem, read_json
 from overtrick.storage.model_files import CARD, FORMAT, WEIGHTS, is_model
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
@@ -39,6 +39,16 @@ class About(TypedDict):
 
 
 ABOUT = TypeAdapter(About)
+
+
+class ModelOrigin(OpenRecord):
+    """The registered name of a downloaded model, and the digest of each of its files."""
+
+    model: str
+    sha256: dict[str, str]
+
+
+MODEL_ORIGIN: TypeAdapter[Any] = TypeAdapter(ModelOrigin)
 
 
 def runs_folder() -> Path:
@@ -171,7 +181,7 @@ def model_tags(content: Mapping[str, Any]) -> dict[str, str]:
     """Return MLflow tags with the registered name and file digests of each model that a job uses.
 
     `content`: the job's plain data, in which `pin_models` has replaced each registered model by the
-    folder of its downloaded copy.
+    folder of its downloaded copy. Raises UserError for a damaged copy.
     """
 
     def absolute_paths(value: Any) -> Iterator[str]:
@@ -182,8 +192,9 @@ def model_tags(content: Mapping[str, Any]) -> dict[str, str]:
             yield value
 
     origins = [Path(folder) / ORIGIN for folder in sorted(set(absolute_paths(content)))]
-    texts = [origin.read_text().strip() for origin in origins if origin.is_file()]
-    return {f"overtrick.model.{k}": text for k, text in enumerate(texts, 1)}
+    remedy = "restore it, or download the model again"
+    found = [read_json(file, MODEL_ORIGIN, remedy) for file in origins if os.path.isfile(file)]
+    return {f"overtrick.model.{k}": json.dumps(each) for k, each in enumerate(found, 1)}
 
 
 def digests(folder: Path) -> dict[str, str]:

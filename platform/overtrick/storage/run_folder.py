@@ -92,10 +92,14 @@ class RunFolder:
         """
         return read_json(self.job, stored_results.JOB, "restore it")
 
+    @property
+    def table_remedy(self) -> str:
+        """The end of an error message about a damaged results table."""
+        return f"delete it, and `overtrick resume {self.group.name}` writes it again"
+
     def read_table(self) -> list[dict[str, Any]]:
         """Return the rows of the results table. Raises UserError if the file is damaged."""
-        remedy = f"delete it, and `overtrick resume {self.group.name}` writes it again"
-        return read_json(self.table, stored_results.ROWS, remedy)
+        return read_json(self.table, stored_results.ROWS, self.table_remedy)
 
     def checkpoints(self, trial: int = 0) -> TrialCheckpoints:
         """Return the checkpoints of one Tune trial of this run, sweep or comparison.
@@ -122,17 +126,20 @@ class TrialCheckpoints:
 
         `most`: the largest iteration to consider; None: no limit.
         """
+        return self._newest(most)[1]
+
+    def iteration(self) -> int:
+        """Return the iteration of the newest checkpoint; 0 if there is none."""
+        return self._newest()[0]
+
+    def _newest(self, most: int | None = None) -> tuple[int, Path | None]:
+        """Return the newest readable checkpoint with its iteration; (0, None) if there is none."""
         found = list[tuple[int, Path]]()
         for file in self.folder.glob(f"tune-*/{trial_name(self.trial)}/checkpoint_*/{STATE}"):
             with suppress(DamagedWeightsError, OSError):
                 found.append((iteration_of(file.parent), file.parent))
         readable = [each for each in found if most is None or each[0] <= most]
-        return max(readable)[1] if readable else None
-
-    def iteration(self) -> int:
-        """Return the iteration of the newest checkpoint; 0 if there is none."""
-        newest = self.newest()
-        return 0 if newest is None else iteration_of(newest)
+        return max(readable) if readable else (0, None)
 
     def state(self) -> dict[str, Array]:
         """Return the trainer's state in the newest checkpoint, which must exist."""

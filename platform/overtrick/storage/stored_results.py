@@ -57,14 +57,14 @@ ROW: TypeAdapter[Any] = TypeAdapter(AdaptationRow)
 def _check_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Check that all rows of a results table have the same columns, and return the rows.
 
-    Rows with a column `steps` must fit `AdaptationRow` and have equally many steps. Raises
-    ValueError, which names the wrong row or key.
+    Rows with a column `steps` must fit `AdaptationRow` and have equally many steps. Returns the
+    rows with the types of that schema. Raises ValueError, which names the wrong row or key.
     """
     for number, row in enumerate(rows):
         if not row or list(row) != list(rows[0]):
             raise ValueError(f"row {number} must have the columns of the first row")
         if "steps" in row:
-            ROW.validate_python(row)
+            row.update(ROW.validate_python(row))  # keeps the order of the columns
             counts = {len(row["steps"]), len(row["standard_error"]), len(rows[0]["steps"])}
             if len(counts) > 1:
                 raise ValueError(f"row {number} must have as many steps as the first row")

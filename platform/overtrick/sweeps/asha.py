@@ -17,13 +17,13 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, TypeAdapter
 
-from overtrick.core.files import append_line, read_complete_lines
-from overtrick.core.json_files import ClosedRecord, parse_lines
+from overtrick.core.files import append_line
+from overtrick.core.json_files import ClosedRecord, read_intact_lines
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class RungScore(ClosedRecord):
     score: float
 
 
-RUNG_SCORE = TypeAdapter(RungScore)
+RUNG_SCORE: TypeAdapter[Any] = TypeAdapter(RungScore)
 Measure = Callable[[Mapping[str, float]], float | None]
 """Returns the score of one iteration's metrics: larger is better, None if it was not measured."""
 
@@ -66,12 +66,12 @@ class Asha:
         self._rungs: dict[int, dict[int, float]] = {}  # by rung: scores by trial
         self._stopped: dict[int, int] = {}  # by trial: its last iteration
         self._error = ""
-        logged = parse_lines(read_complete_lines(file), RUNG_SCORE)
-        for entry in logged:
-            if entry is not None and entry["iteration"] >= grace:
-                self._decide(entry["trial"], entry["iteration"], entry["score"])
-        if damaged := logged.count(None):
-            log.warning("%s: %d damaged lines are left out of the decisions", file, damaged)
+        logged = read_intact_lines(file, RUNG_SCORE)
+        possible = [entry for entry in logged if entry["iteration"] >= grace]
+        for entry in possible:
+            self._decide(entry["trial"], entry["iteration"], entry["score"])
+        if early := len(logged) - len(possible):
+            log.warning("%s: %d scores before the first rung are left out", file, early)
 
     def stops(self, trial: int, iteration: int, metrics: Mapping[str, float]) -> bool:
         """Return True if the trial should end after this iteration, given its metrics.

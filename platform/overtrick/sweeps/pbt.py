@@ -66,11 +66,12 @@ def train(
     UserError if no score was measured in a round; RunError if every trial failed.
     """
     file = group.folder.path / SCHEDULE
+    last = job.stop.iterations
+    begins = range(0, last, interval)  # the iterations before each round
     rounds: list[Round] = [[{"copied": None, "values": dict(chosen)} for chosen in first]]
     if file.exists():
-        rounds = read_rounds(file, len(first))
-    last = job.stop.iterations
-    for number, begin in enumerate(range(0, last, interval)):
+        rounds = read_rounds(file, first, len(begins))
+    for number, begin in enumerate(begins):
         if number == len(rounds):
             rounds.append(_next(job, rounds, _scores(group, measure, begin - interval, begin)))
             write_text(file, json.dumps(rounds, indent=1) + "\n")
@@ -93,13 +94,20 @@ def train(
     return rounds
 
 
-def read_rounds(file: Path, trials: int) -> list[Round]:
-    """Read the rounds of an interrupted sweep. Raises UserError if the file is damaged."""
+def read_rounds(file: Path, first: Sequence[TrialValues], most: int) -> list[Round]:
+    """Read the rounds of an interrupted sweep.
+
+    `first`: the initial hyperparameters of each trial, by job key. `most`: the number of rounds of
+    the whole sweep. Raises UserError if the file is damaged.
+    """
     remedy = "restore it, or start the sweep again"
     rounds = read_json(file, ROUNDS, remedy)
+    if len(rounds) > most:
+        raise UserError(f"{file} is damaged ({len(rounds)} rounds instead of {most}): {remedy}")
+    keys = [chosen.keys() for chosen in first]
     for each in rounds:
         copied = [entry["copied"] or 0 for entry in each]
-        if len(each) != trials or max(copied) >= trials:
+        if [entry["values"].keys() for entry in each] != keys or max(copied) >= len(first):
             raise UserError(f"{file} is damaged (its rounds have other trials): {remedy}")
     return rounds
 

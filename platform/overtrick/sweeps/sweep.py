@@ -230,9 +230,10 @@ def _final_score(trainer: str, run: RunFolder) -> float:
     rows = run.read_table()
     try:
         return TRAINERS[trainer].table_score(rows)
-    except (IndexError, KeyError, TypeError, ValueError):
-        remedy = f"delete it, and `overtrick resume {run.group.name}` writes it again"
-        raise UserError(f"{run.table} is no results table of {trainer}: {remedy}") from None
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        raise UserError(
+            f"{run.table} is not a results table of {trainer}: {run.table_remedy}"
+        ) from None
 
 
 def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 
 from overtrick.core import RunError, UserError
 from overtrick.core.files import append_line, read_complete_lines, write_bytes, write_text
-from overtrick.core.json_files import parse_lines
+from overtrick.core.json_files import parse_lines, read_intact_lines
 from overtrick.tracking import model_versions, server_address
 from overtrick.tracking.run_events import EVENT
 
@@ -48,6 +48,10 @@ KIND = {"mlflow.experimentKind": "custom_model_development"}  # else MLflow expe
 STORED = f"artifacts/{MODEL}"  # the folder of the model's data within MLflow's model
 
 log = logging.getLogger(__name__)
+
+
+class LostFileError(Exception):
+    """An event names a file or folder that no longer exists, so that no try can deliver it."""
 
 
 class Tracker:
@@ -196,14 +200,15 @@ class Tracker:
     def _deliver_batch(self, client: Any, run_id: str, batch: list[dict[str, Any]]) -> bool:
         """Deliver a batch of events, and return True once they are delivered or set aside.
 
-        `client`: of MLflow. If MLflow rejects a batch of several events, returns False, so that the
-        caller sends them one by one. An event that is rejected on its own is written to the file
-        REJECTED_EVENTS.
+        `client`: of MLflow. If MLflow rejects a batch of several events, or a file of one of them
+        is lost, returns False, so that the caller sends them one by one. An event that is rejected
+        on its own, or whose file is lost, is written to the file REJECTED_EVENTS.
         """
         try:
             _send(client, run_id, batch)
         except Exception as error:
-            if getattr(error, "error_code", "") != REJECTED:
+            lost = isinstance(error, LostFileError)
+            if not lost and getattr(error, "error_code", "") != REJECTED:
                 raise
             if len(batch) > 1:
                 return False
@@ -263,12 +268,8 @@ def history(folder: Path) -> list[tuple[int, dict[str, float]]]:
 
     `folder`: of the run.
     """
-    lines = read_complete_lines(folder / SPOOL, repair=False)
-    events = [event for event in parse_lines(lines, EVENT) if event is not None]
-    if damaged := len(lines) - len(events):
-        log.warning("%s: %d damaged lines are left out", folder / SPOOL, damaged)
     found: dict[int, dict[str, float]] = {}
-    for event in events:
+    for event in read_intact_lines(folder / SPOOL, EVENT, repair=False):
         if "metrics" in event:
             found.setdefault(event["step"], event["metrics"])
     return sorted(found.items())
@@ -331,7 +332,7 @@ def fetch(uri: str, file: str, folder: Path) -> Path:
 def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
     """Send events of a run to MLflow: first all metrics, then the other events in order.
 
-    `client`: of MLflow.
+    `client`: of MLflow. Raises LostFileError.
     """
     from mlflow.entities import Metric, Param
 
@@ -346,6 +347,9 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
         params = [Param(name, value) for name, value in event.get("params", {}).items()]
         for start in range(0, len(params), PARAM_BATCH):
             client.log_batch(run_id, params=params[start : start + PARAM_BATCH])
+        path = event.get("artifact") or event.get("model")
+        if path and not os.path.exists(path):
+            raise LostFileError(f"{path} does not exist")
         if path := event.get("artifact"):
             log = client.log_artifacts if os.path.isdir(path) else client.log_artifact
             log(run_id, path, event["place"] or None)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from overtrick.core.json_files import ClosedRecord
+from overtrick.core.json_files import ClosedRecord, OpenRecord
 
 LAST = 2**63 - 1  # MLflow stores times and steps in 64 bits
 Count = Annotated[int, Field(ge=0, le=LAST)]
@@ -38,13 +38,19 @@ class ArtifactEvent(_Event):
     place: str
 
 
+class ModelMetadata(OpenRecord):
+    """Metadata of a model in MLflow, which needs the version of this package."""
+
+    version: str
+
+
 class ModelDescription(ClosedRecord):
     """Description of a model for MLflow, as `serving.predictor.mlflow_description` returns it."""
 
     facts: dict[str, str]
     said: dict[str, str]
     example: dict[str, list[Any]]
-    about: dict[str, Any]
+    about: ModelMetadata
 
 
 class ModelEvent(_Event):
@@ -70,7 +76,7 @@ class RegisterEvent(_Event):
 class StatusEvent(_Event):
     """MLflow's status of a run that has ended."""
 
-    status: str
+    status: Literal["FINISHED", "FAILED", "KILLED"]
 
 
 Event = (

@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from tests.fuzz import inputs
 from tests.fuzz.inputs import Files
 from tests.fuzz.target import Target
 from tests.fuzz.targets import shared_inputs
@@ -21,7 +22,8 @@ from overtrick.training.registry import TRAINERS
 
 VIEWED = ("meta", "solve", "tabular", "tournament", "nfsp", "coevolve", "dqn", "eom", "bidding")
 FILES = ("job.json", "table.json", "track.jsonl")
-EVALUATED = ("meta", "nfsp", "solve", "tournament", "evolve", "rllib")
+EVALUATED = sorted(path.parent.name for path in shared_inputs.RUNS.glob("*/evaluated.json"))
+NEEDED = ("data/", "double_dummy/", "bidding/model/", "bidding_imps/model/")
 
 
 class _SilentTracker(Tracker):
@@ -99,12 +101,20 @@ def resume_run(folder: Path) -> None:
 
 
 def runs_with_models() -> list[Files]:
-    """Return folders of small finished runs with their models."""
+    """Return folders of small finished runs with their models, and the files that these need."""
     found = []
+    others = inputs.read_folder(shared_inputs.RUNS)
     for name in EVALUATED:
         files = renamed_run(name)
         found.append({k: v for k, v in files.items() if "/model/" in k or k.endswith("job.json")})
+        job = files["runs/r/job.json"].decode()
+        found[-1] |= {k: v for k, v in others.items() if k.startswith(NEEDED) and names(job, k)}
     return found
+
+
+def names(job: str, path: str) -> bool:
+    """Return True if the text of a job names a file or a folder above it."""
+    return any(f': "{above}"' in job for above in (path, *map(str, Path(path).parents)))
 
 
 def evaluate_run(folder: Path) -> None:

@@ -53,7 +53,8 @@ def states() -> list[Files]:
 def read_state(folder: Path) -> None:
     """Read the state of a sweep or comparison as `resume` does."""
     if (folder / pbt.SCHEDULE).exists():
-        rounds = pbt.read_rounds(folder / pbt.SCHEDULE, len(ROUNDS[0]))
+        first = [entry["values"] for entry in ROUNDS[0]]
+        rounds = pbt.read_rounds(folder / pbt.SCHEDULE, first, len(ROUNDS))
         json.dumps([pbt.trial_schedule(rounds, trial, 2) for trial in range(len(ROUNDS[0]))])
     asha.Asha(folder / "decisions.jsonl", 1, 2, lambda _: None).stopped_at()
     cells = sorted((folder / runner.CELLS).glob("*.json"))

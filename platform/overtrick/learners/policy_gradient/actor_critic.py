@@ -18,7 +18,7 @@ from numpy.random import Generator
 from torch import Tensor
 
 from overtrick.core import Array, Observations, Trajectories
-from overtrick.core.checkpoints import Checkpointed, prefixed, unprefixed
+from overtrick.core.checkpoints import Checkpointed, check_shapes, prefixed, unprefixed
 from overtrick.learners.critic import Critic, predict
 from overtrick.learners.policy_gradient import sample as samples
 from overtrick.learners.policy_gradient.advantages import discounted_returns, generalised_advantages
@@ -135,7 +135,9 @@ class ActorCritic(Checkpointed):
     def load(self, state: Mapping[str, Array]) -> None:
         """Restore policy, critic and optimisers from a result of `state()`."""
         super().load(state)
-        self.theta = unprefixed("policy", state)
+        policy = unprefixed("policy", state)
+        check_shapes(policy, self.theta)
+        self.theta = policy
 
 
 def _surrogate(

@@ -163,7 +163,11 @@ class DronTrainer(HeldOutTrainer[DronJob]):
         """
         known = unprefixed(MODEL, weights)
         like = _initial_weights(job, np.random.default_rng(0))
-        if {n: v.shape for n, v in known.items()} != {n: v.shape for n, v in like.items()}:
+        found, wanted = (
+            {name: (value.shape, value.dtype) for name, value in each.items()}
+            for each in (known, like)
+        )
+        if found != wanted:
             raise UserError("the layers of the model do not fit its job: train again or restore it")
         return known
 

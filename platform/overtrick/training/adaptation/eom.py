@@ -26,7 +26,7 @@ from overtrick.learners.supervised.behaviour_cloning import CloningConfig, clone
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network import NetworkPolicy
-from overtrick.policies.network_sizes import input_size
+from overtrick.policies.network_sizes import check_layers, input_size, output_size
 from overtrick.policies.rollout import play, random_seating, select_policy_decisions
 from overtrick.training import scores, shared_sections
 from overtrick.training.adaptation import opponent_modelling as modelling
@@ -140,12 +140,16 @@ class EomTrainer(HeldOutTrainer[EomJob]):
     def knowledge(job: EomJob, weights: Mapping[str, Array]) -> modelling.EomKnowledge:
         """Return the networks of a stored model, with the job's settings of opponent modelling.
 
-        The networks are the initial policy, its critic and the pretrained opponent model.
+        The networks are the initial policy, its critic and the pretrained opponent model. Raises
+        UserError if one does not fit the game.
         """
-        policy, critic, prior = (
-            unprefixed(role, weights) for role in ("policy", "critic", "prior")
-        )
-        return modelling.EomKnowledge(policy, critic, prior, job.model)
+        game, _ = two_seat_game(job.game)
+        outputs = {"policy": output_size(game), "critic": 1, "prior": output_size(game)}
+        networks = {role: unprefixed(role, weights) for role in outputs}
+        for role, network in networks.items():
+            name = f"the {role} network of the model"
+            check_layers(network, input_size(game), outputs[role], name, game.name)
+        return modelling.EomKnowledge(**networks, section=job.model)
 
 
 def _play(rng: Generator, common: Any, opponents: Weights) -> tuple[Trajectories, Trajectories]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, select_rows
-from overtrick.core.checkpoints import prefixed, unprefixed
+from overtrick.core.checkpoints import check_shapes, prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.initialisation import initial_policy_weights
@@ -132,7 +132,9 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
     def load(self, state: Mapping[str, Array]) -> None:
         """Restore learner, opponent population and moving average of weights from a checkpoint."""
         super().load(state)
-        self.mean = unprefixed("mean", state)
+        mean = unprefixed("mean", state)
+        check_shapes(mean, self.mean)
+        self.mean = mean
 
     def model(self) -> dict[str, Array]:
         """Return the moving average of the policy's and the critic's weights."""

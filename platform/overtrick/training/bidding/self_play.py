@@ -21,7 +21,11 @@ from overtrick.core import Array, Deals, UserError, concat_columns
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation.bidders import Side, load_side, rotate_deals
-from overtrick.games.bridge.auction import features_from_observation, network_bidder
+from overtrick.games.bridge.auction import (
+    features_from_observation,
+    network_bidder,
+    stored_networks,
+)
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork, SamplingBidder
 from overtrick.games.bridge.auction.packed_features import pack
@@ -265,10 +269,11 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         `truthful_share`).
         """
         system = loader.load(job.system)
-        calls, values = (
-            job.network.network(unprefixed(name, weights))
-            for name in ("calls", VALUE_OUTPUT[job.play.final_policy])
-        )
+        names = {"calls": "calls", "imps": VALUE_OUTPUT[job.play.final_policy]}
+        own = {kind: unprefixed(name, weights) for kind, name in names.items()}
+        for kind, each in own.items():
+            stored_networks.check_network(each, kind, f"the network of {names[kind]} of the model")
+        calls, values = map(job.network.network, own.values())
         _, test_deals = pretrained.split_deals(job, job.play.max_deals)
         deals = pretrained.evaluation_boards(job, test_deals, job.evaluate.final_boards)
         before, *others = _opponents(job)

@@ -23,7 +23,7 @@ from overtrick.distributed.data_parallel import SINGLE_LEARNER, LearnerShare
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import bidding_accuracy
 from overtrick.evaluation.bidders import BiddingSystemJob
-from overtrick.games.bridge.auction import network_bidder
+from overtrick.games.bridge.auction import network_bidder, stored_networks
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.auction_rules import legal_in_situations
 from overtrick.games.bridge.system import loader
@@ -236,7 +236,9 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         """
         examples = BiddingExamples(job.examples, "test")
         _check_version(job, examples)
-        learner = Classifier(unprefixed(job.target, weights), job.network.classifier_config("cpu"))
+        own = unprefixed(job.target, weights)
+        stored_networks.check_network(own, job.target, f"the network of {job.target} of the model")
+        learner = Classifier(own, job.network.classifier_config("cpu"))
         return evaluate_network(job, learner, examples, len(examples))[1]
 
 

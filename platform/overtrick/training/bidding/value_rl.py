@@ -16,6 +16,7 @@ from overtrick.core import Array, Deals
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import WorkerPool, array_chunks
 from overtrick.evaluation.bidders import Side, rotate_deals
+from overtrick.games.bridge.auction import stored_networks
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.system import loader
@@ -110,8 +111,11 @@ class BidderTrainer(BaseTrainer[BidderJob]):
 
         The first opponent is the pretrained bidder.
         """
-        calls = pretrained.load_networks(job)[0]._replace(weights=unprefixed("calls", weights))
-        side = _side(job, calls, job.network.network(unprefixed("imps", weights)))
+        own = {name: unprefixed(name, weights) for name in ("calls", "imps")}
+        for name, each in own.items():
+            stored_networks.check_network(each, name, f"the network of {name} of the model")
+        calls = pretrained.load_networks(job)[0]._replace(weights=own["calls"])
+        side = _side(job, calls, job.network.network(own["imps"]))
         _, test_deals = pretrained.split_deals(job, job.bidder.max_deals)
         deals = pretrained.evaluation_boards(job, test_deals, job.evaluate.final_boards)
         others = pretrained.evaluation_opponents(job, _pretrained(job))

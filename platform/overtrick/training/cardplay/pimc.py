@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.config.job_file import Count, FolderPath, Job, Opponent, Section
-from overtrick.core import Array
+from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation import cardplay, reference_opponents
 from overtrick.evaluation.cardplay import EVALUATION_SHARD, ScriptedDefenders
@@ -108,15 +108,21 @@ class PimcTrainer(BaseTrainer[PimcJob]):
 
         The share is computed from `weights`: the numbers of contracts made and of deals played in
         training, which the run stored in place of weights. The double-dummy share of these deals is
-        None unless the job asks for it.
+        None unless the job asks for it. Raises UserError for impossible numbers.
         """
-        section, deals = job.sampling, int(weights["deals"])
+        counts = [weights.get(name, np.zeros(0)) for name in ("made", "deals")]
+        if any(each.shape != () or each.dtype.kind not in "iu" for each in counts):
+            raise UserError("the model is damaged: it lacks the numbers of contracts and deals")
+        made, deals = map(int, counts)
+        if not (0 <= made <= deals and 0 < deals <= job.stop.iterations * EVALUATION_SHARD):
+            raise UserError(f"the model is damaged: {made} contracts made in {deals} deals")
+        section = job.sampling
         perfect = None
         if section.double_dummy:
             perfect = cardplay.double_dummy_share(
                 job.game, section.solutions, deals, job.seed, pool
             )
-        return [cardplay.result_row(section.defenders, int(weights["made"]), deals, perfect, None)]
+        return [cardplay.result_row(section.defenders, made, deals, perfect, None)]
 
 
 def _play(rng: Generator, job: PimcJob, deals: Array) -> int:

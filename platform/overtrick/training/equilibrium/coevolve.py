@@ -197,11 +197,15 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
     ) -> Rows:
         """Compute the exploitability of a stored strategy; return a results table of one row.
 
-        Raises UserError if the stored strategy and the stored genome differ.
+        Raises UserError if the stored strategy and the stored genome differ, or if the genome does
+        not fit the job.
         """
         encoding = genome_encoding(job.game, job.coevolve)
-        sigma = encoding.strategies(weights["genome"][None])[0]
-        if not np.array_equal(sigma, weights["sigma"]):
+        genome = weights.get("genome", np.zeros(0))
+        if genome.dtype.kind != "f" or not np.isfinite(genome).all():
+            raise UserError("the model is damaged: its genome must be finite numbers")
+        sigma = encoding.strategies(genome[None])[0]
+        if not np.array_equal(sigma, weights.get("sigma", np.zeros(0))):
             raise UserError("the model's strategy differs from its genome's: the file was changed")
         return [_row(job, evaluator_of(job.game), sigma)]
 

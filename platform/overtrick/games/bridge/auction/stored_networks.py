@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from overtrick.core import Array, Observations, UserError, select_rows
+from overtrick.core.checkpoints import unprefixed
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
@@ -44,19 +45,26 @@ def load_network(
     name: `calls` for the call network or `imps` for the value network. The other arguments and
     errors are as in `load_networks`.
     """
-    start = f"{name}."
-    own = {n.removeprefix(start): v for n, v in weights.items() if n.startswith(start)}
+    own = unprefixed(name, weights)
     if not own:
         return None
-    width = len(own["w0"]) if "w0" in own else 0
-    inputs = network_bidder.input_width(width == network_bidder.input_width(with_auction=True))
-    network = f"the network of {name} in {folder}"
-    check_layers(own, inputs, network_bidder.OUTPUT_WIDTHS[name], network, "networks that bid")
+    check_network(own, name, f"the network of {name} in {folder}")
     section = job_value(job, folder, "network")
     try:
         return BiddingNetwork(own, section["activation"], section["bfloat16"])
     except (KeyError, TypeError):
         raise UserError(f"{folder}/model.json is damaged: its network is not a mapping") from None
+
+
+def check_network(weights: Mapping[str, Array], kind: str, network: str) -> None:
+    """Raise UserError unless a network has the inputs and outputs of its kind.
+
+    weights: the arrays of the network by name. kind: `calls` or `imps`. network: names the network
+    in errors.
+    """
+    width = len(weights["w0"]) if "w0" in weights and weights["w0"].ndim else 0
+    inputs = network_bidder.input_width(width == network_bidder.input_width(with_auction=True))
+    check_layers(weights, inputs, network_bidder.OUTPUT_WIDTHS[kind], network, "networks that bid")
 
 
 def load_system(job: Mapping[str, Any], folder: str) -> System:
