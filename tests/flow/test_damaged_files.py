@@ -130,8 +130,8 @@ def test_a_damaged_results_table_is_named_with_its_row(
     assert f"delete it, and `overtrick resume {tmp_path.name}` writes it again" in str(error.value)
 
 
-def test_a_changed_value_of_a_checkpoint_is_noticed_and_the_one_before_is_used(
-    tmp_path: Path,
+def test_a_changed_value_of_a_checkpoint_is_told_and_the_one_before_is_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = [tmp_path / f"tune-0/trial-0/checkpoint_{k}/{STATE}" for k in (1, 2)]
     for iteration, file in enumerate(files, 1):
@@ -146,6 +146,10 @@ def test_a_changed_value_of_a_checkpoint_is_noticed_and_the_one_before_is_used(
     with pytest.raises(DamagedWeightsError, match="its digest differs"):
         read_weights(files[1])
     assert checkpoints.newest() == files[0].parent
+    assert checkpoints.iteration() == 1
+    assert [each.getMessage() for each in caplog.records] == [
+        f"{files[1]} is damaged: the checkpoint before it is used"
+    ]
     save_file({"w": np.arange(9.0)}, files[0])  # without the number of iterations
     assert checkpoints.newest() is None
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from overtrick.core.json_files import read_json
 from overtrick.storage import stored_results
 from overtrick.tracking import mlflow_tracker
 
+log = logging.getLogger(__name__)
 STATE = "state.safetensors"  # the file of a checkpoint that holds the trainer's state
 
 
@@ -136,8 +138,12 @@ class TrialCheckpoints:
         """Return the newest readable checkpoint with its iteration; (0, None) if there is none."""
         found = list[tuple[int, Path]]()
         for file in self.folder.glob(f"tune-*/{trial_name(self.trial)}/checkpoint_*/{STATE}"):
-            with suppress(DamagedWeightsError, OSError):
+            try:
                 found.append((iteration_of(file.parent), file.parent))
+            except DamagedWeightsError:
+                _warn_of_damage(file)
+            except OSError:  # it has been deleted meanwhile
+                continue
         readable = [each for each in found if most is None or each[0] <= most]
         return max(readable) if readable else (0, None)
 
@@ -153,6 +159,12 @@ class TrialCheckpoints:
         for checkpoint in self.folder.glob(f"tune-*/{trial_name(self.trial)}/checkpoint_*"):
             if checkpoint != newest:
                 shutil.rmtree(checkpoint)
+
+
+@cache
+def _warn_of_damage(checkpoint: Path) -> None:
+    """Warn once of a checkpoint that cannot be used."""
+    log.warning("%s is damaged: the checkpoint before it is used", checkpoint)
 
 
 def trial_name(trial: int) -> str:
