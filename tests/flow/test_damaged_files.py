@@ -62,7 +62,7 @@ def test_damaged_lines_are_set_aside_and_all_other_events_delivered_once(
     (folder / "track.sent").write_bytes(sent)
     assert RunFolder(folder).history() == [(1, {"payoff": 0.5}), (2, {"payoff": 1.0}),
                                            (3, {"payoff": 1.5})]  # fmt: skip
-    assert f"{len(DAMAGE)} damaged lines are left out" in caplog.text
+    assert f"damaged lines left out: {len(DAMAGE)}" in caplog.text
     tracker = Tracker(store, "damage", f"run {sent[:9]!r}", folder, {})
     assert tracker.reported == 3
     tracker.metrics(4, {"payoff": 2.0})
@@ -172,8 +172,8 @@ def test_damaged_decisions_of_asha_are_left_out(
     assert expected
     file.write_bytes(b"\n".join(odd) + b"\n" + file.read_bytes())
     assert Asha(file, 2, 2, lambda _: None).stopped_at() == expected
-    assert "3 damaged lines are left out" in caplog.text
-    assert "1 scores before the first rung are left out" in caplog.text
+    assert "damaged lines left out: 3" in caplog.text
+    assert "scores before the first rung left out: 1" in caplog.text
 
 
 FIRST = [{"copied": None, "values": {"seed": 1}}, {"copied": None, "values": {"seed": 2}}]
@@ -182,7 +182,9 @@ FIRST = [{"copied": None, "values": {"seed": 1}}, {"copied": None, "values": {"s
 @pytest.mark.parametrize(
     "rounds",
     [{}, [], [[]], [FIRST] * 4, [FIRST[:1]], [[FIRST[0], {**FIRST[1], "copied": 2}]],
-     [[FIRST[0], {"copied": None, "values": []}]], [[FIRST[0], {"copied": None, "values": {}}]],
+     [[FIRST[0], {"copied": None, "values": []}]],
+     [[FIRST[0], {"copied": None, "values": {"seed": "2"}}]],
+     [[FIRST[0], {"copied": None, "values": {}}]],
      [FIRST, [FIRST[0], {"copied": 0, "values": {"seed": 1, "workers": 2}}]]],
 )  # fmt: skip
 def test_a_damaged_schedule_of_pbt_is_refused(tmp_path: Path, rounds: Any) -> None:

@@ -65,7 +65,7 @@ def read_intact_lines(path: Path, schema: TypeAdapter[T], repair: bool = True) -
     """
     found = parse_lines(read_complete_lines(path, repair), schema)
     if damaged := found.count(None):
-        log.warning("%s: %d damaged lines are left out", path, damaged)
+        log.warning("%s: damaged lines left out: %d", path, damaged)
     return [entry for entry in found if entry is not None]
 
 

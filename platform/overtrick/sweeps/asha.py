@@ -71,7 +71,7 @@ class Asha:
         for entry in possible:
             self._decide(entry["trial"], entry["iteration"], entry["score"])
         if early := len(logged) - len(possible):
-            log.warning("%s: %d scores before the first rung are left out", file, early)
+            log.warning("%s: scores before the first rung left out: %d", file, early)
 
     def stops(self, trial: int, iteration: int, metrics: Mapping[str, float]) -> bool:
         """Return True if the trial should end after this iteration, given its metrics.

@@ -104,12 +104,17 @@ def read_rounds(file: Path, first: Sequence[TrialValues], most: int) -> list[Rou
     rounds = read_json(file, ROUNDS, remedy)
     if len(rounds) > most:
         raise UserError(f"{file} is damaged ({len(rounds)} rounds instead of {most}): {remedy}")
-    keys = [chosen.keys() for chosen in first]
+    kinds = [_numeric(chosen) for chosen in first]
     for each in rounds:
         copied = [entry["copied"] or 0 for entry in each]
-        if [entry["values"].keys() for entry in each] != keys or max(copied) >= len(first):
+        if [_numeric(entry["values"]) for entry in each] != kinds or max(copied) >= len(first):
             raise UserError(f"{file} is damaged (its rounds have other trials): {remedy}")
     return rounds
+
+
+def _numeric(values: TrialValues) -> dict[str, bool]:
+    """Return, by job key, whether a hyperparameter is a number."""
+    return {key: isinstance(value, int | float) for key, value in values.items()}
 
 
 def trial_schedule(rounds: Sequence[Round], trial: int, interval: int) -> list[dict[str, Any]]:
