@@ -682,11 +682,13 @@ def test_an_actor_critic_uses_lambda_for_advantages_and_gamma_for_both(rng):
             seen["returns"] = returns
             return 0.0
 
-    for gamma, lam in ((0.5, 0.0), (1.0, 0.0)):
+    for gamma, lam in ((0.5, 0.0), (1.0, 0.0), (0.9, 0.5)):
         policy = initial_weights((size, 4, game.actions), rng)
         critic = Constant(size, (), rng, 0.01)
         ActorCritic(game.features, policy, critic, Watch(), gamma, lam).learn(batch, rng)
         advantage = batch.reward + np.where(batch.last, 0, gamma * 2) - 2
+        for row in range(len(batch) - 2, -1, -1):
+            advantage[row] += 0 if batch.last[row] else gamma * lam * advantage[row + 1]
         found = np.sort(seen["credit"])[np.abs(np.sort(seen["credit"])) > 0]
         wanted = np.sort(advantage / 50)
         assert found == pytest.approx(wanted[wanted != 0], abs=1e-6)

@@ -38,7 +38,7 @@ def read_environment(folder: Path) -> None:
     for variable in ("OVERTRICK_RUNS", "MLFLOW_TRACKING_URI", "OVERTRICK_ZOO", "OVERTRICK_CACHE"):
         if variable in name:
             os.environ[variable] = value
-    doors: tuple[Any, ...] = (
+    readers: tuple[Any, ...] = (
         lambda: placement.with_autoscaler_nodes([{"CPU": 4.0}], value),
         locate.runs_folder,
         locate.run_names,
@@ -47,9 +47,9 @@ def read_environment(folder: Path) -> None:
         lambda: registry.make("sumo"),
         lambda: agent_zoo.load("zoo:mlp1", os.environ.get("OVERTRICK_ZOO")),
     )
-    for door in doors:
+    for read in readers:
         try:
-            door()
+            read()
         except UserError as error:
             if len(str(error).splitlines()) != 1:
                 raise

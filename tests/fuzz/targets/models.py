@@ -92,7 +92,7 @@ def names_of_models() -> list[Files]:
 def look_up_name(folder: Path) -> None:
     """Look a name up as a run, a model, a player and a server, as the commands do."""
     name = (folder / "name.txt").read_text(errors="surrogateescape").replace("\0", "")
-    for door in (
+    for find in (
         locate.find_run,
         locate.model_folder,
         locate.absolute_if_path,
@@ -106,7 +106,7 @@ def look_up_name(folder: Path) -> None:
         lambda each: model_files.check_place(local_path(each, "--save")),
     ):
         try:
-            door(name)
+            find(name)
         except UserError as error:
             if len(str(error).splitlines()) != 1:
                 raise
