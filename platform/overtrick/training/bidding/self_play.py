@@ -18,7 +18,7 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, Opponent, Positive, Section
 from overtrick.core import Array, Deals, UserError, concat_columns
-from overtrick.core.checkpoints import prefixed, unprefixed
+from overtrick.core.checkpoints import prefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation.bidders import Side, load_side, rotate_deals
 from overtrick.games.bridge.auction import (
@@ -270,9 +270,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         """
         system = loader.load(job.system)
         names = {"calls": "calls", "imps": VALUE_OUTPUT[job.play.final_policy]}
-        own = {kind: unprefixed(name, weights) for kind, name in names.items()}
-        for kind, each in own.items():
-            stored_networks.check_network(each, kind, f"the network of {names[kind]} of the model")
+        own = stored_networks.networks_of_model(weights, names)
         calls, values = map(job.network.network, own.values())
         _, test_deals = pretrained.split_deals(job, job.play.max_deals)
         deals = pretrained.evaluation_boards(job, test_deals, job.evaluate.final_boards)

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from overtrick.config.job_file import Count, FolderPath, Positive, Section
 from overtrick.core import Array, UserError, concat_columns, select_rows
-from overtrick.core.checkpoints import prefixed, unprefixed
+from overtrick.core.checkpoints import prefixed
 from overtrick.datasets.bidding_examples import SPLITS, BiddingExamples
 from overtrick.datasets.bidding_examples_build import RECORDED, check_system_rules
 from overtrick.distributed.data_parallel import SINGLE_LEARNER, LearnerShare
@@ -236,9 +236,8 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         """
         examples = BiddingExamples(job.examples, "test")
         _check_version(job, examples)
-        own = unprefixed(job.target, weights)
-        stored_networks.check_network(own, job.target, f"the network of {job.target} of the model")
-        learner = Classifier(own, job.network.classifier_config("cpu"))
+        own = stored_networks.networks_of_model(weights, {job.target: job.target})
+        learner = Classifier(own[job.target], job.network.classifier_config("cpu"))
         return evaluate_network(job, learner, examples, len(examples))[1]
 
 

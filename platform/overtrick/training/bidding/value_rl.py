@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from overtrick.config.job_file import Count, Fraction
 from overtrick.core import Array, Deals
-from overtrick.core.checkpoints import prefixed, unprefixed
+from overtrick.core.checkpoints import prefixed
 from overtrick.distributed.workers import WorkerPool, array_chunks
 from overtrick.evaluation.bidders import Side, rotate_deals
 from overtrick.games.bridge.auction import stored_networks
@@ -111,10 +111,9 @@ class BidderTrainer(BaseTrainer[BidderJob]):
 
         The first opponent is the pretrained bidder.
         """
-        own = {name: unprefixed(name, weights) for name in ("calls", "imps")}
-        for name, each in own.items():
-            stored_networks.check_network(each, name, f"the network of {name} of the model")
-        calls = pretrained.load_networks(job)[0]._replace(weights=own["calls"])
+        calls, _ = pretrained.load_networks(job)
+        own = stored_networks.networks_of_model(weights, {"calls": "calls", "imps": "imps"})
+        calls = calls._replace(weights=own["calls"])
         side = _side(job, calls, job.network.network(own["imps"]))
         _, test_deals = pretrained.split_deals(job, job.bidder.max_deals)
         deals = pretrained.evaluation_boards(job, test_deals, job.evaluate.final_boards)

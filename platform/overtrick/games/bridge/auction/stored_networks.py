@@ -56,6 +56,21 @@ def load_network(
         raise UserError(f"{folder}/model.json is damaged: its network is not a mapping") from None
 
 
+def networks_of_model(
+    weights: Mapping[str, Array], names: Mapping[str, str]
+) -> dict[str, dict[str, Array]]:
+    """Return the arrays of each network of a model, by kind, without their prefixes.
+
+    weights: the arrays of the model. names: maps the kind of each network, `calls` or `imps`, to
+    the prefix of its arrays. Raises UserError unless the networks have the inputs and outputs of
+    their kinds.
+    """
+    found = {kind: unprefixed(name, weights) for kind, name in names.items()}
+    for kind, own in found.items():
+        check_network(own, kind, f"the network of {names[kind]} of the model")
+    return found
+
+
 def check_network(weights: Mapping[str, Array], kind: str, network: str) -> None:
     """Raise UserError unless a network has the inputs and outputs of its kind.
 
