@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import resource
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ import logged_metrics
 import numpy as np
 import pytest
 from mlflow import MlflowClient
-from small_meta_job import TINY, local_run
+from small_meta_job import TINY
 
 from overtrick.config import job_file
 from overtrick.core import RunError, files
@@ -159,27 +158,6 @@ def test_the_error_that_stops_a_run_is_raised_on_a_full_disk(
     ):
         raise RunError("the trial failed")
     assert caplog.text.count("No space left on device") == 2  # one for the note, one for the status
-
-
-def test_a_run_whose_record_meets_a_full_disk_reports_it_and_can_be_resumed(
-    local_ray: None, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = job_file.parse(
-        {**TINY, "stop": {"iterations": 3}, "track": {"uri": store}}, registry.JOBS, "tiny"
-    )
-    folder = RunFolder(tmp_path / "full")
-    folder.path.mkdir()
-    lifecycle.write_job(job, folder)
-    with monkeypatch.context() as patch:
-        full_disk_for(patch, '"step": 2')
-        with pytest.raises(OSError, match=r"full/track\.jsonl: No space left"):  # not Tune's error
-            lifecycle.train(folder, lambda *_: None)
-    assert [step for step, _ in folder.history()] == [1]
-    ctrl_c = signal.getsignal(signal.SIGINT)
-    lifecycle.train(folder, lambda *_: None)
-    assert signal.getsignal(signal.SIGINT) is ctrl_c  # and not a handler of Tune
-    metrics, _ = local_run({**TINY, "stop": {"iterations": 3}})
-    assert folder.history() == list(enumerate(metrics, start=1))
 
 
 def test_every_child_run_is_closed_though_one_meets_a_full_disk(

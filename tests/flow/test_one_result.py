@@ -27,6 +27,7 @@ from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool, genera
 from overtrick.storage import run_folder
 from overtrick.training import registry
 from overtrick.training.adaptation import meta
+from overtrick.training.cardplay import pimc
 
 # workers cannot import a test module, so its functions are pickled by value
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -200,8 +201,9 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(
     ],
 )
 def test_other_trainers_give_the_same_numbers_on_ray_workers(
-    section: dict[str, Any], two_workers: WorkerPool
+    section: dict[str, Any], two_workers: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pimc, "EVALUATION_SHARD", 60)  # deals of an iteration
     job = job_file.parse({"game": "kuhn", **section}, registry.JOBS, "this test")
     make = registry.TRAINERS[job.trainer].trainer
     expected, crowded = make(job, LocalPool()), make(job, two_workers)

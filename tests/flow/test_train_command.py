@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -45,7 +46,10 @@ def killed_and_resumed(
     kill_once(lambda: list(folder.glob(checkpoint_pattern)), run)
     (name,) = [p.name for p in (folder / "runs").iterdir()]
     assert not (folder / "runs" / name / "model").exists()
-    return folder, overtrick(folder, "train", "--resume", name)
+    ctrl_c = signal.getsignal(signal.SIGINT)
+    answer = overtrick(folder, "train", "--resume", name)
+    assert signal.getsignal(signal.SIGINT) is ctrl_c  # and not a handler of Tune
+    return folder, answer
 
 
 @pytest.fixture(scope="module")
