@@ -74,6 +74,8 @@ def main() -> None:
         line, leave = f"{error}: {again}", os._exit  # Ray's end would wait for what has died
     except RunError as error:
         line = str(error)
+    except MemoryError as error:
+        line = f"not enough memory: {error}"
     except OSError as error:  # a full disk, a folder that was deleted
         line = str(error)
         if error.errno == errno.ENAMETOOLONG:

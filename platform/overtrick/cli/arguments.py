@@ -7,6 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+MOST = 1_000_000_000  # of games, boards or deals
 PLAYER = "A reference opponent by name, a run, or a model folder"
 
 Json = Annotated[bool, Option("--json", help="Print one JSON object as the last line.")]
@@ -28,7 +29,9 @@ BoardsFile = Annotated[
 Workers = Annotated[int, Option(min=0, help="Ray workers; 0 runs in this process.")]
 Seed = Annotated[int, Option(min=0, help="Seed of all random draws.")]
 OptionalSeed = Annotated[int | None, Option(min=0, help="Seed of all random draws. Default: 0.")]
-MatchBoards = Annotated[int, Option(min=2, help="Boards; each is played from both seats.")]
+MatchBoards = Annotated[
+    int, Option(min=2, max=MOST, help="Boards; each is played from both seats.")
+]
 SaveGames = Annotated[
     Path | None, Option("--keep", help="Save the games as .parquet, for `overtrick view`.")
 ]

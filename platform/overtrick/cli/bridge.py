@@ -187,9 +187,13 @@ def hands(
     declarer: Annotated[str, Argument(help=f"{arguments.PLAYER}.")],
     options: arguments.GameOptions = None,
     against: Annotated[str, Option(help="Defenders: a player, run or model.")] = "rules",
-    worlds: Annotated[int, Option(min=0, help="Deals per decision of PIMC; 0: no search.")] = 0,
-    boards: Annotated[int, Option(min=0, help="Deals that are printed.")] = 1,
-    deals: Annotated[int, Option(min=1, help="Deals from which the style is measured.")] = 200,
+    worlds: Annotated[
+        int, Option(min=0, max=arguments.MOST, help="Deals per decision of PIMC; 0: no search.")
+    ] = 0,
+    boards: Annotated[int, Option(min=0, max=arguments.MOST, help="Deals that are printed.")] = 1,
+    deals: Annotated[
+        int, Option(min=1, max=arguments.MOST, help="Deals from which the style is measured.")
+    ] = 200,
     seed: arguments.Seed = 0,
     letters: arguments.Letters = False,
     as_json: arguments.Json = False,

@@ -44,8 +44,12 @@ def solve(
 def best_response(
     game: arguments.GameName,
     against: Annotated[str, Option(help=f"{arguments.PLAYER}.")],
-    games: Annotated[int | None, Option(min=4, help="Games of the bound. Default: 2000.")] = None,
-    particles: Annotated[int | None, Option(min=1, help="Sampled hands. Default: 100.")] = None,
+    games: Annotated[
+        int | None, Option(min=4, max=arguments.MOST, help="Games of the bound. Default: 2000.")
+    ] = None,
+    particles: Annotated[
+        int | None, Option(min=1, max=arguments.MOST, help="Sampled hands. Default: 100.")
+    ] = None,
     seed: Annotated[int | None, Option(min=0, help="Seed of the bound. Default: 0.")] = None,
     as_json: arguments.Json = False,
 ) -> None:

@@ -49,7 +49,9 @@ def abstraction(
 @group.command()
 def minibridge(
     values: Values = None,
-    games: Annotated[int | None, Option(min=1, help="Games kept. Default: 100000.")] = None,
+    games: Annotated[
+        int | None, Option(min=1, max=arguments.MOST, help="Games kept. Default: 100000.")
+    ] = None,
     defenders: Annotated[str | None, Option(help="rules (the default) or random.")] = None,
     seed: arguments.OptionalSeed = None,
     out: Out = None,
@@ -71,7 +73,9 @@ def minibridge(
 @group.command()
 def deals(
     values: Values = None,
-    boards: Annotated[int | None, Option(min=1, help="Boards. Default: 1000.")] = None,
+    boards: Annotated[
+        int | None, Option(min=1, max=arguments.MOST, help="Boards. Default: 1000.")
+    ] = None,
     system_ns: System = None,
     system_ew: System = None,
     dealer: Order = None,

@@ -20,10 +20,14 @@ def view(
         Argument(metavar="WHAT", help="A run, or a file: games of --keep, an .mp4, or boards."),
     ],
     out: Annotated[Path, Option(help="The HTML file to write.")] = Path("view.html"),
-    first: Annotated[int | None, Option(min=1, help="Games or boards shown. Default: 50.")] = None,
+    first: Annotated[
+        int | None, Option(min=1, max=arguments.MOST, help="Games or boards shown. Default: 50.")
+    ] = None,
     system: Annotated[str | None, Option(help="Bidding system of boards without one.")] = None,
     against: Annotated[str | None, Option(help="Let a run's model play this opponent.")] = None,
-    boards: Annotated[int | None, Option(min=1, help="Boards it plays. Default: 3.")] = None,
+    boards: Annotated[
+        int | None, Option(min=1, max=arguments.MOST, help="Boards it plays. Default: 3.")
+    ] = None,
     seed: Annotated[int | None, Option(min=0, help="Seed of these games. Default: 0.")] = None,
     as_json: arguments.Json = False,
 ) -> None:

@@ -32,7 +32,7 @@ def play(
         str | None, Option(help="Auction: your side's bidding system. Default: natural.")
     ] = None,
     seat: Annotated[str | None, Option(help="Your seat, by number or name.")] = None,
-    games: Annotated[int, Option(min=1, help="Games, one after another.")] = 10,
+    games: Annotated[int, Option(min=1, max=arguments.MOST, help="Games, one after another.")] = 10,
     seed: arguments.Seed = 0,
     letters: arguments.Letters = False,
     keep: arguments.SaveGames = None,

@@ -12,7 +12,9 @@ from overtrick.core import UserError
 
 Player = Annotated[str, Argument(help=f"{arguments.PLAYER}, or a bidding system.")]
 Report = Annotated[Path | None, Option(help="Bidding: write the boards to this .md or .csv file.")]
-Diagrams = Annotated[int, Option(min=0, help="Bidding: boards printed as diagrams.")]
+Diagrams = Annotated[
+    int, Option(min=0, max=arguments.MOST, help="Bidding: boards printed as diagrams.")
+]
 PoolSize = Annotated[int, Option(min=0, help="Bidding: Ray workers.")]
 
 

@@ -131,8 +131,8 @@ def check_values(content: Any, source: str, key: str = "") -> None:
     """
     if isinstance(content, dict):
         for name, value in content.items():
-            if not isinstance(name, str):
-                raise UserError(f"'{key}' in {source}: key {name!r:.50} must be text")
+            if not isinstance(name, str) or _has_surrogates(name):
+                raise UserError(f"'{key}' in {source}: key {name!r:.50} must be text in UTF-8")
             check_values(value, source, f"{key}.{name}" if key else name)
     elif isinstance(content, list | tuple):
         for place, value in enumerate(content):
@@ -141,11 +141,11 @@ def check_values(content: Any, source: str, key: str = "") -> None:
         raise UserError(f"'{key}' in {source}: input should be a finite number, not {content}")
     elif isinstance(content, int) and content not in INTEGERS:
         raise UserError(f"'{key}' in {source}: input should be an integer of at most 64 bits")
-    elif isinstance(content, str) and not content.isascii() and _has_surrogates(content):
+    elif isinstance(content, str) and _has_surrogates(content):
         raise UserError(f"'{key}' in {source}: input should be text that UTF-8 can write")
     elif not isinstance(content, str | int | float | None):
         raise UserError(f"'{key}' in {source}: a job cannot hold a {type(content).__name__}")
 
 
 def _has_surrogates(text: str) -> bool:
-    return any("\ud800" <= each <= "\udfff" for each in text)
+    return not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text)

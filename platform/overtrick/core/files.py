@@ -240,7 +240,8 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
         with safe_open(path, "np") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             digest = (file.metadata() or {}).get(DIGEST)
-    except (SafetensorError, TypeError, ValueError) as error:  # a data type unknown to numpy
+    except (SafetensorError, AttributeError, TypeError, ValueError) as error:
+        # AttributeError and TypeError: a data type that numpy does not know
         raise DamagedWeightsError(" ".join(str(error).split())) from None
     if digest not in (None, _digest(arrays)):
         raise DamagedWeightsError("its digest differs")

@@ -71,7 +71,10 @@ def pack(task: ClusterTask, folder: Path) -> str:
         there[str(path)] = f"{task.runs}/.files/{stored}"
     file = f"{task.name}.yaml"  # JSON is YAML, but for escaped pairs of surrogates
     text = json.dumps(_with_paths(task.job, there), indent=1, ensure_ascii=False) + "\n"
-    (folder / file).write_text(text, encoding="utf-8")
+    try:
+        (folder / file).write_text(text, encoding="utf-8")
+    except UnicodeEncodeError:
+        raise UserError(f"{task.name} names a path that is not text in UTF-8: rename it") from None
     if there:  # stored with the runs, because a model may be evaluated later
         store = '"$OVERTRICK_RUNS/.files"'
         runs = f"{CHECK_RUNS_FOLDER}; mkdir -p {store} && cp -r files/. {store}"

@@ -342,14 +342,17 @@ def _load_stored(weights: model_kinds.StoredWeights, game: Any) -> BehaviouralPo
         ) from None
     tables = {player: weights.under(player) for player in _stored_tables(weights)}
     for player, columns in tables.items():
-        pairs = (("choice", "value"), ("choice", "count"), ("state", "actions"))
-        fits = all(
-            {k, n} <= columns.keys() and columns[n].shape == columns[k].shape for k, n in pairs
-        )
-        if not fits or not all(_is_hash_table(columns[key]) for key in ("choice", "state")):
-            raise UserError(f"the table of {player} in {folder} is damaged: its columns do not fit")
+        check_columns(columns, f"the table of {player} in {folder}")
     greedy = {player: GreedyTable(states, columns) for player, columns in tables.items()}
     return game.combined_policy(greedy, UniformPolicy())
+
+
+def check_columns(columns: Mapping[str, Array], table: str) -> None:
+    """Raise UserError unless these are the columns of a Q-table. `table`: its name in the error."""
+    pairs = (("choice", "value"), ("choice", "count"), ("state", "actions"))
+    fits = all({k, n} <= columns.keys() and columns[n].shape == columns[k].shape for k, n in pairs)
+    if not fits or not all(_is_hash_table(columns[key]) for key in ("choice", "state")):
+        raise UserError(f"{table} is damaged: its columns do not fit")
 
 
 def _is_hash_table(keys: Array) -> bool:

@@ -104,7 +104,8 @@ def load_networks(job: BidderTrainingJob) -> tuple[BiddingNetwork, BiddingNetwor
                 f"network.activation is {job.network.activation}, but {folder} has "
                 f"{network.activation}"
             )
-        if (other := stored_networks.job_value(stored.job, str(folder), "system")) != job.system:
+        other = stored_networks.job_value(stored.job, str(folder), "system", str)
+        if other != job.system:
             raise UserError(f"system is {job.system}, but the model in {folder} bids {other}")
         stored_networks.load_system(stored.job, str(folder))  # raises if its rules have changed
         networks.append(network)

@@ -23,7 +23,12 @@ from overtrick.evaluation.cardplay import CardplayEvaluation, CardplayGames, Pos
 from overtrick.evaluation.game_cache import cached_opponent
 from overtrick.games.bridge.cardplay.play_records import decision_trajectories
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, similar_cards
-from overtrick.learners.value_based.tabular import GreedyTable, QTable, TabularConfig
+from overtrick.learners.value_based.tabular import (
+    GreedyTable,
+    QTable,
+    TabularConfig,
+    check_columns,
+)
 from overtrick.reports import metric_names
 from overtrick.training import scores
 from overtrick.training.base_trainer import Metrics, register
@@ -207,11 +212,13 @@ class TabularTrainer(DeclarerTrainer[TabularJob]):
         - a function that returns a mask of the observations whose states are in the declarer's
           Q-table, or None if the declarer has no Q-table.
 
-        A player without a stored Q-table is scripted.
+        A player without a stored Q-table is scripted. Raises UserError for a damaged Q-table.
         """
-        best: dict[str, GreedyTable] = {
-            p: _greedy(job.tabular, unprefixed(p, weights)) for p in job.tabular.learners
-        }
+        best: dict[str, GreedyTable] = {}
+        for player in job.tabular.learners:
+            columns = unprefixed(player, weights)
+            check_columns(columns, f"the table of {player} of the model")
+            best[player] = _greedy(job.tabular, columns)
         declarer = best.get("declarer") or cached_opponent(job.game, job.tabular.opponents)
         known = partial(_recognises, best["declarer"]) if "declarer" in best else None
         return declarer, _defence(job, best), known

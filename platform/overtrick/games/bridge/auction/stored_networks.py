@@ -20,6 +20,7 @@ from overtrick.games.bridge.auction_rules import CALLS
 from overtrick.games.bridge.system import loader
 from overtrick.games.bridge.system.loader import System
 from overtrick.games.spec import ModelAnswers
+from overtrick.policies.forward_pass import ACTIVATIONS
 from overtrick.policies.network_sizes import check_layers
 
 OPPONENTS_SYSTEM = "natural"  # system of the other side when a model answers observations
@@ -49,11 +50,11 @@ def load_network(
     if not own:
         return None
     check_network(own, name, f"the network of {name} in {folder}")
-    section = job_value(job, folder, "network")
-    try:
-        return BiddingNetwork(own, section["activation"], section["bfloat16"])
-    except (KeyError, TypeError):
-        raise UserError(f"{folder}/model.json is damaged: its network is not a mapping") from None
+    section = job_value(job, folder, "network", dict)
+    activation, bfloat16 = section.get("activation"), section.get("bfloat16")
+    if activation not in tuple(ACTIVATIONS) or not isinstance(bfloat16, bool):
+        raise UserError(f"{folder}/model.json is damaged: network needs activation and bfloat16")
+    return BiddingNetwork(own, activation, bfloat16)
 
 
 def networks_of_model(
@@ -88,8 +89,8 @@ def load_system(job: Mapping[str, Any], folder: str) -> System:
     job: settings of the training run. folder: the model's folder, for error messages. Raises
     UserError if the system's rules have changed since the training.
     """
-    system = loader.load(job_value(job, folder, "system"))
-    versions = job_value(job, folder, "system_version")
+    system = loader.load(job_value(job, folder, "system", str))
+    versions = job_value(job, folder, "system_version", dict)
     check_system_version(versions, system, f"the model in {folder}")
     return system
 
@@ -107,13 +108,13 @@ def check_system_version(versions: Mapping[str, str], system: System, taught: st
         )
 
 
-def job_value(job: Mapping[str, Any], folder: str, key: str) -> Any:
-    """Return a setting of the training run of a stored model. Raises UserError if it is missing.
+def job_value(job: Mapping[str, Any], folder: str, key: str, kind: type) -> Any:
+    """Return a setting of the training run of a stored model.
 
     job: settings of the training run. folder: the model's folder, for the error message. key: name
-    of the setting.
+    of the setting. kind: its type. Raises UserError if it is missing or has another type.
     """
-    if key not in job:
+    if not isinstance(job.get(key), kind):
         raise UserError(f"{folder}/model.json is damaged, or not of a bidder: it has no {key}")
     return job[key]
 
