@@ -20,6 +20,7 @@ from overtrick.core import RunError, UserError
 from overtrick.storage import parquet
 
 Status = Literal["accepted", "refused", "finding"]
+LARGEST = 500_000  # bytes of a file of an input
 VARIABLES = ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "OVERTRICK_MACHINES", "OVERTRICK_PROVENANCE")
 """Environment variables that no target takes over from the caller."""
 
@@ -47,9 +48,13 @@ class Target:
 
 
 def make_input(target: Target, valid: list[Files], seed: int, number: int) -> Files:
-    """Return input `number` of a target: a mutated valid input, the same for the same seed."""
+    """Return input `number` of a target: a mutated valid input, the same for the same seed.
+
+    Files are cut at LARGEST bytes: the time to read thousands of boards is no hang.
+    """
     rng = Random(f"{seed} {target.name} {number}")
-    return mutators.mutate(rng, rng.choice(valid), dict(target.kinds))
+    files = mutators.mutate(rng, rng.choice(valid), dict(target.kinds))
+    return {path: content[:LARGEST] for path, content in files.items()}
 
 
 def valid_inputs(target: Target) -> list[Files]:

@@ -121,7 +121,7 @@ def test_an_autoscaling_cluster_counts_the_nodes_that_it_may_start() -> None:
 
 
 @pytest.mark.parametrize(
-    "most", ["20", "x8CPU", "2x8", "2x8CPU,", "2 of 8CPU", "2x8CPU+", "2x-1CPU"]
+    "most", ["20", "x8CPU", "2x8", "2x8CPU,", "2 of 8CPU", "2x8CPU+", "2x-1CPU", "9" * 50 + "x8CPU"]
 )
 def test_a_malformed_list_of_machines_is_refused(most: str) -> None:
     with pytest.raises(UserError, match="must list numbers of machines and their resources, such"):

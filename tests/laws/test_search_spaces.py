@@ -99,6 +99,7 @@ def test_a_written_search_is_read_back() -> None:
         ({"method": "pbt", "trials": 1, **STEP}, "pbt needs trials to copy from"),
         ({"seed": {"gird": [1]}}, "'search.seed' in job.yaml: unknown 'gird': did you"),
         ({"seed": {"grid": [1], "choice": [2]}}, "give exactly one of grid, choice"),
+        ({"seed": {"uniform": None}}, "give exactly one of grid, choice"),
         ({"x": {"loguniform": [0, 1]}}, "[0, 1] must be [low, high] with 0 < low <= high"),
         ({"x": {"uniform": [2, 1]}}, "[2, 1] must be [low, high] with low <= high"),
         ({"x": {"uniform": [0, ".inf"]}}, "'search.x.uniform.1' in job.yaml: input should be a"),

@@ -45,7 +45,7 @@ class ParameterSpace(BaseModel):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _exactly_one_known_way(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping) or len(value) != 1:
+        if not isinstance(value, Mapping) or len(value) != 1 or None in value.values():
             raise ValueError("give exactly one of grid, choice, uniform, loguniform and "
                              "randint, such as {grid: [...]}")  # fmt: skip
         if (way := str(next(iter(value)))) not in cls.model_fields:

@@ -71,7 +71,7 @@ def with_autoscaler_nodes(machines: Bundles, most: str) -> list[Mapping[str, flo
     for words in most.split(",") if most else ():
         count, _, held = words.strip().partition("x")
         parts = [re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z_]\w*)", part) for part in held.split("+")]
-        if not (count.isdecimal() and all(parts)):
+        if not (re.fullmatch(r"\d{1,6}", count, re.ASCII) and all(parts)):
             raise UserError(
                 f"{MACHINES}={most}: must list numbers of machines and their resources, such as "
                 "20x16CPU,4x8CPU+1GPU"
