@@ -639,10 +639,11 @@ def test_unusable_models_are_refused_with_one_line(
         check(other)
     stored = model_files.load(trained["calls"])
     for network, message in (
-        ({}, "is damaged: its network is not a mapping"),
+        ({}, "is damaged: network needs activation and bfloat16"),
+        ({"activation": "tanh", "bfloat16": 1}, "is damaged: network needs activation and"),
         ({"activation": "tanh", "bfloat16": False}, "leaky_relu, but .* has tanh"),
     ):
-        bad = tmp_path / f"bad{len(network)}"
+        bad = tmp_path / f"bad{len(message)}"
         model_files.save(
             model_files.Model(stored.weights, "auction", stored.job | {"network": network}), bad
         )
