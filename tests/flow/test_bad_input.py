@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ import yaml
 
 from overtrick import cli
 from overtrick.config import job_file
+from overtrick.config.strict_yaml import parse_yaml
 from overtrick.core import UserError
 from overtrick.core.files import cache_folder
 from overtrick.distributed import workers
@@ -331,6 +332,16 @@ def test_an_unreachable_network_is_waited_for_and_a_wrong_host_name_is_not(
     else:
         with pytest.raises(UserError, match=r"start it, or set track\.uri"):
             server_address.check(uri)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1e-5", 1e-5), ("1_000", 1000), ("-3", -3), (".5", 0.5), ("2.", 2.0), ("1E3", 1000.0),
+     ("010", "010"), ("00.5", "00.5"), ("0x10", "0x10"), ("0b1", "0b1"), ("1:30", "1:30"),
+     ("1__", 1), ("2020-01-01", "2020-01-01"), ("+", "+"), (".", ".")],
+)  # fmt: skip
+def test_numbers_of_yaml_are_decimal_and_other_forms_are_text(text: str, value: Any) -> None:
+    assert (parse_yaml(text), type(parse_yaml(text))) == (value, type(value))
 
 
 @pytest.mark.parametrize(
@@ -657,11 +668,19 @@ def test_a_model_survives_an_interrupted_save(stored: Path, monkeypatch) -> None
     assert [p.name for p in stored.parent.iterdir()] == ["model"]
 
 
-def test_a_full_disk_is_one_line_and_exit_code_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(28, "No space left", "job.json"), "No space left: 'job.json'"),
+        (MemoryError("Unable to allocate 9 TiB"), "not enough memory: Unable to allocate 9 TiB"),
+    ],
+)
+def test_a_full_disk_or_memory_is_one_line_and_exit_code_1(
+    error: Exception, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     def full(*_: object) -> None:
-        raise OSError(28, "No space left on device", "job.json")
+        raise error
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("overtrick.runs.lifecycle.write_text", full)
@@ -670,7 +689,7 @@ def test_a_full_disk_is_one_line_and_exit_code_1(
         cli.main()
     assert stop.value.code == 1
     out, err = capsys.readouterr()
-    assert "No space left on device: 'job.json'" in json.loads(out.splitlines()[-1])["error"]
+    assert line in json.loads(out.splitlines()[-1])["error"]
     assert "Traceback" not in err
 
 

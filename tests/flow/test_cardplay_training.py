@@ -79,6 +79,16 @@ def trained(tmp_path, **sections):
     return trainer, history
 
 
+def test_a_q_table_without_a_column_is_refused_when_its_model_is_evaluated():
+    job = job_file.parse({"trainer": "tabular", "game": "minibridge"}, registry.JOBS, "tiny")
+    trainer = registry.TRAINERS["tabular"].trainer(job, LocalPool())
+    weights = dict(trainer.model())
+    trainer.players(job, weights)
+    del weights["declarer.choice"]
+    with pytest.raises(UserError, match="the table of declarer of the model is damaged"):
+        trainer.players(job, weights)
+
+
 def test_stored_games_were_won_and_are_reproducible(tmp_path):
     kept = generate_games(tmp_path / "a")
     assert len(kept.deals) == 7000

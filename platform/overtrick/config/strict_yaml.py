@@ -16,7 +16,7 @@ INTEGERS = range(-(2**63), 2**63)
 _TAG = "tag:yaml.org,2002:"
 _INT, _FLOAT = f"{_TAG}int", f"{_TAG}float"
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*)$")
-_REAL = re.compile(r"[-+]?([0-9][0-9_]*\.?[0-9_]*([eE][-+]?[0-9]+)?|\.[0-9]+|\.(inf|nan))$", re.I)
+_REAL = re.compile(r"[-+]?((0|[1-9]\d*)(\.\d*)?(e[-+]?\d+)?|\.\d+|\.(inf|nan))$", re.I | re.A)
 _NOT_JSON = (_INT, _FLOAT, f"{_TAG}timestamp", f"{_TAG}value")  # forms that JSON does not have
 _NUMERIC = list("-+.0123456789")  # characters with which a number begins
 
@@ -24,8 +24,8 @@ _NUMERIC = list("-+.0123456789")  # characters with which a number begins
 class _StrictLoader(yaml.SafeLoader):
     """Safe YAML loader of the values that JSON has; it rejects duplicate keys.
 
-    Numbers are decimal: 1e-5 is a float, and 1:30, 0x10 and a date are text. A value that aliases
-    such as `*name` repeat counts toward VALUES once for each use.
+    Numbers are decimal: 1e-5 is a float, and 1:30, 010, 0x10 and a date are text. A value that
+    aliases such as `*name` repeat counts toward VALUES once for each use.
     """
 
     yaml_constructors = {  # noqa: RUF012 - the name and form that PyYAML expects
