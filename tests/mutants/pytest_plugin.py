@@ -15,7 +15,9 @@ import os
 import signal
 import time
 from collections import defaultdict
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from types import FrameType
 
 import pytest
 from coverage import Coverage
@@ -24,6 +26,7 @@ from tests.mutants import digest
 FOLDER = os.environ.get("OVERTRICK_MEASURE")
 SECONDS = float(os.environ.get("OVERTRICK_SECONDS", "0"))
 TOTAL = float(os.environ.get("OVERTRICK_TOTAL", "inf"))
+AGAIN = 0.01  # seconds after which a test is interrupted that could not be before
 WRONG_PACKAGE = 99  # exit code: the tests import another package than the copy's
 
 # started before the package is imported, so that lines at the top of a module count as covered
@@ -33,10 +36,6 @@ if coverage:
 began = time.monotonic()
 tests: dict[str, dict] = defaultdict(dict)  # by test file: the seconds of each test and its outcome
 report = {"last": "", "failed": "", "out_of_time": False, "passed": 0}
-
-
-class OutOfTimeError(BaseException):
-    """A test has run for OVERTRICK_SECONDS; no `except Exception` may catch it."""
 
 
 def write_report() -> None:
@@ -73,12 +72,28 @@ def pytest_runtest_protocol(item: pytest.Item):
             item.session.shouldstop = "the time of all tests is up"
 
 
-def time_limited():
-    """Raise OutOfTimeError if a part of a test takes longer than OVERTRICK_SECONDS."""
+def above(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield a frame and the frames that have called it."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
-    def stop(*_: object) -> None:
+
+def time_limited():
+    """Fail a test if a part of it takes longer than OVERTRICK_SECONDS.
+
+    The failure is a BaseException, so that no `except Exception` catches it. Pytest must not print
+    its traceback: where a signal interrupts Python, an entry may have no line. While coverage holds
+    its lock, it is not interrupted: the lock would never be released.
+    """
+
+    def stop(_: int, frame: FrameType | None) -> None:
+        files = [PurePath(each.f_code.co_filename) for each in above(frame)]
+        if any(file.parent.name == "coverage" for file in files):
+            signal.setitimer(signal.ITIMER_REAL, AGAIN)
+            return
         report["out_of_time"] = True
-        raise OutOfTimeError
+        raise pytest.fail.Exception("out of time", pytrace=False)
 
     if SECONDS:
         signal.signal(signal.SIGALRM, stop)

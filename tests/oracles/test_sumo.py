@@ -207,6 +207,12 @@ def test_an_ant_that_leaves_the_ring_or_falls_loses(ants, main):
     assert state.over[0] == lost
 
 
+def test_nobody_wins_when_both_ants_lose_in_the_same_step():
+    game, state = placed([(0, -2.2, UP), (2.2, 0, UP)], "wins")
+    assert game.step(state, game.observe(state), np.zeros((2, 8)))[0].tolist() == [0, 0]
+    assert state.over[0]
+
+
 def test_a_match_ends_after_501_steps():
     game, (_, state) = overtrick.make("sumo", reward="main"), at_rest()
     state.steps[:] = STEP_LIMIT - 1
