@@ -13,10 +13,17 @@ from overtrick.core import UserError, select_rows
 from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.bridge import double_dummy
 from overtrick.games.bridge.cardplay import play_records, suit_canonical
-from overtrick.games.bridge.cardplay.kernels import OBS_COUNT, OBS_OWN, OBS_PLAYED, OBS_SHOWN
+from overtrick.games.bridge.cardplay.kernels import (
+    OBS_COUNT,
+    OBS_OWN,
+    OBS_PLAYED,
+    OBS_SHOWN,
+    OBS_STRAIN,
+    OBS_VOID,
+)
 from overtrick.games.bridge.cardplay.playout import play_out
 from overtrick.games.bridge.cardplay.state_abstractions import REPRESENTATIONS, full, similar_cards
-from overtrick.games.bridge.cards import CARD_NAMES, CARDS, format_deal, hand_bits
+from overtrick.games.bridge.cards import CARD_NAMES, CARDS, NOTRUMP, format_deal, hand_bits
 from overtrick.games.bridge.trick_rules import replay_tricks
 from overtrick.learners.value_based.tabular import QTable, TabularConfig
 from overtrick.policies.rollout import play
@@ -213,6 +220,23 @@ def test_renamed_suits_give_the_same_game(game, rng):
     assert np.allclose(probs, UniformPolicy().probs(observations))
     twice, _ = suit_canonical.canonical_observations(other)  # canonical suits are unchanged
     assert np.array_equal(twice.observation[follows], other.observation[follows])
+
+
+def test_trumps_and_known_voids_follow_their_suits(game, rng):
+    observations = play(game, (UniformPolicy(), UniformPolicy()), 30, rng).batch.observations()
+    other, own = suit_canonical.canonical_observations(observations)
+    old_suit = own[:, ::13] // 13  # (R, 4) of each new suit
+    rows, before, after = np.arange(len(own)), observations.observation, other.observation
+    trumps = before[:, OBS_STRAIN] < NOTRUMP
+    assert (after[:, OBS_STRAIN] != before[:, OBS_STRAIN]).any()
+    assert np.array_equal(after[~trumps, OBS_STRAIN], before[~trumps, OBS_STRAIN])
+    new = np.where(trumps, after[:, OBS_STRAIN], 0)
+    assert np.array_equal(old_suit[rows, new][trumps], before[trumps, OBS_STRAIN])
+    assert (after[:, OBS_VOID] != before[:, OBS_VOID]).any()
+    for position in range(4):
+        for suit in range(4):
+            known = before[:, OBS_VOID] >> (4 * position + old_suit[:, suit]) & 1
+            assert np.array_equal(after[:, OBS_VOID] >> (4 * position + suit) & 1, known)
 
 
 def test_neighbours_are_cards_of_the_suit_at_most_two_ranks_away():
