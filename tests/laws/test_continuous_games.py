@@ -48,6 +48,14 @@ def test_sumo_has_every_member_of_the_protocol(game):
     assert overtrick.make("sumo", reward="result").unit == "win"
 
 
+def test_a_uniform_vector_has_its_density(game, rng):
+    observations = game.observe(game.start(game.deal(50, rng)))
+    actions = RANDOM.start(50, rng).act(observations)
+    assert actions.action.shape == (100, 8)
+    assert (np.abs(actions.action) <= 1).all()
+    assert np.exp(actions.logp) == pytest.approx(0.5**8)  # the cube from -1 to 1 has volume 2^8
+
+
 def test_matches_end_and_both_ants_act_in_every_step(game, played):
     assert np.isfinite(played.payoff).all()
     batch = played.batch

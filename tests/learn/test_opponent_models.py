@@ -96,6 +96,16 @@ def test_a_model_without_games_is_the_prior(two, rng):
     assert all(np.array_equal(model[n][0], first[n]) for n in first)
 
 
+def test_held_out_decisions_are_not_trained_on(two, rng):
+    game, tree, sigmas, first = two
+    drawn = np.stack([rng.multinomial(50, p) for p in sigmas[0]])
+    rows = rows_with_probabilities(game, tree, [drawn])
+    learnt = fit_opponent_models(first, rows, 0.01, CloningConfig(10), 0.2, rng)
+    assert any(not np.array_equal(learnt[n][0], first[n]) for n in first)
+    all_held_out = fit_opponent_models(first, rows, 0.01, CloningConfig(10), 1.0, rng)
+    assert all(np.array_equal(all_held_out[n][0], first[n]) for n in first)
+
+
 def test_the_prior_gives_way_to_observed_actions():
     guess, taken = np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([[0, 0], [0, 8]])
     found = correct_by_counts(guess, taken, 2.0)

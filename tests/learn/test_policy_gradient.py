@@ -253,6 +253,37 @@ def test_trpo_stays_at_an_optimum(game_and_tree, rng):
     assert metrics == {"kl": 0.0, "gain": 0.0, "step_taken": 0.0}
 
 
+class NarrowPeak:
+    """Surrogate of one weight x: the objective x - width x^2 rises only below 1 / width, and the
+    divergence x^2 / 2 is within its bound far beyond."""
+
+    fisher_subsample = None
+
+    def __init__(self, width):
+        self.width = width
+
+    def policy(self, params):
+        return params["x"]
+
+    def gain(self, x):
+        return (x - self.width * x.square()).sum()
+
+    def divergence(self, x):
+        return x.square().sum() / 2
+
+    def entropy(self, x):
+        return 0 * x.sum()
+
+
+@pytest.mark.parametrize(("width", "accepted"), [(0.1, 1.0), (1.1, 0.8), (1000.0, 0.0)])
+def test_trpo_accepts_no_step_that_loses(width, accepted, rng):
+    start = {"x": torch.zeros(1)}
+    found, metrics = Trpo(0.5, damping=0.0).improve(start, NarrowPeak(width), rng)
+    assert metrics["step_taken"] == pytest.approx(accepted)  # the full step is 1
+    assert found["x"].item() == pytest.approx(accepted)
+    assert metrics["gain"] == pytest.approx(accepted - width * accepted**2)
+
+
 @pytest.mark.parametrize("make", [lambda: Trpo(0.02), lambda: Ppo(0.01)], ids=["trpo", "ppo"])
 def test_a_step_on_exact_advantages_increases_the_payoff(game_and_tree, rng, make):
     game, tree = game_and_tree("kuhn")

@@ -149,3 +149,11 @@ def test_unknown_states_are_played_at_random():
     table.learn(path([1], [1], [-1.0]))
     observations = path([1, 2], [0, 0], [0.0, 0.0]).observations()
     assert table.policy(False).probs(observations).tolist() == [[0.0, 1.0], [0.5, 0.5]]
+
+
+def test_a_random_action_may_be_the_best_one():
+    table = QTable(by_infoset, TabularConfig("q", 1.0, 0.0))
+    table.learn(path([1, 1], [0, 1], [-1.0, 2.0]))
+    observations = path([1, 2], [0, 0], [0.0, 0.0]).observations()
+    explored = table.policy(epsilon=0.4).probs(observations)
+    assert explored == pytest.approx(np.array([[0.2, 0.8], [0.5, 0.5]]))
