@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from tests.rounding import assert_float32_close
 
 import overtrick
-from overtrick.core import Enumerable, Observations, select_rows
+from overtrick.core import Enumerable, Observations, UserError, select_rows
 from overtrick.games import registry
 from overtrick.games.poker.holdem.hand_percentile import percentiles
 from overtrick.games.poker.scripted_players import ThresholdPlayer
@@ -401,3 +401,10 @@ def test_padding_keeps_every_row_in_its_members_order(drawn):
         assert slot[member == m].tolist() == list(range((member == m).sum()))
     longest = max((owners.count(m) for m in range(count)), default=0)
     assert padded.shape == (count, longest, 2)
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (12, 3)], ids=["few information sets", "more actions"])
+def test_a_strategy_of_another_game_is_refused(game_and_tree, shape):
+    _, tree = game_and_tree("kuhn")
+    with pytest.raises(UserError, match=r"the strategy is for another game: its shape is \("):
+        TabularPolicy(np.full(shape, 1 / shape[1])).probs(tree.observations)
