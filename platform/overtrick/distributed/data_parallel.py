@@ -9,12 +9,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
-
-import torch.distributed
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overtrick.core import Array, RunError, Trainer, concat_columns
+from overtrick.core.lazy_modules import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PATIENCE = 30.0  # seconds in which learners must stop
 WAITS = 9  # times that Ray Train waits another minute for occupied resources

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import psutil
-import ray
 
 from overtrick.core import RayDiedError, RunError
+from overtrick.core.lazy_modules import ray
 
 CORE = ("raylet", "gcs_server")  # Ray cannot work without these processes
 INTERVAL = 1.0  # seconds between two checks that the processes live

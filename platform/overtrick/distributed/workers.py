@@ -14,25 +14,19 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
-import ray
-import torch
 from numpy.random import Generator
-from ray import exceptions
-from ray.util.debug import disable_log_once_globally
 
 from overtrick.core import Array, RunError, UserError
+from overtrick.core.lazy_modules import ray, torch
 from overtrick.core.ray_metrics import WorkerMetrics
 from overtrick.distributed import local_ray, placement
 
-LOST = (
-    exceptions.RayActorError,
-    exceptions.ObjectLostError,
-    exceptions.OutOfMemoryError,
-    exceptions.NodeDiedError,
-)
+LOST = ("RayActorError", "ObjectLostError", "OutOfMemoryError", "NodeDiedError")
+"""Ray's exceptions after which a shard is run again, or an object hosted again."""
 MAX_LOSSES = 5  # workers that may die on one shard before the run fails
 SHORT_SHARD = 1.0  # seconds; if the first shard is shorter, workers get two at a time
 Shard = tuple[Any, ...]
@@ -190,7 +184,7 @@ class RayPool:
             load[worker] -= 1
             try:
                 result = ray.get(done)
-            except LOST as error:
+            except _lost() as error:
                 losses[shard] += 1
                 if losses[shard] == MAX_LOSSES:
                     raise RunError(f"shard {shard} lost {MAX_LOSSES} workers: {error}") from error
@@ -198,7 +192,7 @@ class RayPool:
                     ray.kill(actor)  # it may be alive but unreachable, and hold its CPU
                     self._workers[worker] = _new_worker(self._cpus)
                 waiting.appendleft(shard)
-            except exceptions.RayTaskError as error:
+            except ray.exceptions.RayTaskError as error:
                 raise error.as_instanceof_cause() from None
             else:
                 results[shard] = result
@@ -256,11 +250,11 @@ class _RayHost:
             try:
                 result, self._state = ray.get(self.actor.call.remote(method, args))
                 return result
-            except LOST:
+            except _lost():
                 ray.kill(self.actor)  # it may be alive but unreachable
                 self._thing.load(self._state)
                 self.actor = _new_host(self._thing)
-            except exceptions.RayTaskError as error:
+            except ray.exceptions.RayTaskError as error:
                 raise error.as_instanceof_cause() from None
         raise RunError(f"{method}: the host died {MAX_LOSSES} times")
 
@@ -271,6 +265,11 @@ class _RayHost:
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state of the hosted object on the Ray actor."""
         self.call("load", state)
+
+
+def _lost() -> tuple[type[BaseException], ...]:
+    """Return the exceptions named in LOST."""
+    return tuple(getattr(ray.exceptions, name) for name in LOST)
 
 
 def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
@@ -286,7 +285,6 @@ def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
         torch.set_num_threads(threads)
 
 
-@ray.remote(max_restarts=0)
 class _Worker:
     """Ray actor that computes one shard (piece of work) a call, and records Ray metrics."""
 
@@ -299,7 +297,6 @@ class _Worker:
             return _run(work, rng, common, shard)
 
 
-@ray.remote(num_cpus=0, max_restarts=0)
 class _HostActor:
     """Ray actor that hosts an object and runs the object's methods."""
 
@@ -311,14 +308,18 @@ class _HostActor:
         return getattr(self._thing, method)(*args), self._thing.state()
 
 
+@cache
+def _actor_class(kind: type) -> Any:
+    """Return the class of Ray actors for `_Worker` or `_HostActor`."""
+    return ray.remote(max_restarts=0)(kind)
+
+
 def _new_worker(cpus: float) -> Any:
-    actor: Any = _Worker
-    return actor.options(num_cpus=cpus).remote()
+    return _actor_class(_Worker).options(num_cpus=cpus).remote()
 
 
 def _new_host(thing: Hostable) -> Any:
-    actor: Any = _HostActor
-    return actor.remote(thing)
+    return _actor_class(_HostActor).options(num_cpus=0).remote(thing)
 
 
 def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
@@ -331,7 +332,7 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     Raises RunError if a local Ray cannot start, RayDiedError if the one in use has died.
     """
     wanted = placement.total_resources(bundles)
-    disable_log_once_globally()  # otherwise Tune keeps every saved state as text
+    ray.util.debug.disable_log_once_globally()  # otherwise Tune keeps every saved state as text
     local_ray.check_alive()
     if not ray.is_initialized():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
@@ -341,7 +342,7 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
                 if port.isdecimal():  # Ray would try an unreachable address for minutes
                     socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
                 ray.init(**quiet)
-            except (OSError, ValueError, RuntimeError, exceptions.RayError) as error:
+            except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
                 raise UserError(
                     f"RAY_ADDRESS={cluster}: {error}: set it to HEAD:6379, or to auto on a machine "
                     "of the cluster, and RAY_AUTH_TOKEN as on its head"

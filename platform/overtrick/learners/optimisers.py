@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from overtrick.core import Array
+from overtrick.core.lazy_modules import torch
 from overtrick.learners.weights import Params, to_arrays
 from overtrick.policies.forward_pass import Weights, tensors
 
-OptimizerFactory = Callable[[list[Tensor]], Any]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+OptimizerFactory = Callable[[list["Tensor"]], Any]
 """Function that makes a torch optimiser for a list of weights."""
 
 

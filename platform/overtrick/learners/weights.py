@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from overtrick.core.lazy_modules import torch
 from overtrick.policies.forward_pass import Weights
 
-Params = dict[str, Tensor]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Params = dict[str, "Tensor"]
 
 
 def stack(members: Sequence[Weights]) -> Weights:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from numpy.random import Generator
 
 from overtrick.core import Actions, Array, Observations, PolicySession
+from overtrick.core.lazy_modules import torch
 from overtrick.policies import forward_pass
 from overtrick.policies.action_sampling import sample_actions, sample_gaussian_actions
 from overtrick.policies.forward_pass import LOG_STD, Weights

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.functional import leaky_relu
 
 from overtrick.core import Array
+from overtrick.core.lazy_modules import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Weights = dict[str, Array]
 """Weights of a multilayer perceptron by name: w0 (F, H), b0 (H,), w1, ...
@@ -19,12 +21,7 @@ and has also log_std (A,).
 """
 
 LOG_STD = "log_std"
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": torch.relu,
-    "leaky_relu": leaky_relu,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-}
+ACTIVATIONS = ("relu", "leaky_relu", "tanh", "sigmoid")  # functions of torch.nn.functional
 
 
 def tensors(weights: Mapping[str, Array]) -> dict[str, Tensor]:
@@ -41,17 +38,18 @@ def forward(
     """Compute the outputs of a multilayer perceptron: hidden layers and a linear output layer.
 
     `x` is (R, F) and the result (R, outputs). For M networks with weights (M, ...), `x` is (M, R,
-    F) and the result (M, R, outputs). `activation`: a key of ACTIVATIONS. `disturb`: a function
+    F) and the result (M, R, outputs). `activation`: one of ACTIVATIONS. `disturb`: a function
     applied to each hidden layer's activations, such as dropout.
     """
     layers = len(weights) // 2
+    activate = getattr(torch.nn.functional, activation)
     for layer in range(layers):
         w, b = weights[f"w{layer}"], weights[f"b{layer}"]
         # under autocast, a separate addition of the bias would return float32
         half = w.dim() == 2 and torch.is_autocast_enabled(x.device.type)
         x = torch.addmm(b, x, w) if half else x @ w + b.unsqueeze(-2)
         if layer < layers - 1:
-            x = ACTIVATIONS[activation](x)
+            x = activate(x)
             x = x if disturb is None else disturb(x)
     return x
 

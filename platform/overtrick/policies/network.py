@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from overtrick.core import Array, Observations
+from overtrick.core.lazy_modules import torch
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import LOG_STD, Weights, forward, masked_log_softmax, tensors
 from overtrick.policies.memoryless import MemorylessPolicy

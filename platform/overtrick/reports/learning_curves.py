@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from overtrick.core import Array
 from overtrick.reports.figures import COLOURS, panels
@@ -37,7 +37,7 @@ def confidence_band(values: Array) -> tuple[Array, Array]:
     if seeds < 2:
         return mean, np.full(mean.shape, np.nan)
     error = values.std(axis=0, ddof=1) / np.sqrt(seeds)
-    return mean, stdtrit(seeds - 1, (1 + CONFIDENCE) / 2) * error
+    return mean, scipy.special.stdtrit(seeds - 1, (1 + CONFIDENCE) / 2) * error
 
 
 def seed_curve(seeds: Sequence[Mapping[float, float]]) -> Curve | None:

@@ -23,7 +23,7 @@ from overtrick.core.files import write_text
 from overtrick.distributed.workers import LocalPool, RngStream, generator, open_pool
 from overtrick.games import registry
 from overtrick.reports import figures
-from overtrick.runs import html_page, provenance, tune_trial, videos
+from overtrick.runs import html_page, provenance, videos
 from overtrick.runs.listener import Listener, combined
 from overtrick.serving import predictor
 from overtrick.storage import locate, model_files
@@ -157,6 +157,8 @@ def train(run: RunFolder, progress: Listener) -> FinishedRun:
     `progress`: called with each iteration and its metrics. Raises UserError if another process
     works on the run, or if `run` is a sweep, a comparison, or a child run.
     """
+    from overtrick.runs import tune_trial  # Tune takes a second to import
+
     check_kind(run, "run")
     job = read_job(run)
     with locked(run):

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array, hstack
 
 from overtrick.core import Array, RunError, UserError
+from overtrick.core.lazy_modules import sparse
 from overtrick.solvers.cfr import strategy_from_weights
 from overtrick.solvers.extensive.traversal_order import depth_and_chance_reach
 from overtrick.solvers.extensive.tree import Tree
@@ -94,11 +94,11 @@ class LinearProgram(NamedTuple):
     guaranteed payoff.
     """
 
-    points: csr_array  # (1 + L, 1 + L) expected points by the opponent's sequence and the own one
+    points: sparse.csr_array  # expected points (1 + L, 1 + L) by opponent's and own sequence
     lower: Array  # (U,) lower bounds of the unknowns: 0 or -inf
-    inequalities: csr_array  # (rows, U); inequalities @ unknowns <= limits
+    inequalities: sparse.csr_array  # (rows, U); inequalities @ unknowns <= limits
     limits: Array  # (rows,)
-    equations: csr_array  # (rows, U); equations @ unknowns = right_side
+    equations: sparse.csr_array  # (rows, U); equations @ unknowns = right_side
     right_side: Array  # (rows,)
 
     @property
@@ -142,21 +142,23 @@ def seat_program(tree: Tree, seat: int) -> LinearProgram:
     return LinearProgram(
         points,
         np.append(np.zeros(actions + 1), np.full(infosets + 1, -np.inf)),
-        csr_array(hstack([-points, values_left]))[other_sequences],
+        sparse.csr_array(sparse.hstack([-points, values_left]))[other_sequences],
         np.zeros(int(other_sequences.sum())),
-        csr_array(flow)[used],
+        sparse.csr_array(flow)[used],
         np.append(np.zeros(infosets), 1.0)[used],
     )
 
 
-def _sparse(shape: tuple[int, int], *entries: tuple[float, Array, Array]) -> coo_array:
+def _sparse(shape: tuple[int, int], *entries: tuple[float, Array, Array]) -> sparse.coo_array:
     """Build a sparse matrix from entries (value, rows, columns).
 
     Each entry puts its value at all positions (rows[k], columns[k]).
     """
     values, rows, columns = zip(*entries, strict=True)
     repeated = np.repeat(values, [len(each) for each in rows])
-    return coo_array((repeated, (np.concatenate(rows), np.concatenate(columns))), shape=shape)
+    return sparse.coo_array(
+        (repeated, (np.concatenate(rows), np.concatenate(columns))), shape=shape
+    )
 
 
 def solve_program(program: LinearProgram, goal: Array) -> Array:
@@ -196,7 +198,7 @@ def strategy_from_solutions(tree: Tree, solutions: Sequence[Array]) -> Array:
     )
 
 
-def _points(tree: Tree, seat: int) -> csr_array:
+def _points(tree: Tree, seat: int) -> sparse.csr_array:
     """Return a seat's payoff matrix (1 + L, 1 + L) of the sequence form.
 
     Rows are the opponent's sequences, columns the seat's own. Row and column 0 are the empty
@@ -207,7 +209,7 @@ def _points(tree: Tree, seat: int) -> csr_array:
     paying = np.flatnonzero(tree.gain[:, seat])
     _, chance_reach = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)
     sequences = len(tree.action_infoset) + 1
-    return csr_array(
+    return sparse.csr_array(
         (
             tree.gain[paying, seat] * chance_reach[paying],
             (tree.sequence[paying, 1 - seat], tree.sequence[paying, seat]),

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import mujoco
 import numpy as np
 
 from overtrick.core import Array
+from overtrick.core.lazy_modules import mujoco
 
 ANTS = 2
 TIMESTEP = 0.01  # s

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
-import mujoco
 import numpy as np
-from mujoco.batch import Batch, SimulationError
 
 from overtrick.core import Array
+from overtrick.core.lazy_modules import mujoco
 from overtrick.games.sumo.mujoco_model import ANTS, BODIES, TIMESTEP, build
 
 log = logging.getLogger(__name__)
@@ -78,6 +77,10 @@ class _Simulator:
     """Simulator of up to BATCH_SIZE matches; each call overwrites MuJoCo's buffers."""
 
     def __init__(self, physics: Physics) -> None:
+        # MuJoCo would write warnings to a file in the working folder; diverged matches show as NaN
+        mujoco.set_mju_user_warning(log.debug)
+        from mujoco.batch import Batch
+
         self.first = physics.forces == "first"
         self.model = build(physics.integrator, self.first)
         self.batch = Batch(self.model, BATCH_SIZE, physics.threads, persistent=not self.first)
@@ -100,6 +103,8 @@ class _Simulator:
             self.batch.forward(rows)
         else:
             self.control[:n] = control
+            from mujoco.batch import SimulationError
+
             try:
                 self.batch.step(rows, nstep=SUBSTEPS)
             except SimulationError as error:  # too many contacts, as of ants flung into the mat
@@ -121,10 +126,6 @@ class _Simulator:
             mujoco.mj_rnePostConstraint(self.model, self.data)
             force[k] = self.data.cfrc_ext[1:]
         return force
-
-
-# by default MuJoCo writes warnings to a file in the working folder; diverged matches show as NaN
-mujoco.set_mju_user_warning(log.debug)
 
 
 @cache

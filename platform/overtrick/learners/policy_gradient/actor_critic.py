@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.random import Generator
-from torch import Tensor
 
 from overtrick.core import Array, Observations, Trajectories
 from overtrick.core.checkpoints import Checkpointed, check_shapes, prefixed, unprefixed
@@ -28,6 +27,9 @@ from overtrick.learners.policy_gradient.trpo import Trpo
 from overtrick.learners.weights import Params, repeat, to_arrays
 from overtrick.policies.forward_pass import Weights, tensors
 from overtrick.policies.network import network_policy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class PolicyOptimizer(Protocol):

@@ -10,20 +10,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.random import Generator
-from torch import Tensor
 
 from overtrick.core import Array
 from overtrick.core.checkpoints import prefixed, unprefixed
+from overtrick.core.lazy_modules import torch
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.policy_gradient.sample import DiscreteTensors, padded_sample, sample_tensors
 from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.supervised.classifier import ClassifierConfig, logits
 from overtrick.learners.weights import Params, to_arrays
 from overtrick.policies.forward_pass import Weights, masked_log_softmax, tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class KlAnchoredPolicy:

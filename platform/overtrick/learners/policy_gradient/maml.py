@@ -11,13 +11,15 @@ Source: Finn et al. 2017, "Model-agnostic meta-learning for fast adaptation of d
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from overtrick.core.lazy_modules import torch
 from overtrick.learners.policy_gradient.sample import PolicyGradientSample
 from overtrick.learners.policy_gradient.surrogate import Surrogate, policy_gradient_loss
 from overtrick.learners.weights import Params
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def adapt(

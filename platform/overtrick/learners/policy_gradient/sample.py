@@ -16,18 +16,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from overtrick.core import Array, Trajectories
+from overtrick.core.lazy_modules import torch
 from overtrick.learners.weights import Params
 from overtrick.policies import forward_pass
 from overtrick.policies.forward_pass import LOG_STD, Weights, forward, masked_log_softmax, pad
 
-ArrayT = TypeVar("ArrayT", Array, Tensor)
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ArrayT = TypeVar("ArrayT", Array, "Tensor")
 
 
 @dataclass(frozen=True)
@@ -246,7 +248,7 @@ class PolicyGradientSample(ABC):
         return type(self)(*(getattr(self, column.name)[first::nth] for column in columns))
 
 
-class DiscreteTensors(_DiscreteRows[Tensor], PolicyGradientSample):
+class DiscreteTensors(_DiscreteRows["Tensor"], PolicyGradientSample):
     """Policy-gradient sample with discrete actions, as torch tensors."""
 
     def output(self, params: Params) -> Tensor:
@@ -271,7 +273,7 @@ class DiscreteTensors(_DiscreteRows[Tensor], PolicyGradientSample):
         return -terms.sum(dim=-1)
 
 
-class ContinuousTensors(_ContinuousRows[Tensor], PolicyGradientSample):
+class ContinuousTensors(_ContinuousRows["Tensor"], PolicyGradientSample):
     """Policy-gradient sample with continuous actions, as torch tensors."""
 
     def output(self, params: Params) -> Tensor:

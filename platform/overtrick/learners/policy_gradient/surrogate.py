@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from overtrick.core.lazy_modules import torch
 from overtrick.learners.policy_gradient.sample import PolicyGradientSample
 from overtrick.learners.weights import Params
 
-Policy = Callable[[Params], Tensor]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Policy = Callable[[Params], "Tensor"]
 """Function from weights to a policy's output on a sample's rows; it may include adaptation."""
 
 

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
 from numpy.random import Generator
-from torch import Tensor
 
 from overtrick.core import Array
+from overtrick.core.lazy_modules import torch
 from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.weights import Params, flatten, unflatten
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(eq=False)

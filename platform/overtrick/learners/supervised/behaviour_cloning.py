@@ -9,16 +9,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.random import Generator
-from torch import Tensor
 
 from overtrick.core import Array
+from overtrick.core.lazy_modules import torch
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.weights import Params, to_arrays
 from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.random import Generator
-from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from overtrick.core import Array, RunError
+from overtrick.core.lazy_modules import torch
 from overtrick.learners.optimisers import Optimizer, OptimizerFactory
 from overtrick.learners.weights import to_arrays
 from overtrick.policies.forward_pass import Weights, forward
 
-HiddenTransform = Callable[[Tensor], Tensor] | None
+if TYPE_CHECKING:
+    from torch import Tensor
+
+HiddenTransform = Callable[["Tensor"], "Tensor"] | None
 
 OPTIMIZERS: dict[str, Callable[[float], OptimizerFactory]] = {
     "adam": lambda learning_rate: partial(torch.optim.Adam, lr=learning_rate, fused=True),
@@ -30,7 +32,7 @@ OPTIMIZERS: dict[str, Callable[[float], OptimizerFactory]] = {
 class ClassifierConfig:
     """Architecture options and optimiser of a classifier."""
 
-    activation: str  # a key of forward_pass.ACTIVATIONS
+    activation: str  # one of forward_pass.ACTIVATIONS
     optimizer: str  # a key of OPTIMIZERS
     learning_rate: float
     bfloat16: bool  # matrix products in bfloat16; sums and weights in float32
@@ -71,7 +73,8 @@ class Classifier:
         target = label.astype(np.int64 if label.ndim == 1 else np.float32)
         transform, rows = self._drop if self.config.dropout else None, total_rows or len(features)
         outputs = self._logits(features, possible, transform)
-        loss = cross_entropy(outputs, self._on_device(target), reduction="sum") / rows
+        total = torch.nn.functional.cross_entropy(outputs, self._on_device(target), reduction="sum")
+        loss = total / rows
         self.optimizer.minimise(loss)
         return loss.detach()
 

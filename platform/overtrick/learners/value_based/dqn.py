@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
 from numpy.random import Generator
-from torch import Tensor
-from torch.nn.functional import huber_loss, mse_loss
 
 from overtrick.core import Array, BehaviouralPolicy, Game, Observations, SuitSymmetric, Trajectories
 from overtrick.core.checkpoints import prefixed, unprefixed
+from overtrick.core.lazy_modules import torch
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.advantages import discounted_returns
 from overtrick.learners.value_based import replay_buffer
@@ -30,11 +28,15 @@ from overtrick.policies import model_kinds
 from overtrick.policies.forward_pass import Weights, forward, tensors
 from overtrick.policies.memoryless import MemorylessPolicy
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 GREEDY = "greedy"  # prefix of a Q-network's weights in a stored model
 
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"huber": huber_loss, "squared": mse_loss}
+LOSSES = {"huber": "huber_loss", "squared": "mse_loss"}
+"""Loss functions of job files, and their names in torch.nn.functional."""
 
-Values = Callable[[Mapping[str, Tensor], Tensor, Mapping[str, Tensor]], Tensor]
+Values = Callable[[Mapping[str, "Tensor"], "Tensor", Mapping[str, "Tensor"]], "Tensor"]
 """Function from weights, features (R, F) and auxiliary inputs to action values (R, A) in points.
 
 The auxiliary inputs are arrays (R, ...) by name, such as action frequencies of the opponent.
@@ -137,7 +139,8 @@ class Dqn:
             target_value = self._target_values(current_rows, next_rows)
             values = self._values(self.adam.params, current_rows)
             predicted = values.gather(1, current_rows["action"][:, None])[:, 0]
-            error = LOSSES[config.loss](predicted, target_value)
+            loss_function = getattr(torch.nn.functional, LOSSES[config.loss])
+            error = loss_function(predicted, target_value)
             self.adam.minimise(error)
             loss += float(error.detach())
             self.gradient_steps += 1

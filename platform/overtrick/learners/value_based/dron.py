@@ -13,18 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.random import Generator
-from torch import Tensor
 
 from overtrick.core import Array, Observations, PolicySession
 from overtrick.core.checkpoints import prefixed
+from overtrick.core.lazy_modules import torch
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.value_based.dqn import epsilon_greedy
 from overtrick.policies.forward_pass import Weights, forward, tensors
 from overtrick.policies.memoryless import MemorylessPolicy, MemorylessSession
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 OPPONENT = "opponent"
 """Name of the extra array in trajectories that holds the opponent's profile (D, P).

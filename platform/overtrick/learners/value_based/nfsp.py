@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from numpy.random import Generator
 
 from overtrick.core import Array, Observations, Trajectories, select_rows
 from overtrick.core.checkpoints import Checkpointed
+from overtrick.core.lazy_modules import torch
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.value_based import replay_buffer
 from overtrick.learners.value_based.dqn import Dqn

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy.special import stdtrit
 
 from overtrick.core import (
     Array,
@@ -55,7 +55,7 @@ class LocalBestResponseResult:
     @property
     def interval(self) -> tuple[float, float]:
         """95 % confidence interval of the responder's mean payoff (Student's t)."""
-        margin = float(stdtrit(self.deals - 1, 0.975)) * self.standard_error
+        margin = float(scipy.special.stdtrit(self.deals - 1, 0.975)) * self.standard_error
         return self.mean - margin, self.mean + margin
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.random import Generator
 
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, Enumerable, Game, Policy
+from overtrick.core.lazy_modules import torch
 from overtrick.evaluation.game_cache import cached_equilibrium, game_with_tree
 from overtrick.learners.critic import predict
 from overtrick.learners.policy_gradient import advantages, maml

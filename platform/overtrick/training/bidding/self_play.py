@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, Opponent, Positive, Section
 from overtrick.core import Array, Deals, UserError, concat_columns
 from overtrick.core.checkpoints import prefixed
+from overtrick.core.lazy_modules import torch
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation.bidders import Side, load_side, rotate_deals
 from overtrick.games.bridge.auction import (

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.job_file import Count, FolderPath, Positive, Section
 from overtrick.core import Array, UserError, concat_columns, select_rows
 from overtrick.core.checkpoints import prefixed
+from overtrick.core.lazy_modules import torch
 from overtrick.datasets.bidding_examples import SPLITS, BiddingExamples
 from overtrick.datasets.bidding_examples_build import RECORDED, check_system_rules
 from overtrick.distributed.data_parallel import SINGLE_LEARNER, LearnerShare

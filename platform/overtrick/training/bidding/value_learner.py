@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.random import Generator
 
 from overtrick.config.job_file import Count, Section
 from overtrick.core import Array, Trajectories
 from overtrick.core.checkpoints import Checkpointed
+from overtrick.core.lazy_modules import torch
 from overtrick.games.bridge.auction import features_from_observation, network_bidder
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.auction.packed_features import pack

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-import torch
 from numpy.random import Generator
 
 from overtrick.config.job_file import Count, Fraction
 from overtrick.core import Array, Deals
 from overtrick.core.checkpoints import prefixed
+from overtrick.core.lazy_modules import torch
 from overtrick.distributed.workers import WorkerPool, array_chunks
 from overtrick.evaluation.bidders import Side, rotate_deals
 from overtrick.games.bridge.auction import stored_networks

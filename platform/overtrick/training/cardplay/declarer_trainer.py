@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy.special import ndtri
 
 from overtrick.config.job_file import Job
 from overtrick.core import Array, BehaviouralPolicy
@@ -124,6 +124,6 @@ def cardplay_curves(groups: Mapping[str, Sequence[History]], deals: int) -> Figu
             continue
         games, mean, half = curve
         if len(seeds) == 1:
-            half = ndtri((1 + CONFIDENCE) / 2) * np.sqrt(mean * (1 - mean) / deals)
+            half = scipy.special.ndtri((1 + CONFIDENCE) / 2) * np.sqrt(mean * (1 - mean) / deals)
         drawn[name][label] = games, mean, half
     return learning_curves.draw_curves(drawn, "games played", "share", marker="o")

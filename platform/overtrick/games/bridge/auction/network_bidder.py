@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from overtrick.core import Array, Observations
+from overtrick.core.lazy_modules import torch
 from overtrick.games.bridge.auction import features_from_observation
 from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction.features import WIDTH

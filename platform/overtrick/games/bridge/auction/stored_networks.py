@@ -52,7 +52,7 @@ def load_network(
     check_network(own, name, f"the network of {name} in {folder}")
     section = job_value(job, folder, "network", dict)
     activation, bfloat16 = section.get("activation"), section.get("bfloat16")
-    if activation not in tuple(ACTIVATIONS) or not isinstance(bfloat16, bool):
+    if activation not in ACTIVATIONS or not isinstance(bfloat16, bool):
         raise UserError(f"{folder}/model.json is damaged: network needs activation and bfloat16")
     return BiddingNetwork(own, activation, bfloat16)
 
