@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from overtrick.config import job_file
+from overtrick.config.job_keys import list_keys
 from overtrick.evaluation.reference_opponents import opponent_names
 from overtrick.games import registry
 from overtrick.games.poker import rules as poker
@@ -191,11 +192,11 @@ def speed(words: str) -> str:
 
 def keys(trainer: str) -> str:
     """List the keys of one trainer only; without a name, those of every trainer."""
-    common = list(job_file.keys(job_file.Job))
-    asked = job_file.keys(JOBS[trainer]) if trainer else common
+    common = list(list_keys(job_file.Job))
+    asked = list_keys(JOBS[trainer]) if trainer else common
     own = [row for row in asked if not trainer or (row not in common and row[0] != "trainer")]
-    body = [(f"`{key}`", f"`{default}`", meaning) for key, default, meaning in own]
-    return rows(("key", "default", "meaning"), body)
+    body = [(f"`{each.key}`", each.values, f"`{each.default}`", each.meaning) for each in own]
+    return rows(("key", "values", "default", "meaning"), body)
 
 
 def jobs(trainer: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import os
 import sys
@@ -16,6 +15,7 @@ from rich.table import Table
 from tests.bench import NAMES
 
 from overtrick import startup
+from overtrick.core import suggestion
 
 FILE = Path("build/bench.json")
 Entry = dict[str, Any]
@@ -26,8 +26,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) > 1:
         return _refuse("name one bench, or none to run them all")
     if arguments and arguments[0] not in NAMES:
-        near = difflib.get_close_matches(arguments[0], NAMES, n=1, cutoff=0.0)[0]
-        return _refuse(f"unknown bench '{arguments[0]}': did you mean '{near}'?")
+        return _refuse(f"unknown bench '{arguments[0]}': {suggestion(arguments[0], NAMES)}")
     startup.prepare()  # before a bench imports numpy and Ray
     console = Console(stderr=True)
     entries = _read() if arguments else {}

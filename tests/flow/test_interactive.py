@@ -9,9 +9,11 @@ import sys
 import numpy as np
 import pytest
 
+import overtrick
 from overtrick import cli
 from overtrick.cli.interactive import parse_action
 from overtrick.core import UserError
+from overtrick.games import registry
 from overtrick.games.bridge.auction_rules import CALLS, PASS
 from overtrick.games.bridge.cards import CARD_NAMES
 from overtrick.interactive import session
@@ -36,8 +38,9 @@ def play_command(monkeypatch, capsys, *words, typed=()):
     monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in typed)))
     with pytest.raises(SystemExit) as stop:
         cli.main()
-    out, read = capsys.readouterr()
-    return stop.value.code, json.loads(out.splitlines()[-1]), read
+    out, notes = capsys.readouterr()
+    *read, answer = out.splitlines()
+    return stop.value.code, json.loads(answer), "\n".join([*read, notes])
 
 
 def choose_by_value(table, choose):
@@ -186,13 +189,23 @@ def test_bad_input_is_refused(monkeypatch, capsys, words, wrong):
 
 def test_actions_have_names_in_words():
     bids = ("1C", "1S", "P", "X", "XX")
-    assert [parse_action(w, bids, w, False) for w in ("1c", "p", "x", "xx")] == [0, 2, 3, 4]
-    assert "may be 1C, 1S" in parse_action("1", bids, "1", False)
+    every = range(5)
+    assert [parse_action(w, bids, every, w, False) for w in ("1c", "p", "x", "xx")] == [0, 2, 3, 4]
+    assert "may be 1C, 1S" in parse_action("1", bids, every, "1", False)
     moves = ("fold", "call", "raise")
-    assert [parse_action(w, moves, w, True) for w in ("f", "3", "CALL")] == [0, 2, 1]
+    assert [parse_action(w, moves, range(3), w, True) for w in ("f", "3", "CALL")] == [0, 2, 1]
     for number in ("0", "4", "²", "9" * 5000):
-        assert "from 1 to 3" in parse_action(number, moves, number, True)
-    assert "is not possible now" in parse_action("bet", moves, "bet", True)
+        assert "type one of 1, 2, 3" in parse_action(number, moves, range(3), number, True)
+    assert "is not possible now" in parse_action("bet", moves, range(3), "bet", True)
+
+
+def test_an_action_keeps_its_number_from_decision_to_decision():
+    moves = ("fold", "call", "raise", "check")
+    assert parse_action("3", moves, [2, 3], "3", True) == 2
+    assert parse_action("", moves, [3], "", True) == 3
+    assert "type one of 3, 4" in parse_action("1", moves, [2, 3], "1", True)
+    shown = registry.presentation(overtrick.make("leduc")).format_actions([1, 3])
+    assert shown == "2 raise  4 check"
 
 
 def test_a_declarer_sees_two_hands_and_the_played_cards():
@@ -279,5 +292,7 @@ def test_an_input_that_is_closed_or_not_text_ends_the_session(monkeypatch, capsy
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 0
-    assert shown in (read := capsys.readouterr().err)
+    out, notes = capsys.readouterr()
+    read = out + notes
+    assert shown in read
     assert "An unfinished game does not count." in read

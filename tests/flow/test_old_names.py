@@ -9,6 +9,7 @@ import pytest
 
 from overtrick.comparison.comparison_job import TABLES
 from overtrick.config import job_file
+from overtrick.config.job_keys import list_keys
 from overtrick.core import UserError
 from overtrick.storage.old_names import _SOLVER_KEYS, KEYS, new_key, translate_job
 from overtrick.storage.run_folder import RunFolder
@@ -19,7 +20,7 @@ ALL_JOBS = {**JOBS, **TABLES}
 
 @pytest.mark.parametrize("trainer", sorted(KEYS))
 def test_every_new_name_is_a_key_and_no_old_name_is(trainer):
-    valid = {key for key, _, _ in job_file.keys(ALL_JOBS[trainer])}
+    valid = {each.key for each in list_keys(ALL_JOBS[trainer])}
     valid |= {f"search.{name}" for name in job_file.Search.model_fields}
     valid.add("videos")
     for old, new in KEYS[trainer].items():
@@ -32,7 +33,7 @@ def test_every_new_name_is_a_key_and_no_old_name_is(trainer):
 def test_keys_that_depend_on_the_solver_become_keys_of_that_solver():
     for old, by_solver in _SOLVER_KEYS.items():
         trainer = old.partition(".")[0]
-        valid = {key for key, _, _ in job_file.keys(JOBS[trainer])}
+        valid = {each.key for each in list_keys(JOBS[trainer])}
         assert set(by_solver.values()) <= valid
         for solver, new in by_solver.items():
             assert new_key(trainer, old, {trainer: {"solver": solver}}) == new

@@ -86,7 +86,8 @@ def test_a_written_search_is_read_back() -> None:
     ("search", "message"),
     [
         ({"method": "ahsa", **STEP}, "'search.method' in job.yaml: input should be "),
-        ({"trails": 3, **STEP}, "unknown option 'trails': did you mean 'trials'?"),
+        ({"trails": 3, **STEP}, "unknown option 'trails' (to search a key of the job, write "
+         "trails: {grid: [...]}): did you mean 'trials'?"),
         ({"grace": 3, **STEP}, "'grace' is now called 'grace_period'"),
         ({"every": 3, **STEP}, "'every' is now called 'perturbation_interval'"),
         ({"method": "random", **STEP}, "'coevolve.step_size' is drawn: set search.trials"),

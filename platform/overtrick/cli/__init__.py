@@ -20,7 +20,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NoReturn, TextIO
+from importlib.metadata import version
+from typing import Annotated, Any, NoReturn, TextIO
 
 from overtrick import startup
 
@@ -28,6 +29,7 @@ startup.prepare()  # before numpy and Ray are imported
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from typer.exceptions import TyperException
 
 from overtrick.core import RayDiedError, RunError, UserError
@@ -35,16 +37,12 @@ from overtrick.core import RayDiedError, RunError, UserError
 TRAIN, PLAY = "Train and evaluate", "Solve and play"
 """Panels of `overtrick --help`; each command group has a panel of its own."""
 
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Train players of imperfect-information games, on a laptop or on a Ray cluster.",
-)
+app = typer.Typer(pretty_exceptions_enable=False)
+WIDEST = 10_000  # characters of a table in a file
 INTERRUPTED = 130  # exit code after Ctrl-C
 console = Console(stderr=True, markup=False)
-"""Prints progress, tables and notes; standard output is for scripts. Names may have brackets, which
-Rich would read as markup."""
+"""Prints progress and notes on standard error. Names may have brackets, which Rich would read as
+markup."""
 
 
 def main() -> None:
@@ -84,8 +82,7 @@ def main() -> None:
         elif resumable:
             line += "; files written before are intact: `overtrick resume RUN` continues the run"
     line = " ".join(line.split())
-    if line:  # empty after `overtrick` alone, which prints the help
-        print(f"error: {line}", file=sys.stderr, flush=True)
+    print(f"error: {line}", file=sys.stderr, flush=True)
     with suppress(OSError):  # nobody reads standard output any more
         print_result("--json" in sys.argv, error=line)
     leave(exit_code)
@@ -104,9 +101,47 @@ def _check_words(words: Sequence[str]) -> None:
             raise UserError(f"'{shown}' is not text in UTF-8: rename the file") from None
 
 
+def _print_version(wanted: bool) -> None:
+    """Print the version and end the command, if the option --version is given."""
+    if wanted:
+        print(version("overtrick"))
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _help_alone(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Train players of imperfect-information games, on a laptop or on a Ray cluster."""
+    print_help_without_command(context)
+
+
+def print_help_without_command(context: typer.Context) -> None:
+    """Print the help of `overtrick` or of a command group that is called without a command."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
 def say(text: str) -> None:
-    """Print a line for people on standard error, without rich markup and without line wrapping."""
+    """Print a note for people on standard error, without rich markup and without line wrapping."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def show(result: Table | str) -> None:
+    """Print a result for people, a table or text, on standard output.
+
+    With --json, standard output is for the JSON object and the result goes to standard error. A
+    terminal shows long lines folded between words; in a file or a pipe they are not folded.
+    """
+    width = None if sys.stdout.isatty() else WIDEST
+    output = Console(file=sys.stdout, width=width, markup=False)
+    output.print(result, highlight=False, soft_wrap=width is not None and isinstance(result, str))
 
 
 def print_result(as_json: bool, **values: Any) -> None:
@@ -148,7 +183,9 @@ def command_group(name: str, panel: str, help: str) -> typer.Typer:
     `panel`: the heading in `overtrick --help` under which the group is listed. `help`: one line
     about the group.
     """
-    group = typer.Typer(name=name, no_args_is_help=True, help=help)
+    group = typer.Typer(
+        name=name, invoke_without_command=True, callback=print_help_without_command, help=help
+    )
     app.add_typer(group, rich_help_panel=panel)
     return group
 

@@ -9,7 +9,15 @@ import typer
 from rich.text import Text
 from typer import Argument, Option
 
-from overtrick.cli import arguments, command_group, command_moved_to, console, print_result, say
+from overtrick.cli import (
+    arguments,
+    command_group,
+    command_moved_to,
+    console,
+    print_result,
+    say,
+    show,
+)
 from overtrick.core import UserError
 from overtrick.reports import tables
 
@@ -61,7 +69,7 @@ def explain(
     meanings = auction_simulation.explain_calls(calls, first, vulnerability, *pairs)
     explained = []
     for call, meaning in zip(auction.split(), meanings, strict=True):
-        say(f"{call:>4}  {meaning}")
+        show(f"{call:>4}  {meaning}")
         explained.append({"call": call, "meaning": meaning})
     print_result(as_json, system=system, calls=explained)
 
@@ -96,7 +104,7 @@ def suggest(
         for each in bidders.rank_calls(side, other, calls, hand, *situation)
     ]
     title = f"{side.name} with {hand} after {auction or 'nothing'}"
-    console.print(tables.plain(candidates, title))
+    show(tables.plain(candidates, title))
     print_result(as_json, bidder=side.name, hand=hand, auction=auction, candidates=candidates)
 
 
@@ -128,13 +136,13 @@ def agreement(
     shares = system_agreement.agreement_shares(auctions, followed)
     meanings = system_agreement.meaning_table(rules, auctions, followed)
     only = "".join(f", {each}" for each in (kind, pairs) if each)
-    say(f"{system} on {len(auctions.calls)} auctions of {file}{only}")
+    show(f"{system} on {len(auctions.calls)} auctions of {file}{only}")
     rows = [
         {"calls": name, "agree": shares[name], "without passes": shares[f"{name}_without_passes"]}
         for name in ("opening", "response", "all")
     ]
-    console.print(tables.plain(rows, "share of the recorded calls that the system also makes"))
-    console.print(tables.plain(meanings, "accuracy of the meanings of calls, by type"))
+    show(tables.plain(rows, "share of the recorded calls that the system also makes"))
+    show(tables.plain(meanings, "accuracy of the meanings of calls, by type"))
     counts = {"boards": len(auctions.calls), "left_out": len(found.problems)}
     chosen = {"system": system, "pairs": pairs, "kind": kind}
     print_result(as_json, **chosen, **counts, **shares, meanings=meanings)
@@ -167,15 +175,15 @@ def boards(
     for problem in found.problems:
         say(problem)
     left_out = f", {len(found.problems)} left out" if found.problems else ""
-    say(f"{file}: {len(found.boards)} boards{left_out}")
+    show(f"{file}: {len(found.boards)} boards{left_out}")
     panels = board_files.panels(statistics)
     for title, counts in panels.items():
         total = max(sum(counts.values()), 1)
         shares = "  ".join(f"{name} {count / total:.1%}" for name, count in counts.items())
-        say(f"{title}: {shares or 'none'}")
+        show(f"{title}: {shares or 'none'}")
     if statistics["mean_length"] is not None:
         mean, deviation = statistics["mean_length"], statistics["length_deviation"]
-        say(f"mean length {mean:.2f} ± {deviation:.2f} calls")
+        show(f"mean length {mean:.2f} ± {deviation:.2f} calls")
     if figure is not None:
         figures.save({figure.stem: bar_charts.shares(panels)}, figure.absolute().parent)
     result = {"path": str(to or file), "rows": len(found.boards), "problems": found.problems}
@@ -216,6 +224,6 @@ def hands(
     ]
     found = study_style(choice, names[0], names[1], worlds, boards, deals, seed, not letters)
     for hand in found.hands:
-        say(f"{hand}\n")
-    console.print(tables.plain(found.style, f"{declarer} against {against}, {deals} deals"))
+        show(f"{hand}\n")
+    show(tables.plain(found.style, f"{declarer} against {against}, {deals} deals"))
     print_result(as_json, hands=found.hands, style=found.style)

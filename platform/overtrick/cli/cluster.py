@@ -18,7 +18,15 @@ import typer
 from typer import Argument, Option
 
 from overtrick import startup
-from overtrick.cli import INTERRUPTED, arguments, command_group, command_moved_to, print_result, say
+from overtrick.cli import (
+    INTERRUPTED,
+    arguments,
+    command_group,
+    command_moved_to,
+    print_result,
+    say,
+    show,
+)
 from overtrick.core import UserError
 
 if TYPE_CHECKING:
@@ -84,7 +92,7 @@ def jobs(address: Address = "", as_json: arguments.Json = False) -> None:
         if row["start"] is not None:
             row["start"] = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["start"]))
             row["seconds"] = round(row["seconds"], 1)
-        say(f"{row['id']}  {row['job']}  {row['status']}  {row['start']}  {row['seconds']} s")
+        show(f"{row['id']}  {row['job']}  {row['status']}  {row['start']}  {row['seconds']} s")
     print_result(as_json, jobs=rows)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Option
 
-from overtrick.cli import PLAY, app, arguments, console, print_result, say
+from overtrick.cli import PLAY, app, arguments, console, print_result, show
 from overtrick.reports import tables
 
 
@@ -33,7 +33,7 @@ def solve(
     with counting(console, game, 1 if exact else iterations) as progress:
         answer = solve_game(game, plan, iterations, seed, memory, save, progress)
     how = "by the linear program" if exact else f"after {iterations} iterations of {plan}"
-    say(
+    show(
         f"{game}: exploitability {answer['exploitability']:.3g} {how} "
         f"in {answer['seconds']:.2f} s; values {answer['values']}"
     )
@@ -70,7 +70,7 @@ def best_response(
     if answer["kind"] == "lower bound":
         low, high = answer["interval"]
         line = f"at least {line} (a lower bound, 95 % interval {low:.4f} to {high:.4f})"
-    say(f"{game} against {against}: {line}")
+    show(f"{game} against {against}: {line}")
     print_result(as_json, **answer)
 
 
@@ -79,11 +79,12 @@ def list_(as_json: arguments.Json = False) -> None:
     """List the games with their reference opponents, the trainers, and the runs on this machine."""
     from overtrick.evaluation.reference_opponents import opponent_names
     from overtrick.games import registry
+    from overtrick.runs.run_list import list_runs
     from overtrick.storage import locate
     from overtrick.training.equilibrium.solve import SOLVERS
     from overtrick.training.registry import TRAINERS
 
-    runs = locate.run_names()
+    runs = [each._asdict() for each in list_runs()]
     games = [
         {
             "name": name,
@@ -96,9 +97,23 @@ def list_(as_json: arguments.Json = False) -> None:
         for name in registry.names()
         for game in [registry.make(name)]
     ]
-    console.print(tables.plain(games))
-    say(f"solved, not played: {' '.join(registry.solve_only_names())} openspiel/NAME")
-    say(f"plans of solve: {' '.join(SOLVERS)}")
-    say(f"trainers: {' '.join(TRAINERS)}")
-    say(f"runs in {locate.runs_folder()}: {' '.join(runs) or 'none'}")
-    print_result(as_json, games=games, plans=list(SOLVERS), trainers=list(TRAINERS), runs=runs)
+    few = 8  # actions that a table lists by name
+    show(
+        tables.plain(
+            [
+                {**row, "actions": n if (n := len(row["actions"])) > few else row["actions"]}
+                for row in games
+            ]
+        )
+    )
+    show(f"solved, not played: {' '.join(registry.solve_only_names())} openspiel/NAME")
+    show(f"plans of solve: {' '.join(SOLVERS)}")
+    show(f"trainers: {' '.join(TRAINERS)}")
+    if runs:
+        show(tables.plain(runs, f"runs in {locate.runs_folder()}"))
+    else:
+        show(f"runs in {locate.runs_folder()}: none")
+    print_result(
+        as_json, games=games, plans=list(SOLVERS), trainers=list(TRAINERS),
+        runs=[run["name"] for run in runs], summaries=runs,
+    )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from overtrick.cli import arguments, command_group, console, print_result, say
+from overtrick.cli import arguments, command_group, console, print_result, say, show
 
 if TYPE_CHECKING:
     from overtrick.datasets.chunked_build import DatasetConfig
@@ -137,9 +137,9 @@ def _generate(config: DatasetConfig, out: Path | None, workers: int, as_json: bo
     from overtrick.distributed.workers import open_pool
     from overtrick.reports import progress
 
-    with progress.stages(console) as show, open_pool(workers) as pool:
-        done = chunked_build.generate(config, out or config.default_path(), pool, show)
+    with progress.stages(console) as on_stage, open_pool(workers) as pool:
+        done = chunked_build.generate(config, out or config.default_path(), pool, on_stage)
     for problem in done.get("left_out", ()):
         say(problem)
-    say(f"{done['path']}: {done['rows']} rows in {done['seconds']:.1f} s")
+    show(f"{done['path']}: {done['rows']} rows in {done['seconds']:.1f} s")
     print_result(as_json, **done)

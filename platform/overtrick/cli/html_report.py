@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from overtrick.cli import PLAY, app, arguments, print_result, say
+from overtrick.cli import PLAY, app, arguments, print_result, show
 from overtrick.core import UserError
 
 
@@ -66,7 +66,7 @@ def view(
         page = html_page.run_page(folder, games)
     write_text(out, page)
     size = len(page.encode())
-    say(f"{out}: {size / 1e6:.1f} MB; open it in a browser")
+    show(f"{out}: {size / 1e6:.1f} MB; open it in a browser")
     print_result(as_json, path=str(out.absolute()), bytes=size)
 
 

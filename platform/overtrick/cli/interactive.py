@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.table import Table
 from typer import Option
 
-from overtrick.cli import PLAY, app, arguments, console, print_result, say
-from overtrick.core import UserError, nearest
+from overtrick.cli import PLAY, app, arguments, console, print_result, show
+from overtrick.core import UserError, suggestion
 
 if TYPE_CHECKING:
     from overtrick.core import Observations
@@ -65,24 +65,25 @@ def play(
             table = make_human_game(game, against, asked, signs)
     fixed = _seat_number(table, seat)
     sheet = session.ScoreSheet(table)
-    say(f"{game} against {table.against}, in {table.game.unit}s; {HELP}")
+    show(f"{game} against {table.against}, in {table.game.unit}s; {HELP}")
     try:
         for number in range(games):
             own = number % table.game.seats if fixed is None else fixed
-            say(f"\nGame {1 + number} of {games}: you are {_seat_name(table, own)}")
+            show(f"\nGame {1 + number} of {games}: you are {_seat_name(table, own)}")
             done = session.play_game(table, own, seed, number, _AskAtTerminal(table))
             sheet.games.append(done)
             if keep is not None:  # after each game: a connection may break
                 game_records.save(keep, sheet.record())
-            lost = f"; {done.given_up:.3f} less than best replies expect" if done.given_up else ""
-            say(f"\n{table.presentation.describe_deal(done.deal, done.moves)}")
-            say(f"you win {done.points:+g} {table.game.unit}s{lost}")
+            less = f"{done.given_up or 0:.3f}"
+            lost = "" if float(less) == 0 else f"; {less} less than best replies expect"
+            show(f"\n{table.presentation.describe_deal(done.deal, done.moves)}")
+            show(f"you win {done.points:+g} {table.game.unit}s{lost}")
     except (session.QuitRequested, KeyboardInterrupt):
-        say("\nAn unfinished game does not count.")
+        show("\nAn unfinished game does not count.")
     summary = sheet.summary()
     _print_summary(summary)
     if keep is not None and sheet.games:
-        say(f"saved in {keep}: `overtrick view {keep}`")
+        show(f"saved in {keep}: `overtrick view {keep}`")
     print_result(as_json, **summary)
 
 
@@ -105,10 +106,10 @@ class _AskAtTerminal:
         table = self.table
         assert observations.legal is not None
         legal = [int(action) for action in observations.legal[0].nonzero()[0]]
-        names = [table.game.action_names[action] for action in legal]
+        names = table.game.action_names
         numbered = not any(name[0].isdigit() for name in names)
-        say(f"\n{table.describe_observation(observations.observation[0], moves)}")
-        say(table.presentation.format_actions(names))
+        show(f"\n{table.describe_observation(observations.observation[0], moves)}")
+        show(table.presentation.format_actions(legal))
         while True:
             word = _read_line("> ")
             if word is None or word == "quit":
@@ -116,38 +117,42 @@ class _AskAtTerminal:
             if word == "undo":
                 if any(move.seat == observations.seat[0] for move in moves):
                     raise UndoRequested
-                say("this is your first decision of the game: there is none to take back")
+                show("this is your first decision of the game: there is none to take back")
             elif word in ("?", "hint"):
-                console.print(_hint(table, observations))
+                show(_hint(table, observations))
                 if table.value_source:
-                    say(f"value: {table.value_source}")
+                    show(f"value: {table.value_source}")
             else:
-                found = parse_action(word, names, table.presentation.action_name_of(word), numbered)
+                meant = table.presentation.action_name_of(word)
+                found = parse_action(word, names, legal, meant, numbered)
                 if isinstance(found, int):
-                    return legal[found]
-                say(found)
+                    return found
+                show(found)
 
 
-def parse_action(word: str, names: Sequence[str], meant: str, numbered: bool) -> int | str:
-    """Return the index in `names` of the action that a person typed, or else a message to print.
+def parse_action(
+    word: str, names: Sequence[str], legal: Sequence[int], meant: str, numbered: bool
+) -> int | str:
+    """Return the action that a person typed, or else a message to print.
 
-    `word`: the text that the person typed. `names`: the names of the legal actions. `meant`: equals
-    `word`, or the name of an action if `word` is a synonym. `numbered`: also accept the number of
-    an action, counted from 1.
+    `word`: the text that the person typed. `names`: the names of all actions of the game. `legal`:
+    the indices of the legal actions. `meant`: equals `word`, or the name of an action if `word` is
+    a synonym. `numbered`: also accept the number of an action, its index plus 1.
     """
     if not word:
-        return 0 if len(names) == 1 else HELP
+        return legal[0] if len(legal) == 1 else HELP
     if numbered and word.isdigit():
-        places = {str(k + 1): k for k in range(len(names))}
-        return places.get(word, f"the actions go from 1 to {len(names)}")
+        by_number = {str(1 + action): action for action in legal}
+        return by_number.get(word, f"{word} is no action now: type one of {', '.join(by_number)}")
     prefix = meant.lower()
-    exact = [k for k, name in enumerate(names) if name.lower() == prefix]
-    begun = [k for k, name in enumerate(names) if name.lower().startswith(prefix)]
+    exact = [action for action in legal if names[action].lower() == prefix]
+    begun = [action for action in legal if names[action].lower().startswith(prefix)]
     if len(exact or begun) == 1:
         return (exact or begun)[0]
     if begun:
         return f"'{word}' may be {', '.join(names[k] for k in begun)}: type more of it"
-    return f"'{word}' is not possible now: did you mean '{nearest(word, names)}'? {HELP}"
+    hint = suggestion(word, [names[action] for action in legal])
+    return f"'{word}' is not possible now: {hint}\n{HELP}"
 
 
 def _read_line(prompt: str) -> str | None:
@@ -159,7 +164,7 @@ def _read_line(prompt: str) -> str | None:
     except EOFError:
         return None
     if not sys.stdin.isatty():  # show the input in a transcript, too
-        say(word)
+        show(word)
     return word
 
 
@@ -216,14 +221,15 @@ def _print_summary(summary: dict[str, Any]) -> None:
     for row in summary["rows"]:
         given_up = [f"{row['given_up']:.3f}"] if exact else []
         sheet.add_row(str(row["game"]), row["seat"], f"{row['points']:+g}", *given_up)
-    console.print(sheet)
+    show(sheet)
     error = "" if summary["standard_error"] is None else f" ± {summary['standard_error']:.3f}"
-    say(
-        f"{summary['points']:+g} {summary['unit']}s in {summary['games']} games: "
+    plural = "" if summary["games"] == 1 else "s"
+    show(
+        f"{summary['points']:+g} {summary['unit']}s in {summary['games']} game{plural}: "
         f"{summary['mean']:+.3f}{error} a game"
     )
     if exact:
-        say(
+        show(
             f"in your seats best replies win {summary['best']:+.3f} a game from this opponent, and "
             f"the opponent itself would win {summary['opponent']:+.3f}; your decisions gave up "
             f"{summary['given_up']:.3f} points in all, compared with best replies"

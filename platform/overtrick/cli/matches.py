@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 from typer import Argument, Option
 
-from overtrick.cli import PLAY, app, arguments, bridge, console, print_result, say
+from overtrick.cli import PLAY, app, arguments, bridge, console, print_result, show
 from overtrick.core import UserError
 
 Player = Annotated[str, Argument(help=f"{arguments.PLAYER}, or a bidding system.")]
@@ -126,7 +126,7 @@ def _match_players(asked: _Request) -> dict[str, Any]:
     if asked.save is not None and done.games is not None:
         game_records.save(asked.save, done.games)
     found, games = done.meeting, 2 * boards
-    say(
+    show(
         f"{a} against {b}: {found.mean:.4f} ± {found.standard_error:.4f} {done.unit} a game; of "
         f"{games} games {found.won:.0f} won, {found.lost:.0f} lost, "
         f"{games - found.won - found.lost:.0f} drawn"
@@ -159,9 +159,9 @@ def _match_bidders(asked: _Request) -> dict[str, Any]:
     if asked.save is not None:
         game_records.save(asked.save, duplicate_match.recorded_games(played))
     for board in range(min(asked.show, boards)):
-        say(f"{duplicate_match.describe_board(played, board)}\n")
+        show(f"{duplicate_match.describe_board(played, board)}\n")
     imps = played.boards.imps
-    say(
+    show(
         f"{a} against {b}: {played.mean:+.3f} ± {played.standard_error:.3f} IMPs a board; of "
         f"{boards} boards {(imps > 0).sum()} won, {(imps < 0).sum()} lost, "
         f"{(imps == 0).sum()} flat"

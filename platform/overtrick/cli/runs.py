@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Column, Table
 from typer import Argument, Option
 
-from overtrick.cli import TRAIN, app, arguments, console, print_result, say
-from overtrick.core import UserError, nearest
+from overtrick.cli import TRAIN, app, arguments, console, print_result, say, show
+from overtrick.core import UserError, suggestion
 from overtrick.reports import tables
 
 if TYPE_CHECKING:
@@ -49,8 +48,8 @@ def train(
     folder = folder or lifecycle.open_folder(config, job.stem)  # type: ignore[union-attr]
     with IterationBar(console, folder.name, config.stop.iterations) as bar:
         done = lifecycle.train(folder, bar.show)
-    console.print(tables.evaluation(done.rows, done.unit))
-    say(f"run {folder.name}: trained in {done.seconds:.0f} s; model in {folder.model}")
+    show(tables.evaluation(done.rows, done.unit))
+    show(f"run {folder.name}: trained in {done.seconds:.0f} s; model in {folder.model}")
     if done.undelivered:
         say(
             f"MLflow has not received {done.undelivered}; they are stored in {folder} and "
@@ -88,11 +87,11 @@ def sweep(
     with IterationBar(console, folder.name, iterations) as bar:
         done = sweeps.run(folder, lambda iteration: bar.show(iteration, {}))
     rows = [{key: row[key] for key in row if key != "schedule"} for row in done.rows]
-    console.print(tables.plain(rows, "score: larger is better"))
+    show(tables.plain(rows, "score: larger is better"))
     scored = [row["trial"] for row in done.rows if row["score"] is not None]
     best = str(folder.child(scored[0])) if scored else None
     median = "none" if done.median is None else f"{done.median:.4g}"
-    say(f"{len(done.rows)} trials in {done.seconds:.0f} s, median score {median}; best: {best}")
+    show(f"{len(done.rows)} trials in {done.seconds:.0f} s, median score {median}; best: {best}")
     _end_group(done, as_json, best=best, median=done.median, rows=done.rows)
 
 
@@ -142,7 +141,7 @@ def evaluate(
             override = f"override '{overrides[0]}'"
             raise UserError(f"{override}: a stored model is evaluated by its own job")
         rows, game, unit = lifecycle.evaluate_stored(what, workers or 0)
-        console.print(tables.evaluation(rows, unit))
+        show(tables.evaluation(rows, unit))
         print_result(as_json, game=game, unit=unit, rows=rows)
 
 
@@ -164,10 +163,10 @@ def _compare(
     with IterationBar(console, folder.name, total) as bar:
         done = runner.run(folder, lambda iteration: bar.show(iteration, {}))
     found = done.outcome
-    console.print(tables.plain(statistics.wide(found)))
+    show(tables.plain(statistics.wide(found)))
     if found.against_baselines:
         title = "our methods against the mean of the baselines"
-        console.print(tables.plain(found.against_baselines, title))
+        show(tables.plain(found.against_baselines, title))
     for line in (*found.notes, f"{folder.markdown_table} in {done.seconds:.0f} s"):
         say(line)
     result = {name: getattr(found, name) for name in ("game", "unit", "rows", "against_baselines")}
@@ -207,7 +206,7 @@ def safety(
 
     names = [] if against is None else against.split(",")
     answer, folder = evaluate_safety(what, names, overrides or [], workers, out)
-    console.print(tables.safety(answer["rows"], answer["unit"]))
+    show(tables.safety(answer["rows"], answer["unit"]))
     if folder is not None:
         say(f"figure and numbers: {folder}/safety.png, safety.json")
     print_result(as_json, **answer)
@@ -227,26 +226,24 @@ def register(
     from overtrick.runs import lifecycle
 
     version = lifecycle.register(run, name, alias)
-    say(f"models:/{name}/{version}{f', models:/{name}@{alias}' if alias else ''}")
+    show(f"models:/{name}/{version}{f', models:/{name}@{alias}' if alias else ''}")
     print_result(as_json, run=run, name=name, version=version, alias=alias)
 
 
 @app.command(rich_help_panel=TRAIN)
-def keys(trainer: Annotated[str, Argument(help="A trainer, such as meta.")]) -> None:
-    """List the keys of a trainer's job file, with defaults and meanings."""
-    from overtrick.config import job_file
+def keys(
+    trainer: Annotated[str, Argument(help="A trainer, such as meta.")],
+    as_json: arguments.Json = False,
+) -> None:
+    """List the keys of a trainer's job file: allowed values, defaults and meanings."""
+    from overtrick.config.job_keys import list_keys
     from overtrick.training.registry import JOBS
 
     if trainer not in JOBS:
-        raise UserError(f"unknown trainer '{trainer}': did you mean '{nearest(trainer, JOBS)}'?")
-    table = Table(
-        Column("key", overflow="fold"),
-        Column("default", overflow="fold"),
-        Column("meaning", overflow="fold"),
-    )
-    for name, default, meaning in job_file.keys(JOBS[trainer]):
-        table.add_row(name, default, meaning)
-    console.print(table)
+        raise UserError(f"unknown trainer '{trainer}': {suggestion(trainer, JOBS)}")
+    rows = [each._asdict() for each in list_keys(JOBS[trainer])]
+    show(tables.plain(rows))
+    print_result(as_json, trainer=trainer, keys=rows)
 
 
 def _job_or_run(

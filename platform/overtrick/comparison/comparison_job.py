@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob, Count, GameChoice, Opponent, Section
 from overtrick.config.overrides import set_value
-from overtrick.core import PortableOptions, UserError, nearest
+from overtrick.core import PortableOptions, UserError, suggestion
 from overtrick.evaluation.evaluate import EvaluationBudget
 from overtrick.games import registry
 from overtrick.runs import provenance
@@ -112,8 +112,8 @@ class ComparisonJob(BaseJob):
         for key, names, known in self._references():
             for name in names:
                 if name not in known:
-                    near = nearest(name, known)
-                    raise ValueError(f"unknown name '{name}' in {key}: did you mean '{near}'?")
+                    hint = suggestion(name, known)
+                    raise ValueError(f"unknown name '{name}' in {key}: {hint}")
         if sum(method.oracle is not None for method in self.methods.values()) > 1:
             raise ValueError("methods: only one of them can be an oracle")
         return self

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import typing
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
@@ -17,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from overtrick.config.overrides import apply_overrides
 from overtrick.config.search_space import Search
 from overtrick.config.strict_yaml import check_values, parse_yaml
-from overtrick.core import UserError, nearest
+from overtrick.core import UserError, suggestion
 from overtrick.core.files import local_path
 from overtrick.games import registry
 from overtrick.storage import locate
@@ -348,8 +347,9 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: st
     content = locate.pin_models(content, source)
     trainer = content.get("trainer")
     if not isinstance(trainer, str) or trainer not in jobs:
-        near = nearest(str(trainer or content.get("algorithm")), jobs)
-        raise UserError(f"unknown trainer '{trainer}' in {source}: did you mean '{near}'?")
+        wanted = str(trainer or content.get("algorithm") or "")
+        hint = suggestion(wanted.rpartition("/")[0] or wanted, jobs)
+        raise UserError(f"unknown trainer '{trainer}' in {source}: {hint}")
     job = jobs[trainer]
     _check_keys(content, job, source, "", partial(new_key, trainer, job=content))
     return validated(job, content, source)
@@ -381,25 +381,6 @@ def validated(section: type[SectionT], content: Mapping[str, Any], source: str =
     raise UserError(f"{place}: {message}" if place else message)
 
 
-def keys(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield the dotted path, default and description of each key in a section and its subsections.
-
-    The default is written as in a job file. `prefix`: dotted path of the section, with a final dot.
-    """
-    for name, field in section.model_fields.items():
-        inner = _section_class(field.annotation)
-        if inner is not None and name != "game":
-            yield from keys(inner, f"{prefix}{name}.")
-        else:
-            default = field.get_default(call_default_factory=True)
-            if isinstance(default, BaseModel):
-                default = default.model_dump(mode="json", exclude_defaults=True)
-            if field.is_required():
-                default = "required"
-            shown = default if isinstance(default, str) else json.dumps(default)
-            yield f"{prefix}{name}", shown, " ".join((field.description or "").split())
-
-
 def _check_keys(
     content: Mapping[str, Any],
     section: type[Section],
@@ -418,19 +399,19 @@ def _check_keys(
         if key not in section.model_fields:
             if (new := renamed(path)) is not None:
                 raise UserError(f"key '{path}' in {source} is now called '{new}'")
-            near = f"{prefix}{nearest(str(key), section.model_fields)}"
-            raise UserError(f"unknown key '{path}' in {source}: did you mean '{near}'?")
+            hint = suggestion(str(key), section.model_fields, prefix)
+            raise UserError(f"unknown key '{path}' in {source}: {hint}")
         annotation, values = section.model_fields[key].annotation, {path: value}
         if typing.get_origin(annotation) is dict and isinstance(value, Mapping):
             annotation = typing.get_args(annotation)[1]
             values = {f"{path}.{name}": each for name, each in value.items()}
-        inner = _section_class(annotation)
+        inner = section_class(annotation)
         for inner_path, each in values.items():
             if inner is not None and inner is not GameChoice and isinstance(each, Mapping):
                 _check_keys(each, inner, source, f"{inner_path}.", renamed)
 
 
-def _section_class(annotation: Any) -> type[Section] | None:
+def section_class(annotation: Any) -> type[Section] | None:
     """Return the section class in a type annotation, such as Stop in `Stop | None`; else None."""
     if typing.get_origin(annotation) in (Literal, dict):
         return None

@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel
 
 from overtrick.config.strict_yaml import parse_yaml
-from overtrick.core import UserError, nearest
+from overtrick.core import UserError, suggestion
 
 
 def apply_overrides(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
@@ -59,8 +59,8 @@ def field_overrides(
     for override in overrides:
         key, value = _split(override, "seed=1")
         if key not in model.model_fields:
-            near = nearest(key, model.model_fields)
-            raise UserError(f"unknown key '{key}' of {subject}: did you mean '{near}'?")
+            hint = suggestion(key, model.model_fields)
+            raise UserError(f"unknown key '{key}' of {subject}: {hint}")
         values[key] = value
     return values
 

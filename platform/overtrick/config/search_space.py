@@ -11,7 +11,7 @@ import pydantic
 from numpy.random import Generator
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
-from overtrick.core import nearest
+from overtrick.core import suggestion
 from overtrick.storage.old_names import new_key
 
 Range = tuple[float, float]
@@ -49,7 +49,7 @@ class ParameterSpace(BaseModel):
             raise ValueError("give exactly one of grid, choice, uniform, loguniform and "
                              "randint, such as {grid: [...]}")  # fmt: skip
         if (way := str(next(iter(value)))) not in cls.model_fields:
-            raise ValueError(f"unknown '{way}': did you mean '{nearest(way, cls.model_fields)}'?")
+            raise ValueError(f"unknown '{way}': {suggestion(way, cls.model_fields)}")
         return value
 
     @pydantic.model_validator(mode="after")
@@ -135,9 +135,9 @@ class Search(BaseModel):
             if renamed := new_key(None, f"search.{key}", {}):
                 raise ValueError(f"'{key}' is now called '{renamed.removeprefix('search.')}'")
             if key not in cls.model_fields and not isinstance(space, Mapping):
-                near = nearest(str(key), cls.model_fields)
-                raise ValueError(f"unknown option '{key}': did you mean '{near}'? To search a "
-                                 f"key of the job, write {key}: {{grid: [...]}}")  # fmt: skip
+                hint = suggestion(str(key), cls.model_fields)
+                raise ValueError(f"unknown option '{key}' (to search a key of the job, write "
+                                 f"{key}: {{grid: [...]}}): {hint}")  # fmt: skip
         return value
 
     @pydantic.model_validator(mode="after")

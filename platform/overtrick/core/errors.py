@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+MOST_LISTED = 20  # known words in a message
+SIMILAR = 0.6  # least similarity of a suggestion; 1 is equal
 MOST_COMPARED = 100  # characters of a misspelt word; comparing takes their square in time
 
 
@@ -43,6 +45,14 @@ def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
         raise UserError(f"{name} must be {known}, not {value!r}")
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
-    """Return the entry of `words` with the spelling most similar to `word`, as a suggestion."""
-    return difflib.get_close_matches(word[:MOST_COMPARED], list(words), n=1, cutoff=0.0)[0]
+def suggestion(word: str, words: Iterable[str], prefix: str = "") -> str:
+    """Return the end of the message that `word` is unknown: a similar word, or the known words.
+
+    `words`: the known words. `prefix`: written before each of them in the message.
+    """
+    known = list(words)
+    if near := difflib.get_close_matches(word[:MOST_COMPARED], known, n=1, cutoff=SIMILAR):
+        return f"did you mean '{prefix}{near[0]}'?"
+    listed = ", ".join(f"{prefix}{each}" for each in known[:MOST_LISTED])
+    more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
+    return f"known: {listed}{more}" if known else "there is none"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from overtrick.core import Enumerable, ExplicitTreeGame, Game, UserError, nearest
+from overtrick.core import Enumerable, ExplicitTreeGame, Game, UserError, suggestion
 from overtrick.games import registry
 from overtrick.policies.tabular import TabularPolicy
 from overtrick.policies.uniform import UniformPolicy, UniformVectorPolicy
@@ -35,8 +35,8 @@ def check_opponent(name: str, game: Game, tree: Tree | None) -> None:
     elif name not in opponent_names(game):
         here = resolve_opponent(name, game)
         known = [*opponent_names(game), *locate.run_names()]
-        near = here if _is_model(here) else nearest(name, known)
-        raise UserError(f"unknown opponent '{name}' in {game.name}: did you mean '{near}'?")
+        hint = f"did you mean '{here}'?" if _is_model(here) else suggestion(name, known)
+        raise UserError(f"unknown opponent '{name}' in {game.name}: {hint}")
     elif game.actions is None and name in (scripted := registry.scripted_players(game)):
         scripted[name](game)  # raises UserError if files are missing
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.core import END, Array, Observations, TreeNodes, UserError, nearest
+from overtrick.core import END, Array, Observations, TreeNodes, UserError, suggestion
 
 FEW, DESCENTS = 8, 400  # number of random descents: a few reveal a huge tree, otherwise many
 LONGEST, HUGE = 1_000, 1e100  # moves and nodes at which a descent is cut off
@@ -209,8 +209,8 @@ def _load(name: str) -> Any:
             import open_spiel.python.games  # noqa: F401
     known = pyspiel.registered_names()
     if short not in known:
-        near = nearest(short, known)
-        raise UserError(f"unknown game 'openspiel/{name}': did you mean 'openspiel/{near}'?")
+        hint = suggestion(short, known, "openspiel/")
+        raise UserError(f"unknown game 'openspiel/{name}': {hint}")
     kinds = pyspiel.GameType
     with _one_line(f"openspiel/{name}"):
         game = pyspiel.load_game(name)

@@ -38,9 +38,12 @@ class Presentation:
         """
         return word
 
-    def format_actions(self, names: Sequence[str]) -> str:
-        """Format the names of the legal actions in one line, numbered from 1."""
-        return "  ".join(f"{number} {name}" for number, name in enumerate(names, 1))
+    def format_actions(self, legal: Sequence[int]) -> str:
+        """Format the legal actions in one line; each keeps its number in all decisions of the game.
+
+        `legal`: the indices of the actions. The number is the index plus 1.
+        """
+        return "  ".join(f"{1 + action} {self.game.action_names[action]}" for action in legal)
 
     def describe_observation(self, observation: Array, played: PlayedActions) -> str:
         """Return one observation (K,) as text or as a diagram.

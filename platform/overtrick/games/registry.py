@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from overtrick.core import Policy, Trajectories, UserError, nearest
+from overtrick.core import Policy, Trajectories, UserError, suggestion
 from overtrick.core import games as contract
 from overtrick.games import liars_dice, matrix
 from overtrick.games.bridge import spec as bridge
@@ -50,17 +50,15 @@ def make(name: str, /, **options: Any) -> Any:
             raise UserError(f"game '{name}' takes no options: write 'openspiel/NAME(option=value)'")
         return OpenSpiel(openspiel_name)
     if name not in _SPECS:
-        near = nearest(name, _SPECS)
-        raise UserError(
-            f"unknown game '{name}': did you mean '{near}'? OpenSpiel's games are openspiel/NAME"
-        )
+        hint = suggestion(name, [*_SPECS, "openspiel/NAME"])
+        raise UserError(f"unknown game '{name}': {hint}")
     spec = _SPECS[name]
     known = inspect.signature(spec.load_class()).parameters.values() if options else ()
     known_names = [each.name for each in known if each.default is not each.empty]
     for option in options:
         if option not in known_names:
-            near = f"did you mean '{nearest(option, known_names)}'?" if known_names else ""
-            raise UserError(f"game '{name}' has no option '{option}': {near or 'it has none'}")
+            hint = suggestion(option, known_names)
+            raise UserError(f"game '{name}' has no option '{option}': {hint}")
     try:
         return spec.make(**options)
     except TypeError as error:

@@ -7,11 +7,16 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from overtrick.reports.metric_names import opponent_label
 
 Rows = Sequence[Mapping[str, Any]]
+
+
+def foldable(*names: str, title: str = "") -> Table:
+    """Return an empty table whose entries, on a narrow terminal, are folded and never cut."""
+    return Table(*(Column(name, overflow="fold") for name in names), title=title)
 
 
 def evaluation(rows: Rows, unit: str) -> Table:
@@ -49,7 +54,7 @@ def csv_text(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
 
 def plain(rows: Rows, title: str = "") -> Table:
     """Return rows as a table with a column for each key. All rows have the keys of the first."""
-    table = Table(*(rows[0] if rows else ()), title=title)
+    table = foldable(*(rows[0] if rows else ()), title=title)
     for row in rows:
         table.add_row(*map(short, row.values()))
     return table
@@ -72,7 +77,8 @@ def _adaptation(rows: Rows, unit: str) -> Table:
     steps = len(rows[0]["steps"])
     after = [f"after {k}" for k in range(1, steps)]
     first = "before" if after else "payoff"
-    table = Table("stranger", first, *after, "best response", "share", title=f"{unit} a game")
+    columns = ("stranger", first, *after, "best response", "share")
+    table = foldable(*columns, title=f"{unit} a game")
     for row in rows:
         payoffs = [
             f"{p:.3f} ± {e:.3f}" if e > 1e-9 else f"{p:.3f}"
@@ -95,7 +101,8 @@ def safety(rows: Rows, unit: str) -> Table:
     value of `adapted` is the list of results, one for each bound.
     """
     title = f"{unit} a game"
-    table = Table("stranger", "bound", "payoff", "exploitability", "most of all", title=title)
+    columns = ("stranger", "bound", "payoff", "exploitability", "most of all")
+    table = foldable(*columns, title=title)
     for row in rows:
         for k, point in enumerate(row["adapted"]):
             table.add_row(

@@ -17,7 +17,7 @@ from typing import Any
 
 from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob, Job
-from overtrick.core import Array, Trainer, UserError, nearest
+from overtrick.core import Array, Trainer, UserError, suggestion
 from overtrick.core.checkpoints import load_state
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import LocalPool, RngStream, generator, open_pool
@@ -68,7 +68,7 @@ def find(run: str) -> RunFolder:
     folder = locate.find_run(run)
     if folder is None:
         known = locate.run_names()
-        hint = f": did you mean '{nearest(run, known)}'?" if known else ""
+        hint = f": {suggestion(run, known)}" if known else ""
         raise UserError(f"no run '{run}' in {locate.runs_folder()}{hint}")
     return folder
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from overtrick import core
 from overtrick.config import job_file
-from overtrick.core import Array, UserError, nearest
+from overtrick.core import Array, UserError, suggestion
 from overtrick.core.files import local_path
 from overtrick.evaluation.lower_bound import lower_bound
 from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
@@ -48,7 +48,7 @@ def solve_game(
     support, a tree that does not fit in memory, or an unusable folder.
     """
     if plan not in SOLVERS:
-        raise UserError(f"unknown plan '{plan}': did you mean '{nearest(plan, SOLVERS)}'?")
+        raise UserError(f"unknown plan '{plan}': {suggestion(plan, SOLVERS)}")
     if save is not None:
         model_files.check_place(local_path(save, "--save"))
     evaluator = strategy_evaluator.evaluator_of(job_file.GameChoice(name=name), tree_bytes(memory))

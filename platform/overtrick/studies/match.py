@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from overtrick.config.job_file import GameChoice
-from overtrick.core import UserError, nearest
+from overtrick.core import UserError, suggestion
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation.game_cache import cached_opponent, playable_game, two_seat_game
 from overtrick.evaluation.reference_opponents import opponent_names, resolve_opponent
@@ -86,8 +86,8 @@ def check_players(players: Sequence[str], others: Sequence[str]) -> None:
     for player in players:
         exists = os.path.exists(player) or locate.find_run(player) is not None
         if not (player in known or exists or locate.is_registered(player)):
-            near = nearest(player, sorted({*known, *others}))
-            raise UserError(f"unknown player '{player}': did you mean '{near}'?")
+            hint = suggestion(player, sorted({*known, *others}))
+            raise UserError(f"unknown player '{player}': {hint}")
 
 
 def _opponents_by_game() -> dict[str, list[str]]:

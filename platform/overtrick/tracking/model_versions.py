@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from overtrick.core import UserError, nearest
+from overtrick.core import UserError, suggestion
 
 SCHEME = "models:/"
 NAME = r"\w[\w .-]*"  # of a model or an experiment
@@ -64,7 +64,7 @@ def find(client: Any, reference: ModelReference, uri: str) -> Any:
     except Exception as error:
         _raise_unless(error, MISSING)
         known = sorted(each.name for each in client.search_registered_models())
-        hint = f"did you mean '{nearest(name, known)}'?" if known else "use `overtrick register`"
+        hint = suggestion(name, known) if known else "use `overtrick register`"
         raise UserError(f"no model '{name}' is registered at {uri}: {hint}") from None
     if alias is not None:
         if alias not in model.aliases:

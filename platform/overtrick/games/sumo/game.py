@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Deals, Observations, UserError, check_choice, nearest
+from overtrick.core import Array, Deals, Observations, UserError, check_choice, suggestion
 from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo import observation as obs
 from overtrick.games.sumo.mujoco_model import ANTS, BODIES, HINGES, POSITIONS, VELOCITIES
@@ -295,15 +295,15 @@ def _reward_weights(reward: str | Mapping[str, float]) -> RewardWeights:
     """
     if isinstance(reward, str):
         if reward not in REWARDS:
-            near = nearest(reward, REWARDS)
-            raise UserError(f"unknown reward '{reward}' in sumo: did you mean '{near}'?")
+            hint = suggestion(reward, REWARDS)
+            raise UserError(f"unknown reward '{reward}' in sumo: {hint}")
         return REWARDS[reward]
     if not isinstance(reward, Mapping):
         raise UserError(f"reward must be a name or a mapping of terms, not {reward!r}")
     terms = [field.name for field in fields(RewardWeights)]
     for term, weight in reward.items():
         if term not in terms:
-            raise UserError(f"unknown reward term '{term}': did you mean '{nearest(term, terms)}'?")
+            raise UserError(f"unknown reward term '{term}': {suggestion(term, terms)}")
         if not isinstance(weight, (int, float)) or not np.isfinite(weight):
             raise UserError(f"reward.{term} must be a number, not {weight!r}")
     return replace(RewardWeights(), **reward)

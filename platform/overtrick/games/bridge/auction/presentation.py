@@ -37,8 +37,9 @@ class AuctionPresentation(Presentation):
             return upper[:-1]
         return auction_rules.CALLS[known[upper]] if upper in known else word
 
-    def format_actions(self, names: Sequence[str]) -> str:
+    def format_actions(self, legal: Sequence[int]) -> str:
         """Return the names of the legal calls, bids first, in one line such as "2H to 7N  P  X"."""
+        names = [auction_rules.CALLS[call] for call in legal]
         bids = [name for name in names if name in auction_rules.CALLS[: auction_rules.BIDS]]
         lowest = [f"{bids[0]} to {bids[-1]}"] if len(bids) > 1 else bids
         return "  ".join([*lowest, *names[len(bids) :]])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, BehaviouralPolicy, Deals, Observations, UserError
-from overtrick.core.errors import check_choice, nearest
+from overtrick.core.errors import check_choice, suggestion
 from overtrick.games.bridge import scoring
 from overtrick.games.bridge.cardplay import kernels, minibridge_contract, suit_canonical
 from overtrick.games.bridge.cardplay.rule_defenders import PolicyByPosition
@@ -272,8 +272,8 @@ class MiniBridge:
         UserError for an unknown name.
         """
         if representation not in REPRESENTATIONS:
-            near = nearest(representation, REPRESENTATIONS)
-            raise UserError(f"unknown state abstraction '{representation}': did you mean '{near}'?")
+            hint = suggestion(representation, REPRESENTATIONS)
+            raise UserError(f"unknown state abstraction '{representation}': {hint}")
         return REPRESENTATIONS[representation]
 
     def combined_policy(

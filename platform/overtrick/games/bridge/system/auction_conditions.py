@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from overtrick.core import UserError, nearest
+from overtrick.core import UserError, suggestion
 from overtrick.games.bridge.auction_rules import STRAIN_LETTERS
 from overtrick.games.bridge.system.hand_terms import UNBOUNDED, RangeTest, parse_range
 from overtrick.games.bridge.system.public_knowledge import VIEW
@@ -63,11 +63,11 @@ def parse_condition(term: str) -> tuple[RangeTest, ...]:
         return (RangeTest(VIEW["level"], 1, 7), RangeTest(VIEW["last ours"], 0, 0))
     found = _parse_count(term.split()) or _parse_promised(term.split())
     if found is None:
-        near = nearest(term, [*FLAGS, *COUNTS])
+        hint = suggestion(term, [*FLAGS, *COUNTS])
         raise UserError(
-            f"'{term}' is not a condition on an auction: did you mean '{near}'? Examples: seat 3, "
-            "level 1-2, calls 1, partner S 4+, they H 4+, partner hcp 12+, partner hcp to 17, "
-            "agreed S"
+            f"'{term}' is not a condition on an auction, such as seat 3, level 1-2, calls 1, "
+            "partner S 4+, they H 4+, partner hcp 12+, partner hcp to 17 or agreed S: "
+            f"{hint}"
         )
     return (found,)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overtrick.core import Array, UserError, nearest
+from overtrick.core import Array, UserError, suggestion
 from overtrick.games.bridge.auction_rules import CALLS, PASS, STRAIN_LETTERS
 from overtrick.games.bridge.cards import NOTRUMP
 from overtrick.games.bridge.system import auction_conditions, hand_terms
@@ -301,5 +301,5 @@ def _parse_kind(word: str) -> tuple[str, int]:
         return SUITED[first], STRAIN_LETTERS.index(last)
     if word in FLAGGED:
         return FLAGGED[word]
-    near = nearest(word, [*STATUSES, *TYPES, *SLAMS, *(f"{key} S" for key in SUITED), *FLAGGED])
-    raise UserError(f"'{word}' is not a kind of call: did you mean '{near}'?")
+    kinds = [*STATUSES, *TYPES, *SLAMS, *(f"{key} S" for key in SUITED), *FLAGGED]
+    raise UserError(f"'{word}' is not a kind of call: {suggestion(word, kinds)}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from overtrick.core import Array, UserError, nearest
+from overtrick.core import Array, UserError, suggestion
 from overtrick.games.bridge.system import compiler, linter, parser
 from overtrick.games.bridge.system.parser import FOLDER, SUFFIX, Place, Rule, system_names
 
@@ -55,11 +55,8 @@ def load(name: str | Path) -> System:
     path = Path(name)
     if path.suffix != SUFFIX:
         if str(name) not in system_names():
-            near = nearest(str(name), system_names())
-            raise UserError(
-                f"unknown bidding system '{name}': did you mean '{near}'? "
-                f"A file of your own ends in {SUFFIX}"
-            )
+            hint = suggestion(str(name), [*system_names(), f"FILE{SUFFIX}"])
+            raise UserError(f"unknown bidding system '{name}': {hint}")
         path = FOLDER / f"{name}{SUFFIX}"
     try:
         modified = path.stat().st_mtime_ns
