@@ -120,11 +120,13 @@ def test_a_missing_or_invalid_store_is_refused_with_one_line(
 
 
 class Healthy(http.server.BaseHTTPRequestHandler):
-    """Server that answers every request with success."""
+    """Server that answers every request with success, and knows the experiment of run abc."""
 
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
+        if self.path.endswith("/runs/get?run_id=abc"):
+            self.wfile.write(b'{"run": {"info": {"experiment_id": "7"}}}')
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""
@@ -135,8 +137,13 @@ def test_the_address_of_a_running_server_is_printed(open_dashboard: Any, tmp_pat
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
         (a_run(tmp_path, "mine", url) / mlflow_tracker.IDENTITY).write_text("abc")
-        assert open_dashboard() == (0, f"open {url}/")
-        assert open_dashboard("--run", "mine") == (0, f"open {url}/#/runs/abc")
+        training = "workflowType=machine_learning"
+        assert open_dashboard() == (0, f"open {url}/#/experiments?{training}")
+        page = f"{url}/#/experiments/7/runs/abc?{training}"
+        assert open_dashboard("--run", "mine") == (0, f"open {page}")
+        (tmp_path / "runs" / "mine" / mlflow_tracker.IDENTITY).write_text("unknown")
+        page = f"{url}/#/runs/unknown?{training}"
+        assert open_dashboard("--run", "mine") == (0, f"open {page}")
         server.shutdown()
 
 

@@ -34,9 +34,9 @@ def dashboard(
 
     store = _tracking_store(run, uri)
     server_address.check(store, must_exist=True)
-    fragment = "" if run is None else _run_fragment(run)
+    run_id = None if run is None else _run_id(run)
     if not store.startswith("sqlite:///"):
-        say(f"open {store.rstrip('/')}/{fragment}")
+        say(f"open {_page(store.rstrip('/'), run_id)}")
         return
     _check_port_free(host, port)
     command = [sys.executable, "-m", "mlflow", "server", "--host", host, "--port", str(port)]
@@ -48,7 +48,7 @@ def dashboard(
     with subprocess.Popen(command, env={**os.environ, **quiet}) as server:
         try:
             _wait_for_server(server, f"http://{host}:{port}")
-            say(f"open http://{host}:{port}/{fragment} (Ctrl-C ends it)")
+            say(f"open {_page(f'http://{host}:{port}', run_id)} (Ctrl-C ends it)")
             code = server.wait()
         finally:
             server.terminate()
@@ -74,8 +74,8 @@ def _tracking_store(run: str | None, uri: str | None) -> str:
     return str(newest.read_job()["track"]["uri"])
 
 
-def _run_fragment(run: str) -> str:
-    """Return the URL fragment of a run's page in MLflow's dashboard.
+def _run_id(run: str) -> str:
+    """Return the id of a run in MLflow.
 
     Raises UserError if MLflow does not know the run.
     """
@@ -84,7 +84,22 @@ def _run_fragment(run: str) -> str:
     run_id = lifecycle.find(run).run_id
     if run_id is None:
         raise UserError(f"MLflow does not know {run}: `overtrick resume {run}` records it there")
-    return f"#/runs/{run_id}"
+    return run_id
+
+
+def _page(server: str, run_id: str | None) -> str:
+    """Return the URL of a run's page, or of the list of experiments, in MLflow's dashboard.
+
+    `server`: the URL of MLflow's server. MLflow's short address of a run, #/runs/ID, leads to its
+    pages for generative AI instead of those for training.
+    """
+    from overtrick.tracking.server_address import experiment_of
+
+    experiment = None if run_id is None else experiment_of(server, run_id)
+    place = "#/experiments" if run_id is None else f"#/runs/{run_id}"
+    if experiment is not None:
+        place = f"#/experiments/{experiment}/runs/{run_id}"
+    return f"{server}/{place}?workflowType=machine_learning"
 
 
 def _check_port_free(host: str, port: int) -> None:

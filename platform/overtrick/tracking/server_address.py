@@ -149,29 +149,16 @@ def _check_rights(uri: str, experiment: str) -> None:
     `experiment`: the experiment of the runs. The right to add runs is only checked for an
     experiment that exists.
     """
-    name, password = _credentials()  # MLflow's client always reads its file, so it must be intact
+    name, _ = _credentials()  # MLflow's client always reads its file, so it must be intact
     if any(os.environ.get(other) for other in OTHER_CREDENTIALS):
         return  # another way to authenticate, which MLflow's client handles
-    headers = {"Content-Type": "application/json"}
-    if name and password:
-        token = base64.b64encode(f"{name}:{password}".encode()).decode()
-        headers["Authorization"] = f"Basic {token}"
-
-    def ask(path: str, content: dict[str, str] | None = None) -> Any:
-        data = None if content is None else json.dumps(content).encode()
-        request = urllib.request.Request(f"{uri.rstrip('/')}{API}{path}", data)
-        for header, value in headers.items():
-            request.add_unredirected_header(header, value)
-        with urllib.request.urlopen(request, timeout=5) as answer:
-            return json.load(answer)
-
     try:
-        ask("/experiments/search?max_results=1")  # refused without credentials
+        _ask(uri, "/experiments/search?max_results=1")  # refused without credentials
         if experiment:
             query = urllib.parse.urlencode({"experiment_name": experiment})
-            known = ask(f"/experiments/get-by-name?{query}")["experiment"]["experiment_id"]
+            known = _ask(uri, f"/experiments/get-by-name?{query}")["experiment"]["experiment_id"]
             # the server checks rights before the invalid time, so this makes no run
-            ask("/runs/create", {"experiment_id": known, "start_time": "never"})
+            _ask(uri, "/runs/create", {"experiment_id": known, "start_time": "never"})
     except urllib.error.HTTPError as error:
         both = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         if error.code == http.HTTPStatus.UNAUTHORIZED:
@@ -186,6 +173,35 @@ def _check_rights(uri: str, experiment: str) -> None:
             raise UserError(f"MLflow at {uri} {problem}") from None
     except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException):
         return  # only the health check answers yet; events wait on disk
+
+
+def experiment_of(uri: str, run_id: str) -> str | None:
+    """Return the id of the experiment of a run; None if the server does not tell it.
+
+    `uri`: the address of an MLflow server.
+    """
+    try:
+        answer = _ask(uri, f"/runs/get?{urllib.parse.urlencode({'run_id': run_id})}")
+        return str(answer["run"]["info"]["experiment_id"])
+    except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException):
+        return None
+
+
+def _ask(uri: str, path: str, content: dict[str, str] | None = None) -> Any:
+    """Send a request to an MLflow server's REST interface and return its answer.
+
+    `path`: path and query of the request. `content`: sent as JSON by POST; None: a GET request.
+    Raises an error of urllib, or ValueError if the answer is not JSON.
+    """
+    data = None if content is None else json.dumps(content).encode()
+    request = urllib.request.Request(f"{uri.rstrip('/')}{API}{path}", data)
+    request.add_unredirected_header("Content-Type", "application/json")
+    name, password = _credentials()
+    if name and password and not any(os.environ.get(other) for other in OTHER_CREDENTIALS):
+        token = base64.b64encode(f"{name}:{password}".encode()).decode()
+        request.add_unredirected_header("Authorization", f"Basic {token}")
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        return json.load(answer)
 
 
 def _credentials() -> tuple[str | None, str | None]:
