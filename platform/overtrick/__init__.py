@@ -1,19 +1,49 @@
-"""Overtrick: train players of imperfect-information games, on a laptop or on a Ray cluster."""
+"""Overtrick: train players of imperfect-information games, on a laptop or on a Ray cluster.
+
+`import overtrick as ot` gives the functions of `overtrick.api`, such as `ot.solve("kuhn")`. They
+are imported at their first use, so that the import itself takes no time.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["make", "names"]
+from overtrick import startup
+
+startup.prepare()  # before numpy and Ray are imported
+
+if TYPE_CHECKING:
+    from overtrick.api import (
+        BestResponse,
+        FunctionPolicy,
+        LoadedModel,
+        Solution,
+        UserError,
+        best_response,
+        exploitability,
+        load,
+        make,
+        match,
+        names,
+        play,
+        solve,
+        train,
+        tree,
+    )
+
+__all__ = [
+    "BestResponse", "FunctionPolicy", "LoadedModel", "Solution", "UserError", "best_response",
+    "exploitability", "load", "make", "match", "names", "play", "solve", "train", "tree",
+]  # fmt: skip
+
+EARLY = {"make": "overtrick.games.registry", "names": "overtrick.games.registry"}
+"""Names that need less than `overtrick.api`, and their modules."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import `make` or `names` from overtrick.games.registry on first use.
-
-    The import is late, so that environment variables can be set before numpy is imported.
-    """
+    """Import a name of `__all__` at its first use."""
     if name in __all__:
-        from overtrick.games import registry
+        from importlib import import_module
 
-        return getattr(registry, name)
+        return getattr(import_module(EARLY.get(name, "overtrick.api")), name)
     raise AttributeError(f"module 'overtrick' has no attribute '{name}'")

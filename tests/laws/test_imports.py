@@ -19,7 +19,7 @@ FOLDERS = (
     "core", "startup", "policies", "games", "solvers", "learners", "population", "environments",
     "tracking", "storage", "rllib", "reports", "config", "distributed", "evaluation", "serving",
     "datasets", "training", "runs", "sweeps", "studies", "comparison", "interactive", "cli",
-    "answers", "__main__", "testing", "__init__",
+    "answers", "__main__", "testing", "api", "__init__",
 )  # fmt: skip
 """Folders and files at the top of the package. Each may import only those before it."""
 
@@ -160,7 +160,7 @@ def test_the_top_of_the_package_stays_small():
         for name in imported(source)
         if name.startswith("overtrick.")
     }
-    assert len({(a, b) for a, b in arrows if a != b and b in FOLDERS}) <= 140
+    assert len({(a, b) for a, b in arrows if a in folders and a != b and b in FOLDERS}) <= 130
 
 
 def test_outside_systems_have_one_door_each():

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from overtrick import core
 from overtrick.config import job_file
+from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, UserError, suggestion
 from overtrick.core.files import local_path
 from overtrick.evaluation.lower_bound import lower_bound
 from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
 from overtrick.games import openspiel_tree, registry
+from overtrick.policies.tabular import TabularPolicy
 from overtrick.reports.progress import OnProgress
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
+from overtrick.solvers.iterative_solver import IterativeSolver
 from overtrick.storage import model_files
 from overtrick.training.equilibrium import strategy_evaluator
 from overtrick.training.equilibrium.solve import SOLVERS, SolveJob, make_solver, tree_bytes
@@ -24,6 +28,66 @@ from overtrick.training.equilibrium.strategy_evaluator import StrategyEvaluator
 from overtrick.training.registry import JOBS
 
 PROGRESS_SECONDS = 0.5  # of iterations between two reports of progress
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A strategy profile that a solver has found for a game, with its distance to equilibrium."""
+
+    game: Any
+    plan: str  # the solver
+    iterations: int
+    strategy: Array  # (N, A) action probabilities at each information set
+    values: tuple[float, ...]  # expected points per game of each seat
+    exploitability: float  # points per game: nash_conv divided by the number of seats
+    nash_conv: float
+    seconds: float  # of the iterations, without compilation and evaluation
+    history: Mapping[int, float]  # exploitability after the numbers of iterations asked for
+
+    def policy(self) -> TabularPolicy:
+        """Return the strategy as a policy for every seat."""
+        return TabularPolicy(self.strategy)
+
+
+def solve(
+    game: Any,
+    plan: str = "cfr+",
+    iterations: int = 1000,
+    seed: int = 0,
+    memory: float | None = None,
+    measure_at: Iterable[int] = (),
+    progress: OnProgress = lambda done: None,
+) -> Solution:
+    """Compute or approximate an equilibrium of a game.
+
+    - `game`: a game, or the GameChoice of a registered one.
+    - `plan`: the solver, a name in SOLVERS.
+    - `memory`: limit for the game tree in GiB; None: all free memory.
+    - `measure_at`: numbers of iterations after which the exploitability is measured.
+    - `progress`: called with the number of finished iterations; first with 0, when the tree is
+      built and the kernels are compiled.
+
+    Raises UserError for an unknown game or solver, a game that the solver does not support, or a
+    tree that does not fit in memory.
+    """
+    if plan not in SOLVERS:
+        raise UserError(f"unknown plan '{plan}': {suggestion(plan, SOLVERS)}")
+    limit = tree_bytes(memory)
+    if isinstance(game, GameChoice):
+        evaluator = strategy_evaluator.evaluator_of(game, limit)
+    else:
+        evaluator = strategy_evaluator.TreeEvaluator(game, build(game, limit))
+    iterations = 1 if plan == "lp" else iterations  # the linear program has no iterations
+    solver = make_solver(plan, evaluator, seed)
+    history, seconds = {}, 0.0
+    for stop in sorted({min(each, iterations) for each in (*measure_at, iterations)}):
+        seconds += _iterate(solver, evaluator, stop, progress)
+        found = strategy_evaluator.equilibrium_distance(evaluator, solver.average())
+        history[stop] = found["exploitability"]
+    return Solution(
+        evaluator.game, plan, iterations, solver.average(), tuple(found["values"]),
+        found["exploitability"], found["nash_conv"], seconds, history,
+    )  # fmt: skip
 
 
 def solve_game(
@@ -35,39 +99,32 @@ def solve_game(
     save: Path | None = None,
     progress: OnProgress = lambda done: None,
 ) -> dict[str, Any]:
-    """Approximate an equilibrium of a game; return the values that `overtrick solve --json` prints.
+    """Solve a game as `solve` does; return the values that `overtrick solve --json` prints.
 
-    - `plan`: the solver, a name in SOLVERS.
-    - `memory`: limit for the game tree in GiB; None: all free memory.
-    - `save`: a folder in which the strategy is stored as a model; None: do not store it.
-    - `progress`: called with the number of finished iterations; first with 0, when the tree is
-      built and the kernels are compiled.
-
-    `seconds` in the result is the wall-clock time of the iterations, without compilation and
-    evaluation. Raises UserError for an unknown game or solver, a game that the solver does not
-    support, a tree that does not fit in memory, or an unusable folder.
+    `save`: a folder in which the strategy is stored as a model; None: do not store it. Raises
+    UserError, also for an unusable folder.
     """
-    if plan not in SOLVERS:
-        raise UserError(f"unknown plan '{plan}': {suggestion(plan, SOLVERS)}")
     if save is not None:
         model_files.check_place(local_path(save, "--save"))
-    evaluator = strategy_evaluator.evaluator_of(job_file.GameChoice(name=name), tree_bytes(memory))
-    iterations = 1 if plan == "lp" else iterations  # the linear program has no iterations
-    sigma, seconds = _iterate(evaluator, plan, iterations, seed, progress)
-    found = strategy_evaluator.equilibrium_distance(evaluator, sigma)
+    done = solve(GameChoice(name=name), plan, iterations, seed, memory, (), progress)
+    found = {
+        "exploitability": done.exploitability,
+        "nash_conv": done.nash_conv,
+        "values": list(done.values),
+    }
     if save is not None:
         job = SolveJob.model_validate(
             {"trainer": "solve", "game": name, "seed": seed, "solve": {"variants": [plan]}}
         )
         record = job.model_dump(mode="json", exclude_unset=True)  # without unused defaults
-        result = {"plan": plan, "iterations": iterations, **found}
-        model_files.save(model_files.Model({"sigma": sigma}, name, record, result), save)
+        result = {"plan": plan, "iterations": done.iterations, **found}
+        model_files.save(model_files.Model({"sigma": done.strategy}, name, record, result), save)
     return {
         "game": name,
         "plan": plan,
-        "iterations": iterations,
-        "seconds": seconds,
-        "iterations_per_second": iterations / seconds,
+        "iterations": done.iterations,
+        "seconds": done.seconds,
+        "iterations_per_second": done.iterations / done.seconds,
         **found,
     }
 
@@ -133,17 +190,16 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
 
 
 def _iterate(
-    evaluator: StrategyEvaluator, plan: str, iterations: int, seed: int, progress: OnProgress
-) -> tuple[Array, float]:
-    """Run a solver; return its average strategy (N, A) and its wall-clock time in seconds.
+    solver: IterativeSolver, evaluator: StrategyEvaluator, iterations: int, progress: OnProgress
+) -> float:
+    """Run a solver until it has done `iterations`; return the wall-clock seconds that this took.
 
-    The time excludes the compilation of kernels and the calls of `progress`. `plan`: the solver, a
-    name in SOLVERS. `progress`: called with the number of finished iterations.
+    The time excludes the compilation of kernels and the calls of `progress`. `progress`: called
+    with the number of finished iterations.
     """
-    solver = make_solver(plan, evaluator, seed)
     solver.run(0)  # compiles the kernels or loads them; so does equilibrium_distance, below
     strategy_evaluator.equilibrium_distance(evaluator, solver.average())
-    progress(0)
+    progress(solver.iteration)
     seconds, stretch = 0.0, 1
     while solver.iteration < iterations:
         began = time.perf_counter()
@@ -152,4 +208,4 @@ def _iterate(
         seconds += took
         stretch = stretch * 2 if took < PROGRESS_SECONDS / 2 else stretch
         progress(solver.iteration)
-    return solver.average(), seconds
+    return seconds

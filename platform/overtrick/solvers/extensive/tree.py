@@ -25,6 +25,9 @@ class Tree(TreeNodes):
     parent_sequence: Array  # (N,) int32 the acting seat's own sequence before this decision
     stage: Array  # (N,) int32 number of decisions that the acting seat made before
 
+    def __repr__(self) -> str:
+        return f"Tree({self.nodes} nodes, {self.infosets} information sets, {self.seats} seats)"
+
     @property
     def nodes(self) -> int:
         """The number of nodes, V."""

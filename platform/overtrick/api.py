@@ -1,0 +1,244 @@
+"""The package in Python: `import overtrick as ot`, then `ot.solve("kuhn")` and the other functions.
+
+A game is given by its name, with its options as keyword arguments, or as an object, such as a game
+of your own. A player is a reference opponent by name, a run, the folder of a model, or a policy of
+your own. Errors in the input are raised as UserError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from overtrick.config import job_file
+from overtrick.config.job_file import GameChoice, Job
+from overtrick.config.overrides import apply_overrides
+from overtrick.core import Array, Observations, Policy, Rollout, UserError
+from overtrick.distributed.workers import LocalPool, RngStream, generator
+from overtrick.evaluation import reference_opponents
+from overtrick.games import registry
+from overtrick.games.registry import make, names
+from overtrick.policies.memoryless import MemorylessPolicy
+from overtrick.policies.rollout import play as play_rollout
+from overtrick.policies.tabular import TabularPolicy
+from overtrick.runs import lifecycle
+from overtrick.runs.lifecycle import FinishedRun
+from overtrick.runs.listener import Listener
+from overtrick.solvers.extensive import best_response as exact
+from overtrick.solvers.extensive.tree import Tree, build
+from overtrick.storage import model_files
+from overtrick.studies import exact_solutions
+from overtrick.studies.exact_solutions import Solution
+from overtrick.training.held_out_trainer import HeldOutTrainer
+from overtrick.training.registry import JOBS, TRAINERS
+from overtrick.training.tournament import PairResult, play_duplicate_boards
+
+__all__ = [
+    "BestResponse", "FunctionPolicy", "LoadedModel", "Solution", "UserError", "best_response",
+    "exploitability", "load", "make", "match", "names", "play", "solve", "train", "tree",
+]  # fmt: skip
+
+PlayerLike = Any
+"""A player: a reference opponent or a run by name, a model folder, a LoadedModel, a Solution, a
+strategy (N, A), or any Policy."""
+
+
+@dataclass(frozen=True)
+class BestResponse:
+    """Best responses to an opponent, one for each seat."""
+
+    values: tuple[float, ...]  # expected payoff per game in each seat
+    strategies: tuple[Array, ...]  # (N, A) for each seat; rows of other seats keep the opponent's
+
+    @property
+    def mean(self) -> float:
+        """Mean of the values over the seats."""
+        return sum(self.values) / len(self.values)
+
+
+class FunctionPolicy(MemorylessPolicy):
+    """Policy of your own, from a function.
+
+    `function`: takes R observations and returns the probabilities (R, A) of their actions.
+    """
+
+    def __init__(self, function: Callable[[Observations], Array]) -> None:
+        self.function = function
+
+    def probs(self, observations: Observations) -> Array:
+        """Return the action probabilities (R, A) at R observations."""
+        return self.function(observations)
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A stored model with its game and the job that trained it."""
+
+    folder: Path
+    game: Any
+    job: Job
+    weights: Mapping[str, Array]
+
+    def policy(self) -> Any:
+        """Return the model's policy. Raises UserError if it plays only after adaptation."""
+        return model_files.policy(self.folder, self.game)
+
+    def adapt(
+        self, opponent: PlayerLike, *, steps: int = 3, games: int = 200, seed: int = 0
+    ) -> list[Policy]:
+        """Adapt the model to an opponent; return its policies before and after each step.
+
+        `steps`: number of adaptation steps. `games`: games that each step plays against the
+        opponent. Raises UserError for a model of a trainer that does not adapt.
+        """
+        trainer: Any = TRAINERS[self.job.trainer].trainer
+        if not (isinstance(trainer, type) and issubclass(trainer, HeldOutTrainer)):
+            raise UserError(f"a model of trainer {self.job.trainer} does not adapt")
+        budget = {"steps": steps, "games": games, "repeats": 2}
+        section = trainer.evaluation_section(self.job).model_copy(update=budget)
+        known = trainer.knowledge(self.job, self.weights)
+        rng = generator(seed, RngStream.EVALUATE)
+        adapted = trainer.adapt(rng, known, section, self.job.game, _policy(opponent, self.game))
+        return [policies[0] for policies in adapted]
+
+    def evaluate(self) -> list[dict[str, Any]]:
+        """Evaluate the model with the settings of its job; return the rows of its results table."""
+        rng = generator(self.job.seed, RngStream.EVALUATE)
+        spec = TRAINERS[self.job.trainer]
+        return spec.evaluate_model(self.job, self.weights, LocalPool(), rng)
+
+
+def tree(game: Any, **options: Any) -> Tree:
+    """Build the game tree of a game. Raises UserError if the game has none or it is too large."""
+    return build(_game(game, options))
+
+
+def solve(
+    game: Any,
+    plan: str = "cfr+",
+    iterations: int = 1000,
+    *,
+    seed: int = 0,
+    measure_at: Iterable[int] = (),
+    **options: Any,
+) -> Solution:
+    """Compute or approximate an equilibrium of a game.
+
+    `plan`: the solver, one of those that `overtrick list` names. `iterations`: each updates all
+    seats. `seed`: of solvers that sample. `measure_at`: numbers of iterations after which the
+    exploitability is measured, for `Solution.history`.
+    """
+    asked: Any = GameChoice(name=game, options=options) if isinstance(game, str) else None
+    asked = asked or _game(game, options)
+    return exact_solutions.solve(asked, plan, iterations, seed, measure_at=measure_at)
+
+
+def best_response(game: Any, opponent: PlayerLike, **options: Any) -> BestResponse:
+    """Compute an exact best response to an opponent in each seat.
+
+    Raises UserError for a game that is too large for a tree.
+    """
+    made = _game(game, options)
+    nodes = build(made)
+    sigma = _strategy(opponent, made, nodes)
+    found = [exact.best_response(nodes, sigma, seat) for seat in range(nodes.seats)]
+    values, strategies = zip(*found, strict=True)
+    return BestResponse(values, strategies)
+
+
+def exploitability(game: Any, player: PlayerLike, **options: Any) -> float:
+    """Return the exploitability of a player in points per game: NashConv divided by the seats.
+
+    Raises UserError for a game that is too large for a tree.
+    """
+    made = _game(game, options)
+    nodes = build(made)
+    return exact.exploitability(nodes, _strategy(player, made, nodes))
+
+
+def play(
+    game: Any, players: Sequence[PlayerLike], games: int = 1000, *, seed: int = 0, **options: Any
+) -> Rollout:
+    """Play games side by side, player s in seat s; return all decisions and payoffs.
+
+    `Rollout.payoff` is an array (games, seats) of points, `Rollout.batch` the decisions.
+    """
+    made = _game(game, options)
+    policies = [_policy(player, made) for player in players]
+    return play_rollout(made, policies, games, generator(seed, RngStream.EVALUATE))
+
+
+def match(
+    game: Any, a: PlayerLike, b: PlayerLike, boards: int = 250, *, seed: int = 0, **options: Any
+) -> PairResult:
+    """Play a match of two players, each board from both seats.
+
+    `PairResult.mean` is A's mean payoff per game, with its standard error.
+    """
+    made = _game(game, options)
+    first, second = _policy(a, made), _policy(b, made)
+    return play_duplicate_boards(made, first, second, boards, generator(seed, RngStream.EVALUATE))
+
+
+def train(
+    job: str | Path | Mapping[str, Any],
+    *overrides: str,
+    name: str | None = None,
+    progress: Listener = lambda iteration, metrics: None,
+) -> FinishedRun:
+    """Train a run in this process and store it in ./runs, like `overtrick train`.
+
+    `job`: a job file, or its content as a mapping. `overrides`: such as "stop.iterations=4".
+    `name`: begins the name of the run; by default the name of the file, or of the trainer.
+    `progress`: called with each iteration's number and metrics.
+    """
+    if isinstance(job, Mapping):
+        content = apply_overrides(dict(job), overrides)
+        config = job_file.parse(content, JOBS, "the job")
+        name = name or config.trainer
+    else:
+        config, name = job_file.load(job, overrides, JOBS), name or Path(job).stem
+    lifecycle.check_job(config)
+    return lifecycle.train(lifecycle.open_folder(config, name), progress)
+
+
+def load(model: str | Path) -> LoadedModel:
+    """Load a stored model: a run by name or path, a model folder, or models:/NAME/VERSION."""
+    folder = lifecycle.find_model(str(model))
+    stored = model_files.load(folder)
+    job = job_file.parse(stored.job, JOBS, str(folder / model_files.CARD))
+    return LoadedModel(folder, make(job.game.name, **job.game.options), job, stored.weights)
+
+
+def _game(game: Any, options: Mapping[str, Any]) -> Any:
+    """Return a game from its name and options, or the game itself."""
+    if isinstance(game, str):
+        return make(game, **options)
+    if options:
+        raise UserError("options are for a game given by its name")
+    return game
+
+
+def _policy(player: PlayerLike, game: Any, nodes: Tree | None = None) -> Any:
+    """Return the policy of a player in a game. Raises UserError for an unknown name.
+
+    `nodes`: the tree of the game, if it is built already.
+    """
+    if isinstance(player, (Solution, LoadedModel)):
+        return player.policy()
+    if isinstance(player, Array):
+        return TabularPolicy(player)
+    if not isinstance(player, (str, Path)):
+        return player
+    registry.check_playable(game)
+    name = reference_opponents.resolve_opponent(str(player), game)
+    if name == "cfr" and nodes is None:
+        nodes = build(game)
+    return reference_opponents.make_opponent(name, game, nodes)
+
+
+def _strategy(player: PlayerLike, game: Any, nodes: Tree) -> Array:
+    """Return the strategy (N, A) of a player at the information sets of all seats."""
+    return exact.sigma_of(nodes, [_policy(player, game, nodes)] * nodes.seats)
