@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         BestResponse,
         FunctionPolicy,
         LoadedModel,
+        Observations,
         Solution,
         UserError,
         best_response,
@@ -32,9 +33,23 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "BestResponse", "FunctionPolicy", "LoadedModel", "Solution", "UserError", "best_response",
-    "exploitability", "load", "make", "match", "names", "play", "solve", "train", "tree",
-]  # fmt: skip
+    "BestResponse",
+    "FunctionPolicy",
+    "LoadedModel",
+    "Observations",
+    "Solution",
+    "UserError",
+    "best_response",
+    "exploitability",
+    "load",
+    "make",
+    "match",
+    "names",
+    "play",
+    "solve",
+    "train",
+    "tree",
+]
 
 EARLY = {"make": "overtrick.games.registry", "names": "overtrick.games.registry"}
 """Names that need less than `overtrick.api`, and their modules."""

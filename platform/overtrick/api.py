@@ -36,9 +36,23 @@ from overtrick.training.registry import JOBS, TRAINERS
 from overtrick.training.tournament import PairResult, play_duplicate_boards
 
 __all__ = [
-    "BestResponse", "FunctionPolicy", "LoadedModel", "Solution", "UserError", "best_response",
-    "exploitability", "load", "make", "match", "names", "play", "solve", "train", "tree",
-]  # fmt: skip
+    "BestResponse",
+    "FunctionPolicy",
+    "LoadedModel",
+    "Observations",
+    "Solution",
+    "UserError",
+    "best_response",
+    "exploitability",
+    "load",
+    "make",
+    "match",
+    "names",
+    "play",
+    "solve",
+    "train",
+    "tree",
+]
 
 PlayerLike = Any
 """A player: a reference opponent or a run by name, a model folder, a LoadedModel, a Solution, a

@@ -37,6 +37,7 @@ NAMES = (
     "doors_rlcard_holdem",
     "doors_holdem",
     "doors_single",
+    "vector_env",
     "doors_single_rlcard",
     "doors_single_rlcard_holdem",
     "ray_overhead",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -14,7 +15,9 @@ from overtrick.core import END, UserError
 from overtrick.environments.gymnasium_env import SingleSeatEnv, single_env
 from overtrick.environments.pettingzoo_aec import TurnBasedEnv, aec_env
 from overtrick.environments.pettingzoo_parallel import SimultaneousEnv, parallel_env
+from overtrick.environments.registration import GAMES
 from overtrick.environments.single_game import EngineSingleGame, TreeSingleGame, make_single_game
+from overtrick.environments.vector_env import BatchVectorEnv, vector_env
 from overtrick.games.openspiel_tree import cumulative_gain
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.rules import (
@@ -276,3 +279,84 @@ def test_the_payoff_of_one_seat_equals_the_trees_value(game_and_tree, random_str
     assert abs(np.mean(won) - wanted) < 4 * np.std(won) / np.sqrt(games)
     with pytest.raises(UserError, match="kuhn has seats 0 to 1, not 2"):
         SingleSeatEnv(game, [UniformPolicy()], seat=2)
+
+
+def random_actions(info, rng):
+    """Return a random legal action of each game of a vector environment."""
+    return (rng.random(info["action_mask"].shape) * info["action_mask"]).argmax(axis=1)
+
+
+def test_gymnasium_makes_every_game_by_name():
+    assert set(GAMES) == set(overtrick.names())
+    one = gymnasium.make("overtrick/kuhn-three-v0", seat=2)
+    assert (one.unwrapped.game.name, one.reset(seed=0)[1]["seat"]) == ("kuhn_three", 2)
+    many = gymnasium.make_vec("overtrick/leduc-v0", num_envs=7, fold=False)
+    assert (len(many.reset(seed=0)[0]), many.game.fold) == (7, False)
+
+
+@pytest.mark.parametrize("name", [each for each in overtrick.names() if each != "auction"])
+def test_games_of_a_vector_environment_are_games_of_the_engine(name, rng):
+    """Without the auction, whose deals are solved double dummy at the end of each game."""
+    env = vector_env(name, 40)
+    observation, info = env.reset(seed=5)
+    again, _ = env.reset(seed=5)
+    assert np.array_equal(observation, again)
+    assert env.observation_space.contains(observation)
+    finished = np.zeros(40, int)
+    for _ in range(12):
+        if env.game.actions is None:
+            actions = rng.uniform(-1, 1, env.action_space.shape)
+        else:
+            actions = random_actions(info, rng)
+            assert info["action_mask"].any(axis=1).all()
+        observation, reward, terminated, truncated, info = env.step(actions)
+        assert (observation.shape, reward.shape) == (env.observation_space.shape, (40,))
+        assert not truncated.any()
+        assert ("final_obs" in info) == terminated.any()
+        finished += terminated
+    assert finished.all() or name in ("minibridge", "sumo", "liars_dice", "holdem")
+
+
+def test_the_payoff_of_one_seat_in_a_vector_environment_equals_the_trees_value(
+    game_and_tree, random_strategy, rng
+):
+    """The opponent is drawn from two policies, each in half of the games."""
+    game, tree = game_and_tree("kuhn")
+    mine, *theirs = (random_strategy(tree, rng) for _ in range(3))
+    env = BatchVectorEnv(game, 500, [TabularPolicy(sigma) for sigma in theirs], seat=1)
+    player = TabularPolicy(mine).start(500, rng)
+    env.reset(seed=4)
+    won, total = [], np.zeros(500)
+    while len(won) < 20_000:
+        order = env.decisions.game.argsort()
+        _, reward, terminated, *_ = env.step(player.act(env.decisions).action[order])
+        total += reward
+        won.extend(total[terminated])
+        total[terminated] = 0
+    seat = (tree.observations.seat == 1)[:, None]
+    wanted = np.mean(
+        [best_response.expected(tree, np.where(seat, mine, each))[1] for each in theirs]
+    )
+    assert abs(np.mean(won) - wanted) < 4 * np.std(won) / np.sqrt(len(won))
+
+
+@pytest.mark.parametrize("name", ["leduc", "holdem", "brps"])
+def test_an_illegal_action_ends_only_its_game_of_a_vector_environment(name, rng):
+    env = vector_env(name, 6)
+    _, info = env.reset(seed=1)
+    actions = random_actions(info, rng)
+    actions[2], actions[4] = -1, env.game.actions
+    _, reward, terminated, *_ = env.step(actions)
+    assert reward[[2, 4]].tolist() == [env.game.lowest_payoff] * 2
+    assert terminated[[2, 4]].all()
+    assert (reward >= env.game.lowest_payoff).all()
+
+
+def test_wrong_arguments_of_a_vector_environment_are_refused():
+    with pytest.raises(UserError, match="kuhn has seats 0 to 1, not 2"):
+        vector_env("kuhn", 2, seat=2)
+    env = vector_env("sumo", 2)
+    env.reset(seed=0)
+    for wrong in (np.zeros((2, 7)), np.full((2, 8), np.nan)):
+        with pytest.raises(ValueError, match=r"must be finite numbers of shape \(2, 8\)"):
+            env.step(wrong)

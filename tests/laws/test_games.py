@@ -7,6 +7,9 @@ import contextlib
 import copy
 import itertools
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -514,3 +517,46 @@ def test_only_poker_bridge_and_sumo_have_scripted_players():
         game = overtrick.make(name)
         first_contents = isinstance(game, Poker) or name in ("minibridge", "sumo")
         assert bool(registry.scripted_players(game)) == first_contents
+
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "new_game.py"
+
+
+def installed_package(folder, points, **modules):
+    """Write the files of an installed package with entry points, and return a function that runs a
+    program beside it."""
+    about = folder / "dice-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: dice\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(points)
+    for name, source in modules.items():
+        (folder / f"{name}.py").write_text(source)
+
+    def run(program):
+        source = f"import sys; sys.path.insert(0, {str(folder)!r}); {program}"
+        done = subprocess.run(
+            [sys.executable, "-c", source], capture_output=True, text=True, check=False
+        )
+        return (done.stdout + done.stderr).strip().splitlines()[-1]
+
+    return run
+
+
+def test_another_package_adds_a_game_and_a_trainer(tmp_path):
+    spec = "\nfrom overtrick.games.spec import GameSpec\nSPEC = GameSpec('dice_poker', DicePoker)\n"
+    game = EXAMPLE.read_text().partition("\nsolution =")[0] + spec
+    trainer = "from overtrick.training.tournament import TournamentTrainer, TournamentJob\n"
+    trainer += "from overtrick.training.base_trainer import register\n"
+    trainer += "register('dice', TournamentJob, len)(TournamentTrainer)\n"
+    points = "[overtrick.games]\na = dice_game:SPEC\n[overtrick.trainers]\nb = dice_trainer\n"
+    run = installed_package(tmp_path, points, dice_game=game, dice_trainer=trainer)
+    play_it = "print(overtrick.play('dice_poker', ['random', 'random'], 9).payoff.shape)"
+    assert run(f"import overtrick; {play_it}") == "(9, 2)"
+    assert run("from overtrick.training.registry import JOBS; print('dice' in JOBS)") == "True"
+
+
+def test_a_broken_entry_point_names_its_package(tmp_path):
+    run = installed_package(tmp_path, "[overtrick.games]\na = no_such_module:SPEC\n")
+    line = run("import overtrick; overtrick.make('dice_poker')")
+    assert "dice adds 'a' to overtrick.games, but no_such_module:SPEC cannot be imported" in line
+    assert run("import overtrick; print(overtrick.make('kuhn').name)") == "kuhn"

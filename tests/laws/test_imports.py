@@ -52,6 +52,8 @@ DOORS = {
         "environments/pettingzoo_parallel.py",
         "environments/pettingzoo_aec.py",
         "environments/gymnasium_env.py",
+        "environments/vector_env.py",
+        "environments/registration.py",
         "environments/seat_agents.py",
         "rllib/multi_agent_env.py",
         "rllib/rl_modules.py",

@@ -308,7 +308,7 @@ def test_options_are_part_of_the_name():
 
 def test_without_openspiel_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspiel", None)
-    with pytest.raises(UserError, match=r"pip install 'overtrick\[doors\]'"):
+    with pytest.raises(UserError, match=r"pip install 'overtrick\[environments\]'"):
         overtrick.make("openspiel/kuhn_poker")
 
 

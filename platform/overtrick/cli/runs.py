@@ -133,7 +133,7 @@ def evaluate(
         raise UserError("evaluate needs a run, a model, a comparison's job file, or --resume TABLE")
     if resume is not None:
         _compare(lifecycle.find(resume), None, [], as_json)
-    elif what is not None and what.endswith((".yaml", ".yml")):
+    elif what is not None and _is_job(what):
         asked = [] if workers is None else [f"workers={workers}"]
         _compare(None, Path(what), [*(overrides or []), *asked], as_json)
     elif what is not None:
@@ -143,6 +143,15 @@ def evaluate(
         rows, game, unit = lifecycle.evaluate_stored(what, workers or 0)
         show(tables.evaluation(rows, unit))
         print_result(as_json, game=game, unit=unit, rows=rows)
+
+
+def _is_job(what: str) -> bool:
+    """Return whether a word names a job file or, if no run has this name, a job of the package."""
+    from overtrick.config.packaged_jobs import packaged_jobs
+    from overtrick.storage import locate
+
+    file = what.endswith((".yaml", ".yml"))
+    return file or (what in packaged_jobs() and locate.find_run(what) is None)
 
 
 def _compare(

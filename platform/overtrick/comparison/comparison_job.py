@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob, Count, GameChoice, Opponent, Section
 from overtrick.config.overrides import set_value
+from overtrick.config.packaged_jobs import job_path
 from overtrick.core import PortableOptions, UserError, suggestion
 from overtrick.evaluation.evaluate import EvaluationBudget
 from overtrick.games import registry
@@ -139,7 +140,11 @@ TABLES: dict[str, type[ComparisonJob]] = {"table": ComparisonJob}
 
 
 def load(path: str | Path, overrides: Sequence[str]) -> ComparisonJob:
-    """Load the job file of a comparison and the jobs of its methods. Raises UserError."""
+    """Load the job file of a comparison and the jobs of its methods. Raises UserError.
+
+    `path`: the file, or the name of a comparison that comes with the package.
+    """
+    path = job_path(path)
     table = job_file.load(path, overrides, TABLES)
     methods = {
         name: _with_job(method, Path(path).parent, f"methods.{name} of {path}", table)

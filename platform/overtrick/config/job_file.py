@@ -14,6 +14,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from overtrick.config.overrides import apply_overrides
+from overtrick.config.packaged_jobs import job_path
 from overtrick.config.search_space import Search
 from overtrick.config.strict_yaml import check_values, parse_yaml
 from overtrick.core import UserError, suggestion
@@ -324,9 +325,13 @@ def load_stored(run: RunFolder, jobs: Mapping[str, type[JobT]]) -> JobT:
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Read a job file as plain data, without validation. Raises UserError if this fails."""
+    """Read a job file as plain data, without validation. Raises UserError if this fails.
+
+    `path`: the file, or the name of a job that comes with the package.
+    """
+    path = job_path(path)
     try:
-        content = parse_yaml(Path(path).read_text(encoding="utf-8"))
+        content = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"cannot read job file {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -9,20 +9,31 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from overtrick.core.errors import UserError
+
 __all__ = ["mujoco", "ray", "sparse", "torch"]
 
 
 class LazyModule:
     """Stand-in for a module that imports it when one of its attributes is used first.
 
-    name: the module's full name.
+    name: the module's full name. extra: the extra of this package that installs the module; empty
+    if every installation has it. Using an attribute raises UserError if the module is missing.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, extra: str = "") -> None:
         self.__name__ = name
+        self._extra = extra
 
     def __getattr__(self, attribute: str) -> Any:
-        value = getattr(import_module(self.__name__), attribute)
+        try:
+            module = import_module(self.__name__)
+        except ModuleNotFoundError as error:
+            if not self._extra or error.name != self.__name__:
+                raise
+            remedy = f"pip install 'overtrick[{self._extra}]'"
+            raise UserError(f"{self.__name__} is not installed: {remedy}") from None
+        value = getattr(module, attribute)
         setattr(self, attribute, value)  # the next use does not call this method
         return value
 
@@ -33,5 +44,5 @@ if TYPE_CHECKING:
     import torch
     from scipy import sparse
 else:
-    mujoco, ray, torch = map(LazyModule, ("mujoco", "ray", "torch"))
-    sparse = LazyModule("scipy.sparse")
+    ray, torch, sparse = map(LazyModule, ("ray", "torch", "scipy.sparse"))
+    mujoco = LazyModule("mujoco", "sumo")

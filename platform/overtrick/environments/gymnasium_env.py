@@ -40,8 +40,7 @@ class SingleSeatEnv(Env):
         Raises UserError for a game that cannot be played, and for a seat that it does not have.
         """
         registry.check_playable(game)
-        if seat is not None and not 0 <= seat < game.seats:
-            raise UserError(f"{game.name} has seats 0 to {game.seats - 1}, not {seat}")
+        check_seat(game, seat)
         self.game = game
         self.others = others
         self.seat = seat
@@ -135,7 +134,15 @@ def single_env(
     Raises UserError for a game that is unknown or cannot be played, and for a wrong seat or option.
     """
     game = registry.make(name, **options)
-    uniform: Policy = UniformPolicy()
-    if game.actions is None:
-        uniform = UniformVectorPolicy(len(game.action_names))
-    return SingleSeatEnv(game, others or (uniform,), seat)
+    return SingleSeatEnv(game, others or (uniform_policy(game),), seat)
+
+
+def uniform_policy(game: Game) -> Policy:
+    """Return the policy that acts uniformly at random in a game."""
+    return UniformPolicy() if game.actions else UniformVectorPolicy(len(game.action_names))
+
+
+def check_seat(game: Game, seat: int | None) -> None:
+    """Raise UserError for a seat that a game does not have; None means any seat."""
+    if seat is not None and not 0 <= seat < game.seats:
+        raise UserError(f"{game.name} has seats 0 to {game.seats - 1}, not {seat}")

@@ -201,7 +201,7 @@ def _load(name: str) -> Any:
         import pyspiel
     except ImportError:
         raise UserError(
-            f"openspiel/{name} needs OpenSpiel: pip install 'overtrick[doors]'"
+            f"openspiel/{name} needs OpenSpiel: pip install 'overtrick[environments]'"
         ) from None
     short = name.partition("(")[0]
     if short not in pyspiel.registered_names():

@@ -1,14 +1,20 @@
-"""Registry of games. To add a game, add its `GameSpec` to `SPECS`."""
+"""Registry of games.
+
+To add a game to this package, add its `GameSpec` to `SPECS`. Another package adds a game by an
+entry point in the group `overtrick.games` that names its `GameSpec`.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from overtrick.core import Policy, Trajectories, UserError, suggestion
 from overtrick.core import games as contract
+from overtrick.core.plugins import load_plugins
 from overtrick.games import liars_dice, matrix
 from overtrick.games.bridge import spec as bridge
 from overtrick.games.openspiel_tree import OpenSpiel
@@ -18,22 +24,37 @@ from overtrick.games.spec import GameSpec
 from overtrick.games.sumo import spec as sumo
 
 SPECS: tuple[GameSpec, ...] = (matrix.BRPS, *poker.SPECS, liars_dice.SPEC, *bridge.SPECS, sumo.SPEC)
-_SPECS = {spec.name: spec for spec in SPECS}
+PLUGINS = "overtrick.games"  # entry-point group
+_OWN = {spec.name: spec for spec in SPECS}
+
+
+@cache
+def _specs() -> Mapping[str, GameSpec]:
+    """Return all games by name: those of this package, then those of other packages.
+
+    Raises UserError if another package adds a game of a name that exists already.
+    """
+    found = dict(_OWN)
+    for spec in load_plugins(PLUGINS):
+        if spec.name in found:
+            raise UserError(f"two games are named '{spec.name}': rename the one of {PLUGINS}")
+        found[spec.name] = spec
+    return found
 
 
 def names() -> tuple[str, ...]:
     """Return the names of the games that can be played."""
-    return tuple(spec.name for spec in SPECS if spec.playable)
+    return tuple(name for name, spec in _specs().items() if spec.playable)
 
 
 def solve_only_names() -> tuple[str, ...]:
     """Return the names of the games that can only be solved; openspiel/NAME is not listed."""
-    return tuple(spec.name for spec in SPECS if not spec.playable)
+    return tuple(name for name, spec in _specs().items() if not spec.playable)
 
 
 def spec_of(game: Any) -> GameSpec:
     """Return the GameSpec registered under a game's name; a default for an unregistered name."""
-    return _SPECS.get(game.name) or GameSpec(game.name, type(game))
+    return _OWN.get(game.name) or _specs().get(game.name) or GameSpec(game.name, type(game))
 
 
 def make(name: str, /, **options: Any) -> Any:
@@ -49,10 +70,10 @@ def make(name: str, /, **options: Any) -> Any:
         if options:
             raise UserError(f"game '{name}' takes no options: write 'openspiel/NAME(option=value)'")
         return OpenSpiel(openspiel_name)
-    if name not in _SPECS:
-        hint = suggestion(name, [*_SPECS, "openspiel/NAME"])
+    spec = _OWN.get(name) or _specs().get(name)
+    if spec is None:
+        hint = suggestion(name, [*_specs(), "openspiel/NAME"])
         raise UserError(f"unknown game '{name}': {hint}")
-    spec = _SPECS[name]
     known = inspect.signature(spec.load_class()).parameters.values() if options else ()
     known_names = [each.name for each in known if each.default is not each.empty]
     for option in options:
@@ -104,7 +125,7 @@ def match_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
     They are the match options in the game's GameSpec, updated by `options`.
     """
-    known = _SPECS.get(name)
+    known = _specs().get(name)
     return dict(known.match_options if known else {}) | dict(options)
 
 
@@ -134,7 +155,7 @@ def check_zero_sum(game: Any) -> None:
 def check_has_video(game: Any) -> None:
     """Raise UserError for a game without video."""
     if spec_of(game).video is None:
-        able = ", ".join(spec.name for spec in SPECS if spec.video is not None)
+        able = ", ".join(spec.name for spec in _specs().values() if spec.video is not None)
         raise UserError(f"{game.name} has no video; games with videos: {able}")
 
 

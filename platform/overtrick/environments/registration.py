@@ -1,0 +1,24 @@
+"""Register the games as Gymnasium environments overtrick/NAME-v0."""
+
+from __future__ import annotations
+
+import gymnasium
+
+GAMES = (
+    "brps", "kuhn", "kuhn_three", "one_card", "leduc", "leduc_textbook", "holdem", "liars_dice",
+    "minibridge", "auction", "sumo",
+)  # fmt: skip
+"""The games that can be played. Named here, because importing the games takes a second."""
+
+
+def register_environments() -> None:
+    """Register every game, one seat of it as `single_env` and many games as `vector_env`."""
+    for name in GAMES:
+        environment = f"overtrick/{name.replace('_', '-')}-v0"
+        if environment not in gymnasium.registry:
+            gymnasium.register(
+                environment,
+                "overtrick.environments.gymnasium_env:single_env",
+                vector_entry_point="overtrick.environments.vector_env:vector_env",
+                kwargs={"name": name},
+            )
