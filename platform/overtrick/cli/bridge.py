@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +28,7 @@ group: typer.Typer = command_group(
     "Play matches, explain and suggest bids, compare bidding systems, read boards, show hands.",
 )
 
-Auction = Annotated[str, Argument(help='The calls so far, such as "1N P".')]
+SUITS = 4
 Dealer = Annotated[str, Option(help="Dealer: N, E, S or W.")]
 Vulnerable = Annotated[str, Option(help="Vulnerable side: None, NS, EW or All.")]
 
@@ -74,35 +75,66 @@ def explain(
     print_result(as_json, system=system, calls=explained)
 
 
+def _bidder_hand_auction(words: Sequence[str]) -> tuple[str, str, str]:
+    """Return bidder, hand and auction of the words [BIDDER] HAND [AUCTION].
+
+    A hand has three dots between its suits. Raises UserError for other words.
+    """
+    place = next((k for k, word in enumerate(words[:2]) if word.count(".") == SUITS - 1), None)
+    if place is None or len(words) > place + 2:
+        raise UserError(
+            "suggest takes [BIDDER] HAND [AUCTION]: a hand is like AQ42.K5.QT93.K76, the auction "
+            'one word in quotes, like "1N P"'
+        )
+    return (*words[:place], "natural")[0], words[place], (*words[place + 1 :], "")[0]
+
+
 @command_moved_to(group)
 def suggest(
-    bidder: arguments.Model,
-    hand: Annotated[str, Argument(help="Spades first, such as AQ42.K5.QT93.K76.")],
-    auction: Auction = "",
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="[BIDDER] HAND [AUCTION]",
+            help="A bidding system, run or model folder (default: natural); a hand, spades first, "
+            'such as AQ42.K5.QT93.K76; the calls so far, such as "1N P".',
+        ),
+    ],
     against: Annotated[str, Option(help="Opponents: a bidding system or model.")] = "natural",
     dealer: Dealer = "N",
     vulnerable: Vulnerable = "None",
     as_json: arguments.Json = False,
 ) -> None:
-    """List the calls that a trained bidder considers with a hand.
+    """List the calls that a bidder considers with a hand, and their meanings.
 
-    Each call has its probability under the bidder's policy and its expected IMPs against par.
+    Each call of a trained bidder has its probability under the bidder's policy and its expected
+    IMPs against par. A bidding system has one call, that of its rules.
     """
     from overtrick.evaluation import bidders
     from overtrick.games.bridge import auction_rules as rules
-    from overtrick.runs import lifecycle
+    from overtrick.games.bridge.system import auction_simulation
     from overtrick.studies.duplicate_match import find_bidder
 
+    bidder, hand, auction = _bidder_hand_auction(words)
     calls = rules.parse_calls(auction)
     if calls:
         rules.check_auction(calls, done=False)
-    side = bidders.load_side(str(lifecycle.find_model(bidder)))
-    other = bidders.load_side(str(find_bidder(against) or against))
-    situation = _dealer_and_vulnerability(dealer, vulnerable)
-    candidates = [
-        {"call": rules.CALLS[each.call], "probability": each.probability, "imps": each.imps}
-        for each in bidders.rank_calls(side, other, calls, hand, *situation)
-    ]
+    side, other = (bidders.load_side(str(find_bidder(each) or each)) for each in (bidder, against))
+    first, vulnerability = _dealer_and_vulnerability(dealer, vulnerable)
+    own = (side.system, other.system)
+    pairs = own if (first + len(calls)) % 2 == 0 else own[::-1]
+    candidates = []
+    for each in bidders.rank_calls(side, other, calls, hand, first, vulnerability):
+        meanings = auction_simulation.explain_calls(
+            [*calls, each.call], first, vulnerability, *pairs
+        )
+        candidates.append(
+            {
+                "call": rules.CALLS[each.call],
+                "probability": each.probability,
+                "imps": each.imps,
+                "meaning": meanings[-1],
+            }
+        )
     title = f"{side.name} with {hand} after {auction or 'nothing'}"
     show(tables.plain(candidates, title))
     print_result(as_json, bidder=side.name, hand=hand, auction=auction, candidates=candidates)

@@ -6,7 +6,9 @@ seconds that `import torch` takes. Commands that need no network therefore start
 
 from __future__ import annotations
 
+from functools import cached_property
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from overtrick.core.errors import UserError
@@ -26,16 +28,17 @@ class LazyModule:
         self._extra = extra
 
     def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._module, attribute)
+
+    @cached_property
+    def _module(self) -> ModuleType:
         try:
-            module = import_module(self.__name__)
+            return import_module(self.__name__)
         except ModuleNotFoundError as error:
             if not self._extra or error.name != self.__name__:
                 raise
             remedy = f"pip install 'overtrick[{self._extra}]'"
             raise UserError(f"{self.__name__} is not installed: {remedy}") from None
-        value = getattr(module, attribute)
-        setattr(self, attribute, value)  # the next use does not call this method
-        return value
 
 
 if TYPE_CHECKING:

@@ -133,20 +133,18 @@ def imps_between(a: Side, b: Side, deals: Deals, rng: Generator) -> Array:
 def rank_calls(
     side: Side, other: Side, calls: Sequence[int], hand: str, dealer: int, vulnerable: int
 ) -> list[network_bidder.CandidateCall]:
-    """List the candidate calls of a bidding network for a hand and an auction, best first.
+    """List the candidate calls of a bidder for a hand and an auction, best first.
 
-    The best call has the highest expected IMPs or, without a value network, the highest
-    probability.
+    The best call of a network has the highest expected IMPs or, without a value network, the
+    highest probability. A bidding system has one candidate, the call of its rules.
 
-    - `side`: the bidder's partnership, with a network; `other`: the opponents' partnership.
+    - `side`: the bidder's partnership; `other`: the opponents' partnership.
     - `calls`: the auction so far.
     - `hand`: the bidder's hand in PBN.
     - `dealer`: a seat. `vulnerable`: 0 None, 1 NS, 2 EW, 3 All.
 
-    Raises UserError for an invalid hand, a side without a network, or an auction that is over.
+    Raises UserError for an invalid hand, or an auction that is over.
     """
-    if side.calls is None:
-        raise UserError(f"{side.name} bids by rules: choose a trained network")
     own = sorted(set(parse_hand(hand)))
     if len(own) != TRICKS:
         raise UserError(f"a hand has 13 cards, but '{hand}' has {len(own)}")
@@ -154,6 +152,9 @@ def rank_calls(
         dealer, vulnerable, sum(1 << c for c in own), calls
     )
     ns, ew = (side, other) if turn.seat[0] == 0 else (other, side)
+    if side.calls is None:
+        (call,) = network_bidder.SystemBidder(ns.system, ew.system).probs(turn).argmax(axis=1)
+        return [network_bidder.CandidateCall(int(call), 1.0, None)]
     bidder = NetworkBidder(ns.system, ew.system, side.calls, side.imps)
     return bidder.candidates(turn)[0]
 
