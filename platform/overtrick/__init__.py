@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         names,
         play,
         solve,
+        sweep,
         train,
         tree,
     )
@@ -47,6 +48,7 @@ __all__ = [
     "names",
     "play",
     "solve",
+    "sweep",
     "train",
     "tree",
 ]

@@ -23,6 +23,7 @@ from overtrick.games.registry import make, names
 from overtrick.policies.memoryless import MemorylessPolicy
 from overtrick.policies.rollout import play as play_rollout
 from overtrick.policies.tabular import TabularPolicy
+from overtrick.reports.progress import OnProgress
 from overtrick.runs import lifecycle
 from overtrick.runs.lifecycle import FinishedRun
 from overtrick.runs.listener import Listener
@@ -31,6 +32,8 @@ from overtrick.solvers.extensive.tree import Tree, build
 from overtrick.storage import model_files
 from overtrick.studies import exact_solutions
 from overtrick.studies.exact_solutions import Solution
+from overtrick.sweeps import sweep as sweeps
+from overtrick.sweeps.sweep import FinishedSweep
 from overtrick.training.held_out_trainer import HeldOutTrainer
 from overtrick.training.registry import JOBS, TRAINERS
 from overtrick.training.tournament import PairResult, play_duplicate_boards
@@ -50,6 +53,7 @@ __all__ = [
     "names",
     "play",
     "solve",
+    "sweep",
     "train",
     "tree",
 ]
@@ -204,18 +208,29 @@ def train(
 ) -> FinishedRun:
     """Train a run in this process and store it in ./runs, like `overtrick train`.
 
-    `job`: a job file, or its content as a mapping. `overrides`: such as "stop.iterations=4".
-    `name`: begins the name of the run; by default the name of the file, or of the trainer.
+    `job`: a job file, the name of a job of the package, or the content of a job as a mapping.
+    `overrides`: such as "stop.iterations=4". `name`: begins the name of the run; by default the name of the file, or of the trainer.
     `progress`: called with each iteration's number and metrics.
     """
-    if isinstance(job, Mapping):
-        content = apply_overrides(dict(job), overrides)
-        config = job_file.parse(content, JOBS, "the job")
-        name = name or config.trainer
-    else:
-        config, name = job_file.load(job, overrides, JOBS), name or Path(job).stem
+    config, name = _job(job, overrides, name)
     lifecycle.check_job(config)
     return lifecycle.train(lifecycle.open_folder(config, name), progress)
+
+
+def sweep(
+    job: str | Path | Mapping[str, Any],
+    *overrides: str,
+    name: str | None = None,
+    progress: OnProgress = lambda done: None,
+) -> FinishedSweep:
+    """Train every variant of a job's `search` section, like `overtrick sweep`.
+
+    Arguments as of `train`; `progress` is called with the number of finished iterations of all
+    trials. `FinishedSweep.rows` has a row for each trial, the best first.
+    """
+    config, name = _job(job, overrides, name)
+    sweeps.check(config, name)
+    return sweeps.run(lifecycle.open_folder(config, name, children=True), progress)
 
 
 def load(model: str | Path) -> LoadedModel:
@@ -224,6 +239,16 @@ def load(model: str | Path) -> LoadedModel:
     stored = model_files.load(folder)
     job = job_file.parse(stored.job, JOBS, str(folder / model_files.CARD))
     return LoadedModel(folder, make(job.game.name, **job.game.options), job, stored.weights)
+
+
+def _job(
+    job: str | Path | Mapping[str, Any], overrides: Sequence[str], name: str | None
+) -> tuple[Job, str]:
+    """Return a validated job and the beginning of its run's name."""
+    if isinstance(job, Mapping):
+        config = job_file.parse(apply_overrides(dict(job), overrides), JOBS, "the job")
+        return config, name or config.trainer
+    return job_file.load(job, overrides, JOBS), name or Path(job).stem
 
 
 def _game(game: Any, options: Mapping[str, Any]) -> Any:
