@@ -199,6 +199,13 @@ def keys(trainer: str) -> str:
     return rows(("key", "values", "default", "meaning"), body)
 
 
+def example(name: str) -> str:
+    """Show an example of docs/examples under the first sentence of its docstring."""
+    text = (ROOT / "docs" / "examples" / f"{name}.py").read_text()
+    title = text.split('"""')[1].split(".")[0].replace("\n", " ")
+    return f"### {title}\n\n```python\n{text.rstrip()}\n```"
+
+
 def jobs(trainer: str) -> str:
     """List the job files of a trainer, or all of them, with their first comments."""
     found = []
@@ -253,6 +260,6 @@ TABLES: dict[str, Callable[[str], str]] = {
     each.__name__: each
     for each in (
         *(about, actions, facts, matrix, options, rewards, rules, speed),
-        *(jobs, keys, page, plans, said),
+        *(example, jobs, keys, page, plans, said),
     )
 }

@@ -209,7 +209,8 @@ def train(
     """Train a run in this process and store it in ./runs, like `overtrick train`.
 
     `job`: a job file, the name of a job of the package, or the content of a job as a mapping.
-    `overrides`: such as "stop.iterations=4". `name`: begins the name of the run; by default the name of the file, or of the trainer.
+    `overrides`: such as "stop.iterations=4". `name`: begins the name of the run; by default the
+    name of the file, or of the trainer.
     `progress`: called with each iteration's number and metrics.
     """
     config, name = _job(job, overrides, name)
