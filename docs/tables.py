@@ -200,10 +200,13 @@ def keys(trainer: str) -> str:
 
 
 def example(name: str) -> str:
-    """Show an example of docs/examples under the first sentence of its docstring."""
+    """Show an example of docs/examples under the first sentence of its docstring.
+
+    Its language is written `py`: tests run the files themselves, not these blocks.
+    """
     text = (ROOT / "docs" / "examples" / f"{name}.py").read_text()
     title = text.split('"""')[1].split(".")[0].replace("\n", " ")
-    return f"### {title}\n\n```python\n{text.rstrip()}\n```"
+    return f"### {title}\n\n```py\n{text.rstrip()}\n```"
 
 
 def jobs(trainer: str) -> str:

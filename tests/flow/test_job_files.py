@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from tests.flow import job_settings
 
 from overtrick.comparison import comparison_job, schedule
-from overtrick.config import job_file
+from overtrick.config import job_file, job_keys, packaged_jobs
 from overtrick.config.overrides import apply_overrides
 from overtrick.core import UserError
 from overtrick.sweeps import sweep
@@ -85,3 +85,42 @@ def test_no_default_or_bound_of_a_setting_changes_unnoticed():
     mean. job_settings.py says how to record a wanted change."""
     kept = Path(__file__).parents[1] / "fixtures" / "job_settings.txt"
     assert job_settings.settings() == kept.read_text().splitlines()
+
+
+def test_a_job_of_the_package_is_found_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert packaged_jobs.packaged_jobs() == {path.stem: path for path in FILES}
+    job = job_file.load("leduc_meta", ["seed=4"], JOBS)
+    assert (job.trainer, job.seed) == ("meta", 4)
+    assert comparison_job.load("table2", []).methods
+    Path("leduc_meta").write_text("trainer: solve\ngame: kuhn\n")  # a file of the folder is first
+    assert job_file.load("leduc_meta", [], JOBS).trainer == "solve"
+    with pytest.raises(UserError, match="no job file 'leduc_mta': did you mean 'leduc_meta'"):
+        job_file.load("leduc_mta", [], JOBS)
+    with pytest.raises(UserError, match=r"cannot read job file absent\.yaml"):
+        job_file.load("absent.yaml", [], JOBS)
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "default"),
+    [
+        ("trainer", "meta", "required"),
+        ("seed", "integer, at least 0", "0"),
+        ("meta.solver", "trpo, ppo", "trpo"),
+        ("meta.hidden", "list of (integer, at least 1)", "[64, 64]"),
+        ("meta.second_order", "true, false", "false"),
+        ("meta.discount", "number, at least 0, at most 1", "0.99"),
+        ("evaluate.exploitability_bound", "number, at least 0 or null", "null"),
+        ("track.experiment", "text", "overtrick"),
+    ],
+)
+def test_the_values_of_a_key_are_told_in_words(key, values, default):
+    (found,) = [each for each in job_keys.list_keys(JOBS["meta"]) if each.key == key]
+    assert (found.values, found.default) == (values, default)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_every_key_has_values_in_words(trainer):
+    for each in job_keys.list_keys(JOBS[trainer]):
+        assert each.values, each
+        assert not any(sign in each.values for sign in "{}$"), each
