@@ -326,7 +326,7 @@ def test_a_trained_oracle_is_trained_against_each_opponent_and_last_against_trai
     [
         ({"opponents": {"la": "la"}, "paper": {}}, "opponents.la: unknown opponent 'la' in"),
         ({"opponents": {"x": {"method": "CFR"}}, "paper": {}}, "unknown name 'CFR' in opponents.x: "
-         "did you mean"),
+         "known: ours, other"),
         ({"opponents": {"x": {"metod": "other"}}, "paper": {}}, "unknown key 'opponents.x.metod' "
          "in table.yaml: did you mean 'opponents.x.method'?"),
         ({"methods": {**METHODS, "ours": {"jobb": "tiny.yaml"}}}, "unknown key 'methods.ours.jobb' "

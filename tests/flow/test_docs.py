@@ -101,6 +101,7 @@ SHORT = {
     "train jobs/bidder_natural.yaml": f"{SMALL_BIDDER} bidder.games=8 bidder.gradient_steps=1",
     "bridge match RUN natural": "--boards 2",
     "bridge suggest RUN": "",
+    "bridge suggest AQ42": "",
     "register RUN": "",
     "bridge match models:/bidder": "--boards 2",
     "bridge suggest models:/bidder": "",
@@ -257,10 +258,10 @@ def test_every_trainer_has_one_page_with_all_headings_and_its_keys():
 
 def test_a_page_lists_its_trainers_own_keys(pages: dict[str, str]):
     page = pages["algorithms/lookahead.md"].partition("\n## Keys\n")[2]
-    assert "| `sampling.worlds` | `50` |" in page
+    assert "| `sampling.worlds` | integer, at least 1 | `50` |" in page
     assert "`seed`" not in page
-    assert "| `seed` | `0` |" in pages["jobs.md"]
-    assert "| `stop.iterations` | `40` |" in pages["algorithms/cfr.md"]  # others have 100
+    assert "| `seed` | integer, at least 0 | `0` |" in pages["jobs.md"]
+    assert "| `stop.iterations` | integer, at least 1 | `40` |" in pages["algorithms/cfr.md"]  # others have 100
 
 
 def metrics_named_in(*functions: Any) -> set[str]:

@@ -23,7 +23,7 @@ from overtrick.training.equilibrium import solve
 @pytest.fixture
 def command(tmp_path, monkeypatch, capsys):
     """Return a function that runs a command in an empty folder and returns the exit code, the JSON
-    object and standard error."""
+    object and the text for people."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
@@ -31,7 +31,8 @@ def command(tmp_path, monkeypatch, capsys):
         with pytest.raises(SystemExit) as stop:
             cli.main()
         out, err = capsys.readouterr()
-        return stop.value.code, json.loads(out.splitlines()[-1]) if out else None, err
+        *shown, answer = out.splitlines() or ["null"]
+        return stop.value.code, json.loads(answer), "\n".join([*shown, err])
 
     return run
 

@@ -281,7 +281,8 @@ def test_a_best_response_is_exact_or_reported_as_a_lower_bound():
     for question in (["leduc", "--against", "call"], ["holdem", "--against", "call"]):
         sampled = ["--games", "8", "--particles", "5"] if question[0] == "holdem" else []
         done = CliRunner().invoke(cli.app, ["best-response", *question, *sampled, "--json"])
-        outputs.append((json.loads(done.stdout.splitlines()[-1]), " ".join(done.stderr.split())))
+        *shown, answer = done.stdout.splitlines()
+        outputs.append((json.loads(answer), " ".join(shown)))
     (exactly, message), (bound, bound_said) = outputs
     assert exactly["kind"] == "exact"
     assert np.allclose(exactly["values"], 0.7333, atol=5e-5)

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 MOST_LISTED = 20  # known words in a message
-SIMILAR = 0.6  # least similarity of a suggestion; 1 is equal
+SIMILAR = 0.55  # least similarity of a suggestion; 1 is equal
 MOST_COMPARED = 100  # characters of a misspelt word; comparing takes their square in time
 
 
