@@ -10,6 +10,8 @@ from typer import Option
 from overtrick.cli import PLAY, app, arguments, console, print_result, show
 from overtrick.reports import tables
 
+MANY = 8  # actions of a game; more are counted in `list`, not named
+
 
 @app.command(rich_help_panel=PLAY)
 def solve(
@@ -97,15 +99,11 @@ def list_(as_json: arguments.Json = False) -> None:
         for name in registry.names()
         for game in [registry.make(name)]
     ]
-    few = 8  # actions that a table lists by name
-    show(
-        tables.plain(
-            [
-                {**row, "actions": n if (n := len(row["actions"])) > few else row["actions"]}
-                for row in games
-            ]
-        )
-    )
+    shown = [
+        {**row, "actions": len(names) if len(names := row["actions"]) > MANY else names}
+        for row in games
+    ]
+    show(tables.plain(shown))
     show(f"solved, not played: {' '.join(registry.solve_only_names())} openspiel/NAME")
     show(f"plans of solve: {' '.join(SOLVERS)}")
     show(f"trainers: {' '.join(TRAINERS)}")
