@@ -205,7 +205,7 @@ def example(name: str) -> str:
     Its language is written `py`: tests run the files themselves, not these blocks.
     """
     text = (ROOT / "docs" / "examples" / f"{name}.py").read_text()
-    title = text.split('"""')[1].split(".")[0].replace("\n", " ")
+    title = re.split(r"[.:]\\s", text.split('"""')[1].replace("\n", " "))[0].rstrip(".")
     return f"### {title}\n\n```py\n{text.rstrip()}\n```"
 
 

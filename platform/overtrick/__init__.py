@@ -57,6 +57,11 @@ EARLY = {"make": "overtrick.games.registry", "names": "overtrick.games.registry"
 """Names that need less than `overtrick.api`, and their modules."""
 
 
+def __dir__() -> list[str]:
+    """List the names of `__all__` too, for completion in a notebook."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Import a name of `__all__` at its first use."""
     if name in __all__:

@@ -16,8 +16,9 @@ from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice, Job
 from overtrick.config.overrides import apply_overrides
 from overtrick.core import Array, Observations, Policy, Rollout, UserError
-from overtrick.distributed.workers import LocalPool, RngStream, generator
+from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import reference_opponents
+from overtrick.evaluation.evaluate import bound_exploitability, without_adaptation
 from overtrick.games import registry
 from overtrick.games.registry import make, names
 from overtrick.policies.memoryless import MemorylessPolicy
@@ -109,23 +110,26 @@ class LoadedModel:
         """Adapt the model to an opponent; return its policies before and after each step.
 
         `steps`: number of adaptation steps. `games`: games that each step plays against the
-        opponent. Raises UserError for a model of a trainer that does not adapt.
+        opponent. The policies keep the bound on exploitability of the model's job, if it has one.
+        Raises UserError for a model of a trainer that does not adapt.
         """
         trainer: Any = TRAINERS[self.job.trainer].trainer
-        if not (isinstance(trainer, type) and issubclass(trainer, HeldOutTrainer)):
+        if not issubclass(trainer, HeldOutTrainer) or trainer.adapt is without_adaptation:
             raise UserError(f"a model of trainer {self.job.trainer} does not adapt")
-        budget = {"steps": steps, "games": games, "repeats": 2}
-        section = trainer.evaluation_section(self.job).model_copy(update=budget)
+        section = trainer.evaluation_section(self.job)
+        # the first of two repetitions is returned; an evaluation needs two for its standard error
+        asked = {**section.model_dump(), "steps": steps, "games": games, "repeats": 2}
+        section = job_file.validated(type(section), asked, "adapt")
         known = trainer.knowledge(self.job, self.weights)
-        rng = generator(seed, RngStream.EVALUATE)
-        adapted = trainer.adapt(rng, known, section, self.job.game, _policy(opponent, self.game))
+        rng, choice = generator(seed, RngStream.EVALUATE), self.job.game
+        adapted = trainer.adapt(rng, known, section, choice, _policy(opponent, self.game))
+        if section.exploitability_bound is not None:
+            adapted = [bound_exploitability(choice, each, section) for each in adapted]
         return [policies[0] for policies in adapted]
 
     def evaluate(self) -> list[dict[str, Any]]:
         """Evaluate the model with the settings of its job; return the rows of its results table."""
-        rng = generator(self.job.seed, RngStream.EVALUATE)
-        spec = TRAINERS[self.job.trainer]
-        return spec.evaluate_model(self.job, self.weights, LocalPool(), rng)
+        return lifecycle.evaluate_stored(str(self.folder), workers=0)[0]
 
 
 def tree(game: Any, **options: Any) -> Tree:
@@ -184,6 +188,9 @@ def play(
     `Rollout.payoff` is an array (games, seats) of points, `Rollout.batch` the decisions.
     """
     made = _game(game, options)
+    registry.check_playable(made)
+    if len(players) != made.seats or games < 1:
+        raise UserError(f"{made.name} needs {made.seats} players and at least one game")
     policies = [_policy(player, made) for player in players]
     return play_rollout(made, policies, games, generator(seed, RngStream.EVALUATE))
 
@@ -191,11 +198,16 @@ def play(
 def match(
     game: Any, a: PlayerLike, b: PlayerLike, boards: int = 250, *, seed: int = 0, **options: Any
 ) -> PairResult:
-    """Play a match of two players, each board from both seats.
+    """Play a match of two players in a zero-sum game of two seats, each board from both seats.
 
     `PairResult.mean` is A's mean payoff per game, with its standard error.
     """
-    made = _game(game, options)
+    named = isinstance(game, str)
+    made = _game(game, registry.match_options(game, options) if named else options)
+    registry.check_playable(made)
+    registry.check_zero_sum(made)
+    if made.seats != 2 or boards < 1:
+        raise UserError("a match needs a game of two seats, and at least one board")
     first, second = _policy(a, made), _policy(b, made)
     return play_duplicate_boards(made, first, second, boards, generator(seed, RngStream.EVALUATE))
 
@@ -266,13 +278,16 @@ def _policy(player: PlayerLike, game: Any, nodes: Tree | None = None) -> Any:
 
     `nodes`: the tree of the game, if it is built already.
     """
-    if isinstance(player, (Solution, LoadedModel)):
+    if isinstance(player, LoadedModel):
+        return model_files.policy(player.folder, game)
+    if isinstance(player, Solution):
+        if player.game.name != game.name:
+            raise UserError(f"the strategy is for {player.game.name}, not for {game.name}")
         return player.policy()
     if isinstance(player, Array):
         return TabularPolicy(player)
     if not isinstance(player, (str, Path)):
         return player
-    registry.check_playable(game)
     name = reference_opponents.resolve_opponent(str(player), game)
     if name == "cfr" and nodes is None:
         nodes = build(game)

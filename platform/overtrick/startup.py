@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 MALLOC_THRESHOLDS = {"MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TRIM_THRESHOLD_": 256 << 20}
@@ -25,7 +26,8 @@ def prepare() -> None:
         os.environ.setdefault(name, str(size))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if "RAY_ADDRESS" not in os.environ:
+    # where Ray is imported already, as in its workers, the settings would come too late
+    if "RAY_ADDRESS" not in os.environ and "ray" not in sys.modules:
         for name, value in (("RAY_AUTH_MODE", "token"), ("RAY_AUTH_TOKEN", secrets.token_hex(32))):
             if name not in os.environ:
                 os.environ[name] = value

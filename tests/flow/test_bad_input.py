@@ -75,7 +75,7 @@ def write_job_file(folder: Path, text: str = JOB) -> str:
         ("game=leduk", "unknown game 'leduk': did you mean 'leduc'?"),
         ("game.options.fould=true", "game 'leduc' has no option 'fould': did you mean 'fold'?"),
         ("game={name: leduc, options: {ranks: ace}}", "game 'leduc' does not take these options"),
-        ("game={name: brps, fold: true}", "game 'brps' has no option 'fold': there is none"),
+        ("game={name: brps, fold: true}", "game 'brps' has no option 'fold': it has no options"),
         ("meta.hidden=64", "'meta.hidden' in job.yaml: input should be a list, such as [64], not"),
         ("evaluate.opponents=[random, cal]", "unknown opponent 'cal' in leduc: did you mean "
          "'call'?"),

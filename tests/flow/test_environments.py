@@ -312,7 +312,7 @@ def test_games_of_a_vector_environment_are_games_of_the_engine(name, rng):
         observation, reward, terminated, truncated, info = env.step(actions)
         assert (observation.shape, reward.shape) == (env.observation_space.shape, (40,))
         assert not truncated.any()
-        assert ("final_obs" in info) == terminated.any()
+        assert ("final_obs" in info) == ("final_info" in info) == terminated.any()
         finished += terminated
     assert finished.all() or name in ("minibridge", "sumo", "liars_dice", "holdem")
 
@@ -329,7 +329,8 @@ def test_the_payoff_of_one_seat_in_a_vector_environment_equals_the_trees_value(
     won, total = [], np.zeros(500)
     while len(won) < 20_000:
         order = env.decisions.game.argsort()
-        _, reward, terminated, *_ = env.step(player.act(env.decisions).action[order])
+        _, reward, terminated, _, info = env.step(player.act(env.decisions).action[order])
+        assert "final_info" not in info or (info["final_info"]["seat"] == 1).all()
         total += reward
         won.extend(total[terminated])
         total[terminated] = 0
@@ -355,6 +356,10 @@ def test_an_illegal_action_ends_only_its_game_of_a_vector_environment(name, rng)
 def test_wrong_arguments_of_a_vector_environment_are_refused():
     with pytest.raises(UserError, match="kuhn has seats 0 to 1, not 2"):
         vector_env("kuhn", 2, seat=2)
+    env = vector_env("kuhn", 2)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="actions must be integers, not float64"):
+        env.step(np.zeros(2))
     env = vector_env("sumo", 2)
     env.reset(seed=0)
     for wrong in (np.zeros((2, 7)), np.full((2, 8), np.nan)):

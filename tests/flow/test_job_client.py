@@ -119,6 +119,18 @@ def test_a_job_on_the_cluster_gives_the_result_of_this_machine(
 
 
 @pytest.mark.slow
+def test_the_example_sends_a_job(overtrick: Any, address: str, tmp_path: Path) -> None:
+    example = ROOT / "docs" / "examples" / "submit.py"
+    done = subprocess.run(
+        [sys.executable, str(example), address, str(tmp_path / "shared")],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "ended with exit code 0" in done.stdout
+    assert list((tmp_path / "shared").glob("kuhn-*/model"))
+
+
+@pytest.mark.slow
 def test_jobs_on_the_cluster_fail_and_stop_as_on_this_machine(
     overtrick: Any, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

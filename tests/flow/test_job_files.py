@@ -110,7 +110,7 @@ def test_a_job_of_the_package_is_found_by_its_name(tmp_path, monkeypatch):
         ("meta.hidden", "list of (integer, at least 1)", "[64, 64]"),
         ("meta.second_order", "true, false", "false"),
         ("meta.discount", "number, at least 0, at most 1", "0.99"),
-        ("evaluate.exploitability_bound", "number, at least 0 or null", "null"),
+        ("evaluate.exploitability_bound", "null or number, at least 0", "null"),
         ("track.experiment", "text", "overtrick"),
     ],
 )

@@ -23,10 +23,6 @@ from contextlib import suppress
 from importlib.metadata import version
 from typing import Annotated, Any, NoReturn, TextIO
 
-from overtrick import startup
-
-startup.prepare()  # before numpy and Ray are imported
-
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -109,7 +105,7 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback(invoke_without_command=True)
-def _help_alone(
+def _main_options(
     context: typer.Context,
     version: Annotated[
         bool,
@@ -139,6 +135,8 @@ def show(result: Table | str) -> None:
     With --json, standard output is for the JSON object and the result goes to standard error. A
     terminal shows long lines folded between words; in a file or a pipe they are not folded.
     """
+    if sys.stdout is None:  # closed
+        return
     width = None if sys.stdout.isatty() else WIDEST
     output = Console(file=sys.stdout, width=width, markup=False)
     output.print(result, highlight=False, soft_wrap=width is not None and isinstance(result, str))

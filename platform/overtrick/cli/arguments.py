@@ -19,7 +19,7 @@ GameOptions = Annotated[
     list[str] | None, Argument(help="Options of the game as key=value, e.g. strain=trump.")
 ]
 JobFile = Annotated[
-    Path | None, Argument(help="A job file, or a job of the package by name, such as leduc_meta.")
+    Path | None, Argument(help="A job file, or the name of a packaged job, such as leduc_meta.")
 ]
 Overrides = Annotated[
     list[str] | None, Argument(help="Overrides of job keys as key=value, e.g. stop.iterations=4.")

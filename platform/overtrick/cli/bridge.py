@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +29,7 @@ group: typer.Typer = command_group(
     "Play matches, explain and suggest bids, compare bidding systems, read boards, show hands.",
 )
 
-SUITS = 4
+HAND = re.compile(r"[^./ ]*(\.[^./ ]*){3}")  # four suits with dots between them
 Dealer = Annotated[str, Option(help="Dealer: N, E, S or W.")]
 Vulnerable = Annotated[str, Option(help="Vulnerable side: None, NS, EW or All.")]
 
@@ -78,9 +79,9 @@ def explain(
 def _bidder_hand_auction(words: Sequence[str]) -> tuple[str, str, str]:
     """Return bidder, hand and auction of the words [BIDDER] HAND [AUCTION].
 
-    A hand has three dots between its suits. Raises UserError for other words.
+    Raises UserError for other words.
     """
-    place = next((k for k, word in enumerate(words[:2]) if word.count(".") == SUITS - 1), None)
+    place = next((k for k, word in enumerate(words[:2]) if HAND.fullmatch(word)), None)
     if place is None or len(words) > place + 2:
         raise UserError(
             "suggest takes [BIDDER] HAND [AUCTION]: a hand is like AQ42.K5.QT93.K76, the auction "

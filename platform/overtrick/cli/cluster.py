@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from overtrick import startup
 from overtrick.cli import (
     INTERRUPTED,
     arguments,
@@ -126,7 +125,6 @@ def _cluster(address: str) -> Cluster:
 
     if not address:
         raise UserError("name the cluster by --address http://HEAD:8265 or RAY_API_SERVER_ADDRESS")
-    startup.drop_generated_token()
     return Cluster(address)
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from typer import Option
 
 from overtrick.cli import PLAY, app, arguments, console, print_result, show
-from overtrick.core import UserError, suggestion
+from overtrick.core import UserError
 
 if TYPE_CHECKING:
     from overtrick.core import Observations
@@ -143,7 +143,8 @@ def parse_action(
         return legal[0] if len(legal) == 1 else HELP
     if numbered and word.isdigit():
         by_number = {str(1 + action): action for action in legal}
-        return by_number.get(word, f"{word} is no action now: type one of {', '.join(by_number)}")
+        wrong = f"{word} is not a legal action here: type one of {', '.join(by_number)}"
+        return by_number.get(word, wrong)
     prefix = meant.lower()
     exact = [action for action in legal if names[action].lower() == prefix]
     begun = [action for action in legal if names[action].lower().startswith(prefix)]
@@ -151,8 +152,8 @@ def parse_action(
         return (exact or begun)[0]
     if begun:
         return f"'{word}' may be {', '.join(names[k] for k in begun)}: type more of it"
-    hint = suggestion(word, [names[action] for action in legal])
-    return f"'{word}' is not possible now: {hint}\n{HELP}"
+    allowed = ", ".join(names[action] for action in legal)
+    return f"'{word}' is not possible now; legal actions: {allowed}\n{HELP}"
 
 
 def _read_line(prompt: str) -> str | None:

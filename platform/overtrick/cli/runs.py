@@ -151,7 +151,8 @@ def _is_job(what: str) -> bool:
     from overtrick.storage import locate
 
     file = what.endswith((".yaml", ".yml"))
-    return file or (what in packaged_jobs() and locate.find_run(what) is None)
+    here = os.path.exists(what) or locate.find_run(what) is not None
+    return file or (what in packaged_jobs() and not here)
 
 
 def _compare(

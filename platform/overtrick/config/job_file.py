@@ -352,7 +352,7 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: st
     content = locate.pin_models(content, source)
     trainer = content.get("trainer")
     if not isinstance(trainer, str) or trainer not in jobs:
-        wanted = str(trainer or content.get("algorithm") or "")
+        wanted = str(trainer or content.get("algorithm") or "")  # as in rllib/PPO
         hint = suggestion(wanted.rpartition("/")[0] or wanted, jobs)
         raise UserError(f"unknown trainer '{trainer}' in {source}: {hint}")
     job = jobs[trainer]

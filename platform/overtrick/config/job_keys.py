@@ -73,7 +73,8 @@ def _words(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         return _words(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_words(each, definitions) for each in schema["anyOf"]))
+        kinds = dict.fromkeys(_words(each, definitions) for each in schema["anyOf"])
+        return " or ".join(sorted(kinds, key=lambda words: words != "null"))
     if "enum" in schema or "const" in schema:
         return ", ".join(str(value) for value in schema.get("enum") or [schema["const"]])
     kind = TYPES.get(schema.get("type", ""), "any value")

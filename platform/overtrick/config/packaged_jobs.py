@@ -24,7 +24,7 @@ def job_path(job: str | Path) -> Path:
     `job`: a path, or the name of a job that comes with the package. A file of the working folder
     comes first. Raises UserError for an unknown name.
     """
-    if os.path.exists(job) or Path(job).suffix or len(Path(job).parts) > 1:
+    if os.path.isfile(job) or Path(job).suffix or len(Path(job).parts) > 1:
         return Path(job)
     known = packaged_jobs()
     if str(job) not in known:

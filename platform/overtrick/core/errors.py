@@ -46,7 +46,7 @@ def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
 
 
 def suggestion(word: str, words: Iterable[str], prefix: str = "") -> str:
-    """Return the end of the message that `word` is unknown: a similar word, or the known words.
+    """Return a hint for an unknown word: the most similar known word, or the list of known words.
 
     `words`: the known words. `prefix`: written before each of them in the message.
     """
@@ -55,4 +55,4 @@ def suggestion(word: str, words: Iterable[str], prefix: str = "") -> str:
         return f"did you mean '{prefix}{near[0]}'?"
     listed = ", ".join(f"{prefix}{each}" for each in known[:MOST_LISTED])
     more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
-    return f"known: {listed}{more}" if known else "there is none"
+    return f"known: {listed}{more}" if known else "none are known"

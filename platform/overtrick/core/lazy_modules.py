@@ -1,7 +1,7 @@
 """Large libraries, imported at the first use of one of their attributes.
 
 `from overtrick.core.lazy_modules import torch` takes no time; the first `torch.zeros` takes the
-seconds that `import torch` takes. Commands that need no network therefore start at once.
+seconds that `import torch` takes. Commands that use no neural network therefore start at once.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ class LazyModule:
         self._extra = extra
 
     def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):  # as when Python asks how to copy this object
+            raise AttributeError(attribute)
         return getattr(self._module, attribute)
 
     @cached_property

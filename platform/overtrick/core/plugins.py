@@ -1,4 +1,4 @@
-"""Load what other packages add to this one: their entry points."""
+"""Load extensions that installed packages register as entry points."""
 
 from __future__ import annotations
 

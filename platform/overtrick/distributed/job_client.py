@@ -23,6 +23,7 @@ import aiohttp
 from ray.exceptions import AuthenticationError
 from ray.job_submission import JobStatus, JobSubmissionClient
 
+from overtrick import startup
 from overtrick.core import RunError, UserError
 from overtrick.distributed.job_package import ClusterTask, pack
 
@@ -77,6 +78,7 @@ class Cluster:
                 "http://HEAD:8265"
             )
         self.address = address.rstrip("/")
+        startup.drop_generated_token()
         for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):
             os.environ.pop(name, None)  # they would override the address
         logging.disable(logging.INFO)  # Ray logs every step

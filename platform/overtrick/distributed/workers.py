@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator
 
+from overtrick import startup
 from overtrick.core import Array, RunError, UserError
 from overtrick.core.lazy_modules import ray, torch
 from overtrick.core.ray_metrics import WorkerMetrics
@@ -337,6 +338,7 @@ def start_ray(bundles: Sequence[Mapping[str, float]]) -> None:
     if not ray.is_initialized():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if cluster := os.environ.get("RAY_ADDRESS"):
+            startup.drop_generated_token()  # RAY_ADDRESS may have been set after the import
             host, _, port = cluster.rpartition(":")
             try:
                 if port.isdecimal():  # Ray would try an unreachable address for minutes

@@ -12,7 +12,7 @@ GAMES = (
 
 
 def register_environments() -> None:
-    """Register every game, one seat of it as `single_env` and many games as `vector_env`."""
+    """Register every game: `gymnasium.make` plays one game, `make_vec` many in one batch."""
     for name in GAMES:
         environment = f"overtrick/{name.replace('_', '-')}-v0"
         if environment not in gymnasium.registry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,8 @@ class BatchVectorEnv(VectorEnv):
 
     Observations, actions, rewards and illegal actions are those of `SingleSeatEnv`, with a leading
     axis G. A finished game is replaced at once by a new game (AutoresetMode.SAME_STEP): the
-    returned observation is the first of the new game, and `info["final_obs"]` holds zeros for the
-    finished one, because a finished game has no observation.
+    returned observation is the first of the new game, `info["final_info"]["seat"]` the agent's seat
+    in the finished one, and `info["final_obs"]` zeros, because a finished game has no observation.
 
     `others`: in each game one of these policies, drawn at random, plays all other seats. They must
     have no memory. `seat`: the agent's seat; None draws a seat in each game. The attribute
@@ -72,6 +72,7 @@ class BatchVectorEnv(VectorEnv):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._nothing = np.zeros((num_envs, width), np.float32)
+        self._nothing.flags.writeable = False  # every step returns it
         self._rngs: list[Generator] = []
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Array, Info]:
@@ -98,7 +99,7 @@ class BatchVectorEnv(VectorEnv):
         `actions`: (G,), or (G, A) if actions are continuous. Returns observations (G, F), rewards
         (G,) float64, terminated and truncated (G,) bool, and info.
         """
-        actions = np.asarray(actions)
+        actions, seats = np.asarray(actions), self._own.copy()
         rewards, finished = np.zeros(self.num_envs), np.zeros(self.num_envs, bool)
         illegal = self._illegal(actions)
         rows = self._observations
@@ -106,13 +107,19 @@ class BatchVectorEnv(VectorEnv):
             rewards[illegal], finished[illegal] = registry.lowest_payoff(self.game), True
             rows = select_rows(rows, ~illegal[rows.game])
             self._restart(np.flatnonzero(illegal))
+        every = np.arange(self.num_envs)
         own = np.flatnonzero(rows.seat == self._own[rows.game])
-        points = self._play(self._state, rows, self._who, own, actions[rows.game[own]])
-        rewards += np.where(illegal, 0, points[np.arange(self.num_envs), self._own])
+        points = self._play(self._state, rows, every, own, actions[rows.game[own]])
+        rewards += np.where(illegal, 0, points[every, self._own])
         self._advance(rewards, finished)
         info = self._info()
         if finished.any():
-            info |= {"final_obs": self._nothing, "_final_obs": finished.copy()}
+            info |= {
+                "final_obs": self._nothing,
+                "_final_obs": finished.copy(),
+                "final_info": {"seat": seats, "_seat": finished.copy()},
+                "_final_info": finished.copy(),
+            }
         return self._features(), rewards, finished, np.zeros(self.num_envs, bool), info
 
     def _advance(self, rewards: Array, finished: Array) -> None:
@@ -130,7 +137,7 @@ class BatchVectorEnv(VectorEnv):
             over[rows.game] = False
             others = select_rows(rows, ~waiting[rows.game])
             if len(others):
-                points = self._play(part, others, self._who[games])
+                points = self._play(part, others, games)
                 gained = points[np.arange(len(games)), seats]
                 rewards[games] += np.where(finished[games], 0, gained)
                 moved = ~(waiting | over)
@@ -144,22 +151,23 @@ class BatchVectorEnv(VectorEnv):
         self.decisions = select_rows(self._observations, own)
 
     def _play(
-        self, state: Any, rows: Observations, who: Array, own: Array = NO_ROWS, actions: Any = ()
+        self, state: Any, rows: Observations, games: Array, own: Array = NO_ROWS, actions: Any = ()
     ) -> Array:
         """Play one action in each row of some games; return the points (games, S) of all seats.
 
-        `who`: the policy of the other seats in each game. `own`: the rows in which the agent acts,
-        with its `actions`.
+        `games`: the numbers of the games in `state`. `own`: the rows in which the agent acts, with
+        its `actions`.
         """
         if not len(rows):
-            return np.zeros((len(who), self.game.seats))
+            return np.zeros((len(games), self.game.seats))
         choices = [(own, actions)] if len(own) else []
-        policy = who[rows.game]
+        numbered = replace(rows, game=games[rows.game])  # as the sessions number the games
+        policy = self._who[numbered.game]
         policy[own] = AGENT
         for number, session in enumerate(self._sessions):
             others = np.flatnonzero(policy == number)
             if len(others):
-                choices.append((others, session.act(select_rows(rows, others)).action))
+                choices.append((others, session.act(select_rows(numbered, others)).action))
         where, chosen = (np.concatenate(each) for each in zip(*choices, strict=True))
         return self.game.step(state, rows, chosen[np.argsort(where)])
 
@@ -199,13 +207,13 @@ class BatchVectorEnv(VectorEnv):
 
         Raises ValueError for actions of a wrong shape, and for continuous ones that are not finite.
         """
-        wanted = self.action_space.shape
-        if actions.shape != wanted or (
-            self.game.actions is None and not np.isfinite(actions).all()
-        ):
+        wanted, continuous = self.action_space.shape, self.game.actions is None
+        if actions.shape != wanted or (continuous and not np.isfinite(actions).all()):
             raise ValueError(f"actions must be finite numbers of shape {wanted}")
-        if self.game.actions is None:
+        if continuous:
             return np.zeros(self.num_envs, bool)
+        if not np.issubdtype(actions.dtype, np.integer):
+            raise ValueError(f"actions must be integers, not {actions.dtype}")
         known = (actions >= 0) & (actions < self.game.actions)
         legal = self._legal()[np.arange(self.num_envs), np.where(known, actions, 0)]
         return ~(known & legal)

@@ -55,7 +55,7 @@ class Presentation:
     def describe_deal(self, deal: Array, played: PlayedActions) -> str:
         """Describe a finished game as text; by default, list its actions.
 
-        Subclasses for card games show all cards of the deal instead, hidden cards included.
+        Subclasses for card games show all cards of the deal, hidden cards included.
         `deal`: (C,). `played`: all actions of the game.
         """
         names = self.game.action_names

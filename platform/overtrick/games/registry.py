@@ -36,8 +36,10 @@ def _specs() -> Mapping[str, GameSpec]:
     """
     found = dict(_OWN)
     for spec in load_plugins(PLUGINS):
+        if not isinstance(spec, GameSpec):
+            raise UserError(f"an entry point of {PLUGINS} is {spec!r}: it must be a GameSpec")
         if spec.name in found:
-            raise UserError(f"two games are named '{spec.name}': rename the one of {PLUGINS}")
+            raise UserError(f"an entry point of {PLUGINS} adds a second '{spec.name}': rename it")
         found[spec.name] = spec
     return found
 
@@ -78,7 +80,7 @@ def make(name: str, /, **options: Any) -> Any:
     known_names = [each.name for each in known if each.default is not each.empty]
     for option in options:
         if option not in known_names:
-            hint = suggestion(option, known_names)
+            hint = suggestion(option, known_names) if known_names else "it has no options"
             raise UserError(f"game '{name}' has no option '{option}': {hint}")
     try:
         return spec.make(**options)
@@ -125,7 +127,7 @@ def match_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
     They are the match options in the game's GameSpec, updated by `options`.
     """
-    known = _specs().get(name)
+    known = _OWN.get(name) or _specs().get(name)
     return dict(known.match_options if known else {}) | dict(options)
 
 

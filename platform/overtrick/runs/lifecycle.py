@@ -144,10 +144,15 @@ def locked(run: RunFolder) -> Iterator[None]:
     Raises UserError if another process works on the run.
     """
     with run.lock.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # freed however this process ends
-        except OSError:
-            raise UserError(f"run {run.name} is still going on in another process") from None
+        for pause in (0.1, 0.5, None):  # `overtrick list` holds a lock for a moment
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # freed however this process ends
+                break
+            except OSError:
+                if pause is None:
+                    line = f"run {run.name} is still going on in another process"
+                    raise UserError(line) from None
+                time.sleep(pause)
         yield
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import time
+from contextlib import suppress
 from typing import NamedTuple
 
 from overtrick.core import UserError
@@ -49,7 +51,7 @@ def _summary(run: RunFolder, age: float) -> RunSummary:
             status = "finished"
         else:
             status = "running" if is_running(run) else "stopped"
-    except (UserError, LookupError, TypeError, ValueError):
+    except (UserError, LookupError, OSError, TypeError, ValueError):
         status = "damaged"  # `evaluate` and `resume` tell what is wrong with a file
     return RunSummary(run.name, kind, status, game, trainer, score, format_age(age))
 
@@ -70,11 +72,14 @@ def format_age(seconds: float) -> str:
     """Return a time span in its largest unit, such as "3 h"."""
     for size, unit in AGES:
         if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
+            return f"{seconds // size:.0f} {unit}"
     return "0 s"
 
 
 def _seconds_since_change(run: RunFolder) -> float:
     """Return the seconds since a file or folder at the top of a run's folder has changed."""
-    changed = max((file.stat().st_mtime for file in run.path.iterdir()), default=0.0)
+    changed = 0.0
+    for name in os.listdir(run.path):
+        with suppress(OSError):  # a file that is just being renamed
+            changed = max(changed, (run.path / name).stat().st_mtime)
     return max(time.time() - changed, 0.0)

@@ -24,7 +24,6 @@ from overtrick.solvers.iterative_solver import IterativeSolver
 from overtrick.storage import model_files
 from overtrick.training.equilibrium import strategy_evaluator
 from overtrick.training.equilibrium.solve import SOLVERS, SolveJob, make_solver, tree_bytes
-from overtrick.training.equilibrium.strategy_evaluator import StrategyEvaluator
 from overtrick.training.registry import JOBS
 
 PROGRESS_SECONDS = 0.5  # of iterations between two reports of progress
@@ -79,9 +78,12 @@ def solve(
         evaluator = strategy_evaluator.TreeEvaluator(game, build(game, limit))
     iterations = 1 if plan == "lp" else iterations  # the linear program has no iterations
     solver = make_solver(plan, evaluator, seed)
+    solver.run(0)  # compiles the kernels or loads them; so does equilibrium_distance
+    strategy_evaluator.equilibrium_distance(evaluator, solver.average())
+    progress(0)
     history, seconds = {}, 0.0
     for stop in sorted({min(each, iterations) for each in (*measure_at, iterations)}):
-        seconds += _iterate(solver, evaluator, stop, progress)
+        seconds += _iterate(solver, stop, progress)
         found = strategy_evaluator.equilibrium_distance(evaluator, solver.average())
         history[stop] = found["exploitability"]
     return Solution(
@@ -189,17 +191,11 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
     return openspiel_tree.tabular_policy(strings, tree.legal, sigma)
 
 
-def _iterate(
-    solver: IterativeSolver, evaluator: StrategyEvaluator, iterations: int, progress: OnProgress
-) -> float:
+def _iterate(solver: IterativeSolver, iterations: int, progress: OnProgress) -> float:
     """Run a solver until it has done `iterations`; return the wall-clock seconds that this took.
 
-    The time excludes the compilation of kernels and the calls of `progress`. `progress`: called
-    with the number of finished iterations.
+    The time excludes the calls of `progress`, with the number of finished iterations.
     """
-    solver.run(0)  # compiles the kernels or loads them; so does equilibrium_distance, below
-    strategy_evaluator.equilibrium_distance(evaluator, solver.average())
-    progress(solver.iteration)
     seconds, stretch = 0.0, 1
     while solver.iteration < iterations:
         began = time.perf_counter()
