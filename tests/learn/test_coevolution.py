@@ -81,6 +81,16 @@ def test_a_perceptron_is_equation_6_written_out(game_and_tree, rng):
         assert np.abs(genome.strategies(genes)[0, row] - weights / weights.sum()).max() < 1e-12
 
 
+def test_a_network_with_extreme_outputs_is_still_a_strategy():
+    legal = np.array([[True, True, False]])
+    network = PerceptronEncoding(np.ones((1, 1)), legal, 1)
+    genome = np.array([[0, 0, 0, 0, 0, -1e5, -1e5, 1e5]])  # the output biases are last
+    weights = network.weights(genome)
+    assert (weights[0, 0, :2] > 0).all()
+    assert weights[0, 0, 0] == weights[0, 0, 1]
+    assert weights[0, 0, 2] == 0
+
+
 def test_a_genome_of_the_wrong_length_is_refused(game_and_tree):
     for genome in genomes_of(game_and_tree, "kuhn"):
         with pytest.raises(UserError, match=f"genome must have {genome.genes} numbers"):
