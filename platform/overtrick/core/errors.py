@@ -55,4 +55,4 @@ def suggestion(word: str, words: Iterable[str], prefix: str = "") -> str:
         return f"did you mean '{prefix}{near[0]}'?"
     listed = ", ".join(f"{prefix}{each}" for each in known[:MOST_LISTED])
     more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
-    return f"known: {listed}{more}" if known else "none are known"
+    return f"known: {listed}{more}." if known else "none are known."

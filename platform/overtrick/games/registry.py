@@ -74,8 +74,8 @@ def make(name: str, /, **options: Any) -> Any:
         return OpenSpiel(openspiel_name)
     spec = _OWN.get(name) or _specs().get(name)
     if spec is None:
-        hint = suggestion(name, [*_specs(), "openspiel/NAME"])
-        raise UserError(f"unknown game '{name}': {hint}")
+        hint = suggestion(name, _specs())
+        raise UserError(f"unknown game '{name}': {hint} OpenSpiel's games are openspiel/NAME")
     known = inspect.signature(spec.load_class()).parameters.values() if options else ()
     known_names = [each.name for each in known if each.default is not each.empty]
     for option in options:
