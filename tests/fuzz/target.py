@@ -20,7 +20,7 @@ from overtrick.core import RunError, UserError
 from overtrick.storage import parquet
 
 Status = Literal["accepted", "refused", "finding"]
-LARGEST = 500_000  # bytes of a file of an input
+LARGEST = 250_000  # bytes of a file of an input
 VARIABLES = ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "OVERTRICK_MACHINES", "OVERTRICK_PROVENANCE")
 """Environment variables that no target takes over from the caller."""
 

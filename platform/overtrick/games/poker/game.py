@@ -18,6 +18,8 @@ from overtrick.games.poker.dealing import deal_missing_cards, write_visible_card
 from overtrick.games.poker.rules import CALL, VERBS, PokerRules
 from overtrick.games.poker.showdown import settle, strength
 
+MOST_RANKS = 100_000  # of a deck; far more than any tree can hold
+
 
 @dataclass(slots=True)
 class PokerState:
@@ -62,8 +64,8 @@ class Poker:
         if view not in (views := ("cards", "strength") if rules.best_five else ("cards",)):
             raise TypeError(f"view must be {' or '.join(views)}, not {view!r}")
         if ranks is not None:
-            if type(ranks) is not int or ranks < 1:
-                raise TypeError(f"ranks must be a number of ranks, not {ranks!r}")
+            if type(ranks) is not int or not 1 <= ranks <= MOST_RANKS:
+                raise TypeError(f"ranks must be a number from 1 to {MOST_RANKS:,}, not {ranks!r}")
             if ranks * rules.suits < rules.cards:
                 least = -(-rules.cards // rules.suits)
                 need = f"{rules.cards} cards are dealt"
