@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from overtrick.core import UserError, suggestion
+from overtrick.core.files import check_names
 
 _PACKAGE = Path(__file__).parents[1]
 FOLDERS = (_PACKAGE / "jobs", _PACKAGE.parents[1] / "jobs")
@@ -22,8 +23,9 @@ def job_path(job: str | Path) -> Path:
     """Return the path of a job file.
 
     `job`: a path, or the name of a job that comes with the package. A file of the working folder
-    comes first. Raises UserError for an unknown name.
+    comes first. Raises UserError for an unknown name, and for a name that no file can have.
     """
+    check_names(str(job))
     if os.path.isfile(job) or Path(job).suffix or len(Path(job).parts) > 1:
         return Path(job)
     known = packaged_jobs()

@@ -59,7 +59,9 @@ def local_path(value: str | Path, name: str) -> Path:
 
 
 def check_names(path: str | Path) -> None:
-    """Raise UserError if a path, or a name in it, is longer than file systems allow."""
+    """Raise UserError for a path that no file can have: too long a name, or a null character."""
+    if "\0" in str(path):
+        raise UserError(f"{str(path)[:40]!r} has a null character: name a file without it")
     if len(str(path)) > LONGEST_PATH:
         raise UserError(f"{str(path)[:40]}... is too long for the name of a file")
     for name in str(path).split("/"):
