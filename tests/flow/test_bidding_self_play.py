@@ -4,6 +4,7 @@ systems."""
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -209,3 +210,9 @@ def test_a_wrong_job_is_refused_with_one_line(untrained: Path, deals: Path):
             PAGE.validate(wrong)
     with pytest.raises(UserError, match=r"play.teacher_kl_coef"):
         job_of(untrained, deals, {"teacher_kl_coef": -1})
+
+
+def test_a_file_without_deals_for_evaluation_is_refused():
+    job = SimpleNamespace(deals="few.parquet", seed=0)
+    with pytest.raises(UserError, match=r"few\.parquet has too few deals"):
+        pretrained.evaluation_boards(job, np.zeros((0, 74), np.int8), 8)

@@ -129,8 +129,11 @@ def evaluation_boards(job: BidderTrainingJob, test_deals: Deals, boards: int) ->
 
     A board is a deal of `test_deals`, rotated by a random number of seats, with random dealer and
     vulnerability. Its columns are those of `split_deals`. Every call for the same job gives the
-    same boards. `boards`: the number of boards; all deals are used if there are fewer.
+    same boards. `boards`: the number of boards; all deals are used if there are fewer. Raises
+    UserError if there are none.
     """
+    if not len(test_deals):
+        raise UserError(f"{job.deals} has too few deals to use some of them for evaluation")
     rng = generator(job.seed, RngStream.EVALUATE)
     boards = min(boards, len(test_deals))
     return bidders.rotate_deals(test_deals[rng.choice(len(test_deals), boards, replace=False)], rng)
