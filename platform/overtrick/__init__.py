@@ -13,25 +13,7 @@ from overtrick import startup
 startup.prepare()  # before numpy and Ray are imported
 
 if TYPE_CHECKING:
-    from overtrick.api import (
-        BestResponse,
-        FunctionPolicy,
-        LoadedModel,
-        Observations,
-        Solution,
-        UserError,
-        best_response,
-        exploitability,
-        load,
-        make,
-        match,
-        names,
-        play,
-        solve,
-        sweep,
-        train,
-        tree,
-    )
+    from overtrick.api import *
 
 __all__ = [
     "BestResponse",
