@@ -175,6 +175,12 @@ def test_a_cell_is_the_evaluation_of_its_trial(compared: runner.FinishedComparis
         assert row(compared.outcome, "ours", held_out)["payoffs"][1] == again["steps"][-1]
 
 
+def test_a_note_says_how_the_best_responses_were_found(compared: runner.FinishedComparison) -> None:
+    assert "in brackets: share of Oracle, which is the exact best response" in (
+        compared.outcome.notes
+    )
+
+
 def test_ours_is_compared_with_the_mean_of_the_baselines_by_a_t_test(
     compared: runner.FinishedComparison,
 ) -> None:

@@ -241,8 +241,10 @@ def mutate_array(rng: Random, array: np.ndarray) -> np.ndarray:  # noqa: PLR0911
     way = rng.randrange(9)
     kinds = array.dtype.kind
     if way == 0:
+        # text becomes no date: numpy can die of signal 11 there
+        types = [each for each in DTYPES if kinds not in "SU" or each[0] != "M"]
         with contextlib.suppress(ValueError, TypeError, OverflowError):
-            return array.astype(rng.choice(DTYPES))
+            return array.astype(rng.choice(types))
     elif way == 1 and array.ndim:
         axis = rng.randrange(array.ndim)
         return np.take(array, range(rng.randrange(array.shape[axis] + 1)), axis)

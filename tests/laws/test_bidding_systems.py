@@ -198,6 +198,13 @@ def test_an_array_of_another_length_is_refused():
                       np.empty((1, features.WIDTH), np.float32))  # fmt: skip
 
 
+def test_a_stopper_is_an_ace_a_king_with_one_card_a_queen_with_two_or_a_jack_with_three():
+    hands = ("A.K2.Q32.J765432", "K.Q2.J32.9876543", ".K98765.QT9.J765")
+    found = hand_evaluation.hand_fields(np.array(list(map(hand_of, hands))))
+    columns = [hand_evaluation.FIELDS.index(f"stopper {suit}") for suit in "SHDC"]
+    assert found[:, columns].tolist() == [[1, 1, 1, 1], [0, 0, 0, 0], [0, 1, 1, 1]]
+
+
 def test_hand_evaluation():
     (worth,) = hand_evaluation.hand_fields(np.array([hand_of("AKQ85.K7.984.Q95")]))
     fields = dict(zip(hand_evaluation.FIELDS, worth, strict=True))

@@ -512,6 +512,10 @@ def test_a_deck_has_enough_cards(name, least):
         overtrick.make(name, ranks=least - 1)
 
 
+def test_the_ranks_of_another_deck_are_numbered_from_1():
+    assert overtrick.make("leduc", ranks=5).rules.rank_names == ("1", "2", "3", "4", "5")
+
+
 def test_only_poker_bridge_and_sumo_have_scripted_players():
     for name in overtrick.names():
         game = overtrick.make(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from endplay import dds
@@ -14,6 +16,7 @@ from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.bridge import double_dummy
 from overtrick.games.bridge.cardplay import play_records, suit_canonical
 from overtrick.games.bridge.cardplay.kernels import (
+    CARD_SET_COLUMNS,
     OBS_COUNT,
     OBS_OWN,
     OBS_PLAYED,
@@ -188,6 +191,26 @@ def test_prospects_describe_legal_cards_and_do_not_depend_on_the_suit(rng):
     legal[:, around] = observations.legal
     turned = type(observations)(observations.game, observations.seat, renamed, legal, None)
     assert np.array_equal(REPRESENTATIONS["prospects"](turned)[:, around], states)
+
+
+def test_prospects_count_up_to_six_unseen_cards_of_a_suit(game, rng):
+    observations = some_rows(game, rng)
+    states, compared = REPRESENTATIONS["prospects"](observations), {False: 0, True: 0}
+    fewer = observations.observation.copy()
+    lowest = []  # unseen club of each row
+    for row in fewer:
+        unseen = set(range(13)) - members(np.bitwise_or.reduce(row[list(CARD_SET_COLUMNS)]))
+        lowest.append((min(unseen), len(unseen)) if len(unseen) > 1 else (CARDS, 0))
+        if unseen:
+            row[OBS_PLAYED] |= 1 << min(unseen)
+    changed = REPRESENTATIONS["prospects"](replace(observations, observation=fewer))
+    for row, (removed, count) in enumerate(lowest):
+        for card in np.flatnonzero(observations.legal[row, :13]):
+            if card > removed:  # as many higher unseen cards as before
+                differ = states[row, card] != changed[row, card]
+                assert differ == (count <= 6)
+                compared[differ] += 1
+    assert min(compared.values()) > 20
 
 
 def test_renamed_suits_give_the_same_game(game, rng):
