@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from overtrick import startup
 
+__version__ = "0.1.0"
+
 startup.prepare()  # before numpy and Ray are imported
 
 if TYPE_CHECKING:
