@@ -4,9 +4,9 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | column -t -s '	'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | column -t -s '	'
 
-demo: $(READY)  ## train a meta-model on Leduc and print its table (about 2 minutes)
+demo: $(READY)  ## train a model that adapts in Leduc, print its results and write their page (2 to 3 minutes)
 	$(BIN)/overtrick train jobs/leduc_meta.yaml
 
 test: $(READY)  ## run the tests; ONLY=solvers runs those of one folder of the package
@@ -37,6 +37,15 @@ mutants: $(READY)  ## change lines one at a time and list the changes that no te
 audit: $(READY)  ## list known vulnerabilities of the pinned dependencies; needs a network
 	$(BIN)/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt
 
+champions: $(READY)  ## train the champions anew in build/champions; ONLY="..." some, REPLACE=--replace puts better ones in place
+	$(BIN)/python -m tests.champions train $(ONLY) $(REPLACE)
+
+champions-check: $(READY)  ## measure the figures of the champions again; ONLY="..." of some
+	$(BIN)/python -m tests.champions check $(ONLY)
+
+tables: $(READY)  ## write the tables that come from the code into the pages of docs/
+	$(BIN)/python docs/tables.py
+
 docs: $(READY)  ## build the pages into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
@@ -55,5 +64,5 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-.PHONY: help demo test slow faults check fuzz bench mutants audit docs dashboard clean
+.PHONY: help demo test slow faults check fuzz bench mutants audit champions champions-check tables docs dashboard clean
 .DEFAULT_GOAL := help

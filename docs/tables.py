@@ -1,7 +1,8 @@
-"""Hook of MkDocs: fill in the tables and passages of pages that come from the code.
+"""Tables and passages of pages that come from the code: `make tables` writes them into the pages.
 
-A line `<!-- table: NAME WORDS -->` of a page is replaced by the result of the function NAME below,
-called with WORDS.
+Between a line `<!-- table: NAME WORDS -->` of a page and the line `<!-- end -->` stands the result
+of the function NAME below, called with WORDS. `make tables` brings all of them up to date. MkDocs,
+which has this file as a hook, does the same for the pages that it renders.
 """
 
 from __future__ import annotations
@@ -26,10 +27,15 @@ from overtrick.games.poker import rules as poker
 from overtrick.games.poker.rules import PokerRules
 from overtrick.policies.network_sizes import input_size
 from overtrick.solvers import cfr
+from overtrick.storage.champions import champions as read_champions
 from overtrick.training.registry import JOBS
 
 ROOT = Path(__file__).parents[1]
-MARKER = re.compile(r"^<!-- table: (\w+) ?(.*?) -->$", re.MULTILINE)
+MARKER = re.compile(
+    r"^(<!-- table: (\w+) ?(.*?) -->)$(?:\n(?:(?!<!-- table)[^\n]*\n)*?<!-- end -->$)?",
+    re.MULTILINE,
+)
+END = "<!-- end -->"
 ELSEWHERE = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -52,8 +58,32 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def filled(markdown: str) -> str:
-    """Return a page with every marker replaced. Raises KeyError for an unknown marker."""
-    return MARKER.sub(lambda found: TABLES[found[1]](found[2]), markdown)
+    """Return a page for MkDocs: every marker is replaced. Raises KeyError for an unknown marker."""
+    return MARKER.sub(lambda found: TABLES[found[2]](found[3]), markdown)
+
+
+def updated(markdown: str) -> str:
+    """Return a page with the text after every marker brought up to date, for its file.
+
+    A whole page from outside docs/ is linked, not copied. Raises KeyError for an unknown marker.
+    """
+
+    def current(found: re.Match[str]) -> str:
+        name, words = found[2], found[3]
+        # such pages lie directly in docs/
+        text = f"See [{words}](../{words})." if name == page.__name__ else TABLES[name](words)
+        return f"{found[1]}\n\n{text}\n\n{END}"
+
+    return MARKER.sub(current, markdown)
+
+
+def main() -> None:
+    """Bring the tables of all pages up to date, and print the pages that change."""
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        before = path.read_text()
+        if (after := updated(before)) != before:
+            path.write_text(after)
+            print(path.relative_to(ROOT))
 
 
 def rows(head: Sequence[str], body: Iterable[Sequence[Any]]) -> str:
@@ -195,7 +225,16 @@ def keys(trainer: str) -> str:
     common = list(list_keys(job_file.Job))
     asked = list_keys(JOBS[trainer]) if trainer else common
     own = [row for row in asked if not trainer or (row not in common and row[0] != "trainer")]
-    body = [(f"`{each.key}`", each.values, f"`{each.default}`", each.meaning) for each in own]
+    here = f"sqlite:///{Path.cwd()}/"  # of the default store, in the working folder
+    body = [
+        (
+            f"`{each.key}`",
+            each.values,
+            f"`{each.default.replace(here, 'sqlite:///')}`",
+            each.meaning,
+        )
+        for each in own
+    ]
     return rows(("key", "values", "default", "meaning"), body)
 
 
@@ -218,6 +257,16 @@ def jobs(trainer: str) -> str:
             comment = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
             found.append((f"`jobs/{path.name}`", " ".join(line[1:].strip() for line in comment)))
     return rows(("job", "content and expected result"), found)
+
+
+def champions(_: str) -> str:
+    """List the champions with the commands that measure and train them."""
+    body = [
+        (f"`{each.player}`", each.card["about"], each.strength,
+         f"`{each.card['check']['command']}`", "<br>".join(f"`{c}`" for c in each.card["commands"]))
+        for each in read_champions()
+    ]  # fmt: skip
+    return rows(("champion", "player", "measured", "measured by", "trained by"), body)
 
 
 def page(path: str) -> str:
@@ -263,6 +312,10 @@ TABLES: dict[str, Callable[[str], str]] = {
     each.__name__: each
     for each in (
         *(about, actions, facts, matrix, options, rewards, rules, speed),
-        *(example, jobs, keys, page, plans, said),
+        *(champions, example, jobs, keys, page, plans, said),
     )
 }
+
+
+if __name__ == "__main__":
+    main()

@@ -14,7 +14,7 @@ def calls_or_checks(observations):
 me = ot.FunctionPolicy(calls_or_checks)
 
 if __name__ == "__main__":
-    run = ot.train("leduc_meta", "stop.iterations=20")  # 100 iterations adapt better
+    run = ot.train("leduc_meta", "stop.iterations=20")  # the 80 of the job adapt better
     best = ot.best_response("leduc", me).mean
     for step, policy in enumerate(ot.load(run.folder.path).adapt(me, steps=3, games=200)):
         won = ot.match("leduc", policy, me, boards=10_000)

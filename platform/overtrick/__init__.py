@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BestResponse",
+    "Champion",
     "FunctionPolicy",
     "LoadedModel",
     "Observations",
     "Solution",
     "UserError",
     "best_response",
+    "champion",
+    "champions",
     "exploitability",
     "load",
     "make",

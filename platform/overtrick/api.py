@@ -1,8 +1,8 @@
 """The package in Python: `import overtrick as ot`, then `ot.solve("kuhn")` and the other functions.
 
 A game is given by its name, with its options as keyword arguments, or as an object, such as a game
-of your own. A player is a reference opponent by name, a run, the folder of a model, or a policy of
-your own. Errors in the input are raised as UserError.
+of your own. A player is a reference opponent by name, a champion, a run, the folder of a model, or
+a policy of your own. Errors in the input are raised as UserError.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from overtrick.config.overrides import apply_overrides
 from overtrick.core import Array, Observations, Policy, Rollout, UserError
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import reference_opponents
-from overtrick.evaluation.evaluate import bound_exploitability, without_adaptation
 from overtrick.games import registry
 from overtrick.games.registry import make, names
 from overtrick.policies.memoryless import MemorylessPolicy
@@ -31,6 +30,7 @@ from overtrick.runs.listener import Listener
 from overtrick.solvers.extensive import best_response as exact
 from overtrick.solvers.extensive.tree import Tree, build
 from overtrick.storage import model_files
+from overtrick.storage.champions import CHAMPION_PREFIX, Champion, champions
 from overtrick.studies import exact_solutions
 from overtrick.studies.exact_solutions import Solution
 from overtrick.sweeps import sweep as sweeps
@@ -41,12 +41,15 @@ from overtrick.training.tournament import PairResult, play_duplicate_boards
 
 __all__ = [
     "BestResponse",
+    "Champion",
     "FunctionPolicy",
     "LoadedModel",
     "Observations",
     "Solution",
     "UserError",
     "best_response",
+    "champion",
+    "champions",
     "exploitability",
     "load",
     "make",
@@ -60,8 +63,8 @@ __all__ = [
 ]
 
 PlayerLike = Any
-"""A player: a reference opponent or a run by name, a model folder, a LoadedModel, a Solution, a
-strategy (N, A), or any Policy."""
+"""A player: a reference opponent or a run by name, champion:NAME, a model folder, a LoadedModel, a
+Solution, a strategy (N, A), or any Policy."""
 
 
 @dataclass(frozen=True)
@@ -114,18 +117,10 @@ class LoadedModel:
         Raises UserError for a model of a trainer that does not adapt.
         """
         trainer: Any = TRAINERS[self.job.trainer].trainer
-        if not issubclass(trainer, HeldOutTrainer) or trainer.adapt is without_adaptation:
+        if not issubclass(trainer, HeldOutTrainer) or not trainer.adapts():
             raise UserError(f"a model of trainer {self.job.trainer} does not adapt")
-        section = trainer.evaluation_section(self.job)
-        # the first of two repetitions is returned; an evaluation needs two for its standard error
-        asked = {**section.model_dump(), "steps": steps, "games": games, "repeats": 2}
-        section = job_file.validated(type(section), asked, "adapt")
-        known = trainer.knowledge(self.job, self.weights)
-        rng, choice = generator(seed, RngStream.EVALUATE), self.job.game
-        adapted = trainer.adapt(rng, known, section, choice, _policy(opponent, self.game))
-        if section.exploitability_bound is not None:
-            adapted = [bound_exploitability(choice, each, section) for each in adapted]
-        return [policies[0] for policies in adapted]
+        rng, against = generator(seed, RngStream.EVALUATE), _policy(opponent, self.game)
+        return trainer.adapt_model(self.job, self.weights, against, rng, steps, games)
 
     def evaluate(self) -> list[dict[str, Any]]:
         """Evaluate the model with the settings of its job; return the rows of its results table."""
@@ -247,11 +242,20 @@ def sweep(
 
 
 def load(model: str | Path) -> LoadedModel:
-    """Load a stored model: a run by name or path, a model folder, or models:/NAME/VERSION."""
+    """Load a stored model: a run, a model folder, champion:NAME, or models:/NAME/VERSION."""
     folder = lifecycle.find_model(str(model))
     stored = model_files.load(folder)
     job = job_file.parse(stored.job, JOBS, str(folder / model_files.CARD))
     return LoadedModel(folder, make(job.game.name, **job.game.options), job, stored.weights)
+
+
+def champion(name: str) -> LoadedModel:
+    """Load a champion, a player that comes with the package, by its name, such as "leduc".
+
+    `champions()` lists the cards of all champions. Wherever a function takes a player, the name
+    "champion:leduc" stands for this one. Raises UserError for an unknown name.
+    """
+    return load(f"{CHAMPION_PREFIX}{name.removeprefix(CHAMPION_PREFIX)}")
 
 
 def _job(

@@ -54,7 +54,7 @@ STORE = 300 * 2**20  # bytes of a node's object store
 ROUNDS = 3
 NO_EVALUATION = "evaluate.every=1000000"
 JOB_OVERRIDES = {
-    "leduc_meta": (NO_EVALUATION,),
+    "leduc_meta_paper": (NO_EVALUATION,),
     "holdem_meta": (NO_EVALUATION,),
     "coevolve_kuhn_three": (),
     "minibridge_q": (NO_EVALUATION, "stop.iterations=1000"),

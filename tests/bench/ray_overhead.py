@@ -11,7 +11,7 @@ from overtrick.training.adaptation.meta import MetaTrainer
 from overtrick.training.adaptation.meta_job import MetaJob
 from overtrick.training.registry import JOBS
 
-JOB = "jobs/leduc_meta.yaml"
+JOB = "jobs/leduc_meta_paper.yaml"
 TURN, ROUNDS = 4, 5  # 20 iterations each, after a first turn that is not measured
 
 

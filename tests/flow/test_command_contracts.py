@@ -37,6 +37,7 @@ KEYS = [
     (["solve", "kuhn", "--plan", "cfr+", "--iterations", "10"], SOLVE),
     (["best-response", "kuhn", "--against", "random"],
      {"game", "stranger", "unit", "values", "mean"}),
+    (["champions"], {"champions"}),
     (["evaluate", "nfsp"], {"game", "unit", "rows"}),
     (["evaluate", "dqn"], {"game", "unit", "rows"}),
     (["match", "random", "call", "--game", "kuhn", "--boards", "20"],

@@ -80,6 +80,11 @@ SHORT = {
     "play leduc --against RUN": "",
     "view RUN": "",
     "play auction": "",
+    "play leduc": "",
+    "champions": "",
+    "match champion:leduc random": "--boards 2",
+    "view champion:kuhn": "",
+    "best-response kuhn --against champion": "",
     "bridge match natural": "--boards 2",
     "match la ta": "--boards 2",
     "best-response holdem": "--games 4 --particles 10",
@@ -227,6 +232,14 @@ def test_every_game_has_a_page_with_all_headings_and_its_own_tables():
         if name in registry.names():
             for table in ("about", "facts", "actions", "options"):
                 assert f"<!-- table: {table} {name} -->" in page, name
+
+
+def test_the_tables_in_the_pages_are_up_to_date():
+    update = hook().updated
+    stale = [
+        path.name for path in DOCS.rglob("*.md") if update(path.read_text()) != path.read_text()
+    ]
+    assert stale == [], "`make tables` brings them up to date"
 
 
 def test_tables_of_a_game_match_its_code(pages: dict[str, str]):

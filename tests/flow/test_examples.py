@@ -22,7 +22,7 @@ QUICK = {
 
 LONG = {
     "maskable_ppo": "MaskablePPO wins",
-    "ppo_against_equilibrium": "a best response",
+    "ppo_against_champion": "a best response",
     "adapt_to_my_player": "after 3 steps",
     "sweep": "coevolve.step_size",
     "load_from_mlflow": "evolve plays kuhn",

@@ -170,7 +170,7 @@ def test_the_page_of_a_run(tmp_path):
     page = Page(html_page.run_page(folder)).check()
     for words in ("meta on leduc, seed 7", "big blind a game", "1.250", "75%", "a<b: 1.5"):
         assert words in page.text
-    assert page.tags.count("svg") == 1  # a constant metric has no curve
+    assert page.tags.count("svg") == 2  # payoffs and one curve: a constant metric has none
     assert (page.tags.count("img"), page.tags.count("video")) == (1, 1)
 
 
@@ -292,7 +292,7 @@ def test_options_without_effect_are_refused(tmp_path, monkeypatch, capsys):
         ("match.mp4 --first 2", "--first is an option for games and boards, not for match.mp4"),
         ("r --first 2", "--first is an option for a file, and r is a run"),
         ("r --system natural", "--system is an option for a file, and r is a run"),
-        ("r --boards 2", "--boards is an option for games of a run's model: add --against"),
+        ("r --seed 2", "--seed is an option for games of a run's model: add --against"),
         ("games.parquet --seed 0", "--seed is an option for a run, and games.parquet is a file"),
         ("games.parquet --system natural", "--system is an option for boards, and games"),
         (

@@ -142,6 +142,14 @@ def test_finished_games_are_stored_when_the_connection_breaks(monkeypatch, capsy
     assert len(game_records.load(path).moves) == 2
 
 
+def test_the_seats_of_minibridge_are_named_by_their_sides_or_numbered():
+    names = {
+        seats: registry.presentation(registry.make("minibridge", seats=seats)).seat_names()
+        for seats in (2, 4)
+    }
+    assert names == {2: ("declarer", "defence"), 4: ("1", "2", "3", "4")}
+
+
 def test_a_person_is_told_of_simultaneous_actions():
     table = make_human_game("brps", None, {}, False)
     observations = table.game.observe(
@@ -152,12 +160,14 @@ def test_a_person_is_told_of_simultaneous_actions():
     }
 
 
-def test_the_default_opponent_is_the_strongest_of_the_game():
+def test_the_default_opponent_is_the_default_champion_or_the_strongest():
     default_opponents = {
         name: make_human_game(name, None, {}, False).against
         for name in ("leduc", "minibridge", "holdem")
     }
-    assert default_opponents == {"leduc": "cfr", "minibridge": "rules", "holdem": "ta"}
+    assert default_opponents == {
+        "leduc": "champion:leduc", "minibridge": "champion:minibridge", "holdem": "ta"
+    }  # fmt: skip
 
 
 def test_ctrl_c_ends_the_session_with_its_score(monkeypatch, capsys):

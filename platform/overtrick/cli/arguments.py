@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 MOST = 1_000_000_000  # of games, boards or deals
-PLAYER = "A reference opponent by name, a run, or a model folder"
+PLAYER = "A reference opponent by name, champion:NAME, a run, or a model folder"
 
 Json = Annotated[bool, Option("--json", help="Print one JSON object as the last line.")]
 
@@ -24,7 +24,7 @@ JobFile = Annotated[
 Overrides = Annotated[
     list[str] | None, Argument(help="Overrides of job keys as key=value, e.g. stop.iterations=4.")
 ]
-Model = Annotated[str, Argument(metavar="RUN", help="A run, or a model folder.")]
+Model = Annotated[str, Argument(metavar="RUN", help="A run, a model folder, or champion:NAME.")]
 BoardsFile = Annotated[
     Path, Argument(metavar="BOARDS", help="A .parquet, .pbn, .lin or .tsv file of boards.")
 ]

@@ -79,15 +79,18 @@ def explain(
 def _bidder_hand_auction(words: Sequence[str]) -> tuple[str, str, str]:
     """Return bidder, hand and auction of the words [BIDDER] HAND [AUCTION].
 
-    Raises UserError for other words.
+    The default bidder is a champion, or else natural. Raises UserError for other words.
     """
+    from overtrick.storage.champions import champion_of
+
     place = next((k for k, word in enumerate(words[:2]) if HAND.fullmatch(word)), None)
     if place is None or len(words) > place + 2:
         raise UserError(
             "suggest takes [BIDDER] HAND [AUCTION]: a hand is like AQ42.K5.QT93.K76, the auction "
             'one word in quotes, like "1N P"'
         )
-    return (*words[:place], "natural")[0], words[place], (*words[place + 1 :], "")[0]
+    bidder = words[0] if place else champion_of("auction", {}) or "natural"
+    return bidder, words[place], (*words[place + 1 :], "")[0]
 
 
 @command_moved_to(group)
@@ -96,8 +99,8 @@ def suggest(
         list[str],
         Argument(
             metavar="[BIDDER] HAND [AUCTION]",
-            help="A bidding system, run or model folder (default: natural); a hand, spades first, "
-            'such as AQ42.K5.QT93.K76; the calls so far, such as "1N P".',
+            help="A bidding system, champion:NAME, run or model folder (default: natural); a "
+            'hand, spades first, such as AQ42.K5.QT93.K76; the calls so far, such as "1N P".',
         ),
     ],
     against: Annotated[str, Option(help="Opponents: a bidding system or model.")] = "natural",

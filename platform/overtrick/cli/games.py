@@ -1,4 +1,4 @@
-"""Commands `solve`, `best-response` and `list`: solve games exactly, list games and trainers."""
+"""Commands `solve`, `best-response`, `list` and `champions`: solve games exactly, list players."""
 
 from __future__ import annotations
 
@@ -74,6 +74,35 @@ def best_response(
         line = f"at least {line} (a lower bound, 95 % interval {low:.4f} to {high:.4f})"
     show(f"{game} against {against}: {line}")
     print_result(as_json, **answer)
+
+
+@app.command(rich_help_panel=PLAY)
+def champions(as_json: arguments.Json = False) -> None:
+    """List the champions: players that come with the package, with their measured strength.
+
+    champion:NAME stands for one of them in every command and job that takes a player. With --json
+    each champion has `command`, which trains it again, and `check`, which measures its figure.
+    """
+    from overtrick.storage.champions import champions as read_champions
+
+    found = read_champions()
+    rows = [
+        {
+            "name": each.player,
+            "game": each.card["game"],
+            "measured": each.strength,
+            "player": each.card["about"],
+        }
+        for each in found
+    ]
+    show(tables.plain(rows))
+    listed = [
+        {"name": each.name, "command": " && ".join(each.card["commands"]), **each.card}
+        for each in found
+    ]
+    for each in listed:
+        del each["commands"]
+    print_result(as_json, champions=listed)
 
 
 @app.command("list", rich_help_panel=PLAY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -11,6 +12,9 @@ from overtrick.cli import PLAY, app, arguments, bridge, console, print_result, s
 from overtrick.core import UserError
 
 Player = Annotated[str, Argument(help=f"{arguments.PLAYER}, or a bidding system.")]
+Opponent = Annotated[
+    str | None, Argument(help="Another player. Default: the champion of the first player's game.")
+]
 Report = Annotated[Path | None, Option(help="Bidding: write the boards to this .md or .csv file.")]
 Diagrams = Annotated[
     int, Option(min=0, max=arguments.MOST, help="Bidding: boards printed as diagrams.")
@@ -37,7 +41,7 @@ class _Request(NamedTuple):
 @app.command(rich_help_panel=PLAY)
 def match(
     a: Player,
-    b: Player,
+    b: Opponent = None,
     options: arguments.GameOptions = None,
     game: Annotated[str | None, Option(help="Needed if players fit several games.")] = None,
     boards: arguments.MatchBoards = 250,
@@ -54,14 +58,15 @@ def match(
     A match of two bidding systems or bidding networks is scored in IMPs a board. Their contracts
     are played double dummy.
     """
-    asked = _Request(a, b, options, game, boards, seed, video, save, out, show, workers)
-    print_result(as_json, **_play(asked, _is_bidding(a, b)))
+    other, options = _second_player(a, b, options, game)
+    asked = _Request(a, other, options, game, boards, seed, video, save, out, show, workers)
+    print_result(as_json, **_play(asked, _is_bidding(a, other)))
 
 
 @bridge.group.command("match")
 def bridge_match(
     a: Player,
-    b: Player,
+    b: Opponent = None,
     options: arguments.GameOptions = None,
     boards: arguments.MatchBoards = 250,
     seed: arguments.Seed = 0,
@@ -76,10 +81,43 @@ def bridge_match(
     Bidding is scored in IMPs a board, with contracts played double dummy. Card play is scored in
     Mini-Bridge's points.
     """
-    bidding = _is_bidding(a, b)
+    other, options = _second_player(a, b, options, None if _is_bidding(a, a) else "minibridge")
+    bidding = _is_bidding(a, other)
     game = None if bidding else "minibridge"
-    asked = _Request(a, b, options, game, boards, seed, None, save, out, show, workers)
+    asked = _Request(a, other, options, game, boards, seed, None, save, out, show, workers)
     print_result(as_json, **_play(asked, bidding), played=not bidding)
+
+
+def _second_player(
+    a: str, b: str | None, options: list[str] | None, game: str | None
+) -> tuple[str, list[str] | None]:
+    """Return the second player and the options of a match command.
+
+    `b` may be missing, or the first of the options; the second player is then the champion of the
+    game that `a` plays. `game`: needed if `a` plays several. Raises UserError if there is none.
+    """
+    from overtrick.config.overrides import apply_overrides
+    from overtrick.games import registry
+    from overtrick.games.bridge.auction.game import Auction
+    from overtrick.games.bridge.system.loader import system_names
+    from overtrick.storage.champions import champion_of
+    from overtrick.studies.match import check_players, choose_game
+
+    if b is not None and ("=" not in b or os.path.exists(b)):
+        return b, options
+    given = [*([] if b is None else [b]), *(options or [])]
+    if _is_bidding(a, a):
+        game, asked = Auction.name, {}
+    else:
+        check_players([a], system_names())
+        choice = choose_game(a, a, game, apply_overrides({}, given))
+        game, of_match = choice.name, registry.match_options(choice.name, {})
+        asked = {name: value for name, value in choice.options.items() if name not in of_match}
+    champion = champion_of(game, asked, other_than=a)
+    if champion is None:
+        with_options = f" with {' '.join(given)}" if given else ""
+        raise UserError(f"name an opponent of {a}: {game}{with_options} has no other champion")
+    return champion, given or None
 
 
 def _is_bidding(a: str, b: str) -> bool:

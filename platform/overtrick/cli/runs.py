@@ -42,6 +42,7 @@ def train(
     """
     from overtrick.reports.progress import IterationBar
     from overtrick.runs import lifecycle
+    from overtrick.runs.next_commands import next_commands
 
     config, folder = _job_or_run("train", job, overrides, resume)
     lifecycle.check_job(config)
@@ -58,7 +59,11 @@ def train(
     if done.rejected:
         say(f"MLflow refused {done.rejected} events: see {folder.rejected_events}")
     program = "overtrick" if Path(sys.argv[0]).name == "__main__.py" else sys.argv[0]
-    say(f"dashboard: {program} dashboard --run {folder.name}")
+    if folder.page.exists():
+        say(f"page: {folder.page} (open it in a browser)")
+    say("next:")
+    for command, purpose in next_commands(folder, config):
+        say(f"  {program} {command}  # {purpose}")
     model = str(folder.model)
     print_result(as_json, run=folder.name, model=model, seconds=done.seconds, metrics=done.metrics)
 

@@ -1,4 +1,4 @@
-"""Look up reference opponents: fixed players by name, stored models by run or folder."""
+"""Look up reference opponents: fixed players by name, stored models by champion, run or folder."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.storage import locate, model_files
+from overtrick.storage.champions import is_champion
 
 CFR_ITERATIONS = 10_000  # of opponent `cfr`
 
@@ -42,7 +43,7 @@ def check_opponent(name: str, game: Game, tree: Tree | None) -> None:
 
 
 def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
-    """Make the policy of an opponent: a reference opponent by name, or a stored model by folder.
+    """Make the policy of an opponent: a reference opponent or a champion, or a model by folder.
 
     `random` acts uniformly over legal actions. `cfr` follows the average strategy of 10,000
     iterations of CFR+. Other names are scripted players of the game. The result is a
@@ -65,15 +66,15 @@ def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
 def resolve_opponent(name: str, game: Game) -> str:
     """Return the absolute path of an opponent's stored model, or the name of a reference opponent.
 
-    `name`: a registered model, a run, the folder of a model, or a reference opponent. Any other
-    name is returned unchanged. Raises UserError for an unknown registered model, and for a run
-    that is not done or that has only child runs.
+    `name`: a registered model, a run, the folder of a model, a champion, or a reference opponent.
+    The last two and any other name are returned unchanged. Raises UserError for an unknown
+    registered model, and for a run that is not done or that has only child runs.
     """
-    if name in opponent_names(game):
+    if name in opponent_names(game) or is_champion(name):
         return name
     folder = locate.model_folder(name)
     return str(folder.absolute()) if model_files.is_model(folder) else name
 
 
 def _is_model(name: str) -> bool:
-    return "/" in name
+    return "/" in name or is_champion(name)

@@ -18,12 +18,13 @@ from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.lookahead.pimc import PimcPolicy
+from overtrick.storage.champions import default_champion
 from overtrick.storage.game_records import Move
 from overtrick.studies import match
 
 WORLDS = 40  # number of deals that PIMC samples for the advice on one decision
 STRONGEST = ("cfr", "rules", "ta", "random")
-"""Reference opponents, strongest first. The default opponent is the first that the game has."""
+"""Reference opponents, strongest first, for a game without a default champion."""
 
 
 class ActionAdvice(NamedTuple):
@@ -91,8 +92,8 @@ def make_human_game(
 ) -> HumanGame:
     """Make a game for a person, with discrete actions and one opponent policy in all other seats.
 
-    `against`: the name of a reference opponent, a run, or a model folder; None for the strongest
-        reference opponent.
+    `against`: the name of a reference opponent, a champion, a run, or a model folder; None for the
+        game's default champion or, if it has none, for its strongest reference opponent.
     `options`: the game's options.
     `signs`: print suits as symbols.
 
@@ -104,7 +105,9 @@ def make_human_game(
     if against is None:
         game = registry.make(name, **registry.match_options(name, options))
         known = reference_opponents.opponent_names(game)
-        against = next(opponent for opponent in STRONGEST if opponent in known)
+        against = default_champion(name, options) or next(
+            opponent for opponent in STRONGEST if opponent in known
+        )
     match.check_players((against,), ())
     choice = match.choose_game(against, against, name, options)
     game, tree = game_cache.playable_game(choice)

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
@@ -15,11 +16,15 @@ from overtrick.games import registry
 from overtrick.reports import tables
 from overtrick.reports.html import elements, replays
 from overtrick.reports.html.elements import PageSection
-from overtrick.runs import mlflow_note
+from overtrick.reports.metric_names import opponent_label
+from overtrick.runs import adaptation_examples, mlflow_note
+from overtrick.runs.next_commands import next_commands
+from overtrick.storage import model_files
 from overtrick.storage.game_records import Games
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking.mlflow_tracker import Tracker
-from overtrick.training.registry import JOBS
+from overtrick.training.held_out_trainer import HeldOutTrainer
+from overtrick.training.registry import JOBS, TRAINERS
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +38,10 @@ def run_page(run: RunFolder, games: Games | None = None) -> str:
     lead = f"{job.trainer} on {job.game.name}, seed {job.seed}"
     images = sorted(run.figures.glob("*.png"))
     videos = sorted(run.videos.glob("*.mp4"), reverse=True)  # the newest first
+    finished = run.table.exists() and model_files.is_model(run.model)
     sections = [
         PageSection("Result", _result(run, job)),
+        *(_model_sections(run, job) if finished else []),
         PageSection("Figures", [elements.picture(path, path.stem) for path in images]),
         PageSection("Videos", [elements.picture(path, path.stem) for path in videos]),
         PageSection("Learning curves", _curves(run.history())),
@@ -45,12 +52,46 @@ def run_page(run: RunFolder, games: Games | None = None) -> str:
 
 
 def _result(run: RunFolder, job: Job) -> list[str]:
-    """Return the results table of a run as HTML, or a note that the run is not finished."""
+    """Return the results table of a run as HTML, or a note that the run is not finished.
+
+    A chart shows the payoffs before and after adaptation, if the model adapts.
+    """
     if not run.table.exists():
         return ["<p>This run is not finished.</p>"]
     unit = registry.payoff_unit(job.game.name, job.game.options)
-    table = tables.evaluation(run.read_table(), unit)
-    return [f'<p class="pale">{table.title}</p>{elements.table(*tables.cells(table))}']
+    rows = run.read_table()
+    table = tables.evaluation(rows, unit)
+    shown = f'<p class="pale">{table.title}</p>{elements.table(*tables.cells(table))}'
+    adapted = [row for row in rows if len(row.get("steps", ())) > 1]
+    if not adapted:
+        return [shown]
+    groups, best = {}, {}
+    for row in adapted:
+        name = opponent_label(row["stranger"])
+        groups[name] = {"before": row["steps"][0], "after": row["steps"][-1]}
+        if row["best_response"] is not None:
+            best[name] = row["best_response"]
+    note = "Payoff before and after adaptation; the line across the bars is a best response's. "
+    trainer: Any = TRAINERS[job.trainer].trainer
+    if issubclass(trainer, HeldOutTrainer):
+        note += trainer.adaptation_note(job)
+    return [f"<p>{note}</p>{elements.bar_chart(groups, best, unit)}", shown]
+
+
+def _model_sections(run: RunFolder, job: Job) -> list[PageSection]:
+    """Return the sections about the model of a finished run: example games and next commands.
+
+    If the model is damaged or no longer fits its game, one section says so.
+    """
+    try:
+        weights = model_files.load(run.model, job.game.name).weights
+        examples = adaptation_examples.examples_section(job, weights)
+        commands = next_commands(run, job)
+    except UserError as error:
+        return [PageSection("Model", [elements.text(str(error))])]
+    rows = [(f"overtrick {command}", purpose) for command, purpose in commands]
+    commands_section = PageSection("Next commands", [elements.table(("command", "purpose"), rows)])
+    return [*([] if examples is None else [examples]), commands_section]
 
 
 def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[str]:

@@ -21,6 +21,7 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 from overtrick.core import UserError
 from overtrick.core.files import cache_folder, check_names, local_path, write_text
 from overtrick.core.json_files import OpenRecord, first_problem, read_json
+from overtrick.storage.champions import champion_folder, is_champion
 from overtrick.storage.model_files import CARD, FORMAT, WEIGHTS, is_model
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
@@ -91,10 +92,12 @@ def absolute_if_path(name: str) -> str:
 def model_folder(name: str) -> Path:
     """Find the folder of a model; download a registered model first.
 
-    `name`: the folder of a model, the folder or name of its run, or models:/NAME/VERSION. Any other
-    path is returned unchanged. Raises UserError for an unknown registered model, and for a run
-    without a model.
+    `name`: the folder of a model, the folder or name of its run, champion:NAME, or
+    models:/NAME/VERSION. Any other path is returned unchanged. Raises UserError for an unknown
+    champion or registered model, and for a run without a model.
     """
+    if is_champion(name):
+        return champion_folder(name)
     if is_registered(name):
         return download(name, server_address.default())
     run = find_run(name)

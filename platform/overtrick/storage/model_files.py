@@ -11,6 +11,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any, NotRequired
 
+import numpy as np
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from overtrick import learners
@@ -111,7 +112,7 @@ def save(model: Model, folder: Path) -> None:
 
 
 def load(folder: Path, game: str | None = None) -> Model:
-    """Read a stored model.
+    """Read a stored model. Weights that the file has in float16 become float32.
 
     `game`: the game that the model must play; None accepts any. Raises UserError if the model is
     missing or damaged, or plays another game.
@@ -137,6 +138,8 @@ def load(folder: Path, game: str | None = None) -> Model:
         raise UserError(f"{card_path} is damaged ({problem}): restore it") from None
     if game is not None and card["game"] != game:
         raise UserError(f"the model in {folder} plays {card['game']}, not {game}")
+    half = {name: each for name, each in weights.items() if each.dtype == np.float16}
+    weights |= {name: each.astype(np.float32) for name, each in half.items()}
     return Model(weights, card["game"], translate_job(card["job"]), card.get("result", {}))
 
 

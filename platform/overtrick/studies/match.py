@@ -1,4 +1,4 @@
-"""Matches of two players (reference opponents, runs or models), each board from both seats."""
+"""Matches of two players, reference opponents or stored models, each board from both seats."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from overtrick.games import registry
 from overtrick.policies.rollout import play
 from overtrick.runs import lifecycle
 from overtrick.storage import locate, model_files
+from overtrick.storage.champions import CHAMPION_PREFIX, champion_names
 from overtrick.storage.game_records import Games, Recorder
 from overtrick.training.tournament import PairResult, play_duplicate_boards
 
@@ -45,7 +46,7 @@ def play_match(
 ) -> MatchResult:
     """Play a match of two players: each board twice, with the seats exchanged.
 
-    - `a`, `b`: reference opponents by name, runs, or model folders.
+    - `a`, `b`: reference opponents by name, champions, runs, or model folders.
     - `game`: the name of the game; None: the game of a model, or the only game that has both
       reference opponents.
     - `options`: options of the game.
@@ -78,11 +79,14 @@ def play_match(
 def check_players(players: Sequence[str], others: Sequence[str]) -> None:
     """Raise UserError unless all players exist; the message names the most similar player.
 
-    A player is a reference opponent of any game, a run, a path, or a registered model. `others`:
-    further names that the message may propose.
+    A player is a reference opponent of any game, a champion, a run, a path, or a registered model.
+    `others`: further names that the message may propose.
     """
     reference = {name for names in _opponents_by_game().values() for name in names}
-    known = reference | set(locate.run_names())
+    known = reference | {
+        *locate.run_names(),
+        *(f"{CHAMPION_PREFIX}{name}" for name in champion_names()),
+    }
     for player in players:
         exists = os.path.exists(player) or locate.find_run(player) is not None
         if not (player in known or exists or locate.is_registered(player)):
@@ -96,7 +100,7 @@ def _opponents_by_game() -> dict[str, list[str]]:
 
 
 def load_player(what: str, choice: GameChoice) -> Any:
-    """Return the policy of a reference opponent, a run or a model folder in a game.
+    """Return the policy of a reference opponent, a champion, a run or a model folder in a game.
 
     `choice`: the game and its options. Raises UserError.
     """

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from numpy.random import Generator
 
-from overtrick.config.job_file import Job
-from overtrick.core import Array
+from overtrick.config.job_file import Job, validated
+from overtrick.core import Array, BehaviouralPolicy
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.evaluate import HeldOutEvaluation, without_adaptation
@@ -77,6 +77,41 @@ class HeldOutTrainer(BaseTrainer[JobT]):
     def evaluation_section(job: Any) -> HeldOutEvaluation:
         """Return the settings of the evaluation: held-out opponents and numbers of games."""
         return job.evaluate
+
+    @classmethod
+    def adapts(cls) -> bool:
+        """Return True if the trainer's models adapt to an opponent."""
+        return cls.adapt is not without_adaptation
+
+    @staticmethod
+    def adaptation_note(job: Any) -> str:
+        """Return a sentence on the cards that adaptation sees; empty if the trainer states none."""
+        return ""
+
+    @classmethod
+    def adapt_model(
+        cls,
+        job: Any,
+        weights: Mapping[str, Array],
+        opponent: BehaviouralPolicy,
+        rng: Generator,
+        steps: int | None = None,
+        games: int | None = None,
+    ) -> list[BehaviouralPolicy]:
+        """Adapt a stored model to an opponent; return its policies before and after each step.
+
+        `steps`, `games`: number of steps, and of games in each; None: those of the job. The
+        policies keep the bound on exploitability of the job, if it has one. Raises UserError.
+        """
+        section = cls.evaluation_section(job)
+        # the first of two repetitions is returned; an evaluation needs two for its standard error
+        asked = {"repeats": 2, "steps": steps, "games": games}
+        given = {key: value for key, value in asked.items() if value is not None}
+        section = validated(type(section), {**section.model_dump(), **given}, "adapt")
+        adapted = cls.adapt(rng, cls.knowledge(job, weights), section, job.game, opponent)
+        if section.exploitability_bound is not None:
+            adapted = [evaluation.bound_exploitability(job.game, each, section) for each in adapted]
+        return [policies[0] for policies in adapted]
 
     @classmethod
     def evaluate_model(

@@ -176,7 +176,7 @@ def use_abstraction(folder: Path) -> None:
     file = folder / "abstraction.parquet"
     game = AbstractHoldem(str(file))
     game.portable_options()
-    game.check_file(file)
+    game.check_file()
     game.bucketed_game(card_abstraction_build.load_abstraction(file))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 MAX_BYTES = 5_000_000  # of a page
 MAX_POINTS = 200  # of a curve
 WIDTH, HEIGHT = 200, 60  # of the box of a curve
+BARS_WIDTH, BAR_HEIGHT, LABEL_WIDTH = 640, 20, 110  # of a chart of bars
 MIME_TYPES = {".png": "image/png", ".mp4": "video/mp4"}
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
 POLICY += "img-src data:; media-src data:"  # the page can load nothing from elsewhere
@@ -114,4 +115,40 @@ def curve(name: str, points: Sequence[tuple[int, float]]) -> str:
         f'aria-label="{escape(label)}"><polyline points="{line}"/></svg>'
         f"<figcaption>{escape(name)}: {ys[-1]:.4g}<br>from {low:.4g} to {high:.4g}</figcaption>"
         "</figure>\n"
+    )
+
+
+def bar_chart(
+    groups: Mapping[str, Mapping[str, float]], marks: Mapping[str, float], unit: str
+) -> str:
+    """Return an SVG chart of horizontal bars, in groups.
+
+    `groups`: the bars of each group, as values by label. `marks`: a value of some groups, drawn as
+    a line across their bars. `unit`: unit of all values.
+    """
+    values = [0.0, *marks.values(), *(v for group in groups.values() for v in group.values())]
+    low, high = min(values), max(values)
+    scale = (BARS_WIDTH - 2 * LABEL_WIDTH) / ((high - low) or 1.0)
+    zero, y, drawn = LABEL_WIDTH - low * scale, 0, list[str]()
+    for name, group in groups.items():
+        top = y
+        drawn.append(f'<text class="name" x="0" y="{y + BAR_HEIGHT}">{escape(name)}</text>')
+        for number, (label, value) in enumerate(group.items()):
+            left, length = zero + min(value, 0) * scale, abs(value) * scale
+            end = zero + max(value, 0) * scale + 4
+            drawn.append(
+                f'<rect class="bar{number}" x="{left:.1f}" y="{y}" width="{length:.1f}" '
+                f'height="{BAR_HEIGHT - 2}"/><text x="{end:.1f}" y="{y + BAR_HEIGHT - 5}">'
+                f"{escape(label)} {value:+.3f}</text>"
+            )
+            y += BAR_HEIGHT
+        if name in marks:
+            x = zero + marks[name] * scale
+            drawn.append(f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{y - 2}"/>')
+        y += BAR_HEIGHT // 2
+    axis = f'<line class="axis" x1="{zero:.1f}" x2="{zero:.1f}" y1="0" y2="{y}"/>'
+    return (
+        f'<figure class="bars"><svg viewBox="0 0 {BARS_WIDTH} {y}" role="img" '
+        f'aria-label="bar chart, the numbers are in the table">{axis}{"".join(drawn)}</svg>'
+        f"<figcaption>in {escape(unit)}s a game</figcaption></figure>\n"
     )

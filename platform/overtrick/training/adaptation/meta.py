@@ -149,6 +149,13 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
             job.test_estimator, job.adaptation.policy, job.adaptation.gradient_steps,
         )  # fmt: skip
 
+    @staticmethod
+    def adaptation_note(job: MetaJob) -> str:
+        """Return a sentence on the cards of finished games that adaptation sees."""
+        if job.test_estimator in (*ON_TREE, "privileged_critic"):
+            return "Adaptation sees all cards of finished games."
+        return "Adaptation sees only its own observations of finished games."
+
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
         """Draw the learning curve, payoffs during adaptation, and training opponents' strategies.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,8 +99,8 @@ class BucketedEvaluator:
 
     def __init__(self, game: AbstractHoldem) -> None:
         self.game = game
-        self.tables = load_abstraction(Path(game.abstraction))
-        game.check_file(Path(game.abstraction))
+        self.tables = load_abstraction(game.file)
+        game.check_file()
         self.view = values.index_game(*game.bucketed_game(self.tables))
         self.legal, self.seat = self.view.legal, self.view.seat
 

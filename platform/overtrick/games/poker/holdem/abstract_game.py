@@ -13,7 +13,10 @@ from overtrick.games.poker.holdem.bucketed_holdem import abstract_holdem, paper_
 from overtrick.games.poker.holdem.card_abstraction import Abstraction
 from overtrick.games.poker.rules import LIMIT_HOLDEM_TEXTBOOK as RULES
 
-ABSTRACTION = "abstractions/holdem-6.parquet"
+PACKAGED_ABSTRACTION = "holdem-6"
+"""The abstraction that comes with the package: six buckets, as `overtrick generate abstraction`
+makes it by default."""
+
 INDICES = ("paper", "public")
 
 
@@ -25,7 +28,8 @@ def file_digest(file: Path) -> str:
 class AbstractHoldem:
     """Limit hold'em with buckets of hands, for solvers and evolution; it cannot be played.
 
-    `abstraction`: path of a file made by `overtrick generate abstraction`.
+    `abstraction`: holdem-6, the six buckets that come with the package, or the path of a file made
+        by `overtrick generate abstraction`.
     `index`: the betting history in an information set. With `public` it is the complete betting.
         With `paper` it is the round, who has the button, and both seats' raises in this round
         (imperfect recall), as in Samothrakis and Lucas 2011.
@@ -44,13 +48,13 @@ class AbstractHoldem:
 
     def __init__(
         self,
-        abstraction: str = ABSTRACTION,
+        abstraction: str = PACKAGED_ABSTRACTION,
         index: str = "paper",
         joint: bool = False,
         digest: str | None = None,
     ) -> None:
         if not isinstance(abstraction, str):
-            raise TypeError(f"abstraction must be the path of a file, not {abstraction!r}")
+            raise TypeError(f"abstraction must be holdem-6 or a file's path, not {abstraction!r}")
         if index not in INDICES:
             raise TypeError(f"index must be paper or public, not {index!r}")
         if not isinstance(joint, bool):
@@ -63,18 +67,29 @@ class AbstractHoldem:
     def __reduce__(self) -> tuple[Any, ...]:
         return AbstractHoldem, (self.abstraction, self.index, self.joint, self.digest)
 
+    @property
+    def file(self) -> Path:
+        """Return the absolute path of the abstraction's file."""
+        if self.abstraction == PACKAGED_ABSTRACTION:
+            return Path(__file__).with_name(f"{PACKAGED_ABSTRACTION}.parquet")
+        return Path(self.abstraction).absolute()
+
     def portable_options(self) -> dict[str, Any]:
         """Return options that make the same game in any folder: absolute path and file digest."""
-        file = Path(self.abstraction).absolute()
-        digest = self.digest or (file_digest(file) if file.is_file() else None)
-        options = {"abstraction": str(file), "index": self.index, "joint": self.joint}
-        return options | {"digest": digest}
+        packaged = self.abstraction == PACKAGED_ABSTRACTION
+        digest = self.digest or (file_digest(self.file) if self.file.is_file() else None)
+        return {
+            "abstraction": PACKAGED_ABSTRACTION if packaged else str(self.file),
+            "index": self.index,
+            "joint": self.joint,
+            "digest": digest,
+        }
 
-    def check_file(self, file: Path) -> None:
-        """Raise UserError if the file's digest differs from the option `digest`."""
-        if self.digest is not None and self.digest != file_digest(file):
+    def check_file(self) -> None:
+        """Raise UserError if the digest of the abstraction differs from the option `digest`."""
+        if self.digest is not None and self.digest != file_digest(self.file):
             raise UserError(
-                f"{file} is not the abstraction of the earlier run (its digest is not "
+                f"{self.file} is not the abstraction of the earlier run (its digest is not "
                 f"{self.digest}): restore that file, or start a new run"
             )
 
