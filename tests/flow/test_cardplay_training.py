@@ -87,6 +87,9 @@ def test_a_q_table_without_a_column_is_refused_when_its_model_is_evaluated():
     del weights["declarer.choice"]
     with pytest.raises(UserError, match="the table of declarer of the model is damaged"):
         trainer.players(job, weights)
+    values = trainer.model()["declarer.value"].astype(np.complex64)
+    with pytest.raises(UserError, match="the table of declarer of the model is damaged"):
+        trainer.players(job, {**trainer.model(), "declarer.value": values})
 
 
 def test_stored_games_were_won_and_are_reproducible(tmp_path):

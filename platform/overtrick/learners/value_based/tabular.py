@@ -351,6 +351,8 @@ def check_columns(columns: Mapping[str, Array], table: str) -> None:
     """Raise UserError unless these are the columns of a Q-table. `table`: its name in the error."""
     pairs = (("choice", "value"), ("choice", "count"), ("state", "actions"))
     fits = all({k, n} <= columns.keys() and columns[n].shape == columns[k].shape for k, n in pairs)
+    kinds = {"choice": "u", "state": "u", "value": "f", "count": "iu", "actions": "iu"}
+    fits = fits and all(columns[name].dtype.kind in kind for name, kind in kinds.items())
     if not fits or not all(_is_hash_table(columns[key]) for key in ("choice", "state")):
         raise UserError(f"{table} is damaged: its columns do not fit")
 
@@ -360,7 +362,12 @@ def _is_hash_table(keys: Array) -> bool:
 
     Without a free slot a look-up would not end.
     """
-    return len(keys) > 0 and len(keys) & (len(keys) - 1) == 0 and bool((keys == 0).any())
+    return (
+        keys.ndim == 1
+        and len(keys) > 0
+        and len(keys) & (len(keys) - 1) == 0
+        and bool((keys == 0).any())
+    )
 
 
 model_kinds.register(model_kinds.ModelKind(lambda w: bool(_stored_tables(w)), _load_stored))
