@@ -138,7 +138,9 @@ def test_a_changed_value_of_a_checkpoint_is_told_and_the_one_before_is_used(
         file.parent.mkdir(parents=True)
         write_weights(file, {"iteration": np.array(iteration), "w": np.arange(9.0)})
     checkpoints = RunFolder(tmp_path).checkpoints()
-    assert checkpoints.newest() == files[1].parent
+    assert checkpoints.newest() == checkpoints.newest(2) == files[1].parent
+    assert checkpoints.newest(1) == files[0].parent
+    assert checkpoints.newest(0) is None
     assert checkpoints.iteration() == 2
     content = bytearray(files[1].read_bytes())
     content[-1] ^= 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,29 @@ def test_visits_and_returns_agree_with_exact_values(game_and_tree, rng, some_str
     first = (tree.stage == 0) & (tree.observations.seat == 0)
     assert rollouts.returns[first].sum() == pytest.approx(rollouts.payoff)
     assert not rollouts.credit[others].any()
+
+
+def test_points_paid_on_the_way_change_no_advantage(game_and_tree, rng, some_strategies):
+    """Potential-based rewards (Ng, Harada and Russell 1999): points move, no payoff changes."""
+    _, tree = game_and_tree("leduc")
+    _, sigma, other = some_strategies(tree, rng, 2)
+    potential = rng.normal(size=tree.nodes)
+    first_decisions = (tree.seat == 0) & (tree.stage[tree.infoset] == 0)
+    potential[(tree.children == 0) | first_decisions] = 0
+    potential[0] = 0
+    moved = tree.gain.copy()
+    moved[1:, 0] += potential[1:] - potential[tree.parent[1:]]
+    shaped = replace(tree, gain=moved)
+    own = (tree.observations.seat == 0)[:, None]
+    guess = np.where(own, sigma, other)
+    plain, early = (
+        aivat.sample_rollouts(each, sigma, guess, 0, 2_000, np.random.default_rng(3))
+        for each in (tree, shaped)
+    )
+    assert early.credit == pytest.approx(plain.credit, abs=1e-9)
+    first = (tree.stage == 0) & (tree.observations.seat == 0)
+    assert early.returns[first] == pytest.approx(plain.returns[first], abs=1e-9)
+    assert np.abs(early.returns - plain.returns)[own[:, 0]].max() > 1
 
 
 def test_the_squared_error_of_estimates_is_below_0_6_of_that_of_returns(game_and_tree, rng):

@@ -328,6 +328,14 @@ def test_strategies_and_indices_of_another_game_are_refused(rng):
     ):
         with pytest.raises(UserError, match=words):
             values.index_game(game, wrong)
+    acts = np.flatnonzero(game.seat >= 0)
+    legal = game.after[acts] >= 0
+    other = acts[(legal == legal[0]).all(axis=1) & (game.seat[acts] != game.seat[acts[0]])][0]
+    own = values.public_node_index(game)
+    own[other] = own[acts[0]]  # the same legal actions, but another seat's
+    own[acts] = np.unique(own[acts], return_inverse=True)[1]
+    with pytest.raises(UserError, match=r"abstract public state \d+ has public nodes of different"):
+        values.index_game(game, own)
     with pytest.raises(UserError, match="a learning rate above 0, not 0"):
         cfr_and_descent.NashConvDescent(view, rate=0)
     joint = values.index_game(abstract_holdem(*random_tables(2, True, rng), SHORT))
