@@ -40,8 +40,8 @@ def test_an_example_is_the_game_in_which_adaptation_gained_most():
     assert decision.value.tolist() == pytest.approx([1, 2])
     assert decision.gain == pytest.approx(0.5)
     assert example.payoff == 2
-    article = adaptation_examples._article(example, game.action_names, "chip", "3 steps of 9 games")
-    assert "you hold K" in article
+    article = adaptation_examples._article(example, game, "3 steps of 9 games")
+    assert 'you hold <span class="card">K</span>' in article
     assert "raised bet from 50% to 100%: +0.50 chips expected, because bet has the" in article
     assert "bet (taken)</td><td>50%</td><td>100%</td><td>+2.00" in article
 

@@ -117,9 +117,16 @@ def test_the_second_player_of_a_match_is_the_champion(monkeypatch, capsys, words
 
 @pytest.mark.parametrize("name", ["kuhn_three", "abstract_holdem", "brps"])
 def test_the_page_of_a_champion_has_its_card_and_games_of_two_seats(name):
-    page = champion_page(f"champion:{name}", None, 1, 0)
+    page = champion_page(f"champion:{name}", None, None, None)
     assert f"overtrick {'evaluate' if name[0] == 'a' else 'best-response'}" in page
     assert ("Games, step by step" in page) == (name == "brps")
+
+
+def test_options_of_games_are_refused_for_a_champion_without_games():
+    with pytest.raises(UserError, match="--boards has no use: games of kuhn_three cannot be"):
+        champion_page("champion:kuhn_three", None, 2, None)
+    with pytest.raises(UserError, match="--against has no use: games of abstract_holdem cannot"):
+        champion_page("champion:abstract_holdem", "random", None, None)
 
 
 def test_another_figure_than_on_the_card_is_reported(monkeypatch, capfd):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from contextlib import suppress
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +20,8 @@ from overtrick.core import RunError, UserError
 from overtrick.core.files import check_output
 from overtrick.games.bridge.boards import Board
 from overtrick.games.bridge.formats import pbn_lin
-from overtrick.reports.html import elements
+from overtrick.reports.html import elements, replays
+from overtrick.reports.metric_names import metric_meaning
 from overtrick.runs import child_runs, html_page, lifecycle, mlflow_note
 from overtrick.storage import game_records, locate
 from overtrick.storage.run_folder import RunFolder
@@ -28,6 +31,7 @@ from overtrick.studies.match import play_match
 from overtrick.tracking import mlflow_tracker
 from overtrick.training import registry
 
+REPOSITORY = Path(__file__).parents[2]
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
 
@@ -168,9 +172,11 @@ def test_the_page_of_a_run(tmp_path):
     (folder.path / "films").mkdir()
     (folder.path / "films" / "iteration_00001.mp4").write_bytes(b"film")
     page = Page(html_page.run_page(folder)).check()
-    for words in ("meta on leduc, seed 7", "big blind a game", "1.250", "75%", "a<b: 1.5"):
+    for words in (
+        "meta on leduc, seed 7", "big blind a game", "1.250", "75%", "First 0.5, last 1.5",
+    ):  # fmt: skip
         assert words in page.text
-    assert page.tags.count("svg") == 2  # payoffs and one curve: a constant metric has none
+    assert page.tags.count("svg") == 1 + 2  # payoffs; a curve and its plot, not of a constant
     assert (page.tags.count("img"), page.tags.count("video")) == (1, 1)
 
 
@@ -319,6 +325,63 @@ def test_bad_files_are_refused(tmp_path):
         html_of_files.html_of_file(tmp_path / "x.txt2", 1)
     with pytest.raises(UserError, match=r"name a \.html file"):
         check_output(tmp_path / "page.pdf", ".html")
+
+
+def test_a_curve_has_axes_and_the_meaning_of_its_metric():
+    points = [(k, (-1.0) ** k * k) for k in range(1, 2001)]
+    page = Page(elements.curve("leduc_bot/after_1_big_blind", points))
+    for words in ("iteration", "payoff against leduc bot after 1 adaptation step, in big blinds a",
+                  "First -1, last 2,000; lowest -1,999, highest 2,000."):  # fmt: skip
+        assert words in page.text
+    (line,) = (value for _, name, value in page.attributes if name == "points")
+    drawn = [tuple(map(float, pair.split(","))) for pair in line.split()]
+    assert len(drawn) <= elements.MAX_POINTS
+    assert {0, elements.CURVE_SCALE} == {edge(y for _, y in drawn) for edge in (min, max)}
+    assert drawn == sorted(drawn, key=lambda point: point[0])
+    labels = {"-1,999", "0.5", "2,000", "1", "1,000"}  # lowest, middle and highest; first and last
+    assert labels <= set(page.words)
+
+
+def test_every_metric_of_the_documentation_has_a_meaning():
+    names = set()
+    for path in (REPOSITORY / "docs" / "algorithms").glob("*.md"):
+        tables = re.findall(r"\n\| metric \|.*\n\|[-|]+\n((?:\|.*\n)+)", path.read_text())
+        names |= {
+            name
+            for row in "".join(tables).splitlines()
+            for name in re.findall(r"`([^`]+)`", row.split("|")[1])
+        }
+    assert len(names) > 40
+    assert [name for name in names if not metric_meaning(name)] == []
+    assert metric_meaning("exploitability_big_blind/cfr_plus") == (
+        "gain of a best response to cfr+, mean of the seats, in big blinds a game; 0 at an "
+        "equilibrium"
+    )
+    assert metric_meaning("opponents/after_0_chip") == (
+        "payoff against the opponents of training before adaptation, in chips a game"
+    )
+
+
+@pytest.mark.parametrize("name", ["kuhn", "holdem"])
+def test_the_page_shows_cards_and_the_probabilities_of_players_without_memory(tmp_path, name):
+    played = play_match("cfr" if name == "kuhn" else "call", "random", name, {}, 2, 0, record=True)
+    section = replays.games_section(played.games, {"random": played.policies["random"]})
+    page = Page("".join(section.pieces))
+    of_random = sum(
+        who[seat] == 1
+        for who, moves in zip(played.games.who, played.games.moves, strict=True)
+        for seat, _ in moves
+    )
+    assert page.text.count("Probabilities of random:") == of_random > 0
+    assert "Probabilities of c" not in page.text
+    cards = [value for tag, _, value in page.attributes if tag == "span" and "card" in value]
+    if name == "kuhn":
+        assert set(cards) == {"card"}
+        assert {"J", "Q", "K"} >= {each for each in page.words if len(each.strip()) == 1}
+        assert "pass 50%" in page.text
+    else:
+        assert set(cards) == {"card", "card red"}
+        assert {each[1] for each in page.words if len(each.strip()) == 2} == set("♣♦♥♠")
 
 
 @needs_browser

@@ -62,11 +62,11 @@ def view(
         page = html_of_files.html_of_file(Path(what), first or 50, system)
     elif is_champion(what):
         _refuse(of_file, f"is an option for a file, and {what} is a champion")
-        page = champion_page(what, against, boards or 3, seed or 0)
+        page = champion_page(what, against, boards, seed)
     elif what.startswith(SCHEME):
         raise UserError(f"{what} is a model without a run: name a run, or a file")
     else:
-        folder, games = lifecycle.find(what), None
+        folder, games, policies = lifecycle.find(what), None, None
         _refuse(of_file, f"is an option for a file, and {what} is a run")
         if boards is not None and against is None:
             game = lifecycle.read_job(folder).game
@@ -80,8 +80,9 @@ def view(
         else:
             check_players([against], [])
             model = str(lifecycle.find_model(str(folder)))
-            games = play_match(model, against, None, {}, boards or 3, seed or 0, record=True).games
-        page = html_page.run_page(folder, games)
+            played = play_match(model, against, None, {}, boards or 3, seed or 0, record=True)
+            games, policies = played.games, played.policies
+        page = html_page.run_page(folder, games, policies)
     write_text(out, page)
     size = len(page.encode())
     show(f"{out}: {size / 1e6:.1f} MB; open it in a browser")

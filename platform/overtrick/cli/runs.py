@@ -61,9 +61,14 @@ def train(
     program = "overtrick" if Path(sys.argv[0]).name == "__main__.py" else sys.argv[0]
     if folder.page.exists():
         say(f"page: {folder.page} (open it in a browser)")
-    say("next:")
-    for command, purpose in next_commands(folder, config):
-        say(f"  {program} {command}  # {purpose}")
+    try:
+        commands = next_commands(folder, config)
+    except UserError as error:  # the run itself is finished
+        say(f"the next commands are not listed: {error}")
+    else:
+        say("next:")
+        for command, purpose in commands:
+            say(f"  {program} {command}  # {purpose}")
     model = str(folder.model)
     print_result(as_json, run=folder.name, model=model, seconds=done.seconds, metrics=done.metrics)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,9 @@ class Presentation:
 
     `signs`: write card suits as symbols instead of letters.
     """
+
+    card_pattern: re.Pattern[str] | None = None
+    """Regular expression that matches each card in the texts below; None: there are no cards."""
 
     def __init__(self, game: Any, signs: bool = True) -> None:
         self.game = game

@@ -28,6 +28,76 @@ RECOGNISED = "recognised"
 """Metric: share of decisions for which a Q-table of card play has an entry."""
 
 
+MEANINGS = {
+    r"(.+)/after_0_(.+)": "payoff against {0} before adaptation, in {1}s a game",
+    r"(.+)/after_(\w+?)_(.+)": "payoff against {0} after {1} adaptation steps, in {2}s a game",
+    r"(.+)/mean_(.+)": "mean payoff of {0} against all other players, in {1}s a game",
+    r"exploitability_(.+)/(.+)": "gain of a best response to {1}, mean of the seats, in {0}s a "
+    "game; 0 at an equilibrium",
+    "fitness_(best|mean|worst)": "{0} fitness of the population",
+    "kl": "mean KL divergence of the new policy from the old one, in nats a decision",
+    "gain": "gain in payoff of the update, estimated from its own sample",
+    "step_taken": "share of the full TRPO step that the line search accepted",
+    "critic_loss": "mean squared error of the critic",
+    "value_loss": "loss of the Q-network",
+    "average_loss": "cross-entropy of the average policy, in nats a decision",
+    "imitation_loss": "cross-entropy of the opponent model, in nats a decision",
+    "teacher_kl_nats": "mean KL divergence from the pretrained policy, in nats a decision",
+    "entropy_nats": "mean entropy of the policy, in nats a decision",
+    "loss_nats": "cross-entropy, in nats",
+    "loss": "total loss of the learner",
+    "astray_games": "games whose simulation diverged",
+    "games": "games so far",
+    "turns": "environment steps so far",
+    "auctions": "auctions so far",
+    "boards": "boards so far",
+    "evaluations": "genomes evaluated so far",
+    "starts": "starts of the evolution strategy so far",
+    "step_size": "step size of the evolution strategy",
+    "solver_iterations": "iterations of the solvers so far",
+    "made": "share of contracts made in this iteration",
+    "made_so_far": "share of contracts made so far",
+    "made/(.+)": "share of contracts made against the defenders '{0}'",
+    "choices/(.+)": "state-action pairs in the Q-table of the {0}",
+    "recognised": "share of decisions for which the Q-table has an entry",
+    "true_calls": "share of calls, without passes, that describe the hand correctly",
+    "unforeseen_imps": "root mean square of the advantage, in IMPs",
+    "imps_per_board": "mean IMPs a board against the policy before training",
+    "imps_per_board_se": "standard error of imps_per_board",
+    "imps_per_board_(.+)_se": "standard error of imps_per_board_{0}",
+    "imps_per_board_(.+)": "mean IMPs a board against {0}",
+    "error_imps": "mean absolute error of the predicted IMPs",
+    "within_2": "share of predictions at most 2 IMPs away from the result",
+    "likeliest_right": "share of calls whose most likely outcome is the result",
+    "likeliest_within_2": "share of calls whose most likely outcome is at most 2 IMPs away",
+    "total_precision": "share of calls that equal the most likely call",
+    "real_precision": "share of bids that equal the most likely call",
+    "unreal_precision": "share of passes, doubles and redoubles that equal the most likely call",
+    "sure": "mean probability of the most likely call",
+    "calibration_error": "mean difference between the network's confidence and its precision",
+}
+"""Meanings of the metrics, by a regular expression of the whole name. The first match counts.
+
+{0}, {1} stand for the groups of the expression. docs/algorithms/ has the formulas.
+"""
+
+
+def metric_meaning(name: str) -> str:
+    """Return the meaning of a metric in a few words; empty for an unknown metric."""
+    for pattern, meaning in MEANINGS.items():
+        if found := re.fullmatch(pattern, name):
+            words = [_in_words(each) for each in found.groups()]
+            return meaning.format(*words).replace("1 adaptation steps", "1 adaptation step")
+    return ""
+
+
+def _in_words(part: str) -> str:
+    """Return a part of a metric's name in words: a unit, a policy or an opponent."""
+    if part == OPPONENTS:
+        return "the opponents of training"
+    return part.replace("_plus", "+").replace("_", " ")
+
+
 def gap_name(policy: str, unit: str) -> str:
     """Return the MLflow name of the exploitability metric of a policy or solver, with the unit.
 

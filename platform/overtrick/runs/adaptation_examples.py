@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 from numpy.random import Generator
 
 from overtrick.config.job_file import Job
@@ -16,7 +16,7 @@ from overtrick.evaluation.game_cache import cached_opponent, playable_game
 from overtrick.games import registry
 from overtrick.policies.rollout import play
 from overtrick.policies.tabular import TabularPolicy
-from overtrick.reports.html import elements
+from overtrick.reports.html import elements, replays
 from overtrick.reports.html.elements import PageSection
 from overtrick.reports.metric_names import opponent_label
 from overtrick.solvers.extensive import best_response
@@ -82,7 +82,7 @@ def examples_section(job: Job, weights: Mapping[str, Array]) -> PageSection | No
         ]
         example = find_example(game, tree, name, sigmas, play_rng)
         learnt = f"{section.steps} step{'s' * (section.steps > 1)} of {section.games} games"
-        articles.append(_article(example, game.action_names, game.unit, learnt))
+        articles.append(_article(example, game, learnt))
     return PageSection("Adaptation: example games", articles)
 
 
@@ -129,10 +129,12 @@ def find_example(
     return ExampleGame(opponent, decisions, description, float(rollout.payoff[number, 0]))
 
 
-def _article(example: ExampleGame, actions: Sequence[str], unit: str, learnt: str) -> str:
+def _article(example: ExampleGame, game: Any, learnt: str) -> Markup:
     """Return an example game as HTML. `learnt`: the games from which the model has adapted."""
-    name = opponent_label(example.opponent)
-    parts = [f"<h3>Against {escape(name)}, after {escape(learnt)}</h3>"]
+    opponent = opponent_label(example.opponent)
+    actions, shown = game.action_names, registry.presentation(game)
+    heads = ("action", "before", "after", f"expected payoff ({game.unit}s)")
+    decisions = []
     for decision in example.decisions:
         rows = [
             (
@@ -143,12 +145,19 @@ def _article(example: ExampleGame, actions: Sequence[str], unit: str, learnt: st
             )
             for a in np.flatnonzero(decision.legal).tolist()
         ]
-        heads = ("action", "before", "after", f"expected payoff ({unit}s)")
-        parts += [elements.text(decision.observation), elements.table(heads, rows)]
-        parts.append(f"<p>{escape(_explain_change(decision, actions, name, unit))}</p>")
-    payoff = f"<p>Payoff of the model: {example.payoff:+g} ({unit}s).</p>"
-    parts += [elements.text(example.description), payoff]
-    return f"<article>{''.join(parts)}</article>\n"
+        decisions.append(
+            {
+                "observation": replays.mark_cards(decision.observation, shown),
+                "table": elements.table(heads, rows),
+                "explanation": _explain_change(decision, actions, opponent, game.unit),
+            }
+        )
+    return elements.render(
+        "example_game.html",
+        opponent=opponent, learnt=learnt, decisions=decisions,
+        description=replays.mark_cards(example.description, shown),
+        payoff=f"{example.payoff:+g} {game.unit}s",
+    )  # fmt: skip
 
 
 def _explain_change(decision: Decision, actions: Sequence[str], opponent: str, unit: str) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from markupsafe import Markup
+
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
-from overtrick.core import UserError
+from overtrick.core import Policy, UserError
 from overtrick.core.files import read_text, write_text
 from overtrick.games import registry
 from overtrick.reports import tables
@@ -29,10 +31,13 @@ from overtrick.training.registry import JOBS, TRAINERS
 log = logging.getLogger(__name__)
 
 
-def run_page(run: RunFolder, games: Games | None = None) -> str:
+def run_page(
+    run: RunFolder, games: Games | None = None, policies: Mapping[str, Policy] | None = None
+) -> str:
     """Return the HTML report of a run: table, figures, videos, learning curves and job.
 
-    `games`: recorded games of the run's model; the report then also shows them.
+    `games`: recorded games of the run's model; the report then also shows them. `policies`: of
+    their players by name; the report shows the probabilities of those without memory.
     """
     job = job_file.load_stored(run, JOBS)
     lead = f"{job.trainer} on {job.game.name}, seed {job.seed}"
@@ -45,26 +50,26 @@ def run_page(run: RunFolder, games: Games | None = None) -> str:
         PageSection("Figures", [elements.picture(path, path.stem) for path in images]),
         PageSection("Videos", [elements.picture(path, path.stem) for path in videos]),
         PageSection("Learning curves", _curves(run.history())),
-        *([] if games is None else [replays.games_section(games)]),
+        *([] if games is None else [replays.games_section(games, policies)]),
         PageSection("Job", [elements.folded("every key", read_text(run.job))]),
     ]
     return elements.page(run.name, lead, sections)
 
 
-def _result(run: RunFolder, job: Job) -> list[str]:
+def _result(run: RunFolder, job: Job) -> list[Markup]:
     """Return the results table of a run as HTML, or a note that the run is not finished.
 
     A chart shows the payoffs before and after adaptation, if the model adapts.
     """
     if not run.table.exists():
-        return ["<p>This run is not finished.</p>"]
+        return [elements.paragraph("This run is not finished.")]
     unit = registry.payoff_unit(job.game.name, job.game.options)
     rows = run.read_table()
     table = tables.evaluation(rows, unit)
-    shown = f'<p class="pale">{table.title}</p>{elements.table(*tables.cells(table))}'
+    shown = [elements.paragraph(str(table.title)), elements.table(*tables.cells(table))]
     adapted = [row for row in rows if len(row.get("steps", ())) > 1]
     if not adapted:
-        return [shown]
+        return shown
     groups, best = {}, {}
     for row in adapted:
         name = opponent_label(row["stranger"])
@@ -75,7 +80,7 @@ def _result(run: RunFolder, job: Job) -> list[str]:
     trainer: Any = TRAINERS[job.trainer].trainer
     if issubclass(trainer, HeldOutTrainer):
         note += trainer.adaptation_note(job)
-    return [f"<p>{note}</p>{elements.bar_chart(groups, best, unit)}", shown]
+    return [elements.paragraph(note), elements.bar_chart(groups, best, unit), *shown]
 
 
 def _model_sections(run: RunFolder, job: Job) -> list[PageSection]:
@@ -94,7 +99,7 @@ def _model_sections(run: RunFolder, job: Job) -> list[PageSection]:
     return [*([] if examples is None else [examples]), commands_section]
 
 
-def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[str]:
+def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[Markup]:
     """Return HTML with the learning curve of every metric that changed during training.
 
     `history`: each iteration and its metrics.
@@ -106,7 +111,7 @@ def _curves(history: Sequence[tuple[int, dict[str, float]]]) -> list[str]:
                 curves.setdefault(name, []).append((iteration, value))
     moving = {name: points for name, points in curves.items() if len({y for _, y in points}) > 1}
     drawn = [elements.curve(name, points) for name, points in sorted(moving.items())]
-    return [f'<div class="curves">{"".join(drawn)}</div>'] if drawn else []
+    return [Markup('<div class="curves">{}</div>').format(Markup("").join(drawn))] if drawn else []
 
 
 def update_description(run: RunFolder, tracker: Tracker, end: str = "") -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, cast
 import numpy as np
 from pydantic import Field, JsonValue, TypeAdapter
 
-from overtrick.core import Array, Deals, Observations, UserError, ValidatesDeals
+from overtrick.core import Array, Deals, Observations, UserError, ValidatesDeals, select_rows
 from overtrick.core.json_files import OpenRecord
 from overtrick.games import registry
 from overtrick.storage import parquet
@@ -42,7 +42,13 @@ class Step(NamedTuple):
     """One step of a replayed game: a move, and what its seat observed before it."""
 
     move: Move
-    observation: Array  # (K,)
+    decision: Observations  # of one row: the acting seat's
+
+    @property
+    def observation(self) -> Array:
+        """Return the observation (K,) of the acting seat."""
+        row: Array = self.decision.observation[0]
+        return row
 
 
 class Recorder:
@@ -202,8 +208,8 @@ def steps(games: Games, game: int) -> Iterator[Step]:
         seats, actions = zip(*now, strict=True) if now else ((), ())
         if list(seats) != observations.seat.tolist():
             raise UserError(f"game {game + 1} breaks the rules of {games.game}: {KIND.remedy}")
-        for move, observation in zip(now, observations.observation, strict=True):
-            yield Step(move, observation)
+        for row, move in enumerate(now):
+            yield Step(move, select_rows(observations, np.array([row])))
         try:
             payoff += rules.step(state, observations, np.array(actions))[0]
         except ValueError as error:

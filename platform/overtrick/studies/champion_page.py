@@ -2,31 +2,52 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
 from overtrick.games import registry
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.reports.html import elements, replays
 from overtrick.reports.html.elements import PageSection
 from overtrick.storage.champions import Champion, read_champion
-from overtrick.storage.game_records import Games
 from overtrick.studies import duplicate_match, match
 
 
-def champion_page(name: str, against: str | None, boards: int, seed: int) -> str:
-    """Return the HTML page of a champion, with recorded games.
+def champion_page(name: str, against: str | None, boards: int | None, seed: int | None) -> str:
+    """Return the HTML page of a champion: its card and, in a game of two seats, recorded games.
 
     `name`: champion:NAME. `against`: the opponent; None: the champion plays itself. `boards`: each
-    is played from both seats. Without `against`, games that cannot be recorded are left out, such
-    as those of three seats. Raises UserError for an unknown player.
+    is played from both seats; None: 3. `seed`: of the games; None: 0. Raises UserError for an
+    unknown player, and for one of these options if the champion's games cannot be recorded.
     """
     champion = read_champion(name)
-    games = None
-    game = registry.make(champion.card["game"])
+    game = registry.make(champion.card["game"], **champion.card["options"])
+    sections = [PageSection("Card", [elements.table(("", ""), _card_rows(champion))])]
+    if can_be_recorded(game):
+        sections.append(
+            _games_section(champion, against or champion.player, boards or 3, seed or 0)
+        )
+    else:
+        for option, value in {"against": against, "boards": boards, "seed": seed}.items():
+            if value is not None:
+                raise UserError(f"--{option} has no use: games of {game.name} cannot be recorded")
+    return elements.page(champion.player, champion.card["about"], sections)
+
+
+def can_be_recorded(game: Any) -> bool:
+    """Return True for a game whose matches can be recorded.
+
+    It is the auction, or a game of two seats with a finite number of actions that can be replayed.
+    """
     playable = game.name in registry.names() and game.actions is not None
-    if against is not None or (playable and (game.seats == 2 or game.name == Auction.name)):
-        games = _play_games(champion, against or champion.player, boards, seed)
+    return playable and (game.seats == 2 or game.name == Auction.name)
+
+
+def _card_rows(champion: Champion) -> list[tuple[str, str]]:
+    """Return the rows of a table with a champion's card."""
     card = champion.card
-    rows = [
+    return [
         ("game", card["game"]),
         ("player", card["about"]),
         ("measured", champion.strength),
@@ -35,20 +56,17 @@ def champion_page(name: str, against: str | None, boards: int, seed: int) -> str
         ("seed", str(card["seed"])),
         ("licence", card["licence"]),
     ]
-    sections = [
-        PageSection("Card", [elements.table(("", ""), rows)]),
-        *([] if games is None else [replays.games_section(games)]),
-    ]
-    return elements.page(champion.player, card["about"], sections)
 
 
-def _play_games(champion: Champion, against: str, boards: int, seed: int) -> Games | None:
-    """Play games of a champion against an opponent, and return them."""
+def _games_section(champion: Champion, against: str, boards: int, seed: int) -> PageSection:
+    """Play games of a champion against an opponent, and show them."""
     player = champion.player
     if champion.card["game"] == Auction.name:
         other = str(duplicate_match.find_bidder(against) or against)
         pool, silent = LocalPool(), lambda done: None
-        played = duplicate_match.play_match(player, other, boards, seed, pool, silent)
-        return duplicate_match.recorded_games(played)
+        auctions = duplicate_match.play_match(player, other, boards, seed, pool, silent)
+        return replays.games_section(duplicate_match.recorded_games(auctions))
     match.check_players([against], [])
-    return match.play_match(player, against, None, {}, boards, seed, record=True).games
+    played = match.play_match(player, against, None, {}, boards, seed, record=True)
+    assert played.games is not None
+    return replays.games_section(played.games, played.policies)

@@ -17,6 +17,7 @@ from overtrick.evaluation.game_cache import cached_opponent, playable_game, two_
 from overtrick.evaluation.reference_opponents import opponent_names, resolve_opponent
 from overtrick.games import registry
 from overtrick.policies.rollout import play
+from overtrick.reports.metric_names import opponent_label
 from overtrick.runs import lifecycle
 from overtrick.storage import locate, model_files
 from overtrick.storage.champions import CHAMPION_PREFIX, champion_names
@@ -26,11 +27,15 @@ from overtrick.training.tournament import PairResult, play_duplicate_boards
 
 @dataclass(frozen=True)
 class MatchResult:
-    """Result of a match, with the name and unit of the game in which it was played."""
+    """Result of a match, with the name and unit of the game in which it was played.
+
+    `policies`: of both players, by the names that the recorded games have for them.
+    """
 
     game: str
     unit: str
     meeting: PairResult
+    policies: Mapping[str, Any]
     games: Games | None = None  # the recorded games, if the match was to record them
 
 
@@ -68,12 +73,13 @@ def play_match(
     if write_video is not None:
         write_video(play(made, players, 1, video_rng).batch)
     meeting = play_duplicate_boards(recorder or made, *players, boards, play_rng)
-    games = None
+    games, names = None, (opponent_label(a), opponent_label(b))
     if recorder is not None:
         who = np.tile([[0, 1], [1, 0]], (boards, 1))  # (games, S): seats are exchanged
         recorded = (recorder.deals, recorder.moves, who, recorder.payoff)
-        games = Games(choice.name, choice.options, (a, b), *recorded)
-    return MatchResult(made.name, made.unit, meeting, games)
+        games = Games(choice.name, choice.options, names, *recorded)
+    policies = dict(zip(names, players, strict=True))
+    return MatchResult(made.name, made.unit, meeting, policies, games)
 
 
 def check_players(players: Sequence[str], others: Sequence[str]) -> None:

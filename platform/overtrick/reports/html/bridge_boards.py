@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
+from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from overtrick.core import UserError
 from overtrick.games import registry
@@ -22,7 +22,7 @@ from overtrick.storage.game_records import KIND, Games
 SEAT_NAMES = dict(zip(SEATS, ("North", "East", "South", "West"), strict=True))
 
 
-def auction_article(games: Games, number: int) -> str:
+def auction_article(games: Games, number: int) -> Markup:
     """Return one recorded auction as HTML, with the meaning of each call in the bidding systems.
 
     `number`: the index of the auction in `games`. Raises UserError for an illegal auction.
@@ -55,80 +55,63 @@ def auction_article(games: Games, number: int) -> str:
 REPLAYS[Auction.name] = auction_article
 
 
-def board_article(board: Board, note: str = "", default_system: str | None = None) -> str:
+def board_article(board: Board, note: str = "", default_system: str | None = None) -> Markup:
     """Return a bridge board as HTML: deal, auction with meanings, result and card play, if known.
 
     `note`: a line of text below the board. `default_system`: the bidding system of a pair whose
     system is not recorded or not available; None: show no meanings then.
     """
-    dealer = SEATS.index(board.dealer)
-    pieces = [
-        f"<article><h3>Board {board.number or ''}</h3>"
-        f"<p>Dealer {SEAT_NAMES[board.dealer]}, vulnerable {escape(board.vulnerable)}"
-        f"{f', {escape(board.kind)}' if board.kind else ''}</p>\n{_hands(board)}"
-    ]
-    if board.auction:
-        calls = [auction_rules.CALLS.index(each) for each in board.auction]
-        pieces.append(_auction(calls, dealer, board, default_system))
-    if board.contract is not None:
-        by = "" if board.declarer is None else f" by {SEAT_NAMES[board.declarer]}"
-        tricks = "" if board.tricks is None else f", {board.tricks} tricks"
-        pieces.append(f"<p><strong>{escape(board.contract)}{by}{tricks}</strong></p>\n")
-    if board.play and board.declarer is not None:
-        pieces.append(_card_play(board))
-    return "".join([*pieces, f"<p>{escape(note)}</p>" if note else "", "</article>\n"])
+    played = board.play and board.declarer is not None
+    return elements.render(
+        "board.html",
+        board=board, note=note, seat_names=SEAT_NAMES, hands=_hands(board),
+        auction=_auction(board, default_system) if board.auction else None,
+        tricks=_card_play(board) if played else "",
+    )  # fmt: skip
 
 
-def _hands(board: Board) -> str:
-    """Return the four hands as HTML elements in the order North, East, South, West.
+def _hands(board: Board) -> list[tuple[str, list[str]]]:
+    """Return the four hands in the order North, East, South, West, each with its suits.
 
     Screen readers read the hands in this order.
     """
-    hands = []
-    for seat, letter in enumerate(SEATS):
-        suits = [
-            f'<p><span class="{"red" if suit[0] in "♥♦" else "black"}">{suit[0]}</span>'
-            f"{escape(suit[1:])}</p>"
-            for suit in diagram.format_hand(board.holder, seat).split("  ")
-        ]
-        hands.append(f'<div class="{letter}"><h4>{SEAT_NAMES[letter]}</h4>{"".join(suits)}</div>')
-    return f'<div class="deal">{"".join(hands)}</div>\n'
+    return [
+        (letter, diagram.format_hand(board.holder, seat).split("  "))
+        for seat, letter in enumerate(SEATS)
+    ]
 
 
-def _auction(calls: Sequence[int], dealer: int, board: Board, default_system: str | None) -> str:
-    """Return an auction as HTML, a table with a column for each seat.
+def _auction(board: Board, default_system: str | None) -> dict[str, Any]:
+    """Return the parts of an auction: a table with a column for each seat, and explained calls.
 
-    `calls`: indices of the calls. `default_system`: as in `board_article`. The meanings of the
-    calls are added if the bidding systems of both pairs are known.
+    `default_system`: as in `board_article`. The meanings of the calls are there if the bidding
+    systems of both pairs are known.
     """
+    calls = [auction_rules.CALLS.index(each) for each in board.auction]
+    dealer = SEATS.index(board.dealer)
     cells = [""] * ((dealer - diagram.WEST) % 4) + [diagram.format_call(call) for call in calls]
     rows = [(cells[first : first + 4] + [""] * 4)[:4] for first in range(0, len(cells), 4)]
     columns = elements.table(diagram.COLUMNS, rows)
     ours, stated = loader.system_names(), board.systems
     names = [name if name in ours else default_system for name in stated]
     if names[0] is None or names[1] is None:
-        systems = f"North-South {stated[0] or 'unknown'}, East-West {stated[1] or 'unknown'}"
-        return f'{columns}<p class="pale">Systems: {escape(systems)}</p>\n'
+        systems = [name or "unknown" for name in stated]
+        return {"table": columns, "calls": [], "systems": systems}
     ns, ew = (loader.load(name) for name in names if name is not None)
     vulnerable = VULNERABILITIES.index(board.vulnerable)
     meanings = auction_simulation.explain_calls(calls, dealer, vulnerable, ns, ew)
-    lines = [
-        f"<li>{SEAT_NAMES[SEATS[(dealer + k) % 4]]} "
-        f"<strong>{escape(diagram.format_call(call))}</strong> {escape(meaning)}</li>"
+    explained = [
+        (SEAT_NAMES[SEATS[(dealer + k) % 4]], diagram.format_call(call), meaning)
         for k, (call, meaning) in enumerate(zip(calls, meanings, strict=True))
     ]
-    summary = f"What the calls show: North-South {ns.name}, East-West {ew.name}"
-    return (
-        f"{columns}<details open><summary>{escape(summary)}</summary>"
-        f"<ol>{''.join(lines)}</ol></details>\n"
-    )
+    return {"table": columns, "calls": explained, "systems": [ns.name, ew.name]}
 
 
 def _card_play(board: Board) -> str:
-    """Return the card play of a board trick by trick as HTML; a star marks the winning card."""
+    """Return the card play of a board trick by trick; a star marks the winning card."""
     assert board.declarer is not None
     declarer = SEATS.index(board.declarer)
     deal = np.array([*((board.holder - declarer) % 4), board.strain, 0])
     from_declarer = SEATS[declarer:] + SEATS[:declarer]
     lines, _ = diagram.format_tricks(deal, np.array(board.play), seats=from_declarer)
-    return elements.text("\n".join(lines))
+    return "\n".join(lines)

@@ -1,31 +1,103 @@
-// A game is a list of steps. Without this script all are there to read; with it, one at a time.
-for (const list of document.querySelectorAll("ol.steps")) {
+"use strict";
+
+function makeButton(sign, name, onClick) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = sign;
+  button.title = name;
+  button.setAttribute("aria-label", name);
+  button.addEventListener("click", onClick);
+  return button;
+}
+
+// A game is a list of steps. Without this script all steps can be read; with it, one at a time.
+function showStepByStep(list) {
   const steps = [...list.children];
-  let at = 0;
+  let current = 0;
   const bar = document.createElement("div");
   bar.className = "turns";
-  const where = document.createElement("span");
-  where.setAttribute("aria-live", "polite");
-  const show = (to) => {
-    at = Math.max(0, Math.min(steps.length - 1, to));
-    steps.forEach((step, k) => { step.hidden = k !== at; });
-    where.textContent = `step ${at + 1} of ${steps.length}`;
-  };
-  const button = (sign, name, to) => {
-    const made = document.createElement("button");
-    made.type = "button";
-    made.textContent = sign;
-    made.setAttribute("aria-label", name);
-    made.addEventListener("click", () => show(to()));
-    return made;
+  const position = document.createElement("span");
+  position.setAttribute("aria-live", "polite");
+  const show = (step) => {
+    current = Math.max(0, Math.min(steps.length - 1, step));
+    steps.forEach((each, k) => { each.hidden = k !== current; });
+    position.textContent = `step ${current + 1} of ${steps.length}`;
   };
   bar.append(
-    button("|◀", "first step", () => 0),
-    button("◀", "step back", () => at - 1),
-    button("▶", "step on", () => at + 1),
-    button("▶|", "last step", () => steps.length - 1),
-    where,
+    makeButton("|◀", "first step", () => show(0)),
+    makeButton("◀", "step back", () => show(current - 1)),
+    makeButton("▶", "step on", () => show(current + 1)),
+    makeButton("▶|", "last step", () => show(steps.length - 1)),
+    position,
   );
   list.before(bar);
   show(0);
 }
+
+function formatNumber(value) {
+  return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : `${Number(value.toPrecision(4))}`;
+}
+
+// A curve can be enlarged; a horizontal drag zooms into a range; the pointer shows single values.
+function makeZoomable(figure) {
+  const chart = figure.querySelector("svg");
+  const plot = chart.querySelector("svg");
+  const scale = plot.viewBox.baseVal.width;
+  const [xFirst, xLast] = chart.dataset.x.split(" ").map(Number);
+  const [low, high] = chart.dataset.y.split(" ").map(Number);
+  const points = [...plot.querySelector("polyline").points].map(({ x, y }) => ({ x, y }));
+  const toX = (x) => xFirst + (x / scale) * (xLast - xFirst);
+  const toY = (y) => high - (y / scale) * (high - low);
+  const xLabels = [...chart.querySelectorAll("text.x")];
+  const yLabels = [...chart.querySelectorAll("text.y")];
+  const reading = document.createElement("p");
+  reading.className = "reading";
+
+  const show = (left, right) => {
+    const inside = points.filter(({ x }) => x >= left && x <= right).map(({ y }) => y);
+    const whole = left === 0 && right === scale;
+    let top = whole || !inside.length ? 0 : Math.min(...inside);
+    let bottom = whole || !inside.length ? scale : Math.max(...inside);
+    if (bottom === top) { top -= 1; bottom += 1; }
+    plot.setAttribute("viewBox", `${left} ${top} ${right - left} ${bottom - top}`);
+    xLabels.forEach((label, k) => {
+      label.textContent = formatNumber(Math.round(toX(left + (k / 2) * (right - left))));
+    });
+    yLabels.forEach((label, k) => {
+      label.textContent = formatNumber(toY(bottom - (k / 2) * (bottom - top)));
+    });
+    back.hidden = whole;
+  };
+  const back = makeButton("↺", "show the whole curve", () => show(0, scale));
+  const enlarge = makeButton("⤢", "enlarge or shrink the curve", () => figure.classList.toggle("large"));
+  const bar = document.createElement("div");
+  bar.className = "turns";
+  bar.append(enlarge, back, reading);
+  figure.append(bar);
+  back.hidden = true;
+
+  const position = (event) => {
+    const box = chart.getBoundingClientRect();
+    const view = plot.viewBox.baseVal;
+    const x = ((event.clientX - box.left) / box.width) * chart.viewBox.baseVal.width;
+    const share = (x - plot.x.baseVal.value) / plot.width.baseVal.value;
+    return view.x + Math.max(0, Math.min(1, share)) * view.width;
+  };
+  let start = null;
+  chart.addEventListener("pointerdown", (event) => { start = position(event); });
+  chart.addEventListener("pointermove", (event) => {
+    const x = position(event);
+    const nearest = points.reduce((a, b) => (Math.abs(b.x - x) < Math.abs(a.x - x) ? b : a));
+    reading.textContent = `iteration ${formatNumber(Math.round(toX(nearest.x)))}: ${formatNumber(toY(nearest.y))}`;
+  });
+  window.addEventListener("pointerup", (event) => {
+    if (start === null) return;
+    const [left, right] = [start, position(event)].sort((a, b) => a - b);
+    start = null;
+    if (right - left > 0.02 * plot.viewBox.baseVal.width) show(left, right);
+  });
+  chart.addEventListener("dblclick", () => show(0, scale));
+}
+
+document.querySelectorAll("ol.steps").forEach(showStepByStep);
+document.querySelectorAll("figure.curve").forEach(makeZoomable);

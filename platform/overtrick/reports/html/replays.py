@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from html import escape
+from collections.abc import Callable, Mapping
 
+import numpy as np
+from markupsafe import Markup, escape
+
+from overtrick.core import BehaviouralPolicy, Policy
 from overtrick.games import registry
+from overtrick.games.presentation import Presentation
 from overtrick.reports.html import elements
 from overtrick.reports.html.elements import PageSection
 from overtrick.storage import game_records
-from overtrick.storage.game_records import Games, Move
+from overtrick.storage.game_records import Games, Move, Step
 
-REPLAYS: dict[str, Callable[[Games, int], str]] = {}
+REPLAYS: dict[str, Callable[[Games, int], Markup]] = {}
 """By game: a function that writes one recorded game, given its number, as HTML."""
 
+RED_SUITS = "♥♦"
 
-def games_section(games: Games) -> PageSection:
+
+def games_section(games: Games, policies: Mapping[str, Policy] | None = None) -> PageSection:
     """Return recorded games as a section of an HTML page.
+
+    `policies`: policies of some players, by the player's name. If such a policy has no memory, the
+    page shows its action probabilities at each of its decisions.
 
     Raises UserError if a recorded game breaks the rules.
     """
-    write = REPLAYS.get(games.game, _step_by_step)
-    articles = [write(games, number) for number in range(len(games.moves))]
+    write = REPLAYS.get(games.game)
+    articles = [
+        _step_by_step(games, number, policies or {}) if write is None else write(games, number)
+        for number in range(len(games.moves))
+    ]
     return PageSection("Games, step by step", articles)
 
 
-def _step_by_step(games: Games, number: int) -> str:
+def _step_by_step(games: Games, number: int, policies: Mapping[str, Policy]) -> Markup:
     """Return a recorded game as an HTML list of decisions, each with its observation.
 
-    `number`: the index of the game in `games`.
+    `number`: the index of the game in `games`. `policies`: as in `games_section`.
     """
     rules = registry.make(games.game, **games.options)
     shown = registry.presentation(rules)
@@ -37,18 +49,56 @@ def _step_by_step(games: Games, number: int) -> str:
     names = [f"{seat} ({player})" for seat, player in zip(seats, players, strict=True)]
     steps, before = [], list[Move]()
     for step in game_records.steps(games, number):
-        action = rules.action_names[step.move.action]
+        player = players[step.move.seat]
         steps.append(
-            f"<li><p><strong>{escape(names[step.move.seat])}: {escape(action)}</strong></p>"
-            f"{elements.text(shown.describe_observation(step.observation, before))}</li>\n"
+            {
+                "name": names[step.move.seat],
+                "player": player,
+                "action": rules.action_names[step.move.action],
+                "observation": mark_cards(
+                    shown.describe_observation(step.observation, before), shown
+                ),
+                "probabilities": _probabilities(step, policies.get(player), rules.action_names),
+            }
         )
         before.append(step.move)
-    end = elements.text(shown.describe_deal(games.deals[number], before))
     payoffs = ", ".join(
         f"{name} {points:+g}" for name, points in zip(names, games.payoff[number], strict=True)
     )
-    return (
-        f"<article><h3>Game {1 + number}</h3>"
-        f'<ol class="steps">{"".join(steps)}<li><p><strong>The end</strong></p>{end}</li></ol>'
-        f"<p>{escape(payoffs)} {escape(rules.unit)}s</p></article>\n"
-    )
+    return elements.render(
+        "replay.html",
+        number=1 + number, steps=steps, payoffs=f"{payoffs} {rules.unit}s",
+        end=mark_cards(shown.describe_deal(games.deals[number], before), shown),
+    )  # fmt: skip
+
+
+def _probabilities(
+    step: Step, policy: Policy | None, actions: tuple[str, ...]
+) -> list[tuple[str, float]]:
+    """Return the legal actions of a decision with a policy's probabilities, the likeliest first.
+
+    The list is empty for a policy that is unknown or has a memory.
+    """
+    if not isinstance(policy, BehaviouralPolicy):
+        return []
+    probs = policy.probs(step.decision)[0]
+    assert step.decision.legal is not None  # recorded games have a finite number of actions
+    legal = np.flatnonzero(step.decision.legal[0]).tolist()
+    found = [(actions[action], float(probs[action])) for action in legal]
+    return sorted(found, key=lambda each: -each[1])
+
+
+def mark_cards(text: str, shown: Presentation) -> Markup:
+    """Return a game's text as HTML in which cards look like cards.
+
+    `shown`: the presentation of the game, which made the text.
+    """
+    if shown.card_pattern is None:
+        return escape(text)
+    parts, end = [], 0
+    for found in shown.card_pattern.finditer(text):
+        red = " red" if any(suit in found[0] for suit in RED_SUITS) else ""
+        parts += [escape(text[end : found.start()])]
+        parts += [Markup('<span class="card{}">{}</span>').format(red, found[0])]
+        end = found.end()
+    return Markup("").join([*parts, escape(text[end:])])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from overtrick.core import Array
@@ -16,6 +18,8 @@ UNSEEN = -1
 
 class CardPlayPresentation(Presentation):
     """Text presentation of Mini-Bridge: a diagram of the visible hands, and the tricks."""
+
+    card_pattern = re.compile("[♠♥♦♣][2-9TJQKA]")
 
     def seat_names(self) -> tuple[str, ...]:
         """Return "declarer" and "defence"; in a game with four seats, the seats' numbers."""
