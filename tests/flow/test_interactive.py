@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import sys
@@ -19,6 +20,7 @@ from overtrick.games.bridge.cards import CARD_NAMES
 from overtrick.interactive import session
 from overtrick.interactive.auction_game import make_auction_game
 from overtrick.interactive.human_game import make_human_game
+from overtrick.interactive.screen import GameScreen
 from overtrick.storage import game_records
 
 MOST = 20  # games of a session
@@ -114,6 +116,57 @@ def test_a_session_by_keyboard(monkeypatch, capsys):
     for words in ("you hold", "50.0%", "best replies", "seat 1 held"):
         assert words in read
     assert "\x1b" not in read  # no colours in a pipe
+
+
+def test_a_session_on_the_screen():
+    table, played = make_human_game("kuhn", "random", {}, False), []
+    app = GameScreen(table, [0, 0], 3, played.append)
+
+    def text():
+        return str(app.query_one("#text").render())
+
+    async def person():
+        async with app.run_test() as pilot:
+            await settle(pilot, lambda: "you hold" in text())
+            assert [str(each.label) for each in app.query("#actions Button")] == ["1 pass", "2 bet"]
+            await pilot.press("u")  # refused: there is no decision to take back
+            await pilot.press("question_mark")
+            advice = app.query_one("#advice")
+            assert advice.display
+            assert [str(column.label) for column in advice.columns.values()] == [
+                "action",
+                "probability",
+                "value",
+            ]
+            await pilot.press("3", "2")  # there is no action 3
+            await settle(pilot, lambda: "you win" in text())
+            assert "seat 1 held" in text()
+            await pilot.press("enter")  # the next game
+            await settle(pilot, lambda: "you hold" in text())
+            await pilot.click("#actions Button")
+            await settle(pilot, lambda: "bet" in text() or "you win" in text())
+            await pilot.press("q")
+            await settle(pilot, lambda: not app.is_running)
+
+    asyncio.run(person())
+    assert app.error is None
+    straight = session_of(table, lambda observations, moves: 1, games=1).games
+    assert (played[0].moves, played[0].points) == (straight[0].moves, straight[0].points)
+
+
+async def settle(pilot, ready):
+    """Wait up to 10 seconds until `ready` returns True."""
+    for _ in range(200):
+        if ready():
+            return
+        await pilot.pause(0.05)
+    raise AssertionError("the screen did not change")
+
+
+def test_the_screen_needs_a_terminal(monkeypatch, capsys):
+    code, answer, _ = play_command(monkeypatch, capsys, "kuhn", "--screen")
+    assert code == 2
+    assert answer["error"] == "--screen needs a terminal: leave it out to play line by line"
 
 
 def test_the_end_of_the_input_ends_the_session_with_its_score(monkeypatch, capsys):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.table import Table
@@ -16,7 +16,10 @@ from overtrick.core import UserError
 if TYPE_CHECKING:
     from overtrick.core import Observations
     from overtrick.interactive.human_game import HumanGame
+    from overtrick.interactive.session import PlayedGame
     from overtrick.storage.game_records import Move
+
+    OnGame = Callable[[PlayedGame], None]
 
 HELP = "type an action by its name, its first letters or its number; or ? for a hint, undo, quit"
 
@@ -36,6 +39,9 @@ def play(
     seed: arguments.Seed = 0,
     letters: arguments.Letters = False,
     keep: arguments.SaveGames = None,
+    screen: Annotated[
+        bool, Option("--screen", help="Play full-screen, with buttons and the mouse.")
+    ] = False,
     as_json: arguments.Json = False,
 ) -> None:
     """Play a game yourself against an opponent.
@@ -64,27 +70,57 @@ def play(
         else:
             table = make_human_game(game, against, asked, signs)
     fixed = _seat_number(table, seat)
+    seats = [number % table.game.seats if fixed is None else fixed for number in range(games)]
     sheet = session.ScoreSheet(table)
-    show(f"{game} against {table.against}, in {table.game.unit}s; {HELP}")
-    try:
-        for number in range(games):
-            own = number % table.game.seats if fixed is None else fixed
-            show(f"\nGame {1 + number} of {games}: you are {_seat_name(table, own)}")
-            done = session.play_game(table, own, seed, number, _AskAtTerminal(table))
-            sheet.games.append(done)
-            if keep is not None:  # after each game: a connection may break
-                game_records.save(keep, sheet.record())
-            less = f"{done.given_up or 0:.3f}"
-            lost = "" if float(less) == 0 else f"; {less} less than best replies expect"
-            show(f"\n{table.presentation.describe_deal(done.deal, done.moves)}")
-            show(f"you win {done.points:+g} {table.game.unit}s{lost}")
-    except (session.QuitRequested, KeyboardInterrupt):
-        show("\nAn unfinished game does not count.")
+
+    def finished(done: PlayedGame) -> None:
+        sheet.games.append(done)
+        if keep is not None:  # after each game: a connection may break
+            game_records.save(keep, sheet.record())
+
+    if screen:
+        _play_on_screen(table, seats, seed, finished)
+    else:
+        _play_at_terminal(table, seats, seed, finished)
     summary = sheet.summary()
     _print_summary(summary)
     if keep is not None and sheet.games:
         show(f"saved in {keep}: `overtrick view {keep}`")
     print_result(as_json, **summary)
+
+
+def _play_at_terminal(table: HumanGame, seats: Sequence[int], seed: int, finished: OnGame) -> None:
+    """Play a game for each seat of the person, line by line, until the person quits.
+
+    `finished`: called after each game.
+    """
+    from overtrick.interactive.session import QuitRequested, play_game
+
+    show(f"{table.game.name} against {table.against}, in {table.game.unit}s; {HELP}")
+    try:
+        for number, own in enumerate(seats):
+            show(f"\nGame {1 + number} of {len(seats)}: you are {_seat_name(table, own)}")
+            done = play_game(table, own, seed, number, _AskAtTerminal(table))
+            finished(done)
+            show(f"\n{table.presentation.describe_deal(done.deal, done.moves)}")
+            show(f"you win {done.points:+g} {table.game.unit}s{done.lost_points()}")
+    except (QuitRequested, KeyboardInterrupt):
+        show("\nAn unfinished game does not count.")
+
+
+def _play_on_screen(table: HumanGame, seats: Sequence[int], seed: int, finished: OnGame) -> None:
+    """Play a game for each seat of the person, full-screen, until the person quits.
+
+    `finished`: called after each game.
+    """
+    from overtrick.interactive.screen import GameScreen
+
+    if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UserError("--screen needs a terminal: leave it out to play line by line")
+    played = GameScreen(table, seats, seed, finished)
+    played.run()
+    if played.error is not None:
+        raise played.error
 
 
 class _AskAtTerminal:
@@ -172,18 +208,13 @@ def _read_line(prompt: str) -> str | None:
 def _hint(table: HumanGame, observations: Observations) -> Table:
     """Return a table of advice for a decision: each action with its probability and value.
 
-    `observations`: one row, the person's decision. Columns without any entry are left out.
+    `observations`: one row, the person's decision.
     """
-    advice = table.advise(observations)
-    columns = {
-        "action": [table.game.action_names[a.action] for a in advice],
-        "probability": ["" if a.probability is None else f"{a.probability:.1%}" for a in advice],
-        "value": ["" if a.value is None else f"{a.value:+.3f}" for a in advice],
-        "meaning": [a.meaning for a in advice],
-    }
-    columns = {name: cells for name, cells in columns.items() if any(cells)}
-    shown = Table(*columns)
-    for cells in zip(*columns.values(), strict=True):
+    from overtrick.interactive.human_game import advice_rows
+
+    headings, *rows = advice_rows(table, observations)
+    shown = Table(*headings)
+    for cells in rows:
         shown.add_row(*cells)
     return shown
 

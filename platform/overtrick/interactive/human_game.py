@@ -87,6 +87,23 @@ class HumanGame:
         return float(of_actions[observations.legal[0]].max() - of_actions[action])
 
 
+def advice_rows(table: HumanGame, observations: Observations) -> list[list[str]]:
+    """Return advice on a decision as the rows of a table, after a row of headings.
+
+    `observations`: one row, the decision. Each legal action has a row with its name, probability,
+    value and meaning. Columns without any entry are left out.
+    """
+    advice = table.advise(observations)
+    columns = {
+        "action": [table.game.action_names[a.action] for a in advice],
+        "probability": ["" if a.probability is None else f"{a.probability:.1%}" for a in advice],
+        "value": ["" if a.value is None else f"{a.value:+.3f}" for a in advice],
+        "meaning": [a.meaning for a in advice],
+    }
+    columns = {name: cells for name, cells in columns.items() if any(cells)}
+    return [list(columns), *map(list, zip(*columns.values(), strict=True))]
+
+
 def make_human_game(
     name: str, against: str | None, options: Mapping[str, Any], signs: bool
 ) -> HumanGame:

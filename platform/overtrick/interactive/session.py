@@ -77,6 +77,11 @@ class PlayedGame:
         """Return the person's payoff."""
         return float(self.payoff[self.seat])
 
+    def lost_points(self) -> str:
+        """Return the end of a sentence about the points that were given up; empty if none were."""
+        less = f"{self.given_up or 0:.3f}"
+        return "" if float(less) == 0 else f"; {less} less than best replies expect"
+
 
 def play_game(table: HumanGame, seat: int, seed: int, number: int, ask: AskAction) -> PlayedGame:
     """Play one game with the person in seat `seat`.
