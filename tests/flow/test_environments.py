@@ -18,6 +18,7 @@ from overtrick.environments.pettingzoo_parallel import SimultaneousEnv, parallel
 from overtrick.environments.registration import GAMES
 from overtrick.environments.single_game import EngineSingleGame, TreeSingleGame, make_single_game
 from overtrick.environments.vector_env import BatchVectorEnv, vector_env
+from overtrick.games import registry
 from overtrick.games.openspiel_tree import cumulative_gain
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.rules import (
@@ -351,6 +352,36 @@ def test_an_illegal_action_ends_only_its_game_of_a_vector_environment(name, rng)
     assert reward[[2, 4]].tolist() == [env.game.lowest_payoff] * 2
     assert terminated[[2, 4]].all()
     assert (reward >= env.game.lowest_payoff).all()
+
+
+@pytest.mark.parametrize("name", ["kuhn", "holdem", "minibridge"])
+def test_environments_render_the_observation_of_the_seat_to_act(name):
+    shown = registry.presentation(overtrick.make(name))
+    env, played = aec_env(name, render_mode="ansi"), []
+    env.reset(seed=3)
+    while not any(env.terminations.values()):
+        game = env.single_game
+        (observation,) = game.observations.observation
+        assert env.render() == shown.describe_observation(observation, played)
+        action = int(np.flatnonzero(game.legal)[-1])
+        played.append((game.seat, action))
+        env.step(action)
+    assert env.render().count("seat ") == len(played)
+    assert aec_env(name).render() is None
+
+
+def test_a_seat_renders_its_own_observation_and_the_whole_game_at_its_end():
+    env = gymnasium.make("overtrick/kuhn-v0", seat=1, render_mode="ansi")
+    env.reset(seed=1)
+    first = env.render()
+    assert "you hold" in first
+    assert "round 1: seat 1" in first
+    env.step(0)  # it passes, which ends the game or lets the other seat call
+    assert env.render().startswith("seat 1 ")
+    with pytest.raises(UserError, match="render_mode must be ansi or None, not 'human'"):
+        single_env("kuhn", render_mode="human")
+    with pytest.raises(UserError, match="sumo has no text"):
+        single_env("sumo", render_mode="ansi")
 
 
 def test_wrong_arguments_of_a_vector_environment_are_refused():

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from ray.rllib.algorithms.ppo import PPOConfig
 from tests.rounding import assert_float32_close
 
 from overtrick import make
@@ -22,7 +23,12 @@ from overtrick.games import observation_validation, registry
 from overtrick.games.sumo import agent_zoo
 from overtrick.policies.memoryless import MemorylessPolicy
 from overtrick.policies.rollout import play
-from overtrick.rllib.algorithm_config import MultiAgentSetup, algorithm_config, past_self_module
+from overtrick.rllib.algorithm_config import (
+    MultiAgentSetup,
+    algorithm_config,
+    past_self_module,
+    self_play_config,
+)
 from overtrick.rllib.multi_agent_env import (
     ACTION_MASK,
     FEATURES,
@@ -76,6 +82,22 @@ def stepped(job):
 def legal_action(observed, rng):
     """Return any legal action."""
     return int(rng.choice(np.flatnonzero(observed[ACTION_MASK])))
+
+
+def test_ppo_of_rllib_learns_a_game_by_its_name(local_ray, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = PPOConfig().env_runners(num_env_runners=0).training(train_batch_size_per_learner=200)
+    algorithm = self_play_config(config, "leduc").build_algo()
+    try:
+        before = algorithm.get_state(components="learner_group")
+        result = algorithm.train()
+        after = algorithm.get_state(components="learner_group")
+    finally:
+        algorithm.stop()
+    assert result["env_runners"]["num_episodes_lifetime"] > 10
+    assert repr(before) != repr(after)
+    with pytest.raises(UserError, match="unknown game 'leduk': did you mean 'leduc'"):
+        self_play_config(PPOConfig(), "leduk")
 
 
 def test_every_seat_is_an_agent_and_receives_its_rewards(rng):

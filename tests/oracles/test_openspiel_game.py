@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pyspiel
 import pytest
@@ -91,3 +94,25 @@ def test_an_illegal_action_is_an_error():
 def test_a_game_without_a_tree_is_refused():
     with pytest.raises(UserError, match="holdem is too large for a tree"):
         openspiel_game("holdem")
+
+
+def test_games_are_loaded_by_name_in_a_process_that_ends_well():
+    """In a process of its own: OpenSpiel never forgets a game, and died at its end with some."""
+    code = """
+import pyspiel
+from overtrick.environments.openspiel_registration import GAMES, register_game
+
+register_game("liars_dice", faces=2)
+register_game("kuhn")  # again
+for name in (*GAMES, "liars_dice"):
+    print(name, pyspiel.load_game(f"overtrick_{name}").num_players())
+solver = pyspiel.CFRSolver(pyspiel.load_game("overtrick_leduc"))
+solver.evaluate_and_update_policy()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    seats = {"brps": 2, "kuhn": 2, "kuhn_three": 3, "one_card": 2, "leduc": 2}
+    seats |= {"leduc_textbook": 2, "liars_dice": 2}
+    assert done.stdout == "".join(f"{name} {count}\n" for name, count in seats.items())

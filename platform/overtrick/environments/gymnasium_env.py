@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 
 from overtrick.core import Array, Game, Policy, UserError
+from overtrick.environments.game_text import GameText, check_render_mode
 from overtrick.environments.single_game import make_single_game, validated_move
 from overtrick.games import registry
 from overtrick.policies.uniform import UniformPolicy, UniformVectorPolicy
@@ -30,21 +31,35 @@ class SingleSeatEnv(Env):
 
     `others`: in each game one of these policies is drawn at random and plays all other seats.
     `seat`: the agent's seat; None draws a seat in each game.
+    `render_mode`: "ansi" makes `render` return the agent's observation as text, with all actions of
+    the game so far; None: there is nothing to render.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # as Gymnasium has it
+    metadata: dict[str, Any] = {  # noqa: RUF012  # as Gymnasium has it
+        "render_modes": ["ansi"], "render_fps": 1
+    }  # fmt: skip
 
-    def __init__(self, game: Game, others: Sequence[Policy], seat: int | None = None) -> None:
+    def __init__(
+        self,
+        game: Game,
+        others: Sequence[Policy],
+        seat: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
         """Make the environment.
 
-        Raises UserError for a game that cannot be played, and for a seat that it does not have.
+        Raises UserError for a game that cannot be played, for a seat that it does not have, and for
+        an unknown render mode.
         """
+        check_render_mode(game, render_mode)
+        self.render_mode = render_mode
         registry.check_playable(game)
         check_seat(game, seat)
         self.game = game
         self.others = others
         self.seat = seat
         self.single_game = make_single_game(game)
+        self._text = GameText(game)
         self._must_act = False
         self._no_action = np.zeros(game.actions or 0, np.int8)
         self._last = self.single_game.observation
@@ -71,8 +86,16 @@ class SingleSeatEnv(Env):
             policy = self.others[int(choice_rng.integers(len(self.others)))]
             self._sessions = [policy.start(1, rng) for rng in policy_rngs]
             self.single_game.begin(deal_rng)
+            self._text.begin()
             self._advance()
         return self._last, self._info()
+
+    def render(self) -> str | None:
+        """Return the agent's latest observation as text, and the game's actions after its end.
+
+        Returns None without a render mode.
+        """
+        return None if self.render_mode is None else self._text.text
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
         """Play an action; return observation (F,), reward, terminated, truncated and info.
@@ -90,7 +113,7 @@ class SingleSeatEnv(Env):
         else:
             self._must_act = False
             return self._last, registry.lowest_payoff(self.game), True, False, self._info()
-        points = self.single_game.act(move)[self._own] + self._advance()
+        points = self._act(move) + self._advance()
         return self._last, points, not self._must_act, False, self._info()
 
     def action_masks(self) -> Array:
@@ -114,27 +137,41 @@ class SingleSeatEnv(Env):
         points = 0.0
         while (seat := self.single_game.seat) not in (self._own, -1):
             (move,) = self._sessions[seat].act(self.single_game.observations).action
-            points += self.single_game.act(move)[self._own]
+            points += self._act(move)
         self._must_act = seat >= 0
         if self._must_act:
             self._last = self.single_game.observation
+        if self.render_mode is not None:
+            self._text.update(self.single_game)
         return points
+
+    def _act(self, move: Any) -> float:
+        """Play an action of the seat to act; return the points that the agent gains."""
+        if self.render_mode is not None:
+            self._text.add(self.single_game.seat, move)
+        return self.single_game.act(move)[self._own]
 
 
 def single_env(
-    name: str, others: Sequence[Policy] = (), seat: int | None = None, **options: Any
+    name: str,
+    others: Sequence[Policy] = (),
+    seat: int | None = None,
+    render_mode: str | None = None,
+    **options: Any,
 ) -> SingleSeatEnv:
     """Make a Gymnasium environment of one seat of a registered game.
 
     `others`: in each game one of these policies is drawn at random and plays all other seats; by
         default a uniformly random policy.
     `seat`: the agent's seat; None draws a seat in each game.
+    `render_mode`: "ansi", or None for no rendering.
     `options`: the game's options.
 
-    Raises UserError for a game that is unknown or cannot be played, and for a wrong seat or option.
+    Raises UserError for a game that is unknown or cannot be played, and for a wrong seat, render
+    mode or option.
     """
     game = registry.make(name, **options)
-    return SingleSeatEnv(game, others or (uniform_policy(game),), seat)
+    return SingleSeatEnv(game, others or (uniform_policy(game),), seat, render_mode)
 
 
 def uniform_policy(game: Game) -> Policy:

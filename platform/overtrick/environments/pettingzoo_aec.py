@@ -9,6 +9,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from pettingzoo import AECEnv
 
 from overtrick.core import Array, Game, UserError
+from overtrick.environments.game_text import GameText, check_render_mode
 from overtrick.environments.seat_agents import SeatAgents
 from overtrick.environments.single_game import make_single_game
 from overtrick.games import registry
@@ -25,13 +26,16 @@ class TurnBasedEnv(SeatAgents, AECEnv):
     that act at the same time act one after another, without observing each other's actions. Rewards
     are the game's points. An illegal action ends the game: the agent that took it gets the game's
     lowest payoff, the other agents get 0. Episodes are never truncated.
+
+    `render_mode`: "ansi" makes `render` return the observation of the agent to act as text, with
+    all actions of the game so far; None: there is nothing to render.
     """
 
-    def __init__(self, game: Game) -> None:
+    def __init__(self, game: Game, render_mode: str | None = None) -> None:
         """Make the environment.
 
-        Raises UserError for a game with continuous actions. Also raises it for a game that
-        can only be solved, not played. The OpenSpiel games (openspiel/NAME) are such games.
+        Raises UserError for an unknown render mode, for a game with continuous actions, and for a
+        game that can only be solved, not played, such as the OpenSpiel games (openspiel/NAME).
         """
         registry.check_playable(game)
         if game.actions is None:
@@ -44,7 +48,10 @@ class TurnBasedEnv(SeatAgents, AECEnv):
         mask = Box(0, 1, self._no_action.shape, np.int8)
         observation_space = Dict({"observation": features, "action_mask": mask})
         super().__init__(game, observation_space, Discrete(game.actions))
-        self.metadata["is_parallelizable"] = False
+        self.metadata |= {"is_parallelizable": False, "render_modes": ["ansi"]}
+        check_render_mode(game, render_mode)
+        self.render_mode = render_mode
+        self._text = GameText(game)
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Deal a new game. The same seed deals the same sequence of games. `options`: ignored."""
@@ -58,7 +65,18 @@ class TurnBasedEnv(SeatAgents, AECEnv):
         self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
         self._last = dict.fromkeys(self.agents, self._zeros)
         self.single_game.begin(self._rng)
+        self._text.begin()
         self.update_turn()
+
+    def render(self) -> str | None:
+        """Return the observation of the agent to act as text, and after the game all its actions.
+
+        Returns None without a render mode.
+        """
+        return None if self.render_mode is None else self._text.text
+
+    def close(self) -> None:
+        """Do nothing: the environment holds no window and no file."""
 
     def observe(self, agent: str) -> MaskedObservation:
         """Return the observation and the action mask of an agent."""
@@ -83,12 +101,16 @@ class TurnBasedEnv(SeatAgents, AECEnv):
             self.rewards = dict.fromkeys(self.agents, 0.0) | {agent: self._lowest_payoff}
             self._end()
         else:
+            if self.render_mode is not None:
+                self._text.add(game.seat, action)
             self.rewards = dict(zip(self.possible_agents, game.act(int(action)), strict=True))
             self.update_turn()
         self._accumulate_rewards()
 
     def update_turn(self) -> None:
         """Select the agent to act and store its observation; if no agent acts, end the game."""
+        if self.render_mode is not None:
+            self._text.update(self.single_game)
         if self.single_game.seat < 0:
             self._end()
             return
@@ -101,10 +123,10 @@ class TurnBasedEnv(SeatAgents, AECEnv):
         self.agent_selection = self.agents[0]
 
 
-def aec_env(name: str, **options: Any) -> TurnBasedEnv:
+def aec_env(name: str, render_mode: str | None = None, **options: Any) -> TurnBasedEnv:
     """Make an AEC environment of a registered game with discrete actions.
 
-    `options`: the game's options. Raises UserError for an unknown game or option, and for a game
-    with continuous actions.
+    `render_mode`: "ansi", or None for no rendering. `options`: the game's options. Raises UserError
+    for an unknown game, render mode or option, and for a game with continuous actions.
     """
-    return TurnBasedEnv(registry.make(name, **options))
+    return TurnBasedEnv(registry.make(name, **options), render_mode)

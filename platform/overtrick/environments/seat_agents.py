@@ -14,7 +14,7 @@ from overtrick.core import Game
 class SeatAgents:
     """Base class of the PettingZoo environments: agents called seat_0, seat_1 and so on."""
 
-    render_mode = None
+    render_mode: str | None = None
 
     def __init__(self, game: Game, observation_space: Space, action_space: Space) -> None:
         """Make one agent for each seat, each with its own copies of the two spaces.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
+from overtrick.games import registry
 from overtrick.policies.model_kinds import SEAT
 from overtrick.rllib.multi_agent_env import GameEnv, opponent_of_agent, seat_of_agent
 from overtrick.rllib.rl_modules import MODULES, FixedPolicyModule, NoCatalog
@@ -100,6 +101,35 @@ def past_self_module(past_self: str, learner: str) -> str:
     `past_self`: name of the version, such as past_0. `learner`: name of the learner's module.
     """
     return f"{past_self}_{learner}"
+
+
+def self_play_config(
+    config: PPOConfig, game: str, hidden: Sequence[int] = (64, 64), **options: Any
+) -> PPOConfig:
+    """Complete a PPOConfig or APPOConfig of RLlib so that one network learns all seats of a game.
+
+    The network masks illegal actions. All other settings stay as they are in `config`:
+
+        algorithm = self_play_config(PPOConfig(), "leduc").build_algo()
+
+    `hidden`: units of the network's layers. `options`: the game's options. Raises UserError for an
+    unknown game or option.
+    """
+    registry.check_playable(registry.make(game, **options))
+    module = RLModuleSpec(
+        module_class=MODULES["PPO"], catalog_class=NoCatalog, model_config={"hidden": hidden}
+    )
+    return (
+        config.environment(
+            GameEnv,
+            env_config={"game": game, "options": options},
+            disable_env_checking=True,  # the check takes illegal actions
+            normalize_actions=False,
+            clip_actions=False,
+        )
+        .multi_agent(policies={LEARNER}, policy_mapping_fn=lambda *_, **__: LEARNER)
+        .rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs={LEARNER: module}))
+    )
 
 
 def algorithm_config(setup: MultiAgentSetup) -> AlgorithmConfig:

@@ -60,8 +60,8 @@ class GameEnv(MultiAgentEnv):
 
     Entries of `config`:
 
-    - `game` and `options`: name of the game and its options.
-    - `seed`: seed of the first deals, combined with RLlib's index of the worker.
+    - `game` and `options`: name of the game and its options (default: none).
+    - `seed`: seed of the first deals, combined with RLlib's index of the worker (default: 0).
     - `opponents`: list of the opponent policies' names.
     - `opponent_share`: share of games with an opponent; it is drawn uniformly from `opponents`.
     - `raw`: add the game's own observation to the features, for all agents that an opponent policy
@@ -71,7 +71,7 @@ class GameEnv(MultiAgentEnv):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
-        self.game: Any = registry.make(config["game"], **config["options"])
+        self.game: Any = registry.make(config["game"], **config.get("options", {}))
         self.opponents: tuple[str, ...] = tuple(config.get("opponents", ()))
         self.opponent_share: float = config.get("opponent_share", 0.0)
         self.raw: bool = config.get("raw", False)
@@ -86,7 +86,7 @@ class GameEnv(MultiAgentEnv):
         self.observation_spaces = {agent: spaces[self._is_raw(agent)] for agent in self.agents}
         self.action_spaces = dict.fromkeys(self.agents, action_space(self.game))
         self._number, self._match = next(_env_numbers), 0
-        self.reseed([config["seed"], getattr(config, "worker_index", 0)])
+        self.reseed([config.get("seed", 0), getattr(config, "worker_index", 0)])
 
     def reseed(self, seed: Any) -> None:
         """Seed the generator of all later deals, opponents and learner seats."""
