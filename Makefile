@@ -46,6 +46,9 @@ champions-check: $(READY)  ## measure the figures of the champions again; ONLY="
 tables: $(READY)  ## write the tables that come from the code into the pages of docs/
 	$(BIN)/python docs/tables.py
 
+tutorials: $(READY)  ## run the notebooks of docs/tutorials and store their outputs
+	$(BIN)/python docs/tutorials.py
+
 docs: $(READY)  ## build the pages into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
@@ -64,5 +67,5 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-.PHONY: help demo test slow faults check fuzz bench mutants audit champions champions-check tables docs dashboard clean
+.PHONY: help demo test slow faults check fuzz bench mutants audit champions champions-check tables tutorials docs dashboard clean
 .DEFAULT_GOAL := help
