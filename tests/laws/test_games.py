@@ -25,7 +25,7 @@ from overtrick.core import (
     select_rows,
 )
 from overtrick.games import observation_validation, registry
-from overtrick.games.poker import rules
+from overtrick.games.poker import enumerable_game, rules
 from overtrick.games.poker.enumerable_game import EnumerablePoker
 from overtrick.games.poker.game import Poker
 from overtrick.policies.action_sampling import sample_actions
@@ -346,6 +346,17 @@ def test_observations_depend_only_on_revealed_columns(game_with_tree, rng):
         key = history, deal[:shown], int(observations.seat[row])
         contents = row_contents(game, observations, row)
         assert first_contents.setdefault(key, contents) == contents
+
+
+@pytest.mark.parametrize("name", ["kuhn", "kuhn_three", "leduc"])
+@pytest.mark.parametrize("fold", [True, False])
+def test_a_deal_of_a_large_deck_is_the_one_at_its_place_in_the_list(monkeypatch, name, fold):
+    game = overtrick.make(name, fold=fold)
+    places = np.arange(len(game._equal_deals))
+    assert np.array_equal(game._deals_at(places), game._equal_deals)
+    listed = game.deal(1000, np.random.default_rng(4))
+    monkeypatch.setattr(enumerable_game, "MOST_LISTED", 0)
+    assert np.array_equal(game.deal(1000, np.random.default_rng(4)), listed)
 
 
 @pytest.mark.parametrize("name_and_options", POKER, ids=label)

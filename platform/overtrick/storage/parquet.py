@@ -276,7 +276,7 @@ def batch_count(path: Path) -> int:
     """
     try:
         return -(-int(parquet.read_metadata(path).num_rows) // ROWS)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path}: {_reason(error)}") from None
 
 

@@ -13,6 +13,9 @@ from overtrick.core import Array, Deals, Observations
 from overtrick.games.poker.game import Poker, PokerState
 from overtrick.games.poker.rules import PokerRules
 
+MOST_LISTED = 1_000_000
+"""Number of deals up to which deals are drawn from a list of all of them."""
+
 
 class EnumerablePoker(Poker):
     """Limit poker with one hole card for each seat and at most one board card.
@@ -39,7 +42,20 @@ class EnumerablePoker(Poker):
 
     def deal(self, games: int, rng: Generator) -> Deals:
         """Sample deals (G, C) uniformly from all deals of distinct cards."""
-        return self._equal_deals[rng.integers(len(self._equal_deals), size=games)]
+        count = math.perm(self.deck, self.rules.cards)
+        place = rng.integers(count, size=games)
+        return self._equal_deals[place] if count <= MOST_LISTED else self._deals_at(place)
+
+    def _deals_at(self, place: Array) -> Deals:
+        """Return the deals (n, C) at places (n,) of the list `_equal_deals`, without the list."""
+        cards = self.rules.cards
+        deals = np.empty((len(place), cards), np.int64)
+        for column in range(cards):
+            card, place = np.divmod(place, math.perm(self.deck - column - 1, cards - column - 1))
+            for dealt in np.sort(deals[:, :column], axis=1).T:  # `card` counts those not yet dealt
+                card += card >= dealt
+            deals[:, column] = card
+        return deals // self.rules.suits if self.fold else deals
 
     def revealed_columns(self, state: PokerState) -> Array:
         """Return the number (G,) of cards in each deal that at least one seat has seen.
