@@ -164,7 +164,7 @@ def rewards(_: str) -> str:
 def plans(_: str) -> str:
     """List the variants of CFR with their parameters."""
     body = [(f"`{name}`", *map(_plain, astuple(plan))) for name, plan in cfr.VARIANTS.items()]
-    return rows(("plan", "a", "b", "c", "alternating"), body)
+    return rows(("plan", r"$\alpha$", r"$\beta$", r"$\gamma$", "alternating"), body)
 
 
 def options(name: str) -> str:

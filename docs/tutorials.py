@@ -29,7 +29,7 @@ def run_tutorial(path: Path) -> nbformat.NotebookNode:
 
 
 def is_result(output: nbformat.NotebookNode) -> bool:
-    """Return True for printed text and figures, False for log lines and other widgets."""
+    """Return True for printed text and figures, False for log lines and progress widgets."""
     return output.get("name") == "stdout" or "image/png" in output.get("data", {})
 
 

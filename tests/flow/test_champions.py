@@ -123,9 +123,13 @@ def test_the_page_of_a_champion_has_its_card_and_games_of_two_seats(name):
 
 
 def test_options_of_games_are_refused_for_a_champion_without_games():
-    with pytest.raises(UserError, match="--boards has no use: games of kuhn_three cannot be"):
+    with pytest.raises(
+        UserError, match="--boards needs recorded games, and games of kuhn_three cannot be"
+    ):
         champion_page("champion:kuhn_three", None, 2, None)
-    with pytest.raises(UserError, match="--against has no use: games of abstract_holdem cannot"):
+    with pytest.raises(
+        UserError, match="--against needs recorded games, and games of abstract_holdem"
+    ):
         champion_page("champion:abstract_holdem", "random", None, None)
 
 

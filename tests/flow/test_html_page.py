@@ -330,7 +330,7 @@ def test_bad_files_are_refused(tmp_path):
 def test_a_curve_has_axes_and_the_meaning_of_its_metric():
     points = [(k, (-1.0) ** k * k) for k in range(1, 2001)]
     page = Page(elements.curve("leduc_bot/after_1_big_blind", points))
-    for words in ("iteration", "payoff against leduc bot after 1 adaptation step, in big blinds a",
+    for words in ("iteration", "payoff against leduc_bot after adaptation step 1, in big blinds a",
                   "First -1, last 2,000; lowest -1,999, highest 2,000."):  # fmt: skip
         assert words in page.text
     (line,) = (value for _, name, value in page.attributes if name == "points")
@@ -362,10 +362,14 @@ def test_every_metric_of_the_documentation_has_a_meaning():
     )
 
 
+class WithMemory:
+    """Policy that gives no action probabilities."""
+
+
 @pytest.mark.parametrize("name", ["kuhn", "holdem"])
 def test_the_page_shows_cards_and_the_probabilities_of_players_without_memory(tmp_path, name):
     played = play_match("cfr" if name == "kuhn" else "call", "random", name, {}, 2, 0, record=True)
-    section = replays.games_section(played.games, {"random": played.policies["random"]})
+    section = replays.games_section(played.games, (WithMemory(), played.policies[1]))
     page = Page("".join(section.pieces))
     of_random = sum(
         who[seat] == 1

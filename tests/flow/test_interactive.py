@@ -19,8 +19,8 @@ from overtrick.games.bridge.auction_rules import CALLS, PASS
 from overtrick.games.bridge.cards import CARD_NAMES
 from overtrick.interactive import session
 from overtrick.interactive.auction_game import make_auction_game
+from overtrick.interactive.game_app import GameApp
 from overtrick.interactive.human_game import make_human_game
-from overtrick.interactive.screen import GameScreen
 from overtrick.storage import game_records
 
 MOST = 20  # games of a session
@@ -118,49 +118,91 @@ def test_a_session_by_keyboard(monkeypatch, capsys):
     assert "\x1b" not in read  # no colours in a pipe
 
 
-def test_a_session_on_the_screen():
-    table, played = make_human_game("kuhn", "random", {}, False), []
-    app = GameScreen(table, [0, 0], 3, played.append)
+def text_of(app):
+    return str(app.query_one("#text").render())
 
-    def text():
-        return str(app.query_one("#text").render())
+
+def labels_of(app):
+    return [str(each.label) for each in app.query("#actions Button")]
+
+
+async def settle(pilot, ready):
+    """Wait up to 20 seconds until `ready` returns True."""
+    for _ in range(400):
+        if ready():
+            return
+        await pilot.pause(0.05)
+    raise AssertionError("the screen did not change")
+
+
+def test_a_session_on_the_full_screen():
+    table, played = make_human_game("kuhn", "random", {}, False), []
+    app = GameApp(table, [0, 1], 3, played.append)
 
     async def person():
         async with app.run_test() as pilot:
-            await settle(pilot, lambda: "you hold" in text())
-            assert [str(each.label) for each in app.query("#actions Button")] == ["1 pass", "2 bet"]
+            await settle(pilot, lambda: "you hold" in text_of(app))
+            assert app.sub_title == "game 1 of 2: you are seat 1 of 2"
+            assert labels_of(app) == ["1 pass", "2 bet"]
             await pilot.press("u")  # refused: there is no decision to take back
             await pilot.press("question_mark")
             advice = app.query_one("#advice")
-            assert advice.display
-            assert [str(column.label) for column in advice.columns.values()] == [
-                "action",
-                "probability",
-                "value",
-            ]
-            await pilot.press("3", "2")  # there is no action 3
-            await settle(pilot, lambda: "you win" in text())
-            assert "seat 1 held" in text()
-            await pilot.press("enter")  # the next game
-            await settle(pilot, lambda: "you hold" in text())
+            await settle(pilot, lambda: advice.display)
+            headings = [str(column.label) for column in advice.columns.values()]
+            assert headings == ["action", "probability", "value"]
+            await pilot.press("3", "2", "2")  # there is no action 3, and only one decision
+            await settle(pilot, lambda: "you win" in text_of(app))
+            assert "seat 1 held" in text_of(app)
+            assert labels_of(app) == ["next game"]
+            await pilot.press("enter")
+            await settle(pilot, lambda: "you hold" in text_of(app))
+            assert app.sub_title == "game 2 of 2: you are seat 2 of 2"
             await pilot.click("#actions Button")
-            await settle(pilot, lambda: "bet" in text() or "you win" in text())
-            await pilot.press("q")
+            await settle(pilot, lambda: "you win" in text_of(app))
+            assert labels_of(app) == ["end"]
+            await pilot.press("enter")
             await settle(pilot, lambda: not app.is_running)
 
     asyncio.run(person())
     assert app.error is None
     straight = session_of(table, lambda observations, moves: 1, games=1).games
     assert (played[0].moves, played[0].points) == (straight[0].moves, straight[0].points)
+    assert len(played) == 2
 
 
-async def settle(pilot, ready):
-    """Wait up to 10 seconds until `ready` returns True."""
-    for _ in range(200):
-        if ready():
-            return
-        await pilot.pause(0.05)
-    raise AssertionError("the screen did not change")
+@pytest.mark.parametrize("key", ["q", "ctrl+q"])
+def test_every_call_of_an_auction_has_a_button_in_view_and_any_end_closes_the_session(key):
+    app = GameApp(make_auction_game("natural", "natural", {}, True), [0], 3, lambda done: None)
+
+    async def person():
+        async with app.run_test(size=(80, 40)) as pilot:
+            await settle(pilot, lambda: len(app.query("#actions Button")) > 20)
+            assert {"7N", "P"} <= set(labels_of(app))
+            assert max(button.region.right for button in app.query("#actions Button")) <= 80
+            await pilot.press("1")  # no call, since names of calls begin with digits
+            await pilot.press(key)
+            await settle(pilot, lambda: not app.is_running)
+
+    asyncio.run(person())
+    assert app.error is None
+
+
+def test_an_error_of_the_game_closes_the_screen_and_is_kept():
+    table = make_human_game("kuhn", "random", {}, False)
+
+    def full(done):
+        raise OSError("disk full")
+
+    app = GameApp(table, [0], 3, full)
+
+    async def person():
+        async with app.run_test() as pilot:
+            await settle(pilot, lambda: "you hold" in text_of(app))
+            await pilot.press("2")
+            await settle(pilot, lambda: not app.is_running)
+
+    asyncio.run(person())
+    assert str(app.error) == "disk full"
 
 
 def test_the_screen_needs_a_terminal(monkeypatch, capsys):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,7 +66,8 @@ def view(
     elif what.startswith(SCHEME):
         raise UserError(f"{what} is a model without a run: name a run, or a file")
     else:
-        folder, games, policies = lifecycle.find(what), None, None
+        folder, games = lifecycle.find(what), None
+        policies: Sequence[Any] = ()
         _refuse(of_file, f"is an option for a file, and {what} is a run")
         if boards is not None and against is None:
             game = lifecycle.read_job(folder).game

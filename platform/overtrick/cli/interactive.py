@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from overtrick.interactive.session import PlayedGame
     from overtrick.storage.game_records import Move
 
-    OnGame = Callable[[PlayedGame], None]
+    OnGameEnd = Callable[[PlayedGame], None]
 
 HELP = "type an action by its name, its first letters or its number; or ? for a hint, undo, quit"
 
@@ -73,15 +73,15 @@ def play(
     seats = [number % table.game.seats if fixed is None else fixed for number in range(games)]
     sheet = session.ScoreSheet(table)
 
-    def finished(done: PlayedGame) -> None:
+    def add_game(done: PlayedGame) -> None:
         sheet.games.append(done)
         if keep is not None:  # after each game: a connection may break
             game_records.save(keep, sheet.record())
 
     if screen:
-        _play_on_screen(table, seats, seed, finished)
+        _play_full_screen(table, seats, seed, add_game)
     else:
-        _play_at_terminal(table, seats, seed, finished)
+        _play_line_by_line(table, seats, seed, add_game)
     summary = sheet.summary()
     _print_summary(summary)
     if keep is not None and sheet.games:
@@ -89,38 +89,42 @@ def play(
     print_result(as_json, **summary)
 
 
-def _play_at_terminal(table: HumanGame, seats: Sequence[int], seed: int, finished: OnGame) -> None:
+def _play_line_by_line(
+    table: HumanGame, seats: Sequence[int], seed: int, on_game_end: OnGameEnd
+) -> None:
     """Play a game for each seat of the person, line by line, until the person quits.
 
-    `finished`: called after each game.
+    `on_game_end`: called after each game.
     """
     from overtrick.interactive.session import QuitRequested, play_game
 
     show(f"{table.game.name} against {table.against}, in {table.game.unit}s; {HELP}")
     try:
         for number, own in enumerate(seats):
-            show(f"\nGame {1 + number} of {len(seats)}: you are {_seat_name(table, own)}")
+            show(f"\nGame {1 + number} of {len(seats)}: you are {table.seat_name(own)}")
             done = play_game(table, own, seed, number, _AskAtTerminal(table))
-            finished(done)
+            on_game_end(done)
             show(f"\n{table.presentation.describe_deal(done.deal, done.moves)}")
-            show(f"you win {done.points:+g} {table.game.unit}s{done.lost_points()}")
+            show(done.describe_result(table.game.unit))
     except (QuitRequested, KeyboardInterrupt):
         show("\nAn unfinished game does not count.")
 
 
-def _play_on_screen(table: HumanGame, seats: Sequence[int], seed: int, finished: OnGame) -> None:
+def _play_full_screen(
+    table: HumanGame, seats: Sequence[int], seed: int, on_game_end: OnGameEnd
+) -> None:
     """Play a game for each seat of the person, full-screen, until the person quits.
 
-    `finished`: called after each game.
+    `on_game_end`: called after each game.
     """
-    from overtrick.interactive.screen import GameScreen
+    from overtrick.interactive.game_app import GameApp
 
     if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         raise UserError("--screen needs a terminal: leave it out to play line by line")
-    played = GameScreen(table, seats, seed, finished)
-    played.run()
-    if played.error is not None:
-        raise played.error
+    app = GameApp(table, seats, seed, on_game_end)
+    app.run()
+    if app.error is not None:
+        raise app.error
 
 
 class _AskAtTerminal:
@@ -143,7 +147,6 @@ class _AskAtTerminal:
         assert observations.legal is not None
         legal = [int(action) for action in observations.legal[0].nonzero()[0]]
         names = table.game.action_names
-        numbered = not any(name[0].isdigit() for name in names)
         show(f"\n{table.describe_observation(observations.observation[0], moves)}")
         show(table.presentation.format_actions(legal))
         while True:
@@ -160,7 +163,7 @@ class _AskAtTerminal:
                     show(f"value: {table.value_source}")
             else:
                 meant = table.presentation.action_name_of(word)
-                found = parse_action(word, names, legal, meant, numbered)
+                found = parse_action(word, names, legal, meant, table.numbered_actions)
                 if isinstance(found, int):
                     return found
                 show(found)
@@ -232,12 +235,6 @@ def _seat_number(table: HumanGame, asked: str | None) -> int | None:
     if asked.lower() not in names:
         raise UserError(f"--seat is {', '.join(seats)}, not '{asked}'")
     return names.index(asked.lower())
-
-
-def _seat_name(table: HumanGame, seat: int) -> str:
-    """Return the name of a seat for a sentence, such as "seat 1 of 2" or "South"."""
-    seats = table.presentation.seat_names()
-    return f"seat {seats[seat]} of {len(seats)}" if seats[seat].isdigit() else seats[seat]
 
 
 def _print_summary(summary: dict[str, Any]) -> None:

@@ -64,7 +64,7 @@ def train(
     try:
         commands = next_commands(folder, config)
     except UserError as error:  # the run itself is finished
-        say(f"the next commands are not listed: {error}")
+        say(f"cannot suggest next commands: {error}")
     else:
         say("next:")
         for command, purpose in commands:

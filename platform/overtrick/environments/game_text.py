@@ -8,35 +8,39 @@ from overtrick.games import registry
 
 
 class GameText:
-    """The latest observation of a game as text, and the list of its actions after its end."""
+    """The latest observation of a game as text or, once the game is over, the list of its actions.
 
-    def __init__(self, game: Game) -> None:
+    Without a render mode, `text` stays None and nothing is recorded.
+    """
+
+    def __init__(self, game: Game, render_mode: str | None) -> None:
+        """Raises UserError for a render mode that the environments of the game do not have."""
+        if render_mode not in (None, "ansi"):
+            raise UserError(f"render_mode must be ansi or None, not {render_mode!r}")
+        if render_mode is not None and game.actions is None:
+            raise UserError(f"{game.name} has no text: `overtrick match --video` shows its games")
+        self.text: str | None = None
+        self._active = render_mode is not None
         self._game = game
         self._presentation = registry.presentation(game)
-        self.begin()
+        self._played: list[tuple[int, int]] = []
 
     def begin(self) -> None:
         """Forget the actions of the previous game."""
-        self.text = ""
-        self._played: list[tuple[int, int]] = []
+        self._played.clear()
 
     def add(self, seat: int, action: int) -> None:
         """Add an action that a seat takes now."""
-        self._played.append((seat, int(action)))
+        if self._active:
+            self._played.append((seat, int(action)))
 
     def update(self, game: SingleGame) -> None:
         """Describe what the seat to act observes now or, if the game is over, all its actions."""
+        if not self._active:
+            return
         if game.seat < 0:
             names = self._game.action_names
             self.text = ", ".join(f"seat {1 + seat} {names[k]}" for seat, k in self._played)
         else:
             (observation,) = game.observations.observation
             self.text = self._presentation.describe_observation(observation, self._played)
-
-
-def check_render_mode(game: Game, render_mode: str | None) -> None:
-    """Raise UserError for a render mode that the environments of a game do not have."""
-    if render_mode not in (None, "ansi"):
-        raise UserError(f"render_mode must be ansi or None, not {render_mode!r}")
-    if render_mode is not None and game.actions is None:
-        raise UserError(f"{game.name} has no text: `overtrick match --video` shows its games")

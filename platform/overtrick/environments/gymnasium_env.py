@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 
 from overtrick.core import Array, Game, Policy, UserError
-from overtrick.environments.game_text import GameText, check_render_mode
+from overtrick.environments.game_text import GameText
 from overtrick.environments.single_game import make_single_game, validated_move
 from overtrick.games import registry
 from overtrick.policies.uniform import UniformPolicy, UniformVectorPolicy
@@ -51,15 +51,14 @@ class SingleSeatEnv(Env):
         Raises UserError for a game that cannot be played, for a seat that it does not have, and for
         an unknown render mode.
         """
-        check_render_mode(game, render_mode)
-        self.render_mode = render_mode
         registry.check_playable(game)
         check_seat(game, seat)
         self.game = game
         self.others = others
         self.seat = seat
         self.single_game = make_single_game(game)
-        self._text = GameText(game)
+        self.render_mode = render_mode
+        self._text = GameText(game, render_mode)
         self._must_act = False
         self._no_action = np.zeros(game.actions or 0, np.int8)
         self._last = self.single_game.observation
@@ -91,11 +90,11 @@ class SingleSeatEnv(Env):
         return self._last, self._info()
 
     def render(self) -> str | None:
-        """Return the agent's latest observation as text, and the game's actions after its end.
+        """Return the agent's latest observation as text or, once the game is over, all actions.
 
         Returns None without a render mode.
         """
-        return None if self.render_mode is None else self._text.text
+        return self._text.text
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
         """Play an action; return observation (F,), reward, terminated, truncated and info.
@@ -141,14 +140,12 @@ class SingleSeatEnv(Env):
         self._must_act = seat >= 0
         if self._must_act:
             self._last = self.single_game.observation
-        if self.render_mode is not None:
-            self._text.update(self.single_game)
+        self._text.update(self.single_game)
         return points
 
     def _act(self, move: Any) -> float:
         """Play an action of the seat to act; return the points that the agent gains."""
-        if self.render_mode is not None:
-            self._text.add(self.single_game.seat, move)
+        self._text.add(self.single_game.seat, move)
         return self.single_game.act(move)[self._own]
 
 

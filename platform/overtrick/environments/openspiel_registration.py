@@ -12,22 +12,27 @@ from typing import Any
 
 import pyspiel
 
+from overtrick.core import UserError
 from overtrick.environments.openspiel_game import OpenSpielGame, openspiel_game
 
 GAMES = ("brps", "kuhn", "kuhn_three", "one_card", "leduc", "leduc_textbook")
 """The games whose trees are small."""
 
 
+_options: dict[str, dict[str, Any]] = {}  # of the registered games, by name
+
+
 def register_game(name: str, **options: Any) -> None:
     """Register a game of this project in OpenSpiel, under the short name overtrick_NAME.
 
-    `options`: the game's options. Raises UserError as `openspiel_game` does. A game that is already
-    registered stays as it is.
+    `options`: the game's options. Raises UserError as `openspiel_game` does, and if the game is
+    registered with other options: OpenSpiel cannot forget a game.
     """
-    game = openspiel_game(name, **options)
-    kind = game.get_type()
-    if kind.short_name in pyspiel.registered_names():
+    if (before := _options.get(name)) is not None:
+        if before != options:
+            raise UserError(f"overtrick_{name} is registered with options {before} in this process")
         return
+    game = openspiel_game(name, **options)
 
     class Registered:
         """Class that OpenSpiel calls to load the game."""
@@ -36,7 +41,9 @@ def register_game(name: str, **options: Any) -> None:
             """Return the game. `parameters`: OpenSpiel's, of which it has none."""
             return OpenSpielGame(game.data)
 
-    pyspiel.register_game(kind, Registered)  # with a function, the process dies at its end
+    # pyspiel crashes at exit if a function is registered instead of a class
+    pyspiel.register_game(game.get_type(), Registered)
+    _options[name] = options
 
 
 for each in GAMES:

@@ -9,7 +9,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from pettingzoo import AECEnv
 
 from overtrick.core import Array, Game, UserError
-from overtrick.environments.game_text import GameText, check_render_mode
+from overtrick.environments.game_text import GameText
 from overtrick.environments.seat_agents import SeatAgents
 from overtrick.environments.single_game import make_single_game
 from overtrick.games import registry
@@ -49,9 +49,8 @@ class TurnBasedEnv(SeatAgents, AECEnv):
         observation_space = Dict({"observation": features, "action_mask": mask})
         super().__init__(game, observation_space, Discrete(game.actions))
         self.metadata |= {"is_parallelizable": False, "render_modes": ["ansi"]}
-        check_render_mode(game, render_mode)
         self.render_mode = render_mode
-        self._text = GameText(game)
+        self._text = GameText(game, render_mode)
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Deal a new game. The same seed deals the same sequence of games. `options`: ignored."""
@@ -69,11 +68,11 @@ class TurnBasedEnv(SeatAgents, AECEnv):
         self.update_turn()
 
     def render(self) -> str | None:
-        """Return the observation of the agent to act as text, and after the game all its actions.
+        """Return the observation of the agent to act as text or, after the game, all actions.
 
         Returns None without a render mode.
         """
-        return None if self.render_mode is None else self._text.text
+        return self._text.text
 
     def close(self) -> None:
         """Do nothing: the environment holds no window and no file."""
@@ -101,16 +100,14 @@ class TurnBasedEnv(SeatAgents, AECEnv):
             self.rewards = dict.fromkeys(self.agents, 0.0) | {agent: self._lowest_payoff}
             self._end()
         else:
-            if self.render_mode is not None:
-                self._text.add(game.seat, action)
+            self._text.add(game.seat, action)
             self.rewards = dict(zip(self.possible_agents, game.act(int(action)), strict=True))
             self.update_turn()
         self._accumulate_rewards()
 
     def update_turn(self) -> None:
         """Select the agent to act and store its observation; if no agent acts, end the game."""
-        if self.render_mode is not None:
-            self._text.update(self.single_game)
+        self._text.update(self.single_game)
         if self.single_game.seat < 0:
             self._end()
             return

@@ -66,6 +66,19 @@ class HumanGame:
     seat_values: tuple[SeatValues, ...] | None = None  # by seat, if the game has a tree
     systems: tuple[str, ...] = ()  # auction: bidding systems of the person's side and the opponents
 
+    @property
+    def numbered_actions(self) -> bool:
+        """True if a person may type an action's number, its index plus 1.
+
+        False if names of actions begin with digits, such as 1C.
+        """
+        return not any(name[0].isdigit() for name in self.game.action_names)
+
+    def seat_name(self, seat: int) -> str:
+        """Return the name of a seat for a sentence, such as "seat 1 of 2" or "South"."""
+        seats = self.presentation.seat_names()
+        return f"seat {seats[seat]} of {len(seats)}" if seats[seat].isdigit() else seats[seat]
+
     def own_side(self, seat: int) -> Array:
         """Return a mask (S,) of seats: True for the person's and, in the auction, the partner's."""
         sides = 2 if self.systems else self.game.seats

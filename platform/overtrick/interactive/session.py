@@ -77,10 +77,14 @@ class PlayedGame:
         """Return the person's payoff."""
         return float(self.payoff[self.seat])
 
-    def lost_points(self) -> str:
-        """Return the end of a sentence about the points that were given up; empty if none were."""
-        less = f"{self.given_up or 0:.3f}"
-        return "" if float(less) == 0 else f"; {less} less than best replies expect"
+    def describe_result(self, unit: str) -> str:
+        """Return the person's payoff in words, and the points that the decisions gave up, if any.
+
+        `unit`: unit of payoffs.
+        """
+        lost = f"{self.given_up or 0:.3f}"
+        given_up = f"; your decisions gave up {lost} {unit}s against best responses"
+        return f"you win {self.points:+g} {unit}s{'' if float(lost) == 0 else given_up}"
 
 
 def play_game(table: HumanGame, seat: int, seed: int, number: int, ask: AskAction) -> PlayedGame:

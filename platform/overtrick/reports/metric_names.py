@@ -30,7 +30,7 @@ RECOGNISED = "recognised"
 
 MEANINGS = {
     r"(.+)/after_0_(.+)": "payoff against {0} before adaptation, in {1}s a game",
-    r"(.+)/after_(\w+?)_(.+)": "payoff against {0} after {1} adaptation steps, in {2}s a game",
+    r"(.+)/after_(\w+?)_(.+)": "payoff against {0} after adaptation step {1}, in {2}s a game",
     r"(.+)/mean_(.+)": "mean payoff of {0} against all other players, in {1}s a game",
     r"exploitability_(.+)/(.+)": "gain of a best response to {1}, mean of the seats, in {0}s a "
     "game; 0 at an equilibrium",
@@ -70,11 +70,12 @@ MEANINGS = {
     "within_2": "share of predictions at most 2 IMPs away from the result",
     "likeliest_right": "share of calls whose most likely outcome is the result",
     "likeliest_within_2": "share of calls whose most likely outcome is at most 2 IMPs away",
-    "total_precision": "share of calls that equal the most likely call",
-    "real_precision": "share of bids that equal the most likely call",
-    "unreal_precision": "share of passes, doubles and redoubles that equal the most likely call",
+    "total_precision": "share of recorded calls that are the most likely call of the network",
+    "real_precision": "the same share among recorded bids",
+    "unreal_precision": "the same share among recorded passes, doubles and redoubles",
     "sure": "mean probability of the most likely call",
-    "calibration_error": "mean difference between the network's confidence and its precision",
+    "calibration_error": "mean difference between the probability of the most likely call and the "
+    "share of such calls that are right, over ten bins",
 }
 """Meanings of the metrics, by a regular expression of the whole name. The first match counts.
 
@@ -86,16 +87,14 @@ def metric_meaning(name: str) -> str:
     """Return the meaning of a metric in a few words; empty for an unknown metric."""
     for pattern, meaning in MEANINGS.items():
         if found := re.fullmatch(pattern, name):
-            words = [_in_words(each) for each in found.groups()]
-            return meaning.format(*words).replace("1 adaptation steps", "1 adaptation step")
+            return meaning.format(*map(_in_words, found.groups()))
     return ""
 
 
 def _in_words(part: str) -> str:
-    """Return a part of a metric's name in words: a unit, a policy or an opponent."""
-    if part == OPPONENTS:
-        return "the opponents of training"
-    return part.replace("_plus", "+").replace("_", " ")
+    """Return a part of a metric's name in words: a unit, a solver, or all training opponents."""
+    words = {OPPONENTS: "the opponents of training", "cfr_plus": "cfr+", "big_blind": "big blind"}
+    return words.get(part, part)
 
 
 def gap_name(policy: str, unit: str) -> str:

@@ -113,22 +113,32 @@ def self_play_config(
         algorithm = self_play_config(PPOConfig(), "leduc").build_algo()
 
     `hidden`: units of the network's layers. `options`: the game's options. Raises UserError for an
-    unknown game or option.
+    unknown game or option, and for a game that cannot be played.
     """
     registry.check_playable(registry.make(game, **options))
-    module = RLModuleSpec(
-        module_class=MODULES["PPO"], catalog_class=NoCatalog, model_config={"hidden": hidden}
-    )
+    modules = {LEARNER: _network_spec("PPO", hidden)}
     return (
-        config.environment(
-            GameEnv,
-            env_config={"game": game, "options": options},
-            disable_env_checking=True,  # the check takes illegal actions
-            normalize_actions=False,
-            clip_actions=False,
-        )
+        _with_game(config, {"game": game, "options": options})
         .multi_agent(policies={LEARNER}, policy_mapping_fn=lambda *_, **__: LEARNER)
-        .rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs={LEARNER: module}))
+        .rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=modules))
+    )
+
+
+def _network_spec(algorithm: str, hidden: Sequence[int]) -> RLModuleSpec:
+    """Return the specification of a module with a network. `hidden`: units of its layers."""
+    return RLModuleSpec(
+        module_class=MODULES[algorithm], catalog_class=NoCatalog, model_config={"hidden": hidden}
+    )
+
+
+def _with_game(config: Any, env: Mapping[str, Any]) -> Any:
+    """Return RLlib's configuration with GameEnv as its environment. `env`: GameEnv's config."""
+    return config.environment(
+        GameEnv,
+        env_config=env,
+        disable_env_checking=True,  # the check takes illegal actions
+        normalize_actions=False,
+        clip_actions=False,
     )
 
 
@@ -140,11 +150,7 @@ def algorithm_config(setup: MultiAgentSetup) -> AlgorithmConfig:
         "seed": setup.seed,
         "canonical": setup.canonical,
     }
-    network = RLModuleSpec(
-        module_class=MODULES[setup.algorithm],
-        catalog_class=NoCatalog,
-        model_config={"hidden": setup.hidden},
-    )
+    network = _network_spec(setup.algorithm, setup.hidden)
     modules = dict.fromkeys(setup.learners(), network)
     for k in range(setup.past_selves):
         modules |= {past_self_module(f"{PAST_SELF}_{k}", m): network for m in setup.learners()}
@@ -158,14 +164,7 @@ def algorithm_config(setup: MultiAgentSetup) -> AlgorithmConfig:
         "raw": bool(setup.opponents),
     }
     return (
-        CONFIGS[setup.algorithm]()
-        .environment(
-            GameEnv,
-            env_config=env,
-            disable_env_checking=True,  # the check takes illegal actions
-            normalize_actions=False,
-            clip_actions=False,
-        )
+        _with_game(CONFIGS[setup.algorithm](), env)
         .env_runners(
             num_env_runners=setup.workers,
             num_cpus_per_env_runner=setup.cpus,

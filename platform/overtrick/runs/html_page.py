@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,13 +31,12 @@ from overtrick.training.registry import JOBS, TRAINERS
 log = logging.getLogger(__name__)
 
 
-def run_page(
-    run: RunFolder, games: Games | None = None, policies: Mapping[str, Policy] | None = None
-) -> str:
+def run_page(run: RunFolder, games: Games | None = None, policies: Sequence[Policy] = ()) -> str:
     """Return the HTML report of a run: table, figures, videos, learning curves and job.
 
-    `games`: recorded games of the run's model; the report then also shows them. `policies`: of
-    their players by name; the report shows the probabilities of those without memory.
+    `games`: recorded games of the run's model; the report then also shows them. `policies`: the
+    players' policies, in the order of `Games.players`; at each decision of a policy without memory
+    the report shows its action probabilities.
     """
     job = job_file.load_stored(run, JOBS)
     lead = f"{job.trainer} on {job.game.name}, seed {job.seed}"

@@ -31,7 +31,9 @@ def champion_page(name: str, against: str | None, boards: int | None, seed: int 
     else:
         for option, value in {"against": against, "boards": boards, "seed": seed}.items():
             if value is not None:
-                raise UserError(f"--{option} has no use: games of {game.name} cannot be recorded")
+                raise UserError(
+                    f"--{option} needs recorded games, and games of {game.name} cannot be recorded"
+                )
     return elements.page(champion.player, champion.card["about"], sections)
 
 

@@ -29,13 +29,13 @@ from overtrick.training.tournament import PairResult, play_duplicate_boards
 class MatchResult:
     """Result of a match, with the name and unit of the game in which it was played.
 
-    `policies`: of both players, by the names that the recorded games have for them.
+    `policies`: the players' policies, in the order of `Games.players`.
     """
 
     game: str
     unit: str
     meeting: PairResult
-    policies: Mapping[str, Any]
+    policies: tuple[Any, Any]
     games: Games | None = None  # the recorded games, if the match was to record them
 
 
@@ -78,8 +78,7 @@ def play_match(
         who = np.tile([[0, 1], [1, 0]], (boards, 1))  # (games, S): seats are exchanged
         recorded = (recorder.deals, recorder.moves, who, recorder.payoff)
         games = Games(choice.name, choice.options, names, *recorded)
-    policies = dict(zip(names, players, strict=True))
-    return MatchResult(made.name, made.unit, meeting, policies, games)
+    return MatchResult(made.name, made.unit, meeting, players, games)
 
 
 def check_players(players: Sequence[str], others: Sequence[str]) -> None:

@@ -84,8 +84,8 @@ def _hands(board: Board) -> list[tuple[str, list[str]]]:
 def _auction(board: Board, default_system: str | None) -> dict[str, Any]:
     """Return the parts of an auction: a table with a column for each seat, and explained calls.
 
-    `default_system`: as in `board_article`. The meanings of the calls are there if the bidding
-    systems of both pairs are known.
+    `default_system`: as in `board_article`. There are no explained calls if the bidding system of a
+    pair is unknown.
     """
     calls = [auction_rules.CALLS.index(each) for each in board.auction]
     dealer = SEATS.index(board.dealer)

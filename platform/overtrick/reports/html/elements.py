@@ -114,25 +114,28 @@ def curve(name: str, points: Sequence[tuple[int, float]]) -> Markup:
     x, y = zip(*points, strict=True)
     low, high = min(y), max(y)
     across, up = max(x[-1] - x[0], 1), (high - low) or 1.0
+    kept = _thin_out(points)
     line = " ".join(
         f"{(i - x[0]) / across * CURVE_SCALE:.2f},{(high - value) / up * CURVE_SCALE:.2f}"
-        for i, value in _thin_out(points)
+        for i, value in kept
     )
+    values = " ".join(f"{i},{value:.6g}" for i, value in kept)
     margins = CURVE_MARGINS
     return render(
         "curve.html",
-        name=name, meaning=metric_meaning(name), line=line, x=x, y=y, low=low, high=high,
+        name=name, meaning=metric_meaning(name), line=line, values=values, x=x, y=y,
+        low=low, high=high, number=_format_number,
         label=f"{name}: {y[0]:.4g} at iteration {x[0]}, {y[-1]:.4g} at {x[-1]}",
-        width=CURVE_WIDTH, height=CURVE_HEIGHT, scale=CURVE_SCALE, number=_format_number,
+        width=CURVE_WIDTH, height=CURVE_HEIGHT, scale=CURVE_SCALE,
         plot_width=CURVE_WIDTH - margins["left"] - margins["right"],
         plot_height=CURVE_HEIGHT - margins["top"] - AXIS_HEIGHT,
         **margins,
     )  # fmt: skip
 
 
-def _format_number(value: float, digits: int = 4) -> str:
-    """Return a number with some digits, but at least with all those before the decimal point."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
+def _format_number(value: float) -> str:
+    """Return a number with three digits, but at least with all those before the decimal point."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _thin_out(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:

@@ -35,7 +35,8 @@ function showStepByStep(list) {
 }
 
 function formatNumber(value) {
-  return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : `${Number(value.toPrecision(4))}`;
+  const whole = Math.abs(value) >= 1000;
+  return whole ? Math.round(value).toLocaleString("en") : `${Number(value.toPrecision(3))}`;
 }
 
 // A curve can be enlarged; a horizontal drag zooms into a range; the pointer shows single values.
@@ -43,11 +44,14 @@ function makeZoomable(figure) {
   const chart = figure.querySelector("svg");
   const plot = chart.querySelector("svg");
   const scale = plot.viewBox.baseVal.width;
-  const [xFirst, xLast] = chart.dataset.x.split(" ").map(Number);
+  const drawn = [...plot.querySelector("polyline").points];
+  const values = chart.dataset.points.split(" ").map((pair) => pair.split(",").map(Number));
+  const points = drawn.map(({ x, y }, k) => ({ x, y, iteration: values[k][0], value: values[k][1] }));
   const [low, high] = chart.dataset.y.split(" ").map(Number);
-  const points = [...plot.querySelector("polyline").points].map(({ x, y }) => ({ x, y }));
-  const toX = (x) => xFirst + (x / scale) * (xLast - xFirst);
-  const toY = (y) => high - (y / scale) * (high - low);
+  const first = points[0].iteration;
+  const last = points[points.length - 1].iteration;
+  const toIteration = (x) => Math.floor(first + (x / scale) * (last - first));
+  const toValue = (y) => high - (y / scale) * (high - low);
   const xLabels = [...chart.querySelectorAll("text.x")];
   const yLabels = [...chart.querySelectorAll("text.y")];
   const reading = document.createElement("p");
@@ -61,10 +65,10 @@ function makeZoomable(figure) {
     if (bottom === top) { top -= 1; bottom += 1; }
     plot.setAttribute("viewBox", `${left} ${top} ${right - left} ${bottom - top}`);
     xLabels.forEach((label, k) => {
-      label.textContent = formatNumber(Math.round(toX(left + (k / 2) * (right - left))));
+      label.textContent = toIteration(left + (k / 2) * (right - left)).toLocaleString("en");
     });
     yLabels.forEach((label, k) => {
-      label.textContent = formatNumber(toY(bottom - (k / 2) * (bottom - top)));
+      label.textContent = formatNumber(toValue(bottom - (k / 2) * (bottom - top)));
     });
     back.hidden = whole;
   };
@@ -84,13 +88,19 @@ function makeZoomable(figure) {
     return view.x + Math.max(0, Math.min(1, share)) * view.width;
   };
   let start = null;
-  chart.addEventListener("pointerdown", (event) => { start = position(event); });
+  chart.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    chart.setPointerCapture(event.pointerId); // the drag may end outside the chart
+    start = position(event);
+  });
   chart.addEventListener("pointermove", (event) => {
     const x = position(event);
     const nearest = points.reduce((a, b) => (Math.abs(b.x - x) < Math.abs(a.x - x) ? b : a));
-    reading.textContent = `iteration ${formatNumber(Math.round(toX(nearest.x)))}: ${formatNumber(toY(nearest.y))}`;
+    const iteration = nearest.iteration.toLocaleString("en");
+    reading.textContent = `iteration ${iteration}: ${nearest.value}`;
   });
-  window.addEventListener("pointerup", (event) => {
+  chart.addEventListener("pointercancel", () => { start = null; }); // the page is scrolled
+  chart.addEventListener("pointerup", (event) => {
     if (start === null) return;
     const [left, right] = [start, position(event)].sort((a, b) => a - b);
     start = null;

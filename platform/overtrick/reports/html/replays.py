@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -21,23 +21,23 @@ REPLAYS: dict[str, Callable[[Games, int], Markup]] = {}
 RED_SUITS = "♥♦"
 
 
-def games_section(games: Games, policies: Mapping[str, Policy] | None = None) -> PageSection:
+def games_section(games: Games, policies: Sequence[Policy] = ()) -> PageSection:
     """Return recorded games as a section of an HTML page.
 
-    `policies`: policies of some players, by the player's name. If such a policy has no memory, the
-    page shows its action probabilities at each of its decisions.
+    `policies`: the players' policies, in the order of `games.players`; at each decision of a policy
+    without memory the page shows its action probabilities. Empty: it shows none.
 
     Raises UserError if a recorded game breaks the rules.
     """
     write = REPLAYS.get(games.game)
     articles = [
-        _step_by_step(games, number, policies or {}) if write is None else write(games, number)
+        _step_by_step(games, number, policies) if write is None else write(games, number)
         for number in range(len(games.moves))
     ]
     return PageSection("Games, step by step", articles)
 
 
-def _step_by_step(games: Games, number: int, policies: Mapping[str, Policy]) -> Markup:
+def _step_by_step(games: Games, number: int, policies: Sequence[Policy]) -> Markup:
     """Return a recorded game as an HTML list of decisions, each with its observation.
 
     `number`: the index of the game in `games`. `policies`: as in `games_section`.
@@ -49,16 +49,17 @@ def _step_by_step(games: Games, number: int, policies: Mapping[str, Policy]) -> 
     names = [f"{seat} ({player})" for seat, player in zip(seats, players, strict=True)]
     steps, before = [], list[Move]()
     for step in game_records.steps(games, number):
-        player = players[step.move.seat]
+        player = int(games.who[number, step.move.seat])
+        policy = policies[player] if policies else None
         steps.append(
             {
                 "name": names[step.move.seat],
-                "player": player,
+                "player": games.players[player],
                 "action": rules.action_names[step.move.action],
                 "observation": mark_cards(
                     shown.describe_observation(step.observation, before), shown
                 ),
-                "probabilities": _probabilities(step, policies.get(player), rules.action_names),
+                "probabilities": _probabilities(step, policy, rules.action_names),
             }
         )
         before.append(step.move)
