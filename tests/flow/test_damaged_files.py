@@ -387,6 +387,7 @@ def test_a_table_without_a_score_is_refused_by_a_sweep(tmp_path: Path) -> None:
         ("sampling", "deals", lambda deals: deals[None]),
         ("sampling", "deals", lambda deals: np.array(0)),
         ("bidding_imps", "imps.w0", lambda weights: weights.astype(np.int16)),
+        ("dqn", "greedy.b0", lambda bias: bias[:1].reshape(())),
         ("dron", "dron.gate.w0", lambda weights: weights.astype(np.int16)),
         ("eom", "prior.b0", None),
         ("eom", "prior.w1", lambda weights: weights[:, :1].copy()),

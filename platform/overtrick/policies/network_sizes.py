@@ -60,7 +60,7 @@ def check_layers(
     names = {f"{kind}{k}" for kind in "wb" for k in range(layers)}
     if not layers or weights.keys() != names or weights["w0"].ndim != 2:
         raise UserError(f"{model} is damaged: it has other layers than w0, b0, ...")
-    sizes = [inputs, *(len(weights[f"b{k}"]) for k in range(layers - 1)), outputs]
+    sizes = [inputs, *(weights[f"b{k}"].size for k in range(layers - 1)), outputs]
     for k in range(layers):
         shapes = weights[f"w{k}"].shape, weights[f"b{k}"].shape
         if shapes != ((sizes[k], sizes[k + 1]), (sizes[k + 1],)):
