@@ -142,7 +142,7 @@ def test_a_session_on_the_full_screen():
     async def person():
         async with app.run_test() as pilot:
             await settle(pilot, lambda: "you hold" in text_of(app))
-            assert app.sub_title == "game 1 of 2: you are seat 1 of 2"
+            assert app.sub_title == "you are seat 1 of 2, game 1 of 2, against random"
             assert labels_of(app) == ["1 pass", "2 bet"]
             await pilot.press("u")  # refused: there is no decision to take back
             await pilot.press("question_mark")
@@ -156,7 +156,7 @@ def test_a_session_on_the_full_screen():
             assert labels_of(app) == ["next game"]
             await pilot.press("enter")
             await settle(pilot, lambda: "you hold" in text_of(app))
-            assert app.sub_title == "game 2 of 2: you are seat 2 of 2"
+            assert app.sub_title == "you are seat 2 of 2, game 2 of 2, against random"
             await pilot.click("#actions Button")
             await settle(pilot, lambda: "you win" in text_of(app))
             assert labels_of(app) == ["end"]

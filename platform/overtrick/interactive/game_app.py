@@ -35,10 +35,10 @@ class GameApp(App[None]):
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
-    #observation { height: 1fr; padding: 1 2; }
-    #advice { height: auto; max-height: 40%; display: none; }
-    #choices { height: auto; max-height: 50%; padding: 0 2; }
-    #actions { grid-gutter: 0 1; height: auto; }
+    #observation { height: 1fr; min-height: 8; padding: 1 2 0 2; }
+    #advice { height: auto; max-height: 35%; display: none; }
+    #choices { height: auto; max-height: 40%; padding: 1 2; }
+    #actions { grid-gutter: 1 1; height: auto; }
     #actions Button { width: 100%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -66,7 +66,7 @@ class GameApp(App[None]):
         self.seed = seed
         self.on_game_end = on_game_end
         self.error: BaseException | None = None  # of the game's thread
-        self.title = f"{human_game.game.name} against {human_game.against}"
+        self.title = human_game.game.name
         self._answers: SimpleQueue[int | str] = SimpleQueue()
         self._awaits_answer = False  # the game's thread waits for an answer
         self._legal: Sequence[int] = ()  # the legal actions of the decision on the screen
@@ -80,7 +80,7 @@ class GameApp(App[None]):
             yield Static(id="text", markup=False)
         yield DataTable(id="advice", cursor_type="none")
         with VerticalScroll(id="choices"):
-            yield ItemGrid(id="actions", min_column_width=12)
+            yield ItemGrid(id="actions", min_column_width=10)
         yield Footer()
 
     def on_mount(self) -> None:
@@ -96,13 +96,9 @@ class GameApp(App[None]):
         """Play all games of the session, in the game's thread."""
         try:
             for number, seat in enumerate(self.seats):
-                place = f"game {1 + number} of {len(self.seats)}"
-                self.call_from_thread(
-                    setattr,
-                    self,
-                    "sub_title",
-                    f"{place}: you are {self.human_game.seat_name(seat)}",
-                )
+                place = f"game {1 + number} of {len(self.seats)}, against {self.human_game.against}"
+                own = f"you are {self.human_game.seat_name(seat)}"
+                self.call_from_thread(setattr, self, "sub_title", f"{own}, {place}")
                 done = play_game(self.human_game, seat, self.seed, number, self._ask)
                 self.on_game_end(done)
                 self.call_from_thread(self._show_end, done, 1 + number == len(self.seats))
@@ -159,7 +155,7 @@ class GameApp(App[None]):
         self.query_one("#advice", DataTable).display = False
         grid = self.query_one("#actions", ItemGrid)
         grid.remove_children()
-        made = [Button(Content(label), name=name) for label, name in buttons]
+        made = [Button(Content(label), name=name, compact=True) for label, name in buttons]
         grid.mount(*made)
         made[0].focus()
         self._awaits_answer = True
