@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from overtrick.learners.initialisation import initial_weights
-from overtrick.learners.supervised.classifier import Classifier, ClassifierConfig
+from overtrick.learners.optimisers import Optimizer
+from overtrick.learners.supervised.classifier import OPTIMIZERS, Classifier, ClassifierConfig
 
 WEIGHTS = initial_weights((6, 32, 4), np.random.default_rng(0))
 
@@ -34,6 +35,24 @@ def test_dropout_leaves_the_mean_as_it_is():
 def test_predictions_are_made_without_dropout(examples):
     predictions = [learner(share, 1).log_probs(*examples[:2]) for share in (0, 0.5)]
     assert np.array_equal(*predictions)
+
+
+@pytest.mark.parametrize(
+    ("name", "moment"), [("sgd", "momentum_buffer"), ("rmsprop", "square_avg")]
+)
+def test_restored_moments_are_on_the_device_of_the_weights_but_a_count_of_steps_is_not(
+    name, moment
+):
+    """Torch's device `meta`, which holds no numbers, stands for a GPU."""
+    make, weights = OPTIMIZERS[name](0.1), {"w0": np.ones((2, 3), np.float32)}
+    trained = Optimizer(weights, make)
+    trained.minimise(trained.params["w0"].sum())
+    restored = Optimizer(weights, make, "meta")
+    restored.load(trained.state())
+    (state,) = restored._optimizer.state.values()
+    assert state[moment].device.type == "meta"
+    if name == "rmsprop":
+        assert state["step"].device.type == "cpu"
 
 
 def test_dropped_units_depend_only_on_the_seed(examples):
