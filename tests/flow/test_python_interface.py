@@ -11,6 +11,7 @@ import pytest
 import overtrick as ot
 from overtrick import api
 from overtrick.core.lazy_modules import LazyModule
+from overtrick.games import spec
 from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.studies.exact_solutions import solve_game
@@ -130,3 +131,20 @@ def test_a_model_is_trained_loaded_and_adapts(tmp_path, monkeypatch):
 def test_wrong_input_is_refused_in_one_line(ask, message):
     with pytest.raises(ot.UserError, match=message):
         ask()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: ot.train("sumo_meta_small"),
+        lambda: ot.play("sumo", ["random", "random"]),
+        lambda: ot.match("sumo", "random", "motionless"),
+    ],
+)
+def test_a_game_without_its_library_is_refused_at_once(monkeypatch, tmp_path, ask):
+    monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path))
+    monkeypatch.setattr(spec, "find_spec", lambda name: None)
+    with pytest.raises(ot.UserError, match=r"mujoco is not installed: pip install .*sumo"):
+        ask()
+    assert not list(tmp_path.iterdir())
+    assert "sumo" in ot.names()

@@ -39,8 +39,15 @@ class LazyModule:
         except ModuleNotFoundError as error:
             if not self._extra or error.name != self.__name__:
                 raise
-            remedy = f"pip install 'overtrick[{self._extra}]'"
-            raise UserError(f"{self.__name__} is not installed: {remedy}") from None
+            raise not_installed(self.__name__, self._extra) from None
+
+
+def not_installed(name: str, extra: str) -> UserError:
+    """Return an error that says how to install a missing module.
+
+    `name`: the module. `extra`: the extra of this package that installs it.
+    """
+    return UserError(f"{name} is not installed: pip install 'overtrick[{extra}]'")
 
 
 if TYPE_CHECKING:

@@ -89,9 +89,15 @@ def make(name: str, /, **options: Any) -> Any:
 
 
 def check_playable(game: Any) -> None:
-    """Raise UserError for a game that can be solved but not played."""
+    """Raise UserError for a game that can be solved but not played, or that lacks its library."""
     if not isinstance(game, contract.Game):
         raise UserError(f"{game.name} can be solved, but not played")
+    check_installed(game)
+
+
+def check_installed(game: Any) -> None:
+    """Raise UserError if the library that playing a game needs is not installed."""
+    spec_of(game).check_installed()
 
 
 def portable_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 from overtrick.core import Array, BehaviouralPolicy, Observations, Policy, Trajectories
+from overtrick.core.lazy_modules import not_installed
 from overtrick.games.presentation import Presentation
 
 
@@ -34,6 +36,8 @@ class GameSpec:
     game_class: Callable[..., Any] | str  # or "module:class", imported when the game is first made
     arguments: tuple[Any, ...] = ()  # first arguments of the class, before the options
     playable: bool = True  # False if the game can only be solved
+    module: str = ""  # a module that playing the game needs, but not making it
+    extra: str = ""  # the extra of this package that installs this module
     match_options: Mapping[str, Any] = field(default_factory=dict)
     """Options with which the game is made for a match, where they differ from its defaults."""
     scripted_players: Callable[[Any], Mapping[str, Callable[[Any], Policy]]] = lambda game: {}
@@ -55,6 +59,11 @@ class GameSpec:
         """Return the class of the game; import its module if necessary."""
         found = self.game_class
         return resolve_name(found) if isinstance(found, str) else found
+
+    def check_installed(self) -> None:
+        """Raise UserError if the module that playing the game needs is not installed."""
+        if self.module and find_spec(self.module) is None:
+            raise not_installed(self.module, self.extra)
 
     def make(self, **options: Any) -> Any:
         """Make the game. Raises TypeError or UserError for options that the game refuses."""

@@ -86,6 +86,7 @@ def find_model(name: str) -> Path:
 
 def check_job(job: Job) -> None:
     """Raise UserError for a job that would otherwise fail only after training has begun."""
+    registry.check_installed(registry.make(job.game.name, **job.game.options))
     TRAINERS[job.trainer].validate(job)
     videos.check_videos(job)
     server_address.check(job.track.uri, experiment=job.track.experiment)

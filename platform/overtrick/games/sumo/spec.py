@@ -34,6 +34,8 @@ def _video_writer(path: Path) -> Callable[[Trajectories], None]:
 SPEC = GameSpec(
     "sumo",
     "overtrick.games.sumo.game:Sumo",
+    module="mujoco",
+    extra="sumo",
     match_options={"reward": "result"},
     scripted_players=_scripted_players,
     video=_video_writer,
