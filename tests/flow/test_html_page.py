@@ -48,7 +48,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         self.attributes += [(tag, *pair) for pair in attrs]
-        if tag not in VOID and tag not in ("polyline",):
+        if tag not in VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attrs):
@@ -400,3 +400,15 @@ def test_a_browser_shows_one_step_at_a_time(tmp_path):
         assert f"step 1 of {1 + len(moves)}" in dom.text
     hidden = [each for each in dom.attributes if each[:2] == ("li", "hidden")]
     assert len(hidden) == sum(len(moves) for moves in played.games.moves[:2])
+
+
+@needs_browser
+def test_a_browser_can_enlarge_and_zoom_a_curve(tmp_path):
+    page = tmp_path / "page.html"
+    curve = elements.curve("kl", [(1, 0.5), (2, 0.25), (3, 1.0)])
+    page.write_text(elements.page("t", "", [elements.PageSection("curves", [curve])]))
+    dom = Page(screenshot(page.as_uri()))
+    names = [value for tag, name, value in dom.attributes if (tag, name) == ("button", "title")]
+    assert names == ["enlarge or shrink the curve", "show the whole curve"]
+    hidden = [each for each in dom.attributes if each[:2] == ("button", "hidden")]
+    assert len(hidden) == 1  # the whole curve is shown
