@@ -173,6 +173,8 @@ def test_the_unique_equilibrium_strategy_of_kuhns_second_player_is_found():
     }  # fmt: skip
     for situation, probability in wanted.items():
         assert abs(bets[situation] - probability) < 0.01
+    (row,) = one.report([(1, one.step())]).rows
+    assert row["exploitability"] == pytest.approx(0, abs=0.005)  # the values of the seats are ±1/18
 
 
 def test_kuhn_for_three_reaches_a_small_nash_conv():

@@ -12,6 +12,7 @@ from tests.rounding import assert_float32_close
 
 from overtrick import make
 from overtrick.distributed.workers import LocalPool
+from overtrick.config.job_file import GameChoice
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.games.registry import scripted_players
 from overtrick.learners.critic import Critic, predict
@@ -37,7 +38,12 @@ from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive.tree import build
 from overtrick.storage import model_files
-from overtrick.training.adaptation.gradient_samples import exact_sample, play_opponents, strategies
+from overtrick.training.adaptation.gradient_samples import (
+    exact_sample,
+    play_opponents,
+    play_opponents_on_tree,
+    strategies,
+)
 from overtrick.training.exploit import Exploit, ExploitJob, ExploitTrainer
 
 STEPS = {"ppo": 0.01, "trpo": 0.01}
@@ -433,6 +439,21 @@ def test_the_policy_gradient_of_sampled_games_is_unbiased(game_and_tree, rng, wi
     (mine,) = strategies(game, tree, repeat(theta, 1))
     gap = results.payoff.mean() - exact_payoff(tree, mine, tree.uniform())
     assert abs(gap) < 5 * results.payoff.std(ddof=1) / np.sqrt(members)
+
+
+def test_only_the_opponents_actions_are_counted(game_and_tree, rng):
+    """The networks bet in Kuhn poker, their opponents never: no bet is counted."""
+    game, tree = game_and_tree("kuhn")
+    never_bets = np.zeros((2, *tree.legal.shape))
+    never_bets[:, :, 0] = 1
+    before = np.ones_like(never_bets)
+    params = {n: np.stack([v] * 2) for n, v in network(game, tree, rng).items()}
+    choice = GameChoice(name="kuhn")
+    played = play_opponents_on_tree(choice, params, never_bets, 200, "aivat", rng, before)
+    assert strategies(game, tree, params)[:, :, 1].min() > 0.1
+    assert (played.opponent_counts[:, :, 1] == 1).all()
+    # an opponent in seat 0 passes at least once in a game, one in seat 1 exactly once
+    assert (played.opponent_counts[:, :, 0].sum(axis=1) - tree.infosets >= 200).all()
 
 
 def test_a_privileged_critic_reduces_the_variance(rng):
