@@ -11,8 +11,8 @@ import torch
 from tests.rounding import assert_float32_close
 
 from overtrick import make
-from overtrick.distributed.workers import LocalPool
 from overtrick.config.job_file import GameChoice
+from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.games.registry import scripted_players
 from overtrick.learners.critic import Critic, predict

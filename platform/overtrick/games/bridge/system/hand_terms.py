@@ -8,9 +8,11 @@ calls.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
+from types import MappingProxyType
 
 from overtrick.core import UserError
 from overtrick.games.bridge.auction_rules import CALLS, PASS, STRAIN_LETTERS
@@ -27,6 +29,8 @@ OTHER = {"oM": ("M", "HS"), "om": ("m", "CD")}
 FIELD = {name: index for index, name in enumerate(hand_evaluation.FIELDS)}
 UNBOUNDED = 99  # upper bound that no hand field or view field reaches
 NO_REF = -1
+REMEMBERED = 1 << 14
+"""Number of texts whose parsed form is kept: the same terms stand in thousands of rules."""
 ADDED_TO = {name: name for name in ("hcp", "total", "adjusted")} | {
     f"support {suit}": "total" for suit in SUITS
 }
@@ -63,30 +67,34 @@ class Pattern:
 Suits = Mapping[str, str]  # suit letter by suit variable
 
 
-def suit_assignments(letters: set[str]) -> Iterator[dict[str, str]]:
-    """Yield every assignment of suits to suit variables, such as {"M": "H", "oM": "S"}.
+@lru_cache(REMEMBERED)
+def suit_assignments(letters: frozenset[str]) -> tuple[Suits, ...]:
+    """Return every assignment of suits to suit variables, such as {"M": "H", "oM": "S"}.
 
     M stands for a major, m for a minor, and x, y, z and t for any suit. Different letters get
     different suits. oM is the major other than M, and om the minor other than m; an assignment with
     M always contains oM, and one with m contains om. letters: the variables to assign.
     """
     plain = sorted({OTHER.get(one, (one,))[0] for one in letters}, key=list(LETTERS).index)
+    found = []
     for chosen in permutations("SHDC", len(plain)):
         suits = dict(zip(plain, chosen, strict=True))
         if all(suit in LETTERS[letter] for letter, suit in suits.items()):
             for name, (of, pair) in OTHER.items():
                 if of in suits:
                     suits[name] = pair[1 - pair.index(suits[of])]
-            yield suits
+            found.append(MappingProxyType(suits))
+    return tuple(found)
 
 
-def suit_letters(text: str) -> set[str]:
+@lru_cache(REMEMBERED)
+def suit_letters(text: str) -> frozenset[str]:
     """Return the suit variables in a text of a bidding-system file.
 
     For "2M oM 4+" they are {"M", "oM"}: M stands for a major, and oM for the other major.
     """
     words = (re.sub(r"^[1-7]", "", word) for word in re.findall(r"[A-Za-z0-9]+", text))
-    return {word for word in words if word in LETTERS or word in OTHER}
+    return frozenset(word for word in words if word in LETTERS or word in OTHER)
 
 
 def substitute_suits(text: str, suits: Suits) -> str:
@@ -94,6 +102,8 @@ def substitute_suits(text: str, suits: Suits) -> str:
 
     suits: the suit to substitute for each suit variable.
     """
+    if suits.keys().isdisjoint(suit_letters(text)):
+        return text
     return re.sub(
         r"\b([1-7]?)([A-Za-z]+)\b", lambda match: match[1] + suits.get(match[2], match[2]), text
     )
@@ -119,6 +129,7 @@ GROUPS = {
 """Bit masks of named sets of calls: any call; any bid; any call except a pass; any suit bid."""
 
 
+@lru_cache(REMEMBERED)
 def parse_pattern(text: str) -> Pattern:
     """Parse a pattern of the auction before a call, with opponents' calls in brackets.
 
@@ -176,6 +187,7 @@ SHAPES = {"balanced": (2, 2), "semibalanced": (1, 2), "unbalanced": (0, 1), "sha
 YES_NO = {"king": "king", "queen": "queen", "stop": "stopper"}
 
 
+@lru_cache(REMEMBERED)
 def parse_hand_term(term: str) -> RangeTest | None:
     """Parse a term about the hand, such as "12-14 hcp", as a range test; None for "anything".
 
