@@ -245,7 +245,7 @@ def load(model: str | Path) -> LoadedModel:
     """Load a stored model: a run, a model folder, champion:NAME, or models:/NAME/VERSION."""
     folder = lifecycle.find_model(str(model))
     stored = model_files.load(folder)
-    job = job_file.parse(stored.job, JOBS, str(folder / model_files.CARD))
+    job = job_file.parse_stored(stored.job, JOBS, str(folder / model_files.CARD))
     return LoadedModel(folder, make(job.game.name, **job.game.options), job, stored.weights)
 
 

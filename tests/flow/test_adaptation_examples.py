@@ -50,7 +50,9 @@ def test_an_example_is_the_game_in_which_adaptation_gained_most():
 def finished(tmp_path, monkeypatch):
     """Return the folder of a finished run of an untrained adapting model."""
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path))
-    job = parsed(game="kuhn", evaluate={"opponents": ["call"], "games": 20, "steps": 1})
+    adaptation = {"gradient_estimator": "critic"}
+    evaluation = {"opponents": ["call"], "games": 20, "steps": 1}
+    job = parsed(game="kuhn", evaluate=evaluation, adaptation=adaptation)
     run = RunFolder(tmp_path / "tiny-1")
     run.path.mkdir()
     run.job.write_text(json.dumps(job.model_dump(mode="json")))

@@ -82,11 +82,11 @@ def write_job_file(folder: Path, text: str = JOB) -> str:
         ("trainer=mata", "unknown trainer 'mata' in job.yaml: did you mean 'meta'?"),
         ("meta.inner_lr", "override 'meta.inner_lr' must be key=value"),
         ("game.name.x=1", "'name' holds a value, not keys"),
-        ("population.immigrants=11", "population.immigrants 11 is more than meta.tasks 10"),
+        ("population.immigrants=31", "population.immigrants 31 is more than meta.tasks 30"),
         ("population={kind: random, immigrants: 2, fitness_games: 9}", "job.yaml: "
          "population.fitness_games, population.immigrants have no effect with population.kind "
          "random: leave them out, or set population.kind to evolving"),
-        ("population={kind: selfplay, head_init_scale: 2.0}", "population.head_init_scale "
+        ("population={kind: selfplay, head_init_scale: 1.5}", "population.head_init_scale "
          "has no effect with population.kind selfplay and without population.immigrants: leave it "
          "out, or set population.kind to evolving or random, or set population.immigrants"),
         ("resources.gpus=1", "this trainer uses no gpus: leave gpus at 0"),
@@ -99,14 +99,14 @@ def write_job_file(folder: Path, text: str = JOB) -> str:
         ("evaluate.opponents=[./absent]", "no model in "),
         ("game={name: leduc, fould: true}", "game 'leduc' has no option 'fould'"),
         ("game=holdem", "unknown opponent 'bluff' in holdem"),
-        ("adaptation.gradient_estimator=privileged_critic", "adaptation.gradient_estimator "
+        ("adaptation={gradient_estimator: privileged_critic}", "adaptation.gradient_estimator "
          "privileged_critic needs a critic that"),
         (
             "meta={objective: exact, outer_games: 5}",
             "meta.outer_games has no effect with meta.objective exact: leave it out, or set "
             "meta.objective to sampled",
         ),
-        ("meta={solver: ppo, minibatches: 3}", "meta.minibatches 3 does not divide meta.tasks 10"),
+        ("meta={solver: ppo, minibatches: 4}", "meta.minibatches 4 does not divide meta.tasks 30"),
         ("meta={solver: ppo, fisher_subsample: 2}", "meta.fisher_subsample has no effect "
          "with meta.solver ppo: leave it out, or set meta.solver to trpo"),
         ("meta={solver: ppo, outer_kl: 0.1}", "meta.outer_kl has no effect with meta.solver ppo"),
@@ -117,8 +117,8 @@ def write_job_file(folder: Path, text: str = JOB) -> str:
         ("meta.minibatches=2", "meta.minibatches has no effect with meta.solver trpo"),
         ("population={kind: selfplay, action_std_scale: 0.5}", "population.action_std_scale "
          "has no effect with population.kind selfplay"),
-        ("adaptation.gradient_steps=2", "adaptation.gradient_steps 2 needs "
-            "adaptation.gradient_estimator opponent_model, not critic"),
+        ("adaptation={gradient_estimator: critic, gradient_steps: 2}",
+         "gradient_steps 2 needs adaptation.gradient_estimator opponent_model, not critic"),
         ("evaluate.games=0", "'evaluate.games' in job.yaml: input should be greater than"),
         ("game.options.fold=maybe", "fold must be true or false, not 'maybe'"),
         ("resources.cpus=.inf", "'resources.cpus' in job.yaml: input should be a finite number"),
@@ -141,11 +141,13 @@ def test_a_wrong_job_names_the_key_and_the_remedy(refused, tmp_path, override, m
         ({"trainer": "eom", "model": {"ppo_games": 50, "ppo_learning_rate": 0.1}}, "job.yaml: "
          "model.ppo_games, model.ppo_learning_rate have no effect with model.response exact: leave "
          "them out, or set model.response to ppo"),
-        ({"trainer": "meta", "meta": {"gradient_estimator": "aivat", "discount": 0.9}},
+        ({"trainer": "meta", "meta": {"gradient_estimator": "aivat", "discount": 0.9},
+          "adaptation": {"gradient_estimator": None}},
          "meta.discount has no effect with meta.gradient_estimator aivat and without "
          "adaptation.gradient_estimator: leave it out, or set meta.gradient_estimator to critic or "
          "privileged_critic, or set adaptation.gradient_estimator to critic or privileged_critic"),
-        ({"trainer": "meta", "meta": {"gradient_estimator": "opponent_model", "gae_lambda": 0.9}},
+        ({"trainer": "meta", "meta": {"gradient_estimator": "opponent_model",
+                                      "objective": "sampled", "gae_lambda": 0.9}},
          "meta.gae_lambda has no effect with meta.gradient_estimator opponent_model: leave it out, "
          "or set meta.gradient_estimator to critic or privileged_critic"),
         ({"trainer": "meta", "meta": {"objective": "exact", "gae_lambda": 0.9}}, "meta.gae_lambda "
@@ -174,10 +176,14 @@ def test_a_key_without_effect_is_refused(refused, tmp_path, job, message) -> Non
         },
         {
             "trainer": "meta",
-            "meta": {"discount": 0.9, "gae_lambda": 0.9},
-            "adaptation": {"gradient_estimator": "opponent_model"},
+            "meta": {
+                "discount": 0.9,
+                "gae_lambda": 0.9,
+                "gradient_estimator": "critic",
+                "objective": "sampled",
+            },
         },
-        {"trainer": "meta", "meta": {"objective": "exact", "discount": 0.9}},
+        {"trainer": "meta", "meta": {"gradient_estimator": "critic", "discount": 0.9}},
         {"trainer": "evolve", "evolve": {"gradient_estimator": "critic", "discount": 0.9}},
     ],
 )

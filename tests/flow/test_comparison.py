@@ -292,7 +292,7 @@ def test_a_method_can_remove_keys_of_its_job(tmp_path: Path) -> None:
     table = comparison_job.load(write(tmp_path, methods=methods), ["methods.ours.set.meta.tasks=5"])
     ours = schedule.plan_comparison(table, RunFolder(tmp_path)).jobs[0]
     assert (ours.population.size, ours.population.head_init_scale) == (4, 2.0)
-    assert ours.population.fitness_games == 50  # the default, not the 10 of the file
+    assert ours.population.fitness_games == 200  # the default, not the 10 of the file
     assert (ours.meta.tasks, ours.meta.games) == (5, TINY["meta"]["games"])
 
 

@@ -197,7 +197,7 @@ def test_a_run_stores_its_page_and_does_not_fail_without_one(tmp_path, caplog):
     tracker, folder = RecordingTracker(), run_folder(tmp_path / "r")
     html_page.update_description(folder, tracker)
     (note,) = tracker.notes
-    assert note.startswith("**meta** on **leduc**, seed 7.\n\n| stranger | before | after 1 |")
+    assert note.startswith("**meta** on **leduc**, seed 7.\n\n| opponent | before | after 1 |")
     assert "| random | 1.250 | 1.500 | 2.000 | 75% |" in note
     html_page.save_page(folder, tracker)
     assert tracker.artifacts == ["view.html"]

@@ -84,6 +84,46 @@ def test_no_default_or_bound_of_a_setting_changes_unnoticed():
     assert job_settings.settings() == kept.read_text().splitlines()
 
 
+def test_no_packaged_job_changes_with_a_default():
+    """A job that relied on an earlier default states it. job_settings.py says how to record a
+    wanted change, and how to see which value has changed."""
+    kept = Path(__file__).parents[1] / "fixtures" / "job_hashes.txt"
+    assert job_settings.job_hashes() == kept.read_text().splitlines()
+
+
+def test_a_stored_job_may_have_old_defaults_of_keys_without_effect():
+    job = job_file.parse({"trainer": "meta", "game": "kuhn"}, JOBS, "this test")
+    stored = job.model_dump(mode="json")
+    stored["meta"] |= {"outer_lr": 0.01, "discount": 0.9}  # unused by TRPO, and by AIVAT
+    with pytest.raises(UserError, match=r"meta.outer_lr has no effect with meta.solver trpo"):
+        job_file.parse(stored, JOBS, "this test")
+    assert job_file.parse_stored(stored, JOBS, "this test") == job
+    stored["meta"]["inner_lr"] = 0.1  # this one has an effect
+    assert job_file.parse_stored(stored, JOBS, "this test").meta.inner_lr == 0.1
+
+
+def test_defaults_of_the_meta_learner_depend_on_the_game_and_on_other_keys():
+    def parsed(game, **sections):
+        return job_file.parse({"trainer": "meta", "game": game, **sections}, JOBS, "this test")
+
+    kuhn, holdem, sumo = (parsed(name) for name in ("kuhn", "holdem", "sumo"))
+    found = [
+        (job.meta.gradient_estimator, job.meta.objective, job.test_estimator,
+         job.adaptation.gradient_steps)
+        for job in (kuhn, holdem, sumo)
+    ]  # fmt: skip
+    assert found == [
+        ("aivat", "exact", "opponent_model", 20),
+        ("privileged_critic", "sampled", "opponent_model", 20),
+        ("critic", "sampled", "critic", 1),
+    ]
+    assert parsed("kuhn", adaptation={"gradient_estimator": "aivat"}).adaptation.gradient_steps == 1
+    tasks = {"tasks": 9}
+    assert parsed("kuhn", meta=tasks).population.immigrants == 6
+    assert parsed("kuhn", meta=tasks, population={"kind": "selfplay"}).population.immigrants == 0
+    assert parsed("kuhn", meta=tasks, population={"immigrants": 2}).population.immigrants == 2
+
+
 def test_a_job_of_the_package_is_found_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert packaged_jobs.packaged_jobs() == {path.stem: path for path in FILES}
@@ -105,7 +145,7 @@ def test_a_job_of_the_package_is_found_by_its_name(tmp_path, monkeypatch):
         ("seed", "integer, at least 0", "0"),
         ("meta.solver", "trpo, ppo", "trpo"),
         ("meta.hidden", "list of (integer, at least 1)", "[64, 64]"),
-        ("meta.second_order", "true, false", "false"),
+        ("meta.second_order", "true, false", "true"),
         ("meta.discount", "number, at least 0, at most 1", "0.99"),
         ("evaluate.exploitability_bound", "null or number, at least 0", "null"),
         ("track.experiment", "text", "overtrick"),

@@ -208,7 +208,8 @@ def test_the_meta_gradient_of_real_actions_equals_finite_differences(rng):
 
 TRAINED = {
     "meta": {
-        "meta": {"hidden": [4], "tasks": 2, "games": 1, "outer_games": 3, "solver": "ppo"},
+        "meta": {"hidden": [4], "tasks": 2, "games": 1, "outer_games": 3, "solver": "ppo",
+                 "inner_steps": 1},
         "population": {"size": 2, "fitness_games": 1},
     },
     "exploit": {"exploit": {"hidden": [4], "games": 8, "eval_interval": 9}},

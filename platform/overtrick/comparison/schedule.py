@@ -138,7 +138,7 @@ def _job(
         section = JOBS[content["trainer"]].model_fields["evaluate"].annotation
         budget = _used_values(section, table.evaluate.model_dump(exclude={"every"}))
         content["evaluate"] = {**content["evaluate"], **budget, "opponents": opponents}
-    return job_file.parse(content, JOBS, f"methods.{name}")
+    return job_file.parse_stored(content, JOBS, f"methods.{name}")
 
 
 def _used_values(section: Any, values: Mapping[str, Any]) -> dict[str, Any]:

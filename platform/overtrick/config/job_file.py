@@ -44,6 +44,11 @@ path."""
 warnings.filterwarnings("ignore", 'Field name "register"')
 
 
+STORED = {"stored": True}
+"""Context of the validation of a stored job. It has all keys, with the defaults of the version that
+stored it. Keys without effect become the defaults of this version."""
+
+
 class UnusedKeys(NamedTuple):
     """Keys of a job section that have no effect while other keys have certain values.
 
@@ -115,12 +120,26 @@ class Section(BaseModel):
     unused_keys: ClassVar[tuple[UnusedKeys, ...]] = ()
 
     @pydantic.model_validator(mode="after")
-    def _every_key_has_an_effect(self) -> Self:
+    def _every_key_has_an_effect(self, info: pydantic.ValidationInfo) -> Self:
+        section = self
         for rule in self.unused_keys:
             holds = all(self.value_at(key) in values for key, values in rule.when.items())
             if holds and (changed := self.changed_keys(rule.keys)):
-                raise UnusedKeysError(self, rule, changed)
-        return self
+                if info.context != STORED:
+                    raise UnusedKeysError(self, rule, changed)
+                section = reduce(Section._with_default, changed, section)
+        return section
+
+    def _with_default(self, path: str) -> Self:
+        """Return a copy of this section with the default at a dotted path below it."""
+        name, _, rest = path.partition(".")
+        if rest:
+            return self.model_copy(update={name: getattr(self, name)._with_default(rest)})
+        return self.model_copy(update={name: self._default(name)})
+
+    @classmethod
+    def _default(cls, key: str) -> Any:
+        return cls.model_fields[key].get_default(call_default_factory=True)
 
     @classmethod
     def never_used_keys(cls) -> set[str]:
@@ -137,8 +156,7 @@ class Section(BaseModel):
         for path in paths:
             *parents, leaf = path.split(".")
             section = self.value_at(".".join(parents)) if parents else self
-            default = type(section).model_fields[leaf].get_default(call_default_factory=True)
-            if getattr(section, leaf) != default:
+            if getattr(section, leaf) != section._default(leaf):
                 changed.append(path)
         return changed
 
@@ -321,7 +339,7 @@ def load_stored(run: RunFolder, jobs: Mapping[str, type[JobT]]) -> JobT:
     `jobs`: the job class of each trainer, by the trainer's name. Raises UserError if the file is
     missing or damaged.
     """
-    return parse(translate_job(run.read_job()), jobs, str(run.job))
+    return parse_stored(translate_job(run.read_job()), jobs, str(run.job))
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -341,12 +359,26 @@ def read(path: str | Path) -> dict[str, Any]:
     return content
 
 
-def parse(content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: str) -> JobT:
+def parse_stored(content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: str) -> JobT:
+    """Validate the plain data of a job that was stored with a run or a model.
+
+    Unlike `parse`, accept values of keys without effect: they were defaults when the job was
+    stored. Arguments and errors are those of `parse`.
+    """
+    return parse(content, jobs, source, STORED)
+
+
+def parse(
+    content: Mapping[str, Any],
+    jobs: Mapping[str, type[JobT]],
+    source: str,
+    context: Mapping[str, bool] | None = None,
+) -> JobT:
     """Validate the plain data of a job and return the typed job.
 
     Models from MLflow's registry are downloaded and replaced by the folders of their copies.
     `jobs`: the job class of each trainer, by the trainer's name. `source`: the file, named in error
-    messages. Raises UserError if the job is not valid.
+    messages. `context`: STORED for a stored job. Raises UserError if the job is not valid.
     """
     check_values(content, source)
     content = locate.pin_models(content, source)
@@ -357,17 +389,22 @@ def parse(content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: st
         raise UserError(f"unknown trainer '{trainer}' in {source}: {hint}")
     job = jobs[trainer]
     _check_keys(content, job, source, "", partial(new_key, trainer, job=content))
-    return validated(job, content, source)
+    return validated(job, content, source, context)
 
 
-def validated(section: type[SectionT], content: Mapping[str, Any], source: str = "") -> SectionT:
+def validated(
+    section: type[SectionT],
+    content: Mapping[str, Any],
+    source: str = "",
+    context: Mapping[str, bool] | None = None,
+) -> SectionT:
     """Validate the plain data of a section and return the typed section.
 
-    `source`: the file, named in error messages. Raises UserError, in one line, for the first error
-    that pydantic finds.
+    `source`: the file, named in error messages. `context`: STORED for a stored job. Raises
+    UserError, in one line, for the first error that pydantic finds.
     """
     try:
-        return section.model_validate(dict(content))
+        return section.model_validate(dict(content), context=context)
     except ValidationError as error:
         first = error.errors()[0]
     path = ".".join(str(key) for key in first["loc"])

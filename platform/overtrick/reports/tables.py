@@ -77,7 +77,7 @@ def _adaptation(rows: Rows, unit: str) -> Table:
     steps = len(rows[0]["steps"])
     after = [f"after {k}" for k in range(1, steps)]
     first = "before" if after else "payoff"
-    columns = ("stranger", first, *after, "best response", "share")
+    columns = ("opponent", first, *after, "best response", "share")
     table = foldable(*columns, title=f"{unit} a game")
     for row in rows:
         payoffs = [
@@ -101,7 +101,7 @@ def safety(rows: Rows, unit: str) -> Table:
     value of `adapted` is the list of results, one for each bound.
     """
     title = f"{unit} a game"
-    columns = ("stranger", "bound", "payoff", "exploitability", "most of all")
+    columns = ("opponent", "bound", "payoff", "exploitability", "most of all")
     table = foldable(*columns, title=title)
     for row in rows:
         for k, point in enumerate(row["adapted"]):

@@ -216,7 +216,7 @@ def evaluate_stored(name: str, workers: int) -> tuple[list[dict[str, Any]], str,
     """
     folder = find_model(name)
     stored = model_files.load(folder)
-    job = job_file.parse(stored.job, JOBS, f"{folder / model_files.CARD}")
+    job = job_file.parse_stored(stored.job, JOBS, f"{folder / model_files.CARD}")
     game = registry.make(job.game.name, **job.game.options)
     if model_files.plays(stored.weights):
         model_files.policy(folder, game)  # raises UserError for weights of another shape

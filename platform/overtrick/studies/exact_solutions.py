@@ -168,7 +168,7 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
     game tree; ValueError if two seats share an information-state string.
     """
     stored = model_files.load(folder)
-    job = job_file.parse(stored.job, JOBS, f"{folder / model_files.CARD}")
+    job = job_file.parse_stored(stored.job, JOBS, f"{folder / model_files.CARD}")
     game = registry.make(job.game.name, **job.game.options)
     tree = build(game)
     sigma = best_response.sigma_of(tree, [model_files.policy(folder, game)] * tree.seats)

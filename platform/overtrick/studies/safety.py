@@ -79,7 +79,8 @@ def _jobs_by_bound(
 
     Raises UserError.
     """
-    plain = apply_overrides(card, overrides)
+    stored = job_file.parse_stored(card, JOBS, source)
+    plain = apply_overrides(stored.model_dump(mode="json"), overrides)
     job = job_file.parse(plain, JOBS, source)
     if job.evaluation is None:
         raise UserError(f"{source}: a model of {job.trainer} does not adapt: name a model of meta")

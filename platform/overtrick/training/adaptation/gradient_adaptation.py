@@ -17,6 +17,7 @@ from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
+from overtrick.policies.model_kinds import check_network
 from overtrick.policies.network_sizes import check_layers, input_size, privileged_input_size
 from overtrick.policies.tabular import TabularPolicy
 from overtrick.solvers.extensive import best_response
@@ -81,9 +82,10 @@ def adapt_by_gradients(
     exploitability is at most `section.exploitability_bound`. The estimate combines counts of the
     opponent's actions with an equilibrium as prior.
 
-    Raises UserError for a damaged critic network, if the adaptation uses it.
+    Raises UserError for a damaged policy network, or a damaged critic that the adaptation uses.
     """
     game, tree = two_seat_game(choice)
+    check_network(model.theta, game, "the run")
     params = repeat(model.theta, section.repeats)
     if tree is None or model.gradient_estimator not in ON_TREE:
         inputs = privileged_input_size(game) if model.privileged else input_size(game)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from overtrick.config.job_file import Count, Job, Positive, Section, UnusedKeys
-from overtrick.core import UserError
+from overtrick.config.job_file import BaseJob, Count, Job, Positive, Section, UnusedKeys
+from overtrick.core import Enumerable, Game, UserError
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.evaluate import AdaptationEvaluation
 from overtrick.evaluation.game_cache import check_tree, two_seat_game
+from overtrick.games import registry
 from overtrick.training import shared_sections as shared
 from overtrick.training.adaptation.gradient_adaptation import check_estimator
 from overtrick.training.adaptation.gradient_samples import ON_TREE, GradientEstimator
@@ -20,7 +22,8 @@ from overtrick.training.adaptation.opponent_population import Opponents, check_a
 class Meta(shared.PolicyGradient):
     """Settings of the meta-learner: MAML with an outer policy optimiser.
 
-    Defaults are from Wu et al. 2022, Table 1, column Leduc.
+    The defaults are good values for Leduc. Wu et al. 2022, Table 1, column Leduc, has others, which
+    the descriptions name; jobs/leduc_meta_paper.yaml has all of them.
     """
 
     unused_keys = (
@@ -31,40 +34,47 @@ class Meta(shared.PolicyGradient):
     )
 
     solver: shared.PolicySolver = "trpo"
-    inner_lr: Positive = 0.1
-    """Learning rate of the inner steps (alpha in the paper)."""
+    inner_lr: Positive = 0.25
+    """Learning rate of the inner steps (alpha in the paper: 0.1)."""
 
-    inner_steps: Count = 1
-    """Inner gradient steps per opponent in training."""
+    inner_steps: Count = 3
+    """Inner gradient steps per opponent in training (paper: 1)."""
 
-    outer_kl: Positive = 0.01
-    """KL bound of the outer step with TRPO, in nats per decision (beta in the paper)."""
+    outer_kl: Positive = 0.035
+    """KL bound of the outer step with TRPO, in nats per decision (beta in the paper: 0.01)."""
 
-    outer_kl_end: Positive | None = None
-    """outer_kl at the last iteration, reached linearly; null: outer_kl is constant."""
-
-    outer_lr: Positive = 0.01
-    """Adam's learning rate of the outer step with PPO (beta in the paper)."""
-
-    outer_lr_end: Positive | None = None
-    """outer_lr at the last iteration, reached linearly; null: outer_lr is constant."""
-
-    weight_ema: float = Field(default=0.0, ge=0, lt=1)
-    """Decay of the moving average of weights, which is evaluated and stored; 0: use the newest
-    weights.
+    outer_kl_end: Positive | None = 0.006
+    """outer_kl at the last iteration, reached linearly; null: outer_kl is constant, as in the
+    paper.
     """
 
-    fisher_subsample: Count = 1
-    """TRPO estimates the curvature from every n-th opponent of an iteration; 1: from all."""
+    outer_lr: Positive = 0.005
+    """Adam's learning rate of the outer step with PPO (beta in the paper: 0.01)."""
+
+    outer_lr_end: Positive | None = 0.0005
+    """outer_lr at the last iteration, reached linearly; null: outer_lr is constant, as in the
+    paper.
+    """
+
+    weight_ema: float = Field(default=0.95, ge=0, lt=1)
+    """Decay of the moving average of weights, which is evaluated and stored; 0: use the newest
+    weights, as in the paper.
+    """
+
+    fisher_subsample: Count = 4
+    """TRPO estimates the curvature from every n-th opponent of an iteration; 1: from all, as in the
+    paper.
+    """
 
     minibatches: shared.Minibatches = 1
-    second_order: bool = False
+    second_order: bool = True
     """Differentiate through the inner gradient (Wu et al. 2022, eq. 7)."""
 
+    entropy_coef: shared.EntropyCoef = 0.03
     discount: shared.Discount = 0.99
     critic_learning_rate: shared.CriticLearningRate = 0.001
-    tasks: Count = 10
-    """Opponents per iteration."""
+    tasks: Count = 30
+    """Opponents per iteration (paper: 10)."""
 
     games: Count = 200
     """Games against each opponent before each inner step."""
@@ -72,30 +82,33 @@ class Meta(shared.PolicyGradient):
     outer_games: Count | None = None
     """Games against each opponent after the last inner step; null: as many as games."""
 
-    gradient_estimator: GradientEstimator = "critic"
-    """Estimator of the inner gradient. critic: sampled returns minus the critic's baseline. All
-    other estimators see all cards of a finished game. privileged_critic: a critic that sees all
-    cards, too. aivat (needs a tree): sampled decisions without the variance of cards and own
-    actions. opponent_model (needs a tree): all decisions, against the estimated opponent.
+    gradient_estimator: GradientEstimator = "aivat"
+    """Estimator of the inner gradient. critic (as in the paper): sampled returns minus the critic's
+    baseline. All other estimators see all cards of a finished game. privileged_critic (the default
+    without a tree): a critic that sees all cards, too. aivat (needs a tree): sampled decisions
+    without the variance of cards and own actions. opponent_model (needs a tree): all decisions,
+    against the estimated opponent. Continuous actions: only critic.
     """
 
-    objective: Literal["sampled", "exact"] = "sampled"
-    """Outer objective: from sampled games, or exact on the tree. Inner steps always use sampled
-    games.
+    objective: Literal["sampled", "exact"] = "exact"
+    """Outer objective: from sampled games (as in the paper, and the default without a tree), or
+    exact on the tree. Inner steps always use sampled games.
     """
 
 
 class Adaptation(Section):
     """Settings of the trained model's adaptation to an opponent in evaluation."""
 
-    gradient_estimator: GradientEstimator | None = None
-    """Gradient estimator of adaptation; null: that of meta.gradient_estimator. Here opponent_model
-    needs no tree: without a tree it simulates games against a network that clones the opponent.
+    gradient_estimator: GradientEstimator | None = "opponent_model"
+    """Gradient estimator of adaptation; null: that of meta.gradient_estimator, as in the paper and
+    with continuous actions. Here opponent_model needs no tree: without a tree it simulates games
+    against a network that clones the opponent.
     """
 
-    gradient_steps: Count = 1
+    gradient_steps: Count = 20
     """Gradient steps from the games of one adaptation step. More than 1 needs gradient_estimator
-    opponent_model, whose gradient can be recomputed without new games.
+    opponent_model, whose gradient can be recomputed without new games; the default is 1 with other
+    estimators, as in the paper.
     """
 
     policy: Literal["network", "best_response"] = "network"
@@ -105,8 +118,18 @@ class Adaptation(Section):
     """
 
 
+class MetaEvaluation(AdaptationEvaluation):
+    """Settings of the evaluation of a meta-model that adapts to held-out opponents."""
+
+    learning_rate: Positive = 0.25
+    """Learning rate of the gradient steps of adaptation (paper: 0.1)."""
+
+
 class MetaJob(Job):
-    """Job file of the trainer `meta`: meta-learning of a model that adapts to opponents."""
+    """Job file of the trainer `meta`: meta-learning of a model that adapts to opponents.
+
+    The defaults of some keys depend on the game and on other keys.
+    """
 
     unused_keys = (
         UnusedKeys(
@@ -119,7 +142,19 @@ class MetaJob(Job):
     meta: Meta = Meta()
     population: Opponents = Opponents()
     adaptation: Adaptation = Adaptation()
-    evaluate: AdaptationEvaluation = AdaptationEvaluation()
+    evaluate: MetaEvaluation = MetaEvaluation()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_dependent_defaults(cls, content: Any) -> Any:
+        if not isinstance(content, Mapping):
+            return content
+        filled = dict(content)
+        for section, key, default in _dependent_defaults(content):
+            given = filled.get(section, {})
+            if isinstance(given, Mapping) and key not in given:
+                filled[section] = {**given, key: default}
+        return filled
 
     @model_validator(mode="after")
     def _tasks_are_enough(self) -> MetaJob:
@@ -160,6 +195,34 @@ class MetaJob(Job):
         It is the estimator of section `adaptation` or, if that is None, of section `meta`.
         """
         return self.adaptation.gradient_estimator or self.meta.gradient_estimator
+
+
+def _dependent_defaults(content: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield section, key and default of settings whose defaults depend on other settings.
+
+    `content`: the job file as plain data, not yet validated.
+    """
+    given = {name: section for name, section in content.items() if isinstance(section, Mapping)}
+    meta, adaptation = (given.get(name, {}) for name in ("meta", "adaptation"))
+    estimator = adaptation.get("gradient_estimator", "opponent_model")
+    if not {"objective", "gradient_estimator"} <= {*meta} or "gradient_estimator" not in adaptation:
+        try:
+            named = BaseJob.model_validate({"trainer": "meta", "game": content.get("game")}).game
+        except ValidationError:
+            return  # the validation of the whole job reports it
+        game = registry.make(named.name, **named.options)
+        discrete = not isinstance(game, Game) or game.actions is not None
+        if not isinstance(game, Enumerable):
+            yield "meta", "objective", "sampled"
+            yield "meta", "gradient_estimator", "privileged_critic" if discrete else "critic"
+        if not discrete:
+            estimator = adaptation.get("gradient_estimator")
+            yield "adaptation", "gradient_estimator", None
+    if estimator != "opponent_model":
+        yield "adaptation", "gradient_steps", 1
+    kind, tasks = given.get("population", {}).get("kind"), meta.get("tasks", Meta().tasks)
+    if kind in (None, "evolving") and isinstance(tasks, int):
+        yield "population", "immigrants", tasks * 2 // 3
 
 
 def check_job(job: MetaJob) -> None:

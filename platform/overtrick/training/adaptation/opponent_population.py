@@ -24,7 +24,12 @@ from overtrick.policies.forward_pass import LOG_STD, Weights
 from overtrick.policies.network import network_policy
 from overtrick.population.population import Population, with_candidate
 from overtrick.training.adaptation.gradient_samples import mean_payoffs
-from overtrick.training.shared_sections import GeneticOperators, RandomMembers
+from overtrick.training.shared_sections import (
+    GeneticOperators,
+    HeadInitScale,
+    LogitBiasStd,
+    RandomMembers,
+)
 
 SHARD = 5  # members per shard, independent of the number of workers
 
@@ -35,7 +40,8 @@ EVOLVING_KEYS = (*GeneticOperators.model_fields, "fitness_games")
 class Opponents(GeneticOperators, RandomMembers):
     """Settings of the opponent population in training.
 
-    Defaults are from Wu et al. 2022, Table 1, column Leduc.
+    The defaults are good values for Leduc. The descriptions name those of Wu et al. 2022, Table 1,
+    column Leduc.
     """
 
     unused_keys = (
@@ -50,17 +56,22 @@ class Opponents(GeneticOperators, RandomMembers):
     versions of the meta-model.
     """
 
-    size: Count = 10
-    """Number of members of the population."""
+    size: Count = 20
+    """Number of members of the population (paper: 10)."""
 
-    fitness_games: Count = 50
-    """Games that determine the fitness of a member."""
+    fitness_games: Count = 200
+    """Games that determine the fitness of a member (paper: 50)."""
+
+    head_init_scale: HeadInitScale = 2.0
+    logit_bias_std: LogitBiasStd = 5.0
 
     every: Count = 1
     """Iterations between replacements of members."""
 
     immigrants: int = Field(default=0, ge=0)
-    """Number of new random networks among the opponents of each iteration."""
+    """Number of new random networks among the opponents of each iteration. The default of an
+    evolving population is two thirds of meta.tasks (paper: 0).
+    """
 
 
 class OpponentPopulation(ABC):
