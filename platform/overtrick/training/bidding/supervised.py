@@ -66,7 +66,8 @@ class NetworkTraining(Section):
     """Examples per gradient step."""
 
     bfloat16: bool = False
-    """Compute matrix products in bfloat16."""
+    """Compute matrix products in bfloat16: faster on GPUs and on CPUs with AMX or AVX-512, slower on
+    others."""
 
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """Dropout probability of hidden units."""
