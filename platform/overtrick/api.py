@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice, Job
@@ -33,11 +33,12 @@ from overtrick.storage import model_files
 from overtrick.storage.champions import CHAMPION_PREFIX, Champion, champions
 from overtrick.studies import exact_solutions
 from overtrick.studies.exact_solutions import Solution
-from overtrick.sweeps import sweep as sweeps
-from overtrick.sweeps.sweep import FinishedSweep
 from overtrick.training.held_out_trainer import HeldOutTrainer
 from overtrick.training.registry import JOBS, TRAINERS
 from overtrick.training.tournament import PairResult, play_duplicate_boards
+
+if TYPE_CHECKING:
+    from overtrick.sweeps.sweep import FinishedSweep
 
 __all__ = [
     "BestResponse",
@@ -236,6 +237,8 @@ def sweep(
     Arguments as of `train`; `progress` is called with the number of finished iterations of all
     trials. `FinishedSweep.rows` has a row for each trial, the best first.
     """
+    from overtrick.sweeps import sweep as sweeps  # imports Tune, which takes a second
+
     config, name = _job(job, overrides, name)
     sweeps.check(config, name)
     return sweeps.run(lifecycle.open_folder(config, name, children=True), progress)

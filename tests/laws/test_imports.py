@@ -257,7 +257,7 @@ def test_platform_is_the_standard_library_module():
         ("overtrick", "numpy torch ray"),
         (
             "overtrick.training.registry, overtrick.studies.exact_solutions, "
-            "overtrick.evaluation.reference_opponents, overtrick.cli, overtrick.runs.lifecycle",
+            "overtrick.evaluation.reference_opponents, overtrick.cli, overtrick.api",
             "torch ray mujoco mlflow pandas sklearn scipy.special scipy.sparse",
         ),
         (
