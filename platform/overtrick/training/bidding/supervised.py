@@ -66,8 +66,9 @@ class NetworkTraining(Section):
     """Examples per gradient step."""
 
     bfloat16: bool = False
-    """Compute matrix products in bfloat16: faster on GPUs and on CPUs with AMX or AVX-512, slower on
-    others."""
+    """Compute matrix products in bfloat16: faster on GPUs and on CPUs with AMX or AVX-512, but
+    slower on other CPUs.
+    """
 
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """Dropout probability of hidden units."""
