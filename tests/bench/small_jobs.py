@@ -110,7 +110,11 @@ SMALL_JOBS: dict[str, dict[str, Any]] = {
         **_THREE,
         "trainer": "meta",
         "game": "kuhn",
-        "meta": {"hidden": [8], "tasks": 7, "games": 20},
+        "meta": {
+            "hidden": [8], "tasks": 7, "games": 20, "inner_steps": 1,
+            "gradient_estimator": "critic", "objective": "sampled", "second_order": False,
+        },
+        "adaptation": {"gradient_estimator": None},
         "population": {"size": 6, "fitness_games": 10, "immigrants": 1},
         "evaluate": _ADAPTED,
     },

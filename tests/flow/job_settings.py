@@ -21,7 +21,7 @@ from typing import Any
 from overtrick.comparison import comparison_job
 from overtrick.comparison.comparison_job import TABLES, ComparisonJob
 from overtrick.config import job_file
-from overtrick.config.job_file import BaseJob, Section
+from overtrick.config.job_file import BaseJob
 from overtrick.config.packaged_jobs import packaged_jobs
 from overtrick.datasets.card_abstraction_build import AbstractionConfig
 from overtrick.training.registry import JOBS
@@ -66,22 +66,10 @@ def job_values(name: str) -> str:
 def _values(job: BaseJob) -> dict[str, Any]:
     """Return the values of a job that have an effect, but for the MLflow store."""
     values = job.model_dump(mode="json", exclude={"track"})
-    for key in _unused_keys(job):
+    for key in {key for key, _ in job.keys_without_effect()}:
         *parents, leaf = key.split(".")
         del functools.reduce(operator.getitem, parents, values)[leaf]
     return values
-
-
-def _unused_keys(section: Section, prefix: str = "") -> set[str]:
-    """Return the dotted keys of a section, and of its subsections, that have no effect."""
-    found = set()
-    for rule in section.unused_keys:
-        if all(section.value_at(key) in values for key, values in rule.when.items()):
-            found |= {f"{prefix}{key}" for key in rule.keys}
-    for name, value in section:
-        if isinstance(value, Section):
-            found |= _unused_keys(value, f"{prefix}{name}.")
-    return found
 
 
 def job_hashes() -> list[str]:

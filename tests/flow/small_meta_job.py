@@ -14,7 +14,11 @@ TINY: dict[str, Any] = {
     "game": "kuhn",
     "seed": 5,
     "stop": {"iterations": 6},
-    "meta": {"hidden": [8], "tasks": 7, "games": 20},
+    "meta": {
+        "hidden": [8], "tasks": 7, "games": 20, "inner_steps": 1,
+        "gradient_estimator": "critic", "objective": "sampled", "second_order": False,
+    },
+    "adaptation": {"gradient_estimator": None},
     "population": {"size": 6, "fitness_games": 10, "immigrants": 1},
     "evaluate": {
         "opponents": ["random", "call"],
@@ -24,7 +28,7 @@ TINY: dict[str, Any] = {
         "every": 3,
     },
     "checkpoints": {"every": 1, "keep": 2},
-}
+}  # fmt: skip
 """Every kind of work has two shards."""
 
 

@@ -97,9 +97,9 @@ def test_a_stored_job_may_have_old_defaults_of_keys_without_effect():
     stored["meta"] |= {"outer_lr": 0.01, "discount": 0.9}  # unused by TRPO, and by AIVAT
     with pytest.raises(UserError, match=r"meta.outer_lr has no effect with meta.solver trpo"):
         job_file.parse(stored, JOBS, "this test")
-    assert job_file.parse_stored(stored, JOBS, "this test") == job
-    stored["meta"]["inner_lr"] = 0.1  # this one has an effect
-    assert job_file.parse_stored(stored, JOBS, "this test").meta.inner_lr == 0.1
+    assert job_file.parse_stored(stored, JOBS, "this test").meta.outer_lr == 0.01
+    with pytest.raises(UserError, match=r"this test: meta.discount has no effect with"):
+        job_file.parse_stored(stored, JOBS, "this test", {"meta.discount"})
 
 
 def test_defaults_of_the_meta_learner_depend_on_the_game_and_on_other_keys():
@@ -109,7 +109,7 @@ def test_defaults_of_the_meta_learner_depend_on_the_game_and_on_other_keys():
     kuhn, holdem, sumo = (parsed(name) for name in ("kuhn", "holdem", "sumo"))
     found = [
         (job.meta.gradient_estimator, job.meta.objective, job.test_estimator,
-         job.adaptation.gradient_steps)
+         job.test_gradient_steps)
         for job in (kuhn, holdem, sumo)
     ]  # fmt: skip
     assert found == [
@@ -117,11 +117,12 @@ def test_defaults_of_the_meta_learner_depend_on_the_game_and_on_other_keys():
         ("privileged_critic", "sampled", "opponent_model", 20),
         ("critic", "sampled", "critic", 1),
     ]
-    assert parsed("kuhn", adaptation={"gradient_estimator": "aivat"}).adaptation.gradient_steps == 1
-    tasks = {"tasks": 9}
-    assert parsed("kuhn", meta=tasks).population.immigrants == 6
-    assert parsed("kuhn", meta=tasks, population={"kind": "selfplay"}).population.immigrants == 0
-    assert parsed("kuhn", meta=tasks, population={"immigrants": 2}).population.immigrants == 2
+    assert parsed("kuhn", adaptation={"gradient_estimator": "aivat"}).test_gradient_steps == 1
+    own_view = parsed("holdem", adaptation={"gradient_estimator": "critic"})
+    assert own_view.meta.gradient_estimator == "critic"
+    assert parsed("kuhn").population.immigrants_among(9) == 6
+    assert parsed("kuhn", population={"kind": "selfplay"}).population.immigrants_among(9) == 0
+    assert parsed("kuhn", population={"immigrants": 2}).population.immigrants_among(9) == 2
 
 
 def test_a_job_of_the_package_is_found_by_its_name(tmp_path, monkeypatch):

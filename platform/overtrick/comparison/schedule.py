@@ -138,6 +138,7 @@ def _job(
         section = JOBS[content["trainer"]].model_fields["evaluate"].annotation
         budget = _used_values(section, table.evaluate.model_dump(exclude={"every"}))
         content["evaluate"] = {**content["evaluate"], **budget, "opponents": opponents}
+    # a complete job, as `comparison_job.load` has validated it, or as an earlier version stored it
     return job_file.parse_stored(content, JOBS, f"methods.{name}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
@@ -42,11 +42,6 @@ path."""
 
 # A key may be named `register`: sections do not need BaseModel.register, an ABC method.
 warnings.filterwarnings("ignore", 'Field name "register"')
-
-
-STORED = {"stored": True}
-"""Context of the validation of a stored job. It has all keys, with the defaults of the version that
-stored it. Keys without effect become the defaults of this version."""
 
 
 class UnusedKeys(NamedTuple):
@@ -121,25 +116,28 @@ class Section(BaseModel):
 
     @pydantic.model_validator(mode="after")
     def _every_key_has_an_effect(self, info: pydantic.ValidationInfo) -> Self:
-        section = self
+        stored = info.context is not None and info.context["stored"]
+        for rule in () if stored else self._rules_that_apply():
+            if changed := self.changed_keys(rule.keys):
+                raise UnusedKeysError(self, rule, changed)
+        return self
+
+    def _rules_that_apply(self) -> Iterator[UnusedKeys]:
         for rule in self.unused_keys:
-            holds = all(self.value_at(key) in values for key, values in rule.when.items())
-            if holds and (changed := self.changed_keys(rule.keys)):
-                if info.context != STORED:
-                    raise UnusedKeysError(self, rule, changed)
-                section = reduce(Section._with_default, changed, section)
-        return section
+            if all(self.value_at(key) in values for key, values in rule.when.items()):
+                yield rule
 
-    def _with_default(self, path: str) -> Self:
-        """Return a copy of this section with the default at a dotted path below it."""
-        name, _, rest = path.partition(".")
-        if rest:
-            return self.model_copy(update={name: getattr(self, name)._with_default(rest)})
-        return self.model_copy(update={name: self._default(name)})
+    def keys_without_effect(self, prefix: str = "") -> Iterator[tuple[str, str]]:
+        """Yield the dotted path of each key that has no effect, and an error message about it.
 
-    @classmethod
-    def _default(cls, key: str) -> Any:
-        return cls.model_fields[key].get_default(call_default_factory=True)
+        `prefix`: dotted path of this section, with a final dot.
+        """
+        for rule in self._rules_that_apply():
+            for key in rule.keys:
+                yield f"{prefix}{key}", UnusedKeysError(self, rule, [key]).message(prefix)
+        for name, value in self:
+            if isinstance(value, Section):
+                yield from value.keys_without_effect(f"{prefix}{name}.")
 
     @classmethod
     def never_used_keys(cls) -> set[str]:
@@ -156,7 +154,8 @@ class Section(BaseModel):
         for path in paths:
             *parents, leaf = path.split(".")
             section = self.value_at(".".join(parents)) if parents else self
-            if getattr(section, leaf) != section._default(leaf):
+            default = type(section).model_fields[leaf].get_default(call_default_factory=True)
+            if getattr(section, leaf) != default:
                 changed.append(path)
         return changed
 
@@ -254,7 +253,7 @@ class BaseJob(Section):
 
     @pydantic.field_validator("game", mode="before")
     @classmethod
-    def _expand_game(cls, value: Any) -> Any:
+    def expand_game(cls, value: Any) -> Any:
         """Turn `game: NAME` and `game: {name: NAME, OPTION: VALUE}` into keys name and options."""
         if isinstance(value, str):
             return {"name": value}
@@ -359,26 +358,37 @@ def read(path: str | Path) -> dict[str, Any]:
     return content
 
 
-def parse_stored(content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: str) -> JobT:
+def parse_stored(
+    content: Mapping[str, Any],
+    jobs: Mapping[str, type[JobT]],
+    source: str,
+    changed: Collection[str] = (),
+) -> JobT:
     """Validate the plain data of a job that was stored with a run or a model.
 
-    Unlike `parse`, accept values of keys without effect: they were defaults when the job was
-    stored. Arguments and errors are those of `parse`.
+    A stored job states all keys, also those without effect. They may have defaults of an earlier
+    version, so that `parse` would refuse them. `changed`: dotted paths of keys that were changed
+    since, and must have an effect. Other arguments and errors are those of `parse`.
     """
-    return parse(content, jobs, source, STORED)
+    job = parse(content, jobs, source, stored=True)
+    for key, message in job.keys_without_effect():
+        if key in changed:
+            raise UserError(f"{source}: {message}")
+    return job
 
 
 def parse(
     content: Mapping[str, Any],
     jobs: Mapping[str, type[JobT]],
     source: str,
-    context: Mapping[str, bool] | None = None,
+    stored: bool = False,
 ) -> JobT:
     """Validate the plain data of a job and return the typed job.
 
     Models from MLflow's registry are downloaded and replaced by the folders of their copies.
     `jobs`: the job class of each trainer, by the trainer's name. `source`: the file, named in error
-    messages. `context`: STORED for a stored job. Raises UserError if the job is not valid.
+    messages. `stored`: accept values of keys without effect. Raises UserError if the job is not
+    valid.
     """
     check_values(content, source)
     content = locate.pin_models(content, source)
@@ -389,22 +399,22 @@ def parse(
         raise UserError(f"unknown trainer '{trainer}' in {source}: {hint}")
     job = jobs[trainer]
     _check_keys(content, job, source, "", partial(new_key, trainer, job=content))
-    return validated(job, content, source, context)
+    return validated(job, content, source, stored)
 
 
 def validated(
     section: type[SectionT],
     content: Mapping[str, Any],
     source: str = "",
-    context: Mapping[str, bool] | None = None,
+    stored: bool = False,
 ) -> SectionT:
     """Validate the plain data of a section and return the typed section.
 
-    `source`: the file, named in error messages. `context`: STORED for a stored job. Raises
-    UserError, in one line, for the first error that pydantic finds.
+    `source`: the file, named in error messages. `stored`: accept values of keys without effect.
+    Raises UserError, in one line, for the first error that pydantic finds.
     """
     try:
-        return section.model_validate(dict(content), context=context)
+        return section.model_validate(dict(content), context={"stored": stored})
     except ValidationError as error:
         first = error.errors()[0]
     path = ".".join(str(key) for key in first["loc"])

@@ -112,16 +112,15 @@ def load_seats(weights: StoredWeights, game: Any) -> PolicyBySeat:
 def load_network(weights: StoredWeights, game: Any) -> Any:
     """Build the policy of a stored network, which is Gaussian if actions are continuous."""
     arrays = weights.under("policy")
-    check_network(arrays, game, weights.source)
+    check_network(arrays, game, f"the model in {weights.source}")
     return network_policy(game.features, arrays)
 
 
-def check_network(arrays: Mapping[str, Array], game: Any, source: str) -> None:
+def check_network(arrays: Mapping[str, Array], game: Any, model: str) -> None:
     """Raise UserError unless the inputs and outputs of a network fit a game.
 
-    `arrays`: the network's weights by name. `source`: the model's folder, for error messages.
+    `arrays`: the network's weights by name. `model`: the model, as error messages name it.
     """
-    model = f"the model in {source}"
     if not isinstance(game, Game):
         raise UserError(f"{model} is a network, and {game.name} has no features for networks")
     if (LOG_STD in arrays) != (game.actions is None):

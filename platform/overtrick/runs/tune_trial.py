@@ -21,7 +21,7 @@ from ray.tune.execution.class_cache import ENV_VARS_TO_PROPAGATE
 from ray.tune.result import SHOULD_CHECKPOINT
 from ray.tune.schedulers import FIFOScheduler
 
-from overtrick.config.job_file import Job, parse
+from overtrick.config.job_file import Job, parse_stored
 from overtrick.core import RunError, Trainer, UserError
 from overtrick.core.checkpoints import load_state
 from overtrick.core.files import write_weights
@@ -70,7 +70,7 @@ class Trial(tune.Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """Build the trainer, and load its state if there is a checkpoint to resume."""
         run = config["run"]
-        self.job = parse(run["job"], JOBS, "the trial's job")
+        self.job = parse_stored(run["job"], JOBS, "the trial's job")
         self.last = run["last"]
         self.trainer = _build_trainer(self.job)
         if run["resume"]:
@@ -302,5 +302,5 @@ def _build_learner(job: dict[str, Any], share: LearnerShare) -> Trainer:
 
     `job`: plain data of the job. `share`: the learner's share of each training batch.
     """
-    parsed = parse(job, JOBS, "the trial's job")
+    parsed = parse_stored(job, JOBS, "the trial's job")
     return TRAINERS[parsed.trainer].trainer(parsed, start_pool(0), share)

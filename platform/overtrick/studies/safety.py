@@ -79,9 +79,9 @@ def _jobs_by_bound(
 
     Raises UserError.
     """
-    stored = job_file.parse_stored(card, JOBS, source)
-    plain = apply_overrides(stored.model_dump(mode="json"), overrides)
-    job = job_file.parse(plain, JOBS, source)
+    plain = apply_overrides(card, overrides)
+    changed = {each.partition("=")[0] for each in overrides}
+    job = job_file.parse_stored(plain, JOBS, source, changed)
     if job.evaluation is None:
         raise UserError(f"{source}: a model of {job.trainer} does not adapt: name a model of meta")
     game, tree = game_with_tree(job.game)
@@ -94,7 +94,7 @@ def _jobs_by_bound(
         content = {**plain, "evaluate": {**evaluation, "exploitability_bound": bound}}
         if bound is None and "adaptation" in content:  # a best response needs a bound
             content["adaptation"] = {**content["adaptation"], "policy": "network"}
-        jobs[bound] = job_file.parse(content, JOBS, source)
+        jobs[bound] = job_file.parse_stored(content, JOBS, source)
         TRAINERS[job.trainer].validate(jobs[bound])
     return jobs
 

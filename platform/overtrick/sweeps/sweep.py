@@ -112,28 +112,30 @@ def _check_copies(job: Job, jobs: Sequence[Job], source: str) -> None:
             )
 
 
-def trials_of(job: Job, source: str) -> list[tuple[TrialValues, Job]]:
+def trials_of(job: Job, source: str, stored: bool = False) -> list[tuple[TrialValues, Job]]:
     """Return for each trial of a sweep its values by job key, and the job with these values.
 
-    Random values are drawn with the job's seed. `source`: names the job file in errors. Raises
-    UserError for an empty search, or for values that make an invalid job.
+    Random values are drawn with the job's seed. `source`: names the job file in errors. `stored`:
+    the sweep was checked when it was stored, maybe by an earlier version with other defaults.
+    Raises UserError for an empty search, or for values that make an invalid job.
     """
     if not job.search.spaces:
         raise UserError(f"{source} has no search: name keys, such as 'seed: {{grid: [0, 1]}}'")
     drawn = job.search.trial_values(lambda k: generator(job.seed, RngStream.SEARCH, k))
-    return [(chosen, _job_of(job, source, chosen)) for chosen in drawn]
+    return [(chosen, _job_of(job, source, stored, chosen)) for chosen in drawn]
 
 
-def _job_of(job: Job, source: str, chosen: TrialValues) -> Job:
+def _job_of(job: Job, source: str, stored: bool, chosen: TrialValues) -> Job:
     """Return a copy of a job with the values in `chosen` set at their dotted keys.
 
     Raises UserError if the resulting job is invalid. `source`: names the job file in errors.
+    `stored`: see `trials_of`.
     """
     game = {"name": job.game.name, **job.game.options}
     content = job.model_dump(mode="json") | {"game": game, "search": {}}
     for key, value in chosen.items():
         set_value(content, key, value, f"search of '{key}' in {source}")
-    return job_file.parse(content, JOBS, f"{source} with {chosen}")
+    return job_file.parse(content, JOBS, f"{source} with {chosen}", stored)
 
 
 def run(folder: RunFolder, progress: OnProgress) -> FinishedSweep:
@@ -145,7 +147,7 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedSweep:
     lifecycle.check_kind(folder, "sweep")
     job = lifecycle.read_job(folder)
     source = str(folder.job)
-    trials = trials_of(job, source)
+    trials = trials_of(job, source, stored=True)
     began = time.perf_counter()
     with open_group(folder, job, [trial for _, trial in trials]) as group:
         rows = _train(job, source, [chosen for chosen, _ in trials], group, progress)
@@ -168,7 +170,7 @@ def _train(
         measure = scores.named(search.metric)
     more: Sequence[dict[str, Any]] = [{} for _ in tried]
     if search.method == "pbt":
-        job_of = functools.partial(_job_of, job, source)
+        job_of = functools.partial(_job_of, job, source, True)
         interval = _perturbation_interval(job)
         rounds = pbt.train(job, tried, job_of, measure, interval, group, progress)
         tried = [each["values"] for each in rounds[-1]]

@@ -251,7 +251,7 @@ def _load_stored(weights: model_kinds.StoredWeights, game: Game) -> BehaviouralP
     Raises UserError if the network does not fit the game.
     """
     arrays = weights.under(GREEDY)
-    model_kinds.check_network(arrays, game, weights.source)
+    model_kinds.check_network(arrays, game, f"the model in {weights.source}")
     return greedy_policy(arrays, game)
 
 

@@ -85,7 +85,7 @@ def adapt_by_gradients(
     Raises UserError for a damaged policy network, or a damaged critic that the adaptation uses.
     """
     game, tree = two_seat_game(choice)
-    check_network(model.theta, game, "the run")
+    check_network(model.theta, game, "the policy network of the model")
     params = repeat(model.theta, section.repeats)
     if tree is None or model.gradient_estimator not in ON_TREE:
         inputs = privileged_input_size(game) if model.privileged else input_size(game)

@@ -146,7 +146,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         return AdaptingModel(
             unprefixed("policy", weights), unprefixed("critic", weights),
             job.meta.gradient_estimator == "privileged_critic", job.meta.discount,
-            job.test_estimator, job.adaptation.policy, job.adaptation.gradient_steps,
+            job.test_estimator, job.adaptation.policy, job.test_gradient_steps,
         )  # fmt: skip
 
     @staticmethod

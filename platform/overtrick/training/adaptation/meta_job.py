@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from overtrick.config.job_file import BaseJob, Count, Job, Positive, Section, UnusedKeys
+from overtrick.config.job_file import (
+    BaseJob,
+    Count,
+    GameChoice,
+    Job,
+    Positive,
+    Section,
+    UnusedKeys,
+)
 from overtrick.core import Enumerable, Game, UserError
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.evaluate import AdaptationEvaluation
@@ -22,8 +30,8 @@ from overtrick.training.adaptation.opponent_population import Opponents, check_a
 class Meta(shared.PolicyGradient):
     """Settings of the meta-learner: MAML with an outer policy optimiser.
 
-    The defaults are good values for Leduc. Wu et al. 2022, Table 1, column Leduc, has others, which
-    the descriptions name; jobs/leduc_meta_paper.yaml has all of them.
+    The defaults are good values for Leduc. The descriptions name those of Wu et al. 2022, Table 1,
+    column Leduc; in the paper entropy_coef is 0. jobs/leduc_meta_paper.yaml has all of them.
     """
 
     unused_keys = (
@@ -68,7 +76,9 @@ class Meta(shared.PolicyGradient):
 
     minibatches: shared.Minibatches = 1
     second_order: bool = True
-    """Differentiate through the inner gradient (Wu et al. 2022, eq. 7)."""
+    """Differentiate through the inner gradient (Wu et al. 2022, eq. 7); false: its derivative
+    counts as 0, as in the runs of the paper's values.
+    """
 
     entropy_coef: shared.EntropyCoef = 0.03
     discount: shared.Discount = 0.99
@@ -84,10 +94,11 @@ class Meta(shared.PolicyGradient):
 
     gradient_estimator: GradientEstimator = "aivat"
     """Estimator of the inner gradient. critic (as in the paper): sampled returns minus the critic's
-    baseline. All other estimators see all cards of a finished game. privileged_critic (the default
-    without a tree): a critic that sees all cards, too. aivat (needs a tree): sampled decisions
-    without the variance of cards and own actions. opponent_model (needs a tree): all decisions,
-    against the estimated opponent. Continuous actions: only critic.
+    baseline; the default for continuous actions, and without a tree if
+    adaptation.gradient_estimator is critic. All other estimators see all cards of a finished game.
+    privileged_critic: a critic that sees all cards, too; the default without a tree. aivat (needs a
+    tree): sampled decisions without the variance of cards and own actions. opponent_model (needs a
+    tree): all decisions, against the estimated opponent.
     """
 
     objective: Literal["sampled", "exact"] = "exact"
@@ -100,15 +111,15 @@ class Adaptation(Section):
     """Settings of the trained model's adaptation to an opponent in evaluation."""
 
     gradient_estimator: GradientEstimator | None = "opponent_model"
-    """Gradient estimator of adaptation; null: that of meta.gradient_estimator, as in the paper and
-    with continuous actions. Here opponent_model needs no tree: without a tree it simulates games
-    against a network that clones the opponent.
+    """Gradient estimator of adaptation; null: that of meta.gradient_estimator, as in the paper; the
+    default for continuous actions. Here opponent_model needs no tree: without a tree it simulates
+    games against a network that clones the opponent.
     """
 
-    gradient_steps: Count = 20
-    """Gradient steps from the games of one adaptation step. More than 1 needs gradient_estimator
-    opponent_model, whose gradient can be recomputed without new games; the default is 1 with other
-    estimators, as in the paper.
+    gradient_steps: Count | None = None
+    """Gradient steps from the games of one adaptation step; null: 20 with opponent_model, and 1
+    with other estimators, as in the paper. More than 1 needs opponent_model, whose gradient can be
+    recomputed without new games.
     """
 
     policy: Literal["network", "best_response"] = "network"
@@ -128,7 +139,7 @@ class MetaEvaluation(AdaptationEvaluation):
 class MetaJob(Job):
     """Job file of the trainer `meta`: meta-learning of a model that adapts to opponents.
 
-    The defaults of some keys depend on the game and on other keys.
+    The defaults of three keys depend on the game.
     """
 
     unused_keys = (
@@ -146,20 +157,20 @@ class MetaJob(Job):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in_dependent_defaults(cls, content: Any) -> Any:
+    def _fill_in_defaults_of_the_game(cls, content: Any) -> Any:
         if not isinstance(content, Mapping):
             return content
-        filled = dict(content)
-        for section, key, default in _dependent_defaults(content):
-            given = filled.get(section, {})
-            if isinstance(given, Mapping) and key not in given:
-                filled[section] = {**given, key: default}
-        return filled
+        sections = {"meta": content.get("meta", {}), "adaptation": content.get("adaptation", {})}
+        if not all(isinstance(section, Mapping) for section in sections.values()):
+            return content
+        for name, defaults in _defaults_of_the_game(content.get("game"), **sections).items():
+            sections[name] = {**defaults, **sections[name]}
+        return {**content, **sections}
 
     @model_validator(mode="after")
     def _tasks_are_enough(self) -> MetaJob:
         tasks, immigrants, minibatches = (
-            self.meta.tasks, self.population.immigrants, self.meta.minibatches,
+            self.meta.tasks, self.population.immigrants or 0, self.meta.minibatches,
         )  # fmt: skip
         if immigrants > tasks:
             raise ValueError(f"population.immigrants {immigrants} is more than meta.tasks {tasks}")
@@ -169,7 +180,7 @@ class MetaJob(Job):
 
     @model_validator(mode="after")
     def _gradient_steps_fit_the_estimator(self) -> MetaJob:
-        steps, estimator = self.adaptation.gradient_steps, self.test_estimator
+        steps, estimator = self.test_gradient_steps, self.test_estimator
         if steps > 1 and estimator != "opponent_model":
             raise ValueError(
                 f"adaptation.gradient_steps {steps} needs adaptation.gradient_estimator "
@@ -196,33 +207,35 @@ class MetaJob(Job):
         """
         return self.adaptation.gradient_estimator or self.meta.gradient_estimator
 
+    @property
+    def test_gradient_steps(self) -> int:
+        """Number of gradient steps of an adaptation step in evaluation."""
+        given = self.adaptation.gradient_steps
+        return given or (20 if self.test_estimator == "opponent_model" else 1)
 
-def _dependent_defaults(content: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield section, key and default of settings whose defaults depend on other settings.
 
-    `content`: the job file as plain data, not yet validated.
+def _defaults_of_the_game(
+    named: Any, meta: Mapping[str, Any], adaptation: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return by section the defaults that differ in games without a tree or without actions to
+    count.
+
+    `named`: the game, as in the job file. `meta`, `adaptation`: the sections, as in the job file.
     """
-    given = {name: section for name, section in content.items() if isinstance(section, Mapping)}
-    meta, adaptation = (given.get(name, {}) for name in ("meta", "adaptation"))
-    estimator = adaptation.get("gradient_estimator", "opponent_model")
-    if not {"objective", "gradient_estimator"} <= {*meta} or "gradient_estimator" not in adaptation:
-        try:
-            named = BaseJob.model_validate({"trainer": "meta", "game": content.get("game")}).game
-        except ValidationError:
-            return  # the validation of the whole job reports it
-        game = registry.make(named.name, **named.options)
-        discrete = not isinstance(game, Game) or game.actions is not None
-        if not isinstance(game, Enumerable):
-            yield "meta", "objective", "sampled"
-            yield "meta", "gradient_estimator", "privileged_critic" if discrete else "critic"
-        if not discrete:
-            estimator = adaptation.get("gradient_estimator")
-            yield "adaptation", "gradient_estimator", None
-    if estimator != "opponent_model":
-        yield "adaptation", "gradient_steps", 1
-    kind, tasks = given.get("population", {}).get("kind"), meta.get("tasks", Meta().tasks)
-    if kind in (None, "evolving") and isinstance(tasks, int):
-        yield "population", "immigrants", tasks * 2 // 3
+    if {"objective", "gradient_estimator"} <= {*meta} and "gradient_estimator" in adaptation:
+        return {}
+    try:
+        choice = GameChoice.model_validate(BaseJob.expand_game(named))
+        game = registry.make(choice.name, **choice.options)
+    except ValueError:  # the validation of the whole job reports it
+        return {}
+    if isinstance(game, Enumerable):
+        return {}
+    discrete = not isinstance(game, Game) or game.actions is not None
+    own_view = not discrete or adaptation.get("gradient_estimator") == "critic"
+    estimator = "critic" if own_view else "privileged_critic"
+    sampled = {"objective": "sampled", "gradient_estimator": estimator}
+    return {"meta": sampled, "adaptation": {} if discrete else {"gradient_estimator": None}}
 
 
 def check_job(job: MetaJob) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -41,13 +41,15 @@ class Opponents(GeneticOperators, RandomMembers):
     """Settings of the opponent population in training.
 
     The defaults are good values for Leduc. The descriptions name those of Wu et al. 2022, Table 1,
-    column Leduc.
+    column Leduc. In the paper head_init_scale is 1 and logit_bias_std 0.
     """
 
     unused_keys = (
         UnusedKeys({"kind": ("random",)}, (*EVOLVING_KEYS, "immigrants")),
         UnusedKeys({"kind": ("selfplay",)}, EVOLVING_KEYS),
-        UnusedKeys({"kind": ("selfplay",), "immigrants": (0,)}, tuple(RandomMembers.model_fields)),
+        UnusedKeys(
+            {"kind": ("selfplay",), "immigrants": (None, 0)}, tuple(RandomMembers.model_fields)
+        ),
     )
 
     kind: Literal["evolving", "random", "selfplay"] = "evolving"
@@ -68,10 +70,16 @@ class Opponents(GeneticOperators, RandomMembers):
     every: Count = 1
     """Iterations between replacements of members."""
 
-    immigrants: int = Field(default=0, ge=0)
-    """Number of new random networks among the opponents of each iteration. The default of an
-    evolving population is two thirds of meta.tasks (paper: 0).
+    immigrants: Annotated[int, Field(ge=0)] | None = None
+    """Number of new random networks among the opponents of each iteration (paper: 0). null: two
+    thirds of meta.tasks with an evolving population, else 0.
     """
+
+    def immigrants_among(self, tasks: int) -> int:
+        """Return the number of new random networks among an iteration's opponents (`tasks`)."""
+        if self.immigrants is None:
+            return tasks * 2 // 3 if self.kind == "evolving" else 0
+        return self.immigrants
 
 
 class OpponentPopulation(ABC):
@@ -129,7 +137,8 @@ class OpponentPopulation(ABC):
         `tasks`: number of opponents. The last of them are new random networks, as many as the
         setting `immigrants`. The others are drawn at random from the population.
         """
-        members, immigrants, size = self.members(), self.section.immigrants, self.section.size
+        members, size = self.members(), self.section.size
+        immigrants = self.section.immigrants_among(tasks)
         drawn = tasks - immigrants
         chosen = rng.choice(size, drawn, replace=drawn > size)
         opponents = select_rows(members, chosen)
