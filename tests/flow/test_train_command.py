@@ -86,7 +86,7 @@ def test_mlflow_has_one_run_with_every_iteration_once_and_the_files(
     experiment = client.get_experiment_by_name("overtrick")
     (run,) = client.search_runs([experiment.experiment_id])
     assert run.info.status == "FINISHED"
-    assert run.data.params["meta.inner_lr"] == "0.1"
+    assert run.data.params["meta.inner_lr"] == "0.25"
     assert run.data.params["population.elite_share"] == "0.2"
     kl = [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, "kl")]
     assert kl == [(i, m["kl"]) for i, m in enumerate(undisturbed[0], start=1)]
