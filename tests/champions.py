@@ -40,6 +40,7 @@ NORMAL_95 = 1.96  # half of a 95 % interval, in standard errors
 ROUNDING = 1e-6  # relative difference of an exact figure on another processor
 SMALLEST = 1e-9  # smaller differences of exact figures count as equal
 BETTER_BY = 2  # standard errors of the difference
+TRAINING_ONLY = "baseline."  # begins the names of the critic's weights in a model that only bids
 
 
 class Figure(NamedTuple):
@@ -149,13 +150,14 @@ def run(command: str, folder: Path) -> str:
 def save_small(model: Path, to: Path, folder: Path) -> None:
     """Copy a model's folder, with matrices in float16 instead of float32.
 
-    The job is stored without its MLflow store. `folder`: the folder of the training; paths in the
-    job become relative to it.
+    A network that only training used is left out. The job is stored without its MLflow store.
+    `folder`: the folder of the training; paths in the job become relative to it.
     """
     stored = model_files.load(model)
     weights = {
         name: each.astype(np.float16) if each.dtype == np.float32 and each.ndim > 1 else each
         for name, each in stored.weights.items()
+        if not name.startswith(TRAINING_ONLY)
     }
     text = json.dumps({key: value for key, value in stored.job.items() if key != "track"})
     job = json.loads(text.replace(f'"{folder}/', '"'))

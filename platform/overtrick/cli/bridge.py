@@ -79,9 +79,10 @@ def explain(
 def _bidder_hand_auction(words: Sequence[str]) -> tuple[str, str, str]:
     """Return bidder, hand and auction of the words [BIDDER] HAND [AUCTION].
 
-    The default bidder is a champion, or else natural. Raises UserError for other words.
+    The default bidder is the champion of the auction. Raises UserError for other words.
     """
-    from overtrick.storage.champions import champion_of
+    from overtrick.games.bridge.auction.game import Auction
+    from overtrick.storage.champions import default_champion
 
     place = next((k for k, word in enumerate(words[:2]) if HAND.fullmatch(word)), None)
     if place is None or len(words) > place + 2:
@@ -89,7 +90,7 @@ def _bidder_hand_auction(words: Sequence[str]) -> tuple[str, str, str]:
             "suggest takes [BIDDER] HAND [AUCTION]: a hand is like AQ42.K5.QT93.K76, the auction "
             'one word in quotes, like "1N P"'
         )
-    bidder = words[0] if place else champion_of("auction", {}) or "natural"
+    bidder = words[0] if place else str(default_champion(Auction.name, {}))
     return bidder, words[place], (*words[place + 1 :], "")[0]
 
 
@@ -99,7 +100,7 @@ def suggest(
         list[str],
         Argument(
             metavar="[BIDDER] HAND [AUCTION]",
-            help="A bidding system, champion:NAME, run or model folder (default: natural); a "
+            help="A bidding system, champion:NAME, run or model folder (default: a champion); a "
             'hand, spades first, such as AQ42.K5.QT93.K76; the calls so far, such as "1N P".',
         ),
     ],

@@ -29,10 +29,11 @@ def play(
     game: arguments.GameName,
     options: arguments.GameOptions = None,
     against: Annotated[
-        str | None, Option(help=f"{arguments.PLAYER}. Auction: a bidding system.")
+        str | None, Option(help=f"{arguments.PLAYER}. Auction: as for --system.")
     ] = None,
     system: Annotated[
-        str | None, Option(help="Auction: your side's bidding system. Default: natural.")
+        str | None,
+        Option(help="Auction: a bidding system, champion:NAME, or model as your partner."),
     ] = None,
     seat: Annotated[str | None, Option(help="Your seat, by number or name.")] = None,
     games: Annotated[int, Option(min=1, max=arguments.MOST, help="Games, one after another.")] = 10,
@@ -57,6 +58,7 @@ def play(
     from overtrick.interactive.auction_game import make_auction_game
     from overtrick.interactive.human_game import make_human_game
     from overtrick.storage import game_records
+    from overtrick.storage.champions import default_champion
 
     asked = apply_overrides({}, options or [])
     signs = not letters and (console.encoding or "").lower().startswith("utf")
@@ -66,7 +68,8 @@ def play(
         check_output(keep, ".parquet")
     with console.status(f"preparing {game}"):
         if game == Auction.name:
-            table = make_auction_game(system or "natural", against or "natural", asked, signs)
+            bidder = str(default_champion(game, {}))
+            table = make_auction_game(system or bidder, against or bidder, asked, signs)
         else:
             table = make_human_game(game, against, asked, signs)
     fixed = _seat_number(table, seat)
