@@ -144,6 +144,21 @@ def test_a_search_without_possible_decisions_is_refused_before_training(
     assert message in str(refused.value)
 
 
+def test_a_sweep_of_an_earlier_version_keeps_its_values_also_of_keys_that_only_some_trials_use():
+    content = {"trainer": "meta", "game": "kuhn", "population": {"kind": "selfplay"},
+               "search": {"population.kind": {"grid": ["selfplay", "evolving"]}}}  # fmt: skip
+    job = job_file.parse(content, JOBS, "job.yaml")
+    old = job.model_dump(mode="json")
+    old["population"]["fitness_games"] = 50  # a default of then, unused by self-play
+    stored = job_file.parse_stored(old, JOBS, "job.json")
+    with pytest.raises(UserError, match=r"population.fitness_games has no effect"):
+        sweep.trials_of(stored, "job.json")
+    trials = [trial for _, trial in sweep.trials_of(stored, "job.json", stored=True)]
+    assert [trial.population.fitness_games for trial in trials] == [50, 50]
+    new = [trial for _, trial in sweep.trials_of(job, "job.yaml")]
+    assert [trial.population.immigrants_among(9) for trial in new] == [0, 6]
+
+
 def test_the_score_of_an_iteration_equals_that_of_the_table() -> None:
     paid = {"call/after_0_chip": 9.0, "call/after_2_chip": 1.0, "random/after_2_chip": 2.0}
     assert payoff(paid | {"opponents/after_2_chip": 50.0, "kl": 7.0}) == 1.5

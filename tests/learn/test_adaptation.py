@@ -67,6 +67,18 @@ def test_a_damaged_critic_is_refused_where_a_learned_opponent_model_is_simulated
         )
 
 
+def test_a_damaged_policy_network_is_refused_before_games_are_played():
+    rng = np.random.default_rng(0)
+    game, _ = two_seat_game(KUHN)
+    theta = initial_weights((input_size(game) + 1, 8, game.actions), rng)
+    for damaged in ({}, theta):
+        model = gradient_adaptation.AdaptingModel(damaged, {}, False, 1.0, "aivat")
+        with pytest.raises(UserError, match="the policy network of the model"):
+            gradient_adaptation.adapt_by_gradients(
+                rng, model, AdaptationEvaluation(steps=1), KUHN, UniformPolicy()
+            )
+
+
 @pytest.mark.parametrize("tree_fits", [True, False])
 def test_many_gradient_steps_on_one_set_of_games_follow_as_many_exact_ones(tree_fits, monkeypatch):
     rng = np.random.default_rng(0)

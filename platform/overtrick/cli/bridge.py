@@ -81,8 +81,7 @@ def _bidder_hand_auction(words: Sequence[str]) -> tuple[str, str, str]:
 
     The default bidder is the champion of the auction. Raises UserError for other words.
     """
-    from overtrick.games.bridge.auction.game import Auction
-    from overtrick.storage.champions import default_champion
+    from overtrick.studies.duplicate_match import default_bidder
 
     place = next((k for k, word in enumerate(words[:2]) if HAND.fullmatch(word)), None)
     if place is None or len(words) > place + 2:
@@ -90,7 +89,7 @@ def _bidder_hand_auction(words: Sequence[str]) -> tuple[str, str, str]:
             "suggest takes [BIDDER] HAND [AUCTION]: a hand is like AQ42.K5.QT93.K76, the auction "
             'one word in quotes, like "1N P"'
         )
-    bidder = words[0] if place else str(default_champion(Auction.name, {}))
+    bidder = words[0] if place else default_bidder()
     return bidder, words[place], (*words[place + 1 :], "")[0]
 
 

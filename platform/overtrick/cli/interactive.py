@@ -33,7 +33,10 @@ def play(
     ] = None,
     system: Annotated[
         str | None,
-        Option(help="Auction: a bidding system, champion:NAME, or model as your partner."),
+        Option(
+            help="Auction: your partner, a bidding system, champion:NAME or model. Default: the "
+            "champion."
+        ),
     ] = None,
     seat: Annotated[str | None, Option(help="Your seat, by number or name.")] = None,
     games: Annotated[int, Option(min=1, max=arguments.MOST, help="Games, one after another.")] = 10,
@@ -58,7 +61,7 @@ def play(
     from overtrick.interactive.auction_game import make_auction_game
     from overtrick.interactive.human_game import make_human_game
     from overtrick.storage import game_records
-    from overtrick.storage.champions import default_champion
+    from overtrick.studies.duplicate_match import default_bidder
 
     asked = apply_overrides({}, options or [])
     signs = not letters and (console.encoding or "").lower().startswith("utf")
@@ -68,8 +71,8 @@ def play(
         check_output(keep, ".parquet")
     with console.status(f"preparing {game}"):
         if game == Auction.name:
-            bidder = str(default_champion(game, {}))
-            table = make_auction_game(system or bidder, against or bidder, asked, signs)
+            bidders = system or default_bidder(), against or default_bidder()
+            table = make_auction_game(*bidders, asked, signs)
         else:
             table = make_human_game(game, against, asked, signs)
     fixed = _seat_number(table, seat)

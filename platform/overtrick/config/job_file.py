@@ -378,10 +378,7 @@ def parse_stored(
 
 
 def parse(
-    content: Mapping[str, Any],
-    jobs: Mapping[str, type[JobT]],
-    source: str,
-    stored: bool = False,
+    content: Mapping[str, Any], jobs: Mapping[str, type[JobT]], source: str, stored: bool = False
 ) -> JobT:
     """Validate the plain data of a job and return the typed job.
 
@@ -403,10 +400,7 @@ def parse(
 
 
 def validated(
-    section: type[SectionT],
-    content: Mapping[str, Any],
-    source: str = "",
-    stored: bool = False,
+    section: type[SectionT], content: Mapping[str, Any], source: str = "", stored: bool = False
 ) -> SectionT:
     """Validate the plain data of a section and return the typed section.
 

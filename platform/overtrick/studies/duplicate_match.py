@@ -27,6 +27,7 @@ from overtrick.reports import tables
 from overtrick.reports.progress import OnProgress
 from overtrick.runs import lifecycle
 from overtrick.storage import model_files
+from overtrick.storage.champions import default_champion
 from overtrick.storage.game_records import Games, Move
 
 SHARD = 50  # boards, for any number of workers
@@ -78,6 +79,13 @@ class DuplicateMatch(NamedTuple):
 def is_bidding_system(name: str) -> bool:
     """Return True if `name` is a bidding system's name, or the path of a bidding system's file."""
     return name in loader.system_names() or Path(name).suffix == loader.SUFFIX
+
+
+def default_bidder() -> str:
+    """Return the default bidder of commands: the champion of the auction, as champion:NAME."""
+    champion = default_champion(Auction.name, {})
+    assert champion is not None, "the package has a champion of the auction"
+    return champion
 
 
 def find_bidder(what: str) -> Path | None:
