@@ -29,7 +29,7 @@ from overtrick.runs.lifecycle import FinishedRun
 from overtrick.runs.listener import Listener
 from overtrick.solvers.extensive import best_response as exact
 from overtrick.solvers.extensive.tree import Tree, build
-from overtrick.storage import model_files
+from overtrick.storage import locate, model_files
 from overtrick.storage.champions import CHAMPION_PREFIX, Champion, champions
 from overtrick.studies import exact_solutions
 from overtrick.studies.exact_solutions import Solution
@@ -246,7 +246,7 @@ def sweep(
 
 def load(model: str | Path) -> LoadedModel:
     """Load a stored model: a run, a model folder, champion:NAME, or models:/NAME/VERSION."""
-    folder = lifecycle.find_model(str(model))
+    folder = locate.existing_model(str(model))
     stored = model_files.load(folder)
     job = job_file.parse_stored(stored.job, JOBS, str(folder / model_files.CARD))
     return LoadedModel(folder, make(job.game.name, **job.game.options), job, stored.weights)

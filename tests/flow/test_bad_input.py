@@ -27,7 +27,6 @@ from overtrick.config.strict_yaml import parse_yaml
 from overtrick.core import UserError
 from overtrick.core.files import cache_folder
 from overtrick.distributed import workers
-from overtrick.runs import lifecycle
 from overtrick.storage import locate, model_files
 from overtrick.studies import cardplay_style, match
 from overtrick.studies.exact_solutions import best_response_to
@@ -494,7 +493,7 @@ def test_a_run_is_an_opponent_by_its_name_and_by_its_folder(a_run: Path) -> None
     "place", ["kuhn-7", "kuhn-7/", "kept/kuhn-7", "./kept/kuhn-7/", "{here}/kept/kuhn-7"]
 )
 def test_a_run_is_found_by_its_name_and_by_its_path(a_run: Path, monkeypatch, place: str) -> None:
-    """All commands find a run by `lifecycle.find`, and a model by `lifecycle.find_model`."""
+    """All commands find a run by `locate.existing_run`, and a model by `locate.existing_model`."""
     asked = []
 
     def study(choice: object, *players: object) -> NoReturn:
@@ -503,8 +502,8 @@ def test_a_run_is_found_by_its_name_and_by_its_path(a_run: Path, monkeypatch, pl
 
     monkeypatch.setattr(cardplay_style, "study_style", study)
     place = place.format(here=a_run.parents[1])
-    assert lifecycle.find(place).path == a_run
-    assert lifecycle.find_model(place) == a_run / "model"
+    assert locate.existing_run(place).path == a_run
+    assert locate.existing_model(place) == a_run / "model"
     with pytest.raises(UserError, match="that is enough"):
         cli.app(["bridge", "hands", place, "--against", place], standalone_mode=False)
     assert asked == [str(a_run / "model")] * 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 
 import numpy as np
@@ -48,6 +49,20 @@ def test_every_game_has_a_champion_and_at_most_one_default():
     for each in listed:
         if each.card["default"]:
             assert default_champion(each.card["game"], each.card["options"]) == each.player
+
+
+def test_a_champion_suggests_a_call_without_importing_torch():
+    script = (
+        "import sys; from overtrick.evaluation import bidders; "
+        "side = bidders.load_side(bidders.default_bidder()); "
+        "print(*bidders.rank_calls(side, side, [], 'AQ42.K5.QT93.K76', 0, 0)); "
+        "print('torch' in sys.modules)"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout
+    assert "CandidateCall" in shown
+    assert shown.endswith("False\n")
 
 
 def test_a_champion_is_found_by_its_game_and_options():

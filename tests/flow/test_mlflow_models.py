@@ -382,18 +382,18 @@ def test_a_run_records_the_registered_models_that_it_used(at, store, stored, tmp
 )  # fmt: skip
 def test_an_unknown_registered_name_is_refused_with_the_known_ones(at, name, why):
     with pytest.raises(UserError, match=why):
-        lifecycle.find_model(name)
+        locate.existing_model(name)
 
 
 def test_a_missing_mlflow_store_gives_one_error_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     with pytest.raises(UserError, match=r"no MLflow store at sqlite:.*: set MLFLOW_TRACKING_URI"):
-        lifecycle.find_model("models:/leduc-meta/1")
+        locate.existing_model("models:/leduc-meta/1")
     assert not list(tmp_path.iterdir())
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     with pytest.raises(UserError, match=r"no MLflow server answers at http://127.0.0.1:9"):
-        lifecycle.find_model("models:/leduc-meta/1")
+        locate.existing_model("models:/leduc-meta/1")
 
 
 def stored_in_mlflow(store: str, run_id: str) -> Path:
@@ -416,7 +416,7 @@ def test_commands_never_run_the_code_beside_a_model_but_mlflow_does(
     (stored_in_mlflow(store, run_id) / mlflow_tracker.STORED / "weights.pkl").write_bytes(
         b"cos\nabort\n(tR."
     )
-    folder = lifecycle.find_model("models:/theirs/1")
+    folder = locate.existing_model("models:/theirs/1")
     assert model_files.policy(folder, overtrick.make("leduc")) is not None
     assert {p.name for p in folder.iterdir()} == {*locate.FILES, locate.ORIGIN}
     assert not trap.exists()
@@ -451,7 +451,7 @@ def test_foreign_and_damaged_models_are_refused_and_not_cached(
             del content["metadata"]["overtrick"]
         about.write_text(yaml.safe_dump(content))
     with pytest.raises(UserError, match=why):
-        lifecycle.find_model(f"models:/{change}/1")
+        locate.existing_model(f"models:/{change}/1")
     assert not [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
 
 
@@ -483,9 +483,9 @@ def test_an_alias_moves_and_a_version_is_not_made_twice(at, store, stored, tmp_p
         log_model(store, tmp_path / name, stored("leduc solved"), "moving") for name in ("a", "b")
     )
     assert model_versions.register(client, first, "moving", "champion") == 1
-    before = lifecycle.find_model("models:/moving@champion")
+    before = locate.existing_model("models:/moving@champion")
     assert model_versions.register(client, second, "moving", "champion") == 2
-    after = lifecycle.find_model("models:/moving@champion")
+    after = locate.existing_model("models:/moving@champion")
     assert (before.name, after.name) == ("moving-1", "moving-2")
 
 

@@ -4,6 +4,7 @@ faulty files are refused with the faulty line."""
 from __future__ import annotations
 
 import itertools
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from overtrick.games.bridge.system.auction_simulation import (
     explain_calls,
     replay_auctions,
 )
+from overtrick.games.bridge.system.parser import FOLDER
 from overtrick.games.bridge.system.public_knowledge import LIMITS, POWER
 from overtrick.games.bridge.system.rule_matching import NO_RULE
 
@@ -70,6 +72,15 @@ def test_every_pairing_bids_every_deal_to_a_legal_end(pair, rng):
     lengths = (calls >= 0).sum(axis=1)
     assert lengths.max() < auction_simulation.MAX_CALLS
     assert 8 <= lengths.mean() <= 13
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_package_has_systems_without_problems(name, tmp_path):
+    """The check of `load` leaves the package's own files out, but not copies of them."""
+    for each in SHIPPED:  # a system may extend another
+        shutil.copy(FOLDER / f"{each}{loader.SUFFIX}", tmp_path)
+    copied = loader.load(tmp_path / f"{name}{loader.SUFFIX}")
+    assert loader.fingerprint(copied) == loader.fingerprint(loader.load(name))
 
 
 @pytest.mark.parametrize("name", SHIPPED)

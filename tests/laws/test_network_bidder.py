@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.rounding import assert_float32_close
 
 from overtrick.core import select_rows
 from overtrick.datasets.bidding_examples import in_test_split
@@ -134,6 +135,24 @@ def pair(rng) -> tuple[network_bidder.BiddingNetwork, network_bidder.BiddingNetw
         for outputs in network_bidder.OUTPUT_WIDTHS.values()
     ]
     return made[0], made[1]
+
+
+def test_few_rows_have_the_same_probabilities_as_many(rng):
+    """Up to FEW_ROWS rows are computed by numpy, more by torch."""
+    rows = 2 * network_bidder.FEW_ROWS
+    inputs = rng.integers(2, size=(rows, features.WIDTH)).astype(np.float32)
+    possible = rng.random((rows, 38)) < 0.5
+    possible[:, 0] = True
+    network = pair(rng)[0]
+    many, few = (
+        network.log_probs(inputs[:some], possible[:some])
+        for some in (rows, network_bidder.FEW_ROWS)
+    )
+    many = many[: len(few)]
+    assert np.array_equal(np.isneginf(few), ~possible[: len(few)])
+    assert np.array_equal(np.isneginf(many), ~possible[: len(few)])
+    legal = possible[: len(few)]
+    assert_float32_close(few[legal], many[legal], size=np.abs(inputs @ network.weights["w0"]).max())
 
 
 def test_a_bidder_takes_the_candidate_of_the_highest_value(table, rng):

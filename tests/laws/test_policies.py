@@ -22,7 +22,15 @@ from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import stack
 from overtrick.policies.action_sampling import sample_actions
 from overtrick.policies.batched_networks import BatchedNetworks
-from overtrick.policies.forward_pass import forward, masked_log_softmax, pad, pad_slots, tensors
+from overtrick.policies.forward_pass import (
+    ACTIVATIONS,
+    forward,
+    forward_numpy,
+    masked_log_softmax,
+    pad,
+    pad_slots,
+    tensors,
+)
 from overtrick.policies.network import NetworkPolicy
 from overtrick.policies.rollout import play
 from overtrick.policies.tabular import TabularPolicy
@@ -378,6 +386,14 @@ def test_a_network_is_relu_layers_and_a_linear_head():
     x = torch.tensor([[1.0], [-2.0]])
     # 1: relu(1.5, -0.5) = (1.5, 0) -> 3 - 10;  -2: relu(-1.5, 2.5) = (0, 2.5) -> 7.5 - 10
     assert forward(tensors(weights), x).ravel().tolist() == [-7.0, -2.5]
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_numpy_and_torch_compute_the_same_outputs(activation, rng):
+    weights = initial_weights((7, 12, 9, 4), rng)
+    x = rng.normal(size=(5, 7)).astype(np.float32)
+    expected = forward(tensors(weights), torch.from_numpy(x), activation)
+    assert_float32_close(forward_numpy(weights, x, activation), expected)
 
 
 def test_masked_actions_have_probability_0():

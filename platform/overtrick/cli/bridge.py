@@ -81,7 +81,7 @@ def _bidder_hand_auction(words: Sequence[str]) -> tuple[str, str, str]:
 
     The default bidder is the champion of the auction. Raises UserError for other words.
     """
-    from overtrick.studies.duplicate_match import default_bidder
+    from overtrick.evaluation.bidders import default_bidder
 
     place = next((k for k, word in enumerate(words[:2]) if HAND.fullmatch(word)), None)
     if place is None or len(words) > place + 2:
@@ -116,13 +116,12 @@ def suggest(
     from overtrick.evaluation import bidders
     from overtrick.games.bridge import auction_rules as rules
     from overtrick.games.bridge.system import auction_simulation
-    from overtrick.studies.duplicate_match import find_bidder
 
     bidder, hand, auction = _bidder_hand_auction(words)
     calls = rules.parse_calls(auction)
     if calls:
         rules.check_auction(calls, done=False)
-    side, other = (bidders.load_side(str(find_bidder(each) or each)) for each in (bidder, against))
+    side, other = (bidders.load_side(each) for each in (bidder, against))
     first, vulnerability = _dealer_and_vulnerability(dealer, vulnerable)
     own = (side.system, other.system)
     pairs = own if (first + len(calls)) % 2 == 0 else own[::-1]
@@ -249,13 +248,13 @@ def hands(
     from overtrick.config.job_file import GameChoice
     from overtrick.config.overrides import apply_overrides
     from overtrick.games import registry
-    from overtrick.runs import lifecycle
+    from overtrick.storage import locate
     from overtrick.studies.cardplay_style import study_style
 
     choice = GameChoice(name="minibridge", options=apply_overrides({}, options or []))
     scripted = registry.scripted_players(registry.make(choice.name, **choice.options))
     names = [
-        name if name in ("random", *scripted) else str(lifecycle.find_model(name).absolute())
+        name if name in ("random", *scripted) else str(locate.existing_model(name).absolute())
         for name in (declarer, against)
     ]
     found = study_style(choice, names[0], names[1], worlds, boards, deals, seed, not letters)

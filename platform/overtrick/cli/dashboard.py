@@ -61,7 +61,6 @@ def _tracking_store(run: str | None, uri: str | None) -> str:
     It is `uri`, or the store of the run, or the default store, or that of the newest run. Raises
     UserError for an invalid URI.
     """
-    from overtrick.runs import lifecycle
     from overtrick.storage import locate
     from overtrick.tracking import server_address
 
@@ -70,7 +69,7 @@ def _tracking_store(run: str | None, uri: str | None) -> str:
     names = locate.run_names() if run is None else [run]
     if run is None and (os.environ.get("MLFLOW_TRACKING_URI") or not names):
         return server_address.default()
-    newest = max(map(lifecycle.find, names), key=lambda folder: folder.job.stat().st_mtime)
+    newest = max(map(locate.existing_run, names), key=lambda folder: folder.job.stat().st_mtime)
     return str(newest.read_job()["track"]["uri"])
 
 
@@ -79,9 +78,9 @@ def _run_id(run: str) -> str:
 
     Raises UserError if MLflow does not know the run.
     """
-    from overtrick.runs import lifecycle
+    from overtrick.storage import locate
 
-    run_id = lifecycle.find(run).run_id
+    run_id = locate.existing_run(run).run_id
     if run_id is None:
         raise UserError(f"MLflow does not know {run}: `overtrick resume {run}` records it there")
     return run_id

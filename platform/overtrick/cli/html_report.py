@@ -46,6 +46,7 @@ def view(
     """
     from overtrick.core.files import check_output, write_text
     from overtrick.runs import html_page, lifecycle
+    from overtrick.storage import locate
     from overtrick.storage.champions import champion_of, is_champion
     from overtrick.studies import html_of_files
     from overtrick.studies.champion_page import champion_page
@@ -66,7 +67,7 @@ def view(
     elif what.startswith(SCHEME):
         raise UserError(f"{what} is a model without a run: name a run, or a file")
     else:
-        folder, games = lifecycle.find(what), None
+        folder, games = locate.existing_run(what), None
         policies: Sequence[Any] = ()
         _refuse(of_file, f"is an option for a file, and {what} is a run")
         if boards is not None and against is None:
@@ -80,7 +81,7 @@ def view(
             _refuse(of_run, "is an option for games of a run's model: add --against OPPONENT")
         else:
             check_players([against], [])
-            model = str(lifecycle.find_model(str(folder)))
+            model = str(locate.existing_model(str(folder)))
             played = play_match(model, against, None, {}, boards or 3, seed or 0, record=True)
             games, policies = played.games, played.policies
         page = html_page.run_page(folder, games, policies)

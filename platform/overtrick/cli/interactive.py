@@ -56,12 +56,12 @@ def play(
     """
     from overtrick.config.overrides import apply_overrides
     from overtrick.core.files import check_output
+    from overtrick.evaluation.bidders import default_bidder
     from overtrick.games.bridge.auction.game import Auction
     from overtrick.interactive import session
     from overtrick.interactive.auction_game import make_auction_game
     from overtrick.interactive.human_game import make_human_game
     from overtrick.storage import game_records
-    from overtrick.studies.duplicate_match import default_bidder
 
     asked = apply_overrides({}, options or [])
     signs = not letters and (console.encoding or "").lower().startswith("utf")

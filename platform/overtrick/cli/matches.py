@@ -122,7 +122,7 @@ def _second_player(
 
 def _is_bidding(a: str, b: str) -> bool:
     """Return True if a match is between bidding systems or between networks that bid."""
-    from overtrick.studies.duplicate_match import find_bidder, is_bidding_system
+    from overtrick.evaluation.bidders import find_bidder, is_bidding_system
 
     named = is_bidding_system(a) or is_bidding_system(b)
     return named or bool(find_bidder(a) and find_bidder(b))
@@ -181,12 +181,13 @@ def _match_bidders(asked: _Request) -> dict[str, Any]:
     """
     from overtrick.distributed.workers import open_pool
     from overtrick.evaluation import bidders
+    from overtrick.evaluation.bidders import find_bidder
     from overtrick.reports.progress import counting
     from overtrick.storage import game_records
     from overtrick.studies import duplicate_match
 
     a, b, boards = asked.a, asked.b, asked.boards
-    ours, theirs = (str(duplicate_match.find_bidder(name) or name) for name in (a, b))
+    ours, theirs = (str(find_bidder(name) or name) for name in (a, b))
     for side in (ours, theirs):
         bidders.load_side(side)  # refuses an unknown one before Ray starts
     bar = counting(console, "boards", boards)

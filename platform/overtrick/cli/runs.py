@@ -112,8 +112,9 @@ def resume(
 ) -> None:
     """Continue an interrupted run, sweep or comparison table from its last checkpoints."""
     from overtrick.runs import lifecycle
+    from overtrick.storage import locate
 
-    kind, folder = lifecycle.kind_of(lifecycle.find(what))
+    kind, folder = lifecycle.kind_of(locate.existing_run(what))
     if kind == "run":
         train(None, None, str(folder), as_json)
     elif kind == "sweep":
@@ -138,11 +139,12 @@ def evaluate(
     method.
     """
     from overtrick.runs import lifecycle
+    from overtrick.storage import locate
 
     if (what is None) == (resume is None):
         raise UserError("evaluate needs a run, a model, a comparison's job file, or --resume TABLE")
     if resume is not None:
-        _compare(lifecycle.find(resume), None, [], as_json)
+        _compare(locate.existing_run(resume), None, [], as_json)
     elif what is not None and _is_job(what):
         asked = [] if workers is None else [f"workers={workers}"]
         _compare(None, Path(what), [*(overrides or []), *asked], as_json)
@@ -278,6 +280,7 @@ def _job_or_run(
     from overtrick.comparison.comparison_job import TABLES
     from overtrick.config.job_file import Job, load
     from overtrick.runs import lifecycle
+    from overtrick.storage import locate
     from overtrick.training.registry import JOBS
 
     if (job is None) == (resume is None):
@@ -288,6 +291,6 @@ def _job_or_run(
             raise UserError(f"{job} is a comparison table: `overtrick evaluate {job}`")
         return asked, None
     assert resume is not None
-    folder = lifecycle.find(resume)
+    folder = locate.existing_run(resume)
     lifecycle.check_kind(folder, "run" if command == "train" else command)
     return lifecycle.read_job(folder), folder

@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field, ValidationInfo, field_validator
 
-from overtrick.config.job_file import Job, Opponent
 from overtrick.core import Array, Deals, Policy, UserError
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.games.bridge import scoring
@@ -27,30 +25,7 @@ from overtrick.games.bridge.system import auction_simulation, loader
 from overtrick.games.bridge.system.loader import System
 from overtrick.policies.rollout import play
 from overtrick.storage import locate, model_files, parquet
-
-
-class BiddingSystemJob(Job):
-    """Base class of jobs that train bidding networks; a key names the bidding system."""
-
-    system: Opponent = "natural"
-    """Bidding system that defines the meaning of the network's calls."""
-
-    system_version: dict[str, str] = Field(default={})
-    """Fingerprints of bidding rules by the name of the system; filled in when a run starts."""
-
-    @field_validator("system")
-    @classmethod
-    def _system_exists(cls, name: str) -> str:
-        loader.load(name)
-        return name
-
-    @field_validator("system_version")
-    @classmethod
-    def _fill_in_version(cls, rules: dict[str, str], info: ValidationInfo) -> dict[str, str]:
-        if "system" not in info.data:  # the system was invalid, which has been reported
-            return rules
-        own = loader.load(info.data["system"])
-        return {own.name: loader.fingerprint(own), **rules}
+from overtrick.storage.champions import default_champion
 
 
 class Side(NamedTuple):
@@ -90,6 +65,32 @@ def load_side(name: str) -> Side:
         raise UserError(f"the model in {folder} has no network of calls: a bidder needs one")
     label = folder.parent.name if folder.name == "model" else folder.name
     return Side(label, load_system(stored.job, str(folder)), calls, imps)
+
+
+def is_bidding_system(name: str) -> bool:
+    """Return True if `name` is a bidding system's name, or the path of a bidding system's file."""
+    return name in loader.system_names() or Path(name).suffix == loader.SUFFIX
+
+
+def default_bidder() -> str:
+    """Return the default bidder of commands: the champion of the auction, as champion:NAME."""
+    champion = default_champion(Auction.name, {})
+    assert champion is not None, "the package has a champion of the auction"
+    return champion
+
+
+def find_bidder(what: str) -> Path | None:
+    """Find the folder of a model that bids in the auction; return None for anything else.
+
+    `what`: the path of the model, or the name of its run. Raises UserError for a damaged model.
+    """
+    try:
+        folder = locate.existing_model(what)
+    except UserError:  # no run of this name: it may be a bidding system
+        return None
+    stored = model_files.load(folder)
+    bids = any(name.startswith("calls.") for name in stored.weights)
+    return folder if stored.game == Auction.name and bids else None
 
 
 def bid_auctions(

@@ -19,7 +19,6 @@ from overtrick.games.bridge.system.explanation import describe_meaning
 from overtrick.games.presentation import Presentation
 from overtrick.interactive.human_game import ActionAdvice, HumanGame
 from overtrick.storage.game_records import Move
-from overtrick.studies.duplicate_match import find_bidder
 
 
 def make_auction_game(
@@ -35,7 +34,7 @@ def make_auction_game(
     A bidder is the name of a bidding system, a run, or a model folder. Raises UserError for an
     unknown bidder, or if the option `seats` is not 4.
     """
-    ours, theirs = (load_side(str(find_bidder(each) or each)) for each in (system, against))
+    ours, theirs = (load_side(each) for each in (system, against))
     game = registry.make(Auction.name, **options)
     if game.seats != 4:
         raise UserError("a person bids one hand: leave out the option seats")

@@ -54,6 +54,27 @@ def forward(
     return x
 
 
+NUMPY_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": lambda x: np.maximum(x, 0),
+    "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+}
+
+
+def forward_numpy(weights: Mapping[str, Array], x: Array, activation: str = "relu") -> Array:
+    """Compute the outputs (R, outputs) of one multilayer perceptron with numpy, as `forward` does.
+
+    A command that asks a network for a few rows then needs no import of torch, which takes seconds.
+    `x`: (R, F). `activation`: one of ACTIVATIONS.
+    """
+    activate = NUMPY_ACTIVATIONS[activation]
+    last = len(weights) // 2 - 1
+    for layer in range(last):
+        x = activate(x @ weights[f"w{layer}"] + weights[f"b{layer}"])
+    return x @ weights[f"w{last}"] + weights[f"b{last}"]
+
+
 def masked_log_softmax(logits: Tensor, legal: Tensor) -> Tensor:
     """Return log-probabilities (..., A) of actions from logits; -inf exactly where illegal."""
     return logits.masked_fill(~legal, -torch.inf).log_softmax(dim=-1)

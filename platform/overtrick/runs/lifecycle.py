@@ -12,12 +12,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob, Job
-from overtrick.core import Array, Trainer, UserError, suggestion
+from overtrick.core import Array, Trainer, UserError
 from overtrick.core.checkpoints import load_state
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import LocalPool, RngStream, generator, open_pool
@@ -58,30 +57,6 @@ def new_folder(name: str) -> RunFolder:
             folder.mkdir(parents=True)
             return RunFolder(folder)
     raise UserError(f"{locate.runs_folder()} already holds 100 runs named {name}-{stamp}")
-
-
-def find(run: str) -> RunFolder:
-    """Find a run by its name or path.
-
-    Raises UserError for an unknown run; the message names the most similar run.
-    """
-    folder = locate.find_run(run)
-    if folder is None:
-        known = locate.run_names()
-        hint = f": {suggestion(run, known)}" if known else ""
-        raise UserError(f"no run '{run}' in {locate.runs_folder()}{hint}")
-    return folder
-
-
-def find_model(name: str) -> Path:
-    """Find the folder of a model by its path, by the name of its run, or by its registered name.
-
-    Raises UserError if there is no such model.
-    """
-    folder = locate.model_folder(name)
-    if not model_files.is_model(folder):
-        find(name)  # raises the error that names the nearest run
-    return folder
 
 
 def check_job(job: Job) -> None:
@@ -214,7 +189,7 @@ def evaluate_stored(name: str, workers: int) -> tuple[list[dict[str, Any]], str,
     workers that play the games; 0: this process plays. Returns the rows of the results table, the
     name of the game, and the unit of payoffs. Raises UserError.
     """
-    folder = find_model(name)
+    folder = locate.existing_model(name)
     stored = model_files.load(folder)
     job = job_file.parse_stored(stored.job, JOBS, f"{folder / model_files.CARD}")
     game = registry.make(job.game.name, **job.game.options)
@@ -233,7 +208,7 @@ def register(name: str, model: str, alias: str | None) -> int:
     which is moved to the new version; None: no alias. Raises UserError.
     """
     model_versions.check_names(model, alias)
-    run = find(name)
+    run = locate.existing_run(name)
     uri = read_job(run).track.uri
     server_address.check(uri, must_exist=True)
     if run.run_id is None:

@@ -18,7 +18,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-from overtrick.core import UserError
+from overtrick.core import UserError, suggestion
 from overtrick.core.files import cache_folder, check_names, local_path, write_text
 from overtrick.core.json_files import OpenRecord, first_problem, read_json
 from overtrick.storage.champions import champion_folder, is_champion
@@ -78,6 +78,19 @@ def find_run(run: str) -> RunFolder | None:
     return None
 
 
+def existing_run(run: str) -> RunFolder:
+    """Find a run by its name or path.
+
+    Raises UserError for an unknown run; the message names the most similar run.
+    """
+    folder = find_run(run)
+    if folder is None:
+        known = run_names()
+        hint = f": {suggestion(run, known)}" if known else ""
+        raise UserError(f"no run '{run}' in {runs_folder()}{hint}")
+    return folder
+
+
 def absolute_path(name: str) -> str:
     """Return the absolute path of the run with this name, or else of the file or folder `name`."""
     return str(find_run(name) or Path(name).absolute())
@@ -112,6 +125,17 @@ def model_folder(name: str) -> Path:
     resumed = group.name if group.path.parent == runs_folder() else group
     remedy = f"`overtrick resume {resumed}` continues it"
     raise UserError(f"{run.name} is not done and has no model yet: {remedy}")
+
+
+def existing_model(name: str) -> Path:
+    """Find the folder of a model as `model_folder` does; raise UserError if there is no model.
+
+    The message names the most similar run.
+    """
+    folder = model_folder(name)
+    if not is_model(folder):
+        existing_run(name)  # raises the error that names the nearest run
+    return folder
 
 
 def is_registered(name: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, UserError, concat_columns
+from overtrick.core import Array, concat_columns
 from overtrick.core.files import check_output, write_text
 from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
@@ -22,12 +22,9 @@ from overtrick.games.bridge.auction.game import DEAL_WIDTH, UNSOLVED, Auction
 from overtrick.games.bridge.auction_rules import Contracts
 from overtrick.games.bridge.cards import CARDS, SEATS, format_deal
 from overtrick.games.bridge.contract_results import VULNERABILITIES
-from overtrick.games.bridge.system import auction_simulation, loader
+from overtrick.games.bridge.system import auction_simulation
 from overtrick.reports import tables
 from overtrick.reports.progress import OnProgress
-from overtrick.runs import lifecycle
-from overtrick.storage import model_files
-from overtrick.storage.champions import default_champion
 from overtrick.storage.game_records import Games, Move
 
 SHARD = 50  # boards, for any number of workers
@@ -74,32 +71,6 @@ class DuplicateMatch(NamedTuple):
     def standard_error(self) -> float:
         """The standard error of `mean`, in IMPs a board."""
         return float(self.boards.imps.std(ddof=1) / np.sqrt(len(self.boards.imps)))
-
-
-def is_bidding_system(name: str) -> bool:
-    """Return True if `name` is a bidding system's name, or the path of a bidding system's file."""
-    return name in loader.system_names() or Path(name).suffix == loader.SUFFIX
-
-
-def default_bidder() -> str:
-    """Return the default bidder of commands: the champion of the auction, as champion:NAME."""
-    champion = default_champion(Auction.name, {})
-    assert champion is not None, "the package has a champion of the auction"
-    return champion
-
-
-def find_bidder(what: str) -> Path | None:
-    """Find the folder of a model that bids in the auction; return None for anything else.
-
-    `what`: the path of the model, or the name of its run. Raises UserError for a damaged model.
-    """
-    try:
-        folder = lifecycle.find_model(what)
-    except UserError:  # no run of this name: it may be a bidding system
-        return None
-    stored = model_files.load(folder)
-    bids = any(name.startswith("calls.") for name in stored.weights)
-    return folder if stored.game == Auction.name and bids else None
 
 
 def play_match(

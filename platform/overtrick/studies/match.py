@@ -18,7 +18,6 @@ from overtrick.evaluation.reference_opponents import opponent_names, resolve_opp
 from overtrick.games import registry
 from overtrick.policies.rollout import play
 from overtrick.reports.metric_names import opponent_label
-from overtrick.runs import lifecycle
 from overtrick.storage import locate, model_files
 from overtrick.storage.champions import CHAMPION_PREFIX, champion_names
 from overtrick.storage.game_records import Games, Recorder
@@ -113,7 +112,7 @@ def load_player(what: str, choice: GameChoice) -> Any:
     name = resolve_opponent(what, game)
     if name in opponent_names(game):
         return cached_opponent(choice, name)
-    return model_files.policy(lifecycle.find_model(what), game)
+    return model_files.policy(locate.existing_model(what), game)
 
 
 def choose_game(a: str, b: str, game: str | None, options: Mapping[str, Any]) -> GameChoice:
@@ -126,7 +125,7 @@ def choose_game(a: str, b: str, game: str | None, options: Mapping[str, Any]) ->
     reference = {name for names in opponents.values() for name in names}
     for player in (a, b):
         if player not in reference:
-            stored = model_files.load(lifecycle.find_model(player))
+            stored = model_files.load(locate.existing_model(player))
             if game in (None, stored.game):
                 trained = stored.game_options
                 trained = {name: value for name, value in trained.items() if name != "reward"}

@@ -17,11 +17,10 @@ from overtrick.evaluation.evaluate import exact_payoff
 from overtrick.evaluation.game_cache import cached_opponent, game_with_tree
 from overtrick.evaluation.reference_opponents import resolve_opponent
 from overtrick.reports import figures
-from overtrick.runs import lifecycle
 from overtrick.solvers import safe_exploitation, sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
-from overtrick.storage import model_files
+from overtrick.storage import locate, model_files
 from overtrick.storage.run_folder import RunFolder
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -48,7 +47,7 @@ def evaluate_safety(
     """
     if out is not None:
         local_path(out, "--out")
-    folder = lifecycle.find_model(what)
+    folder = locate.existing_model(what)
     stored = model_files.load(folder)
     jobs = _jobs_by_bound(stored.job, f"{folder / model_files.CARD}", against, overrides)
     game, tree = game_with_tree(jobs[None].game)

@@ -15,7 +15,6 @@ from overtrick.core.files import local_path
 from overtrick.evaluation import bidders
 from overtrick.games.bridge import auction_rules
 from overtrick.policies.rollout import play
-from overtrick.runs import lifecycle
 from overtrick.serving import predictor
 from overtrick.storage import locate, model_files
 from overtrick.studies import match
@@ -78,7 +77,7 @@ def suggest(folder: Path) -> None:
     calls = auction_rules.parse_calls(auction)
     if calls:
         auction_rules.check_auction(calls, done=False)
-    side = bidders.load_side(str(lifecycle.find_model(str(folder / "model"))))
+    side = bidders.load_side(str(locate.existing_model(str(folder / "model"))))
     bidders.rank_calls(side, bidders.load_side("natural"), calls, hand, 0, 0)
 
 
@@ -100,8 +99,8 @@ def look_up_name(folder: Path) -> None:
         model_versions.parse,
         lambda each: model_versions.check_names(each, each),
         lambda each: server_address.validated(each, "MLFLOW_TRACKING_URI"),
-        lifecycle.find_model,
-        lifecycle.find,
+        locate.existing_model,
+        locate.existing_run,
         bidders.load_side,
         lambda each: model_files.check_place(local_path(each, "--save")),
     ):

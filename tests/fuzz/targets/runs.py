@@ -56,7 +56,7 @@ def runs_without_models() -> list[Files]:
 
 def find_run_of_input() -> RunFolder:
     """Find the run of an input. Raises UserError if its job file is gone."""
-    return lifecycle.find("r")
+    return locate.existing_run("r")
 
 
 def view_run(folder: Path) -> None:

@@ -17,7 +17,7 @@ from overtrick.core import Array, Deals, UserError
 from overtrick.datasets.bidding_examples import in_test_split
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation import bidders, system_agreement
-from overtrick.evaluation.bidders import BiddingSystemJob, Side
+from overtrick.evaluation.bidders import Side
 from overtrick.games.bridge.auction import stored_networks
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
@@ -27,6 +27,7 @@ from overtrick.reports import bar_charts
 from overtrick.storage import locate, model_files
 from overtrick.training import scores
 from overtrick.training.base_trainer import History
+from overtrick.training.bidding.bidding_system_job import BiddingSystemJob
 from overtrick.training.bidding.supervised import NetworkTraining
 
 if TYPE_CHECKING:

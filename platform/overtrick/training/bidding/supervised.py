@@ -22,7 +22,6 @@ from overtrick.datasets.bidding_examples_build import RECORDED, check_system_rul
 from overtrick.distributed.data_parallel import SINGLE_LEARNER, LearnerShare
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import bidding_accuracy
-from overtrick.evaluation.bidders import BiddingSystemJob
 from overtrick.games.bridge.auction import network_bidder, stored_networks
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.auction_rules import legal_in_situations
@@ -33,6 +32,7 @@ from overtrick.learners.supervised.classifier import Classifier
 from overtrick.reports import bar_charts
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
+from overtrick.training.bidding.bidding_system_job import BiddingSystemJob
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

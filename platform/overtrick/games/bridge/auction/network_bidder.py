@@ -19,7 +19,7 @@ from overtrick.games.bridge.auction.features import WIDTH
 from overtrick.games.bridge.auction.packed_features import unpack
 from overtrick.games.bridge.auction_rules import BIDS, CALLS
 from overtrick.games.bridge.system.loader import System
-from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax
+from overtrick.policies.forward_pass import Weights, forward, forward_numpy, masked_log_softmax
 from overtrick.policies.memoryless import MemorylessPolicy
 
 MAX_IMPS = 24
@@ -29,6 +29,8 @@ IMPS = np.arange(-MAX_IMPS, MAX_IMPS + 1)
 SITUATION_SIZES = (BIDS + 1, 5, 3)
 """Widths of the one-hot columns of a situation: the last bid, or none; the seat of the last bid
 relative to the seat to call, or none; undoubled, doubled or redoubled."""
+
+FEW_ROWS = 8  # up to so many rows numpy is as fast as torch, which takes seconds to import
 
 CANDIDATE_THRESHOLD = 0.01
 """The lowest probability of a candidate call (Zhang et al. 2022, section 4.3)."""
@@ -59,6 +61,11 @@ class BiddingNetwork(NamedTuple):
         features: (R, F) network inputs. possible: (R, A) bool mask of the outputs that can occur:
         the legal calls for a call network, every difference in IMPs for a value network.
         """
+        if len(features) <= FEW_ROWS and not self.bfloat16:
+            outputs = forward_numpy(self.weights, features, self.activation)
+            masked = np.where(possible, outputs.astype(np.float64), -np.inf)
+            masked -= masked.max(axis=1, keepdims=True)
+            return masked - np.log(np.exp(masked).sum(axis=1, keepdims=True))
         with torch.inference_mode():
             weights = {name: torch.from_numpy(value) for name, value in self.weights.items()}
             with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
