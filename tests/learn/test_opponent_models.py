@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from math import comb
+
 import numpy as np
 import pytest
 import torch
+from scipy.stats import betabinom
 from tests.rounding import assert_float32_close
 
 from overtrick.config import job_file
+from overtrick.config.job_file import GameChoice
 from overtrick.core import UserError
 from overtrick.core.checkpoints import unprefixed
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
+from overtrick.evaluation.game_cache import cached_exact_equilibrium
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.supervised import behaviour_cloning
@@ -21,7 +27,12 @@ from overtrick.learners.supervised.behaviour_cloning import (
     clone_behaviour,
     cross_entropy,
 )
-from overtrick.learners.supervised.opponent_model import correct_by_counts, fit_opponent_models
+from overtrick.learners.supervised.opponent_model import (
+    CONCENTRATIONS,
+    correct_by_counts,
+    fit_opponent_models,
+    posterior_mean_strategy,
+)
 from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import tensors
 from overtrick.training.adaptation.eom import EomTrainer
@@ -110,6 +121,41 @@ def test_the_prior_gives_way_to_observed_actions():
     guess, taken = np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([[0, 0], [0, 8]])
     found = correct_by_counts(guess, taken, 2.0)
     assert np.allclose(found, [[0.5, 0.5], [0.18, 0.82]])  # 1.8 and 8.2 of 10
+
+
+def test_a_bayesian_estimate_weighs_its_priors_by_the_marginal_likelihood(rng):
+    """Of two actions the likelihood is the beta-binomial distribution, here scipy's."""
+    priors = np.array([[[0.5, 0.5]] * 3, [[0.9, 0.1], [0.2, 0.8], [1.0, 0.0]]])
+    taken = np.array([[[5, 1], [0, 3], [2, 0]], [[2, 2], [4, 4], [0, 0]]])
+    found = posterior_mean_strategy(taken, priors)
+    for counts, estimate in zip(taken, found, strict=True):
+        weights, means = [], []
+        for prior, concentration in itertools.product(priors, CONCENTRATIONS):
+            likelihood = 1.0
+            for (a, b), (p, q) in zip(counts, prior, strict=True):
+                if q > 0:
+                    drawn = betabinom(a + b, concentration * p, concentration * q)
+                    likelihood *= drawn.pmf(a) / comb(a + b, a)
+            weights.append(likelihood)
+            means.append(correct_by_counts(prior, counts, concentration))
+        assert np.allclose(estimate, np.average(means, axis=0, weights=weights), rtol=1e-9)
+
+
+def test_a_bayesian_estimate_without_games_is_the_mean_of_the_priors():
+    priors = np.array([[[0.5, 0.5, 0.0]], [[0.1, 0.9, 0.0]]])
+    assert np.allclose(posterior_mean_strategy(np.zeros((1, 1, 3)), priors), [[[0.3, 0.7, 0]]])
+
+
+def test_a_bayesian_estimate_recognises_a_prior_where_it_was_not_seen(game_and_tree, rng):
+    _, tree = game_and_tree("kuhn")
+    priors = np.stack([tree.uniform(), cached_exact_equilibrium(GameChoice(name="kuhn"))])
+    priors[1] = 0.99 * priors[1] + 0.01 * priors[0]
+    for true in priors:
+        taken = np.stack([rng.multinomial(200, p) for p in true])[None].astype(float)
+        taken[:, ::3] = 0
+        found = posterior_mean_strategy(taken, priors)[0]
+        assert np.abs(found - true)[::3].max() < 0.01
+        assert np.abs(found - true).max() < 0.1
 
 
 @pytest.mark.parametrize("name", ["kuhn", "leduc"])

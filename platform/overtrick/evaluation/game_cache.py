@@ -101,6 +101,19 @@ def cached_opponent(choice: GameChoice, name: str) -> Any:
     return _cached(key, lambda: make_opponent(name, *playable_game(choice)))
 
 
+def cached_exact_equilibrium(choice: GameChoice) -> Array:
+    """Return an exact equilibrium (N, A), found by linear programming.
+
+    Of the game's equilibria it is the one that the solver returns. Each process computes it once.
+    Raises UserError for a game without a tree, with other than two seats, or not zero-sum.
+    """
+
+    def make() -> Array:
+        return sequence_form.equilibrium(game_with_tree(choice)[1])[1]
+
+    return _cached(f"{choice.model_dump_json()} exact equilibrium", make)
+
+
 def cached_equilibrium(choice: GameChoice) -> Array:
     """Return the exact equilibrium (N, A) that is nearest to the approximate equilibrium of CFR+.
 
@@ -112,7 +125,7 @@ def cached_equilibrium(choice: GameChoice) -> Array:
         # CFR+ exploits an opponent's mistakes but is only approximately an equilibrium; the
         # equilibrium of a linear program is exact but may not exploit mistakes
         _, tree = game_with_tree(choice)
-        exact = sequence_form.equilibrium(tree)[1]
+        exact = cached_exact_equilibrium(choice)
         target = best_response.sigma_of(tree, [cached_opponent(choice, "cfr")] * 2)
         return safe_exploitation.nearest_safe_strategy(tree, exact, target, 0)
 

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from overtrick.config.job_file import GameChoice
 from overtrick.core import BehaviouralPolicy, Game, PrivilegedFeatures, Trajectories, UserError
 from overtrick.evaluation.evaluate import AdaptationEvaluation
-from overtrick.evaluation.game_cache import cached_equilibrium, check_tree, two_seat_game
+from overtrick.evaluation.game_cache import check_tree, two_seat_game
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat
 from overtrick.policies.batched_networks import BatchedNetworks
@@ -79,8 +79,7 @@ def adapt_by_gradients(
     If `model.policy` is "best_response", the adapted networks only collect data, as the behaviour
     policies of these games. The policies returned for k > 0 are then safe best responses to an
     estimate of the opponent's strategy: best responses under the constraint that their
-    exploitability is at most `section.exploitability_bound`. The estimate combines counts of the
-    opponent's actions with an equilibrium as prior.
+    exploitability is at most `section.exploitability_bound` (see `samples.estimate_opponents`).
 
     Raises UserError for a damaged policy network, or a damaged critic that the adaptation uses.
     """
@@ -110,22 +109,21 @@ def adapt_by_gradients(
             )
             counts = rollouts.opponent_counts
         params = samples.adapt(params, rollouts.sample, section.learning_rate)
+        if model.policy == "network" and model.gradient_steps == 1:
+            policies.append(samples.network_policies(game, params))
+            continue
+        assert tree is not None
+        assert counts is not None
+        estimate = samples.estimate_opponents(choice, "opponent_model", counts)
         for _ in range(model.gradient_steps - 1):
-            assert tree is not None
-            assert counts is not None
-            estimate = samples.estimate_opponents(choice, model.gradient_estimator, counts)
             again = samples.exact_sample(game, tree, params, estimate)
             params = samples.adapt(params, again, section.learning_rate)
-        if model.policy == "best_response":
-            assert tree is not None
-            assert counts is not None
+        if model.policy == "network":
+            policies.append(samples.network_policies(game, params))
+        else:
             bound = section.exploitability_bound
             assert bound is not None
-            prior = samples.PRIOR_WEIGHT["opponent_model"] * cached_equilibrium(choice)
-            estimate = samples.action_frequencies(counts + prior)
             policies.append([TabularPolicy(safe_best_response(tree, s, bound)) for s in estimate])
-        else:
-            policies.append(samples.network_policies(game, params))
     return policies
 
 

@@ -18,10 +18,14 @@ from numpy.random import Generator
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, Enumerable, Game, Policy
 from overtrick.core.lazy_modules import torch
-from overtrick.evaluation.game_cache import cached_equilibrium, game_with_tree
+from overtrick.evaluation.game_cache import cached_exact_equilibrium, game_with_tree
 from overtrick.learners.critic import predict
 from overtrick.learners.policy_gradient import advantages, maml
 from overtrick.learners.policy_gradient import sample as samples
+from overtrick.learners.supervised.opponent_model import (
+    correct_by_counts,
+    posterior_mean_strategy,
+)
 from overtrick.learners.weights import to_arrays
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax, tensors
@@ -44,10 +48,14 @@ GradientEstimator = Literal["critic", "privileged_critic", "aivat", "opponent_mo
 """
 
 ON_TREE: tuple[GradientEstimator, ...] = ("aivat", "opponent_model")
-PRIOR_WEIGHT = {"critic": 3.0, "aivat": 3.0, "opponent_model": 0.25}
+PRIOR_WEIGHT = {"critic": 3.0, "aivat": 3.0}
 """For each gradient estimator: weight of a prior at an information set, as a count of decisions.
 
-For critic the prior is a mean advantage of 0. For the others it is a strategy of the opponent.
+For critic the prior is a mean advantage of 0. For aivat it is uniform play of the opponent.
+"""
+EQUILIBRIUM_SHARES = (0.0, 0.25, 0.5, 0.75, 0.99)
+"""Shares of an equilibrium in the prior strategies of opponent_model; the rest is uniform play, so
+that no action is impossible.
 """
 
 
@@ -210,20 +218,19 @@ def play_opponents_on_tree(
 def estimate_opponents(choice: GameChoice, estimator: GradientEstimator, counts: Array) -> Array:
     """Estimate the strategies (M, N, A) of opponents from counts (M, N, A) of their actions.
 
-    A prior strategy is added to the counts with the weight PRIOR_WEIGHT, so that unvisited
-    information sets keep the prior. For estimator "opponent_model" the prior is the mean of uniform
-    play and an equilibrium. For "aivat" the prior is uniform play, which affects only the variance
-    of the gradient. Raises UserError for a game without a tree.
+    - "opponent_model": the posterior mean (see `posterior_mean_strategy`). The prior strategies are
+      mixtures of uniform play and an equilibrium, with the shares EQUILIBRIUM_SHARES.
+    - "aivat": action frequencies after PRIOR_WEIGHT decisions of uniform play. The estimate affects
+      only the variance of the gradient.
+
+    Raises UserError for a game without a tree.
     """
-    prior = game_with_tree(choice)[1].uniform()
+    uniform = game_with_tree(choice)[1].uniform()
     if estimator == "opponent_model":
-        prior = (prior + cached_equilibrium(choice)) / 2
-    return action_frequencies(counts + PRIOR_WEIGHT[estimator] * prior)
-
-
-def action_frequencies(counts: Array) -> Array:
-    """Convert action counts (M, N, A) to frequencies (M, N, A) at each information set."""
-    return counts / counts.sum(axis=-1, keepdims=True)
+        share = np.array(EQUILIBRIUM_SHARES)[:, None, None]
+        priors = share * cached_exact_equilibrium(choice) + (1 - share) * uniform
+        return posterior_mean_strategy(counts, priors)
+    return correct_by_counts(uniform, counts, PRIOR_WEIGHT[estimator])
 
 
 def adapt(params: Weights, sample: samples.Sample, step: float) -> Weights:
