@@ -126,14 +126,16 @@ def test_the_prior_gives_way_to_observed_actions():
 def test_a_bayesian_estimate_weighs_its_priors_by_the_marginal_likelihood(rng):
     """Of two actions the likelihood is the beta-binomial distribution, here scipy's."""
     priors = np.array([[[0.5, 0.5]] * 3, [[0.9, 0.1], [0.2, 0.8], [1.0, 0.0]]])
-    taken = np.array([[[5, 1], [0, 3], [2, 0]], [[2, 2], [4, 4], [0, 0]]])
+    taken = np.array([[[5, 1], [0, 3], [2, 0]], [[2, 2], [4, 4], [0, 0]], [[1, 0], [0, 9], [1, 2]]])
     found = posterior_mean_strategy(taken, priors)
     for counts, estimate in zip(taken, found, strict=True):
         weights, means = [], []
         for prior, concentration in itertools.product(priors, CONCENTRATIONS):
             likelihood = 1.0
             for (a, b), (p, q) in zip(counts, prior, strict=True):
-                if q > 0:
+                if q == 0:
+                    likelihood *= b == 0
+                else:
                     drawn = betabinom(a + b, concentration * p, concentration * q)
                     likelihood *= drawn.pmf(a) / comb(a + b, a)
             weights.append(likelihood)

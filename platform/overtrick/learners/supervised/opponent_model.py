@@ -1,8 +1,8 @@
 """Opponent models: networks trained on opponents' decisions, and Bayesian estimates from counts.
 
 The prior of a Bayesian estimate is a Dirichlet distribution at each information set, as in Southey
-et al. 2005 (Bayes' Bluff). Its mean is a network's prediction (`correct_by_counts`), or is chosen
-by the counts themselves among given strategies (`posterior_mean_strategy`).
+et al. 2005 (Bayes' Bluff). Its mean is a network's prediction (`correct_by_counts`), or one of
+several given strategies, weighted by their posterior probabilities (`posterior_mean_strategy`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import Weights
 
 CONCENTRATIONS = (0.25, 1.0, 4.0, 16.0, 64.0, 256.0)
-"""Weights of a prior strategy, in pseudo-counts of decisions at each information set."""
+"""Concentrations of the Dirichlet prior: pseudo-counts of decisions at each information set."""
 
 
 def fit_opponent_models(
@@ -61,29 +61,40 @@ def correct_by_counts(prediction: Array, taken: Array, prior_decisions: float) -
     return counts / counts.sum(axis=-1, keepdims=True)
 
 
-def posterior_mean_strategy(taken: Array, priors: Array) -> Array:
+def posterior_mean_strategy(taken: Array, prior_means: Array) -> Array:
     """Estimate opponents' strategies (M, N, A) from action counts, with a hierarchical prior.
 
     - `taken` (M, N, A): how often each of M opponents took each action at each information set.
-    - `priors` (P, N, A): strategies to which an opponent may be similar; 0 exactly at illegal
-      actions.
+    - `prior_means` (P, N, A): strategies to which an opponent may be similar. At least one of them
+      must be positive at all legal actions.
 
-    An opponent draws one of the priors and one of CONCENTRATIONS, all with equal probability, and
-    then its action probabilities at each information set from the Dirichlet distribution with this
-    mean and concentration. The result is the exact posterior mean: the mean over priors and
-    concentrations of the smoothed frequencies, weighted by the marginal likelihood of all counts
-    (the Dirichlet-multinomial distribution). An opponent that plays as one of the priors is thus
-    recognised, also at information sets that were not visited.
+    Assume that an opponent's prior mean and its concentration, one of CONCENTRATIONS, are drawn
+    uniformly. At each information set the action probabilities are then drawn from the Dirichlet
+    distribution with this mean and concentration. The result is the exact posterior mean: the
+    smoothed frequencies, averaged over means and concentrations with their posterior probabilities,
+    which are proportional to the Dirichlet-multinomial likelihood of all counts. An opponent that
+    plays like one of the prior means is thus recognised, also at information sets that it has not
+    reached.
     """
-    likelihoods, means = [], []
-    decisions = taken.sum(axis=-1)
     gammaln = scipy.special.gammaln
-    for prior in priors:
-        for weight in CONCENTRATIONS:
-            pseudo = weight * np.where(prior > 0, prior, 1)
-            actions = np.where(prior > 0, gammaln(pseudo + taken) - gammaln(pseudo), 0)
-            rest = gammaln(weight) - gammaln(weight + decisions)
-            likelihoods.append((actions.sum(axis=-1) + rest).sum(axis=-1))
-            means.append((taken + weight * prior) / (decisions + weight)[..., None])
-    posterior = scipy.special.softmax(np.stack(likelihoods), axis=0)
-    return np.einsum("cm,cmna->mna", posterior, np.stack(means))
+    decisions = taken.sum(axis=-1)
+    concentration = np.array(CONCENTRATIONS)
+    member, infoset, action = np.nonzero(taken)
+    seen, reached = taken[member, infoset, action], np.nonzero(decisions)
+    log_likelihood = np.zeros((len(prior_means), len(concentration), len(taken)))
+    for c, strength in enumerate(concentration):
+        per_decision = gammaln(strength) - gammaln(strength + decisions[reached])
+        normaliser = np.bincount(reached[0], per_decision, len(taken))
+        for p, mean in enumerate(prior_means):
+            pseudo = strength * mean[infoset, action]
+            with np.errstate(invalid="ignore"):  # an action that the mean excludes: log(0)
+                per_action = np.where(pseudo > 0, gammaln(pseudo + seen) - gammaln(pseudo), -np.inf)
+            log_likelihood[p, c] = normaliser + np.bincount(member, per_action, len(taken))
+    posterior = scipy.special.softmax(log_likelihood, axis=(0, 1))
+    # (taken + c * mean) / (decisions + c), averaged over concentrations c and means
+    total = decisions[..., None] + concentration
+    found = taken * (posterior.sum(axis=0).T[:, None] / total).sum(axis=-1)[..., None]
+    for p, mean in enumerate(prior_means):
+        weight = ((posterior[p] * concentration[:, None]).T[:, None] / total).sum(axis=-1)
+        found += weight[..., None] * mean
+    return found

@@ -114,7 +114,9 @@ def adapt_by_gradients(
             continue
         assert tree is not None
         assert counts is not None
-        estimate = samples.estimate_opponents(choice, "opponent_model", counts)
+        estimate = rollouts.estimate
+        if estimate is None:  # the gradient is AIVAT's
+            estimate = samples.estimate_opponents(choice, counts)
         for _ in range(model.gradient_steps - 1):
             again = samples.exact_sample(game, tree, params, estimate)
             params = samples.adapt(params, again, section.learning_rate)

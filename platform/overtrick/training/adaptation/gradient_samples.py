@@ -49,13 +49,13 @@ GradientEstimator = Literal["critic", "privileged_critic", "aivat", "opponent_mo
 
 ON_TREE: tuple[GradientEstimator, ...] = ("aivat", "opponent_model")
 PRIOR_WEIGHT = {"critic": 3.0, "aivat": 3.0}
-"""For each gradient estimator: weight of a prior at an information set, as a count of decisions.
+"""Weight of the prior of a baseline at an information set, in decisions, by gradient estimator.
 
 For critic the prior is a mean advantage of 0. For aivat it is uniform play of the opponent.
 """
 EQUILIBRIUM_SHARES = (0.0, 0.25, 0.5, 0.75, 0.99)
-"""Shares of an equilibrium in the prior strategies of opponent_model; the rest is uniform play, so
-that no action is impossible.
+"""Shares of an equilibrium in the prior means of opponent models; the rest is uniform play, so that
+no action is impossible.
 """
 
 
@@ -73,6 +73,7 @@ class OpponentRollouts:
     returns: Array  # (D,) discounted points won from each decision onwards
     payoff: Array  # (M,) mean points per game
     opponent_counts: Array | None = None  # (M, N, A) opponents' actions so far; None without a tree
+    estimate: Array | None = None  # (M, N, A) opponents' strategies, estimated by opponent_model
     diverged_games: int = 0  # games that ended because a simulator diverged
 
 
@@ -189,7 +190,8 @@ def play_opponents_on_tree(
     game, tree = game_with_tree(choice)
     sigma = strategies(game, tree, params)
     counts = np.zeros(sigma.shape) if counts is None else counts
-    guesses = estimate_opponents(choice, estimator, counts)
+    # estimates by which AIVAT reduces the variance
+    guesses = correct_by_counts(tree.uniform(), counts, PRIOR_WEIGHT["aivat"])
     weight, credit = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
     returns, payoff, counts = np.zeros(weight.shape), np.zeros(len(sigma)), counts.copy()
     for m, member_rng in enumerate(rng.spawn(len(sigma))):
@@ -205,32 +207,31 @@ def play_opponents_on_tree(
             counts[m] += np.where(own, 0, rolled.taken)
     member, row = np.nonzero(weight)
     features, visited = game.features(tree.observations)[row], weight[member, row]
+    estimate = None
     if estimator == "opponent_model":
-        sample = exact_sample(game, tree, params, estimate_opponents(choice, estimator, counts))
+        estimate = estimate_opponents(choice, counts)
+        sample = exact_sample(game, tree, params, estimate)
     else:
         sample = samples.padded_sample(
             features, tree.legal[row], _log_probs(tree, sigma)[member, row], credit[member, row],
             visited, member, len(sigma),
         )  # fmt: skip
-    return OpponentRollouts(sample, features, returns[member, row] / visited, payoff, counts)
+    returned = returns[member, row] / visited
+    return OpponentRollouts(sample, features, returned, payoff, counts, estimate)
 
 
-def estimate_opponents(choice: GameChoice, estimator: GradientEstimator, counts: Array) -> Array:
+def estimate_opponents(choice: GameChoice, counts: Array) -> Array:
     """Estimate the strategies (M, N, A) of opponents from counts (M, N, A) of their actions.
 
-    - "opponent_model": the posterior mean (see `posterior_mean_strategy`). The prior strategies are
-      mixtures of uniform play and an equilibrium, with the shares EQUILIBRIUM_SHARES.
-    - "aivat": action frequencies after PRIOR_WEIGHT decisions of uniform play. The estimate affects
-      only the variance of the gradient.
-
-    Raises UserError for a game without a tree.
+    The estimate is the posterior mean of `posterior_mean_strategy`. Its prior means are mixtures of
+    uniform play and an equilibrium with the shares EQUILIBRIUM_SHARES. Raises UserError for a game
+    without a tree.
     """
+    share = np.array(EQUILIBRIUM_SHARES)[:, None, None]
     uniform = game_with_tree(choice)[1].uniform()
-    if estimator == "opponent_model":
-        share = np.array(EQUILIBRIUM_SHARES)[:, None, None]
-        priors = share * cached_exact_equilibrium(choice) + (1 - share) * uniform
-        return posterior_mean_strategy(counts, priors)
-    return correct_by_counts(uniform, counts, PRIOR_WEIGHT[estimator])
+    return posterior_mean_strategy(
+        counts, share * cached_exact_equilibrium(choice) + (1 - share) * uniform
+    )
 
 
 def adapt(params: Weights, sample: samples.Sample, step: float) -> Weights:
