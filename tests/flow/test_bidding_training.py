@@ -15,6 +15,7 @@ import ray
 from ray import cloudpickle
 from safetensors.numpy import save_file
 from tests.rounding import assert_float32_close
+from tests.second_device import second_device
 
 from overtrick import cli
 from overtrick.config import job_file
@@ -309,6 +310,19 @@ def test_a_resumed_network_ends_as_one_that_never_stopped(folder: str, optimizer
     assert all(np.array_equal(value, ended[name]) for name, value in whole.state().items())
 
 
+@pytest.mark.parametrize("network", [{}, {"bfloat16": True, "dropout": 0.2, "optimizer": "sgd"}])
+def test_networks_that_bid_are_trained_on_a_second_device(folder: str, network: dict[str, Any]):
+    job = job_of(folder, network={"hidden": [16], **network}, stop={"iterations": 1})
+    here = supervised.BiddingTrainer(job, LocalPool())
+    metrics, rows = here.step(), here.rows()
+    with second_device():
+        there = supervised.BiddingTrainer(job, LocalPool())
+        assert there.step() == metrics
+        assert there.rows() == rows
+        state = there.state()
+    assert all(np.array_equal(value, state[name]) for name, value in here.state().items())
+
+
 def test_a_loss_of_nan_stops_training_with_one_line(folder: str):
     trainer = supervised.BiddingTrainer(job_of(folder), LocalPool())
     trainer.step()
@@ -440,6 +454,17 @@ def test_reinforcement_learning_is_the_same_with_workers_and_after_a_stop(
     assert metrics == uninterrupted
     assert all(np.array_equal(value, state[name]) for name, value in whole.state().items())
     assert metrics[1]["auctions"] == 600
+
+
+def test_reinforcement_learning_is_the_same_on_a_second_device(
+    trained: dict[str, Path], boards: Path
+):
+    job = bidder_job(trained, boards)
+    metrics, state = ended(job, LocalPool())
+    with second_device():
+        there, state_there = ended(job, LocalPool())
+    assert there == metrics
+    assert all(np.array_equal(value, state_there[name]) for name, value in state.items())
 
 
 def test_the_target_of_a_call_is_the_value_of_its_sides_next_call(

@@ -183,8 +183,10 @@ class Resources(Section):
     cpus: Positive = 1
     """CPUs reserved for the learner."""
 
-    gpus: float = Field(default=0, ge=0)
-    """GPUs of the learner, if its trainer uses one."""
+    gpus: float = Field(default=0, ge=0, le=1)
+    """GPU of each learner: 1, or a fraction of a GPU that several processes share; 0: the networks
+    are computed on the CPU. Game workers always use CPUs.
+    """
 
     worker_cpus: Positive = 1
     """CPUs reserved for each game worker."""

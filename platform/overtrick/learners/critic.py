@@ -34,10 +34,10 @@ class Critic:
 
         Returns the mean squared error of the last epoch.
         """
-        x, y = torch.from_numpy(features), torch.from_numpy(returns.astype(np.float32))
+        x, y = torch.as_tensor(features), torch.as_tensor(returns.astype(np.float32))
         loss = 0.0
         for _ in range(epochs):
-            order = torch.from_numpy(rng.permutation(len(y)))
+            order = torch.as_tensor(rng.permutation(len(y)))
             total = 0.0
             for rows in torch.split(order, 512):
                 error = (forward(self.adam.params, x[rows])[:, 0] - y[rows]).square()
@@ -50,4 +50,4 @@ class Critic:
 def predict(weights: Weights, features: Array) -> Array:
     """Predict the returns (D,) of D decisions from their features (D, F), by a critic's weights."""
     with torch.inference_mode():
-        return forward(tensors(weights), torch.from_numpy(features))[:, 0].double().numpy()
+        return forward(tensors(weights), torch.as_tensor(features))[:, 0].double().numpy(force=True)

@@ -21,10 +21,8 @@ OptimizerFactory = Callable[[list["Tensor"]], Any]
 class Optimizer:
     """Torch optimiser over named weights, whose state can be saved as named arrays."""
 
-    def __init__(self, weights: Weights, optimizer: OptimizerFactory, device: str = "cpu") -> None:
-        self.params: Params = {
-            n: v.to(device).requires_grad_() for n, v in tensors(weights).items()
-        }
+    def __init__(self, weights: Weights, optimizer: OptimizerFactory) -> None:
+        self.params: Params = {n: v.requires_grad_() for n, v in tensors(weights).items()}
         self._optimizer = optimizer(list(self.params.values()))
 
     def minimise(self, loss: Tensor) -> None:
@@ -44,7 +42,7 @@ class Optimizer:
         for name, param in self.params.items():
             for key, value in self._optimizer.state.get(param, {}).items():
                 if value is not None:
-                    out[f"{key}.{name}"] = value.detach().cpu().numpy().copy()
+                    out[f"{key}.{name}"] = value.numpy(force=True).copy()
         return out
 
     def load(self, state: Mapping[str, Array]) -> None:
@@ -71,4 +69,6 @@ class Adam(Optimizer):
     """Adam (Kingma and Ba 2015) over named weights."""
 
     def __init__(self, weights: Weights, rate: float) -> None:
-        super().__init__(weights, partial(torch.optim.Adam, lr=rate))
+        on_gpu = torch.get_default_device().type == "cuda"
+        # fused sums are rounded otherwise, and the others wait for the GPU at every weight
+        super().__init__(weights, partial(torch.optim.Adam, lr=rate, fused=on_gpu))

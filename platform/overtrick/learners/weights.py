@@ -28,7 +28,7 @@ def repeat(weights: Weights, members: int) -> Weights:
 
 def to_arrays(params: Mapping[str, Tensor]) -> Weights:
     """Copy torch weights to numpy arrays."""
-    return {name: value.detach().cpu().numpy().copy() for name, value in params.items()}
+    return {name: value.numpy(force=True).copy() for name, value in params.items()}
 
 
 def flatten(params: Mapping[str, Tensor]) -> Tensor:

@@ -47,10 +47,10 @@ class _BatchedNetworksSession:
         slot = forward_pass.pad_slots(member, self.members)
         features = forward_pass.pad(self.features(observations), member, slot, self.members)
         with torch.inference_mode():
-            out = forward_pass.forward(self.weights, torch.from_numpy(features))[member, slot]
+            out = forward_pass.forward(self.weights, torch.as_tensor(features))[member, slot]
             if observations.legal is None:
                 return sample_gaussian_actions(
-                    out.numpy(), self.weights[LOG_STD][member].numpy(), self.rng
+                    out.numpy(force=True), self.weights[LOG_STD][member].numpy(force=True), self.rng
                 )
-            logp = forward_pass.masked_log_softmax(out, torch.from_numpy(observations.legal))
-        return sample_actions(logp.double().exp().numpy(), self.rng)
+            logp = forward_pass.masked_log_softmax(out, torch.as_tensor(observations.legal))
+        return sample_actions(logp.double().exp().numpy(force=True), self.rng)

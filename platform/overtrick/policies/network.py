@@ -22,9 +22,9 @@ class NetworkPolicy(MemorylessPolicy):
     def probs(self, observations: Observations) -> Array:
         """Return the softmax of the network outputs over the legal actions, (R, A) float64."""
         with torch.inference_mode():
-            logits = forward(tensors(self.weights), torch.from_numpy(self.features(observations)))
-            logp = masked_log_softmax(logits, torch.from_numpy(observations.legal))
-        return logp.double().exp().numpy()
+            logits = forward(tensors(self.weights), torch.as_tensor(self.features(observations)))
+            logp = masked_log_softmax(logits, torch.as_tensor(observations.legal))
+        return logp.double().exp().numpy(force=True)
 
 
 def network_policy(features: Callable[[Observations], Array], weights: Weights) -> Any:

@@ -57,6 +57,7 @@ class MultiAgentSetup:
     seed: int
     workers: int  # number of RLlib's env runners; 0: sample in this process
     cpus: float  # per worker
+    gpus: float  # of the learner
     env_steps: int  # smallest number of environment steps per iteration
     game_length: float  # mean environment steps per game
     hidden: tuple[int, ...]
@@ -171,7 +172,7 @@ def algorithm_config(setup: MultiAgentSetup) -> AlgorithmConfig:
             episodes_to_numpy=False,  # else every step converts all episodes
             **_sampling(setup),
         )
-        .learners(num_learners=0)
+        .learners(num_learners=0, num_gpus_per_learner=setup.gpus)
         .multi_agent(
             policies=set(modules),
             policies_to_train=setup.learners(),

@@ -202,7 +202,7 @@ class AlgorithmRunner:
             for name, value in (new or {}).items():
                 learner.curr_log_alpha[name].data.copy_(torch.from_numpy(value))
             names = self.setup.learners()
-            return {name: learner.curr_log_alpha[name].detach().numpy().copy() for name in names}
+            return {name: learner.curr_log_alpha[name].numpy(force=True).copy() for name in names}
 
         (found,) = (each.get() for each in self.algorithm.learner_group.foreach_learner(of))
         return found

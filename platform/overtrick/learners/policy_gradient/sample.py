@@ -177,14 +177,14 @@ def rollout_sample(
     members = len(params["w0"])
     slot = forward_pass.pad_slots(member, members)
     with torch.inference_mode():
-        stacked = torch.from_numpy(pad(features, member, slot, members))
+        stacked = torch.as_tensor(pad(features, member, slot, members))
         out = forward(forward_pass.tensors(params), stacked)[member, slot]
         if batch.legal is not None:
-            logp = masked_log_softmax(out, torch.from_numpy(batch.legal)).numpy()
+            logp = masked_log_softmax(out, torch.as_tensor(batch.legal)).numpy(force=True)
             return discrete_sample(batch, features, logp, advantage, games, member, members, merge)
     weight = np.full(len(batch), np.float32(1 / games))
     log_std = params[LOG_STD][member]
-    columns = (features, batch.action, out.numpy(), log_std, advantage / games, weight)
+    columns = (features, batch.action, out.numpy(force=True), log_std, advantage / games, weight)
     return ContinuousSample(
         *(pad(each.astype(np.float32), member, slot, members) for each in columns)
     )
@@ -311,4 +311,4 @@ class ContinuousTensors(_ContinuousRows["Tensor"], PolicyGradientSample):
 def sample_tensors(sample: Sample) -> PolicyGradientSample:
     """Convert a sample to torch tensors, which share its memory."""
     kind: Any = DiscreteTensors if isinstance(sample, DiscreteSample) else ContinuousTensors
-    return kind(*(torch.from_numpy(getattr(sample, column.name)) for column in fields(sample)))
+    return kind(*(torch.as_tensor(getattr(sample, column.name)) for column in fields(sample)))

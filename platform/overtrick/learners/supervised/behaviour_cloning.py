@@ -63,10 +63,10 @@ def clone_behaviour(
     split. With `held_out`, training stops early. The result for each network is then from its epoch
     with the lowest validation cross-entropy: the weights and this cross-entropy.
     """
-    features = torch.from_numpy(demonstrations.features)
-    legal = torch.from_numpy(demonstrations.legal)
-    taken = torch.from_numpy(demonstrations.taken.astype(np.float32))
-    validation = None if held_out is None else torch.from_numpy(held_out.astype(np.float32))
+    features = torch.as_tensor(demonstrations.features)
+    legal = torch.as_tensor(demonstrations.legal)
+    taken = torch.as_tensor(demonstrations.taken.astype(np.float32))
+    validation = None if held_out is None else torch.as_tensor(held_out.astype(np.float32))
 
     def loss_on(counts: Tensor) -> Tensor:
         with torch.no_grad():
@@ -75,19 +75,19 @@ def clone_behaviour(
     if validation is None:
         for _ in range(config.epochs):
             _epoch(adam, features, legal, taken, config.batch, rng)
-        return to_arrays(adam.params), loss_on(taken).numpy()
+        return to_arrays(adam.params), loss_on(taken).numpy(force=True)
     best, best_weights, waited = loss_on(validation), to_arrays(adam.params), 0
     for _ in range(config.epochs):
         _epoch(adam, features, legal, taken, config.batch, rng)
         loss = loss_on(validation)
-        improved = (loss < best).numpy()
+        improved = (loss < best).numpy(force=True)
         for name, value in to_arrays(adam.params).items():
             best_weights[name][improved] = value[improved]
         best = torch.minimum(best, loss)
         waited = 0 if improved.any() else waited + 1
         if waited == config.patience:
             break
-    return best_weights, best.numpy()
+    return best_weights, best.numpy(force=True)
 
 
 def cross_entropy(params: Params, features: Tensor, legal: Tensor, taken: Tensor) -> Tensor:
@@ -109,7 +109,7 @@ def _epoch(
     M networks share the order of the rows.
     """
     count = features.shape[-2]
-    order = torch.from_numpy(rng.permutation(count)) if batch < count else torch.arange(count)
+    order = torch.as_tensor(rng.permutation(count)) if batch < count else torch.arange(count)
     for indices in torch.split(order, batch):
         batch_rows = (x.index_select(-2, indices) for x in (features, legal, taken))
         adam.minimise(cross_entropy(adam.params, *batch_rows).sum())

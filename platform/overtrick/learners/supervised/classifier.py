@@ -36,7 +36,6 @@ class ClassifierConfig:
     optimizer: str  # a key of OPTIMIZERS
     learning_rate: float
     bfloat16: bool  # matrix products in bfloat16; sums and weights in float32
-    device: str = "cpu"
     dropout: float = 0.0  # probability with which a hidden unit is dropped in training
 
 
@@ -49,10 +48,8 @@ class Classifier:
 
     def __init__(self, weights: Weights, config: ClassifierConfig) -> None:
         self.config = config
-        self.optimizer = Optimizer(
-            weights, OPTIMIZERS[config.optimizer](config.learning_rate), config.device
-        )
-        self.noise = torch.Generator(config.device)
+        self.optimizer = Optimizer(weights, OPTIMIZERS[config.optimizer](config.learning_rate))
+        self.noise = torch.Generator(torch.get_default_device())
 
     def seed(self, rng: Generator) -> None:
         """Seed the dropout noise of later steps; `state` does not save the seed."""
@@ -73,7 +70,7 @@ class Classifier:
         target = label.astype(np.int64 if label.ndim == 1 else np.float32)
         transform, rows = self._drop if self.config.dropout else None, total_rows or len(features)
         outputs = self._logits(features, possible, transform)
-        total = torch.nn.functional.cross_entropy(outputs, self._on_device(target), reduction="sum")
+        total = torch.nn.functional.cross_entropy(outputs, torch.as_tensor(target), reduction="sum")
         loss = total / rows
         self.optimizer.minimise(loss)
         return loss.detach()
@@ -81,7 +78,7 @@ class Classifier:
     def log_probs(self, features: Array, possible: Array) -> Array:
         """Return (R, A) float32 log-probabilities of the classes, -inf where impossible."""
         with torch.inference_mode():
-            scores: Array = self._logits(features, possible).log_softmax(dim=-1).cpu().numpy()
+            scores: Array = self._logits(features, possible).log_softmax(dim=-1).numpy(force=True)
         return scores
 
     def _drop(self, hidden: Tensor) -> Tensor:
@@ -93,11 +90,8 @@ class Classifier:
     def _logits(
         self, features: Array, possible: Array, transform: HiddenTransform = None
     ) -> Tensor:
-        scores = logits(self.optimizer.params, self._on_device(features), self.config, transform)
-        return scores.masked_fill(~self._on_device(possible), -torch.inf)
-
-    def _on_device(self, values: Array) -> Tensor:
-        return torch.from_numpy(values).to(self.config.device, non_blocking=True)
+        scores = logits(self.optimizer.params, torch.as_tensor(features), self.config, transform)
+        return scores.masked_fill(~torch.as_tensor(possible), -torch.inf)
 
     def check_weights(self, where: str) -> None:
         """Raise RunError if a weight is not finite.

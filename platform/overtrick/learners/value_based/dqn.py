@@ -126,7 +126,7 @@ class Dqn:
         # the successor of a decision lies at the next index; the last decision of a game has none
         # and gets its own index, because the next entry may not be filled yet
         next_indices = np.where(
-            current["last"].numpy(), indices, (indices + 1) % config.replay_capacity
+            current["last"].numpy(force=True), indices, (indices + 1) % config.replay_capacity
         )
         following = {} if self.config.monte_carlo else self._inputs(self.buffer.at(next_indices))
         for k in range(0, len(indices), config.batch_size):
@@ -171,7 +171,7 @@ class Dqn:
         """Convert rows of the replay buffer to tensors, with features instead of observations."""
         wanted = ("features", "legal", "action", "reward", "last", *self.notes)
         columns = {**rows, "features": self.features(replay_buffer.observations_of(rows))}
-        return {name: torch.from_numpy(columns[name]) for name in wanted}
+        return {name: torch.as_tensor(columns[name]) for name in wanted}
 
     def weights(self) -> Weights:
         """Return the current weights of the Q-network."""
@@ -215,13 +215,13 @@ class GreedyPolicy(MemorylessPolicy):
         """Return (R, A) action probabilities."""
         assert observations.legal is not None
         notes = {
-            name: torch.from_numpy(note).expand(len(observations), *note.shape)
+            name: torch.as_tensor(note).expand(len(observations), *note.shape)
             for name, note in self.notes.items()
         }
         with torch.inference_mode():
-            features = torch.from_numpy(self.features(observations))
-            next_values = self.values(tensors(self.weights), features, notes).double().numpy()
-        return epsilon_greedy(next_values, observations.legal, self.epsilon)
+            features = torch.as_tensor(self.features(observations))
+            values = self.values(tensors(self.weights), features, notes).double()
+        return epsilon_greedy(values.numpy(force=True), observations.legal, self.epsilon)
 
 
 def epsilon_greedy(values: Array, legal: Array, epsilon: float) -> Array:

@@ -118,8 +118,10 @@ class _ProfiledPolicy(MemorylessPolicy):
 
     def probs(self, observations: Observations) -> Array:
         assert observations.legal is not None
-        profiles = torch.from_numpy(self.policy.profiles[observations.game // self.games_each])
+        profiles = torch.as_tensor(self.policy.profiles[observations.game // self.games_each])
         with torch.inference_mode():
-            features = torch.from_numpy(self.policy.features(observations))
+            features = torch.as_tensor(self.policy.features(observations))
             values = mixture_of_experts(self.params, features, {OPPONENT: profiles})
-        return epsilon_greedy(values.double().numpy(), observations.legal, self.policy.epsilon)
+        return epsilon_greedy(
+            values.double().numpy(force=True), observations.legal, self.policy.epsilon
+        )

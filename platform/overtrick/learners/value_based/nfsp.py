@@ -88,8 +88,8 @@ class Nfsp(Checkpointed):
             return {}
         config, loss = self.config, 0.0
         rows = self.reservoir.at(self.reservoir.draw(config.steps * config.batch_size, rng))
-        features = torch.from_numpy(self.features(replay_buffer.observations_of(rows)))
-        legal, action = (torch.from_numpy(rows[name]) for name in ("legal", "action"))
+        features = torch.as_tensor(self.features(replay_buffer.observations_of(rows)))
+        legal, action = (torch.as_tensor(rows[name]) for name in ("legal", "action"))
         for k in range(0, len(action), config.batch_size):
             batch = slice(k, k + config.batch_size)
             logp = masked_log_softmax(forward(self.adam.params, features[batch]), legal[batch])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -69,6 +69,8 @@ class Dron(RandomOpponents):
 
 class DronJob(Job):
     """Job file of the trainer `dron`: deep Q-learning with statistics of the opponent as input."""
+
+    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
     trainer: Literal["dron"]
     dron: Dron = Dron()

@@ -8,7 +8,7 @@ observed decisions of a held-out opponent. A response to the fitted model plays 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from numpy.random import Generator
 
@@ -58,6 +58,8 @@ class Eom(shared_sections.PolicyGradient, shared_sections.RandomOpponents):
 
 class EomJob(Job):
     """Job file of the trainer `eom`: explicit opponent modelling."""
+
+    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
     trainer: Literal["eom"]
     eom: Eom = Eom()

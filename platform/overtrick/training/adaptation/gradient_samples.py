@@ -250,9 +250,9 @@ def strategies(game: Game, tree: Tree, params: Weights) -> Array:
     `params`: weights with leading axis M.
     """
     with torch.inference_mode():
-        logits = forward(tensors(params), torch.from_numpy(game.features(tree.observations)))
-        logp = masked_log_softmax(logits, torch.from_numpy(tree.legal))
-        return logp.double().exp().numpy()
+        logits = forward(tensors(params), torch.as_tensor(game.features(tree.observations)))
+        logp = masked_log_softmax(logits, torch.as_tensor(tree.legal))
+        return logp.double().exp().numpy(force=True)
 
 
 def visit_probabilities(tree: Tree, sigma: Array, opponent: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -141,6 +141,8 @@ class MetaJob(Job):
 
     The defaults of three keys depend on the game.
     """
+
+    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
     unused_keys = (
         UnusedKeys(

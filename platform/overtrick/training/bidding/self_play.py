@@ -140,7 +140,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         self.values = ValueLearner(first, job.network, job.values, job.stop.iterations)
         self.calls = KlAnchoredPolicy(
             self.call_network.weights,
-            job.network.classifier_config("cpu"),
+            job.network.classifier_config(),
             Ppo(
                 section.learning_rate,
                 section.entropy_coef,

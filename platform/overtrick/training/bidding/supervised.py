@@ -73,10 +73,10 @@ class NetworkTraining(Section):
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """Dropout probability of hidden units."""
 
-    def classifier_config(self, device: str) -> classifier.ClassifierConfig:
-        """Return these settings as a configuration of the learner, for device cpu or cuda."""
+    def classifier_config(self) -> classifier.ClassifierConfig:
+        """Return these settings as a configuration of the learner."""
         return classifier.ClassifierConfig(
-            self.activation, self.optimizer, self.learning_rate, self.bfloat16, device, self.dropout
+            self.activation, self.optimizer, self.learning_rate, self.bfloat16, self.dropout
         )
 
     def network(self, weights: dict[str, Array]) -> BiddingNetwork:
@@ -155,12 +155,11 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         self.share = share
         self.examples = BiddingExamples(job.examples, SPLITS[0], job.resources.data_readers)
         self.test_examples = BiddingExamples(job.examples, SPLITS[1])
-        device = "cuda" if job.resources.gpus else "cpu"
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         weights = job.network.weights(
             network_bidder.OUTPUT_WIDTHS[job.target], generator(job.seed, RngStream.INITIAL)
         )
-        self.learner = Classifier(weights, job.network.classifier_config(device))
+        self.learner = Classifier(weights, job.network.classifier_config())
         share.add_gradients(self.learner.optimizer.params.values())
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
@@ -239,7 +238,7 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         examples = BiddingExamples(job.examples, "test")
         _check_version(job, examples)
         own = stored_networks.networks_of_model(weights, {job.target: job.target})
-        learner = Classifier(own[job.target], job.network.classifier_config("cpu"))
+        learner = Classifier(own[job.target], job.network.classifier_config())
         return evaluate_network(job, learner, examples, len(examples))[1]
 
 

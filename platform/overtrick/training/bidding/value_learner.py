@@ -69,8 +69,8 @@ class ValueLearner(Checkpointed):
         self.steps = section.gradient_steps * iterations  # gradient steps of the whole run
         self.learnt = 0  # gradient steps so far
         self.auction = first.sees_auction
-        self.learner = Classifier(first.weights, network.classifier_config("cpu"))
-        self.target_network = Classifier(first.weights, network.classifier_config("cpu"))
+        self.learner = Classifier(first.weights, network.classifier_config())
+        self.target_network = Classifier(first.weights, network.classifier_config())
         self.memory = RingBuffer(section.replay_capacity)
 
     def values(self) -> BiddingNetwork:

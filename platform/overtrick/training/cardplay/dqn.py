@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from numpy.random import Generator
 from pydantic import model_validator
@@ -43,6 +43,8 @@ class DqnDeclarerConfig(Section):
 
 class DqnJob(Job):
     """Job file of the trainer `dqn`: deep Q-learning of a Mini-Bridge declarer."""
+
+    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
     trainer: Literal["dqn"]
     dqn: DqnDeclarerConfig = DqnDeclarerConfig()

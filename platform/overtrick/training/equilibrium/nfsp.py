@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -62,6 +62,8 @@ class NfspSection(Section):
 
 class NfspJob(Job):
     """Job file of the trainer `nfsp`: neural fictitious self-play."""
+
+    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
     trainer: Literal["nfsp"]
     nfsp: NfspSection = NfspSection()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -120,6 +120,8 @@ ALGORITHMS = {"rllib/PPO": "ppo", "rllib/APPO": "ppo", "rllib/DQN": "dqn", "rlli
 
 class RllibJob(Job):
     """Job file of the trainer `rllib`: training with an algorithm of RLlib."""
+
+    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
     unused_keys = (
         UnusedKeys({"algorithm": ("rllib/PPO", "rllib/APPO")}, ("dqn", "sac")),

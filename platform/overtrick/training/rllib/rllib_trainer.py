@@ -10,6 +10,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array, SuitSymmetric
 from overtrick.core.checkpoints import prefixed, unprefixed
+from overtrick.core.devices import use_gpu
 from overtrick.distributed.workers import LocalPool, RngStream, WorkerPool, generator
 from overtrick.evaluation.game_cache import cached_opponent, playable_game
 from overtrick.evaluation.reference_opponents import make_opponent
@@ -44,6 +45,7 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
     def __init__(self, job: RllibJob, pool: WorkerPool) -> None:
         pool.close()
         super().__init__(job, LocalPool())
+        use_gpu(False)  # RLlib moves its learner to the GPU; its own networks play on the CPU
         self._runner: AlgorithmRunner | None = None
         self._loaded: dict[str, Array] = {}  # state that the runner starts from
 
@@ -122,6 +124,7 @@ def _setup(job: RllibJob, game: Any) -> MultiAgentSetup:
         seed=job.seed,
         workers=job.workers,
         cpus=job.resources.worker_cpus,
+        gpus=job.resources.gpus,
         env_steps=job.rllib.env_steps,
         game_length=_mean_game_length(game, generator(job.seed, RngStream.INITIAL)),
         hidden=job.rllib.hidden,

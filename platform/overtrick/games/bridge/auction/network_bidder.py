@@ -67,10 +67,11 @@ class BiddingNetwork(NamedTuple):
             masked -= masked.max(axis=1, keepdims=True)
             return masked - np.log(np.exp(masked).sum(axis=1, keepdims=True))
         with torch.inference_mode():
-            weights = {name: torch.from_numpy(value) for name, value in self.weights.items()}
-            with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
-                logits = forward(weights, torch.from_numpy(features), self.activation).float()
-            return masked_log_softmax(logits, torch.from_numpy(possible)).double().numpy()
+            weights = {name: torch.as_tensor(value) for name, value in self.weights.items()}
+            inputs = torch.as_tensor(features)
+            with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.bfloat16):
+                logits = forward(weights, inputs, self.activation).float()
+            return masked_log_softmax(logits, torch.as_tensor(possible)).double().numpy(force=True)
 
 
 class CandidateCall(NamedTuple):

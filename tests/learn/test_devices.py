@@ -1,0 +1,126 @@
+"""Learners compute on torch's default device, with the results that they have on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.second_device import DeviceTensor, second_device
+
+from overtrick.config import job_file
+from overtrick.core import devices
+from overtrick.distributed.workers import LocalPool
+from overtrick.training import registry
+
+EVALUATION = {"opponents": ["random", "call"], "steps": 1, "repeats": 2, "games": 9, "every": 1}
+VALUES = {"gradient_steps": 3, "batch_size": 16, "replay_capacity": 500}
+META = {"hidden": [8], "tasks": 4, "games": 5, "inner_steps": 2}
+JOBS: dict[str, dict[str, Any]] = {
+    "meta": {
+        "trainer": "meta",
+        "meta": {**META, "fisher_subsample": 2},
+        "population": {"size": 4, "fitness_games": 3, "immigrants": 2},
+        "evaluate": EVALUATION,
+    },
+    "meta by ppo and critic": {
+        "trainer": "meta",
+        "meta": {
+            **META, "solver": "ppo", "minibatches": 2, "gradient_estimator": "critic",
+            "objective": "sampled",
+        },
+        "adaptation": {"gradient_estimator": "critic"},
+        "population": {"size": 4, "fitness_games": 3, "immigrants": 2},
+        "evaluate": EVALUATION,
+    },
+    "meta in sumo": {
+        "trainer": "meta",
+        "game": {"name": "sumo", "options": {"integrator": "euler"}},
+        "meta": {"hidden": [8], "tasks": 2, "games": 1, "inner_lr": 1e-5},
+        "population": {"size": 2, "fitness_games": 1, "immigrants": 1},
+        "evaluate": {**EVALUATION, "opponents": ["random"], "games": 1, "eval_deals": 2,
+                     "learning_rate": 1e-5},
+    },
+    "exploit": {"trainer": "exploit", "exploit": {"games": 100, "hidden": [8]}},
+    "nfsp": {
+        "trainer": "nfsp",
+        "nfsp": {"games": 100, "hidden": [8], "gradient_steps": 3, "batch_size": 16},
+        "values": {**VALUES, "target_update_interval": 2},
+        "evaluate": {"opponents": ["random"], "every": 1},
+    },
+    "dron": {
+        "trainer": "dron",
+        "dron": {
+            "hidden": [8], "gate_hidden": [8], "experts": 2, "random_opponents": 4,
+            "adaptation_steps": 1, "games": 10,
+        },
+        "values": VALUES,
+        "evaluate": EVALUATION,
+    },
+    "eom": {
+        "trainer": "eom",
+        "eom": {"hidden": [8], "random_opponents": 4, "games": 5},
+        "model": {"epochs": 3, "response": "ppo", "ppo_iterations": 1, "ppo_games": 10},
+        "evaluate": EVALUATION,
+    },
+    "evolve": {
+        "trainer": "evolve",
+        "evolve": {"size": 6, "games": 5, "hidden": [8]},
+        "evaluate": {**EVALUATION, "steps": 1},
+    },
+    "dqn": {
+        "trainer": "dqn",
+        "game": "minibridge",
+        "dqn": {"games": 50, "hidden": [8]},
+        "values": VALUES,
+        "evaluate": {"deals": 100, "final_deals": 100},
+    },
+}  # fmt: skip
+
+
+def train(content: dict[str, Any]) -> tuple[list[dict[str, float]], dict[str, np.ndarray]]:
+    """Train two iterations and evaluate; return the metrics and a checkpoint, loaded again."""
+    content = {"game": "kuhn", "stop": {"iterations": 2}, **content}
+    job = job_file.parse(content, registry.JOBS, "this test")
+    make = registry.TRAINERS[job.trainer].trainer
+    trainer = make(job, LocalPool())
+    metrics = [trainer.step(), trainer.step()]
+    resumed = make(job, LocalPool())
+    resumed.load(trainer.state())
+    return metrics, resumed.state()
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_trainer_has_equal_results_on_a_second_device(name: str) -> None:
+    metrics, state = train(JOBS[name])
+    with second_device():
+        there, state_there = train(JOBS[name])
+    assert metrics == there
+    assert state.keys() == state_there.keys()
+    for key, value in state.items():
+        np.testing.assert_array_equal(value, state_there[key], err_msg=key)
+
+
+def test_the_second_device_refuses_what_a_gpu_refuses() -> None:
+    ours = torch.ones(3)
+    with second_device():
+        theirs = torch.as_tensor(np.ones(3))
+        assert isinstance(theirs, DeviceTensor)
+        with pytest.raises(RuntimeError, match="two devices"):
+            ours + theirs
+        with pytest.raises(TypeError, match="numpy"):
+            theirs.numpy()
+        assert (theirs + 1).numpy(force=True).tolist() == [2, 2, 2]
+
+
+def test_a_process_computes_on_the_gpu_that_its_job_asks_for(monkeypatch) -> None:
+    """The device without data stands in for a GPU here."""
+    monkeypatch.setattr(devices, "GPU", "meta")
+    before = torch.get_default_device()
+    devices.use_gpu(False)
+    assert torch.get_default_device() == before
+    devices.use_gpu(True)
+    assert torch.zeros(2).device.type == "meta"
+    devices.use_gpu(False)
+    assert torch.get_default_device() == before
