@@ -16,6 +16,9 @@ test: $(READY)  ## run the tests; ONLY=solvers runs those of one folder of the p
 slow: $(READY)  ## run the tests marked slow and print their times; ONLY=name runs some
 	$(BIN)/python -m pytest -m slow -rA --durations=0 $(if $(ONLY),-k "$(ONLY)")
 
+test-gpu: $(READY)  ## run the tests that need a GPU; they are skipped on a machine without one
+	$(BIN)/python -m pytest -m gpu -rs
+
 faults: $(READY)  ## kill and interrupt commands, fill their disk, and print what was lost
 	$(BIN)/python -m pytest -m slow tests/flow/test_disturbed_commands.py
 
@@ -67,5 +70,5 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-.PHONY: help demo test slow faults check fuzz bench mutants audit champions champions-check tables tutorials docs dashboard clean
+.PHONY: help demo test slow test-gpu faults check fuzz bench mutants audit champions champions-check tables tutorials docs dashboard clean
 .DEFAULT_GOAL := help

@@ -102,6 +102,25 @@ def test_a_trainer_has_equal_results_on_a_second_device(name: str) -> None:
         np.testing.assert_array_equal(value, state_there[key], err_msg=key)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU on this machine")
+@pytest.mark.parametrize("name", JOBS)
+def test_a_trainer_computes_on_a_gpu(name: str) -> None:
+    """Two runs on one GPU are equal to the bit, and training continues on the CPU."""
+    content = {**JOBS[name], "resources": {"gpus": 1}}
+    torch.cuda.reset_peak_memory_stats()
+    metrics, state = train(content)
+    assert torch.cuda.max_memory_allocated() > 0
+    again, state_again = train(content)
+    assert metrics == again
+    for key, value in state.items():
+        np.testing.assert_array_equal(value, state_again[key], err_msg=key)
+    job = job_file.parse({"game": "kuhn", **JOBS[name]}, registry.JOBS, "this test")
+    on_cpu = registry.TRAINERS[job.trainer].trainer(job, LocalPool())
+    on_cpu.load(state)
+    assert all(map(np.isfinite, on_cpu.step().values()))
+
+
 def test_the_second_device_refuses_what_a_gpu_refuses() -> None:
     ours = torch.ones(3)
     with second_device():
