@@ -88,8 +88,6 @@ def write_job_file(folder: Path, text: str = JOB) -> str:
         ("population={kind: selfplay, head_init_scale: 1.5}", "population.head_init_scale "
          "has no effect with population.kind selfplay and without population.immigrants: leave it "
          "out, or set population.kind to evolving or random, or set population.immigrants"),
-        ("resources.gpus=2", "'resources.gpus' in job.yaml: input should be less than or equal to "
-         "1, not 2"),
         ("resources.data_readers=1", "this trainer uses no data_readers: leave data_readers at 0"),
         ("resources.learners=2", "this trainer uses no learners: leave learners at 1"),
         ("track.uri=http://localhost:abc", "no MLflow server answers at http://localhost:abc"),

@@ -362,6 +362,11 @@ def test_two_learners_compute_what_one_does(folder: str, tmp_path: Path):
         assert_float32_close(found[name], value)
 
 
+def test_several_learners_need_whole_gpus(folder: str):
+    with pytest.raises(UserError, match="each of several learners needs a whole GPU"):
+        job_of(folder, resources={"learners": 2, "gpus": 0.5})
+
+
 @pytest.mark.usefixtures("local_ray")
 def test_more_learners_than_a_cluster_can_hold_are_refused(
     folder: str, tmp_path: Path, monkeypatch

@@ -52,17 +52,15 @@ def test_every_game_has_a_champion_and_at_most_one_default():
 
 
 def test_a_champion_suggests_a_call_without_importing_torch():
-    script = (
-        "import sys; from overtrick.evaluation import bidders; "
-        "side = bidders.load_side(bidders.default_bidder()); "
-        "print(*bidders.rank_calls(side, side, [], 'AQ42.K5.QT93.K76', 0, 0)); "
-        "print('torch' in sys.modules)"
+    words = ["overtrick", "bridge", "suggest", "AQ42.K5.QT93.K76", "1N P", "--json"]
+    script = (  # None: an import of this module fails
+        f"import sys; sys.modules['torch'] = None; sys.argv = {words}; "
+        "from overtrick.cli import main; main()"
     )
     shown = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     ).stdout
-    assert "CandidateCall" in shown
-    assert shown.endswith("False\n")
+    assert '"call": "2C"' in shown
 
 
 def test_a_champion_is_found_by_its_game_and_options():

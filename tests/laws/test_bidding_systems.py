@@ -28,7 +28,7 @@ from overtrick.games.bridge.system.public_knowledge import LIMITS, POWER
 from overtrick.games.bridge.system.rule_matching import NO_RULE
 
 SAYC = Path(__file__).parent / "sayc.bidding"
-SHIPPED = ("natural", "precision")
+SHIPPED = loader.system_names()
 SEGMENTS = (
     (5, 46), (46, 87), (87, 128), *((128 + 14 * k, 142 + 14 * k) for k in range(4)),
     *((184 + 8 * k, 192 + 8 * k) for k in range(4)),

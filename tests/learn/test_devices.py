@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -64,11 +65,6 @@ JOBS: dict[str, dict[str, Any]] = {
         "model": {"epochs": 3, "response": "ppo", "ppo_iterations": 1, "ppo_games": 10},
         "evaluate": EVALUATION,
     },
-    "evolve": {
-        "trainer": "evolve",
-        "evolve": {"size": 6, "games": 5, "hidden": [8]},
-        "evaluate": {**EVALUATION, "steps": 1},
-    },
     "dqn": {
         "trainer": "dqn",
         "game": "minibridge",
@@ -79,46 +75,59 @@ JOBS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def train(content: dict[str, Any]) -> tuple[list[dict[str, float]], dict[str, np.ndarray]]:
-    """Train two iterations and evaluate; return the metrics and a checkpoint, loaded again."""
-    content = {"game": "kuhn", "stop": {"iterations": 2}, **content}
+State = dict[str, np.ndarray]
+
+
+@pytest.fixture(autouse=True)
+def _back_to_the_cpu() -> Iterator[None]:
+    yield
+    devices.use_gpu(False)
+
+
+def new_trainer(name: str) -> Any:
+    content = {"game": "kuhn", "stop": {"iterations": 2}, **JOBS[name]}
     job = job_file.parse(content, registry.JOBS, "this test")
-    make = registry.TRAINERS[job.trainer].trainer
-    trainer = make(job, LocalPool())
-    metrics = [trainer.step(), trainer.step()]
-    resumed = make(job, LocalPool())
-    resumed.load(trainer.state())
-    return metrics, resumed.state()
+    return registry.TRAINERS[job.trainer].trainer(job, LocalPool())
+
+
+def train(name: str, start: State | None = None) -> tuple[dict[str, float], State]:
+    """Train for one iteration, from the start or a checkpoint; return metrics and checkpoint."""
+    trainer = new_trainer(name)
+    if start is not None:
+        trainer.load({key: value.copy() for key, value in start.items()})
+    return trainer.step(), {key: value.copy() for key, value in trainer.state().items()}
+
+
+def assert_equal(one: tuple[dict[str, float], State], other: tuple[dict[str, float], State]):
+    assert one[0] == other[0]
+    assert one[1].keys() == other[1].keys()
+    for key, value in one[1].items():
+        np.testing.assert_array_equal(value, other[1][key], err_msg=key)
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_a_trainer_has_equal_results_on_a_second_device(name: str) -> None:
-    metrics, state = train(JOBS[name])
+    first = train(name)
+    second = train(name, first[1])
     with second_device():
-        there, state_there = train(JOBS[name])
-    assert metrics == there
-    assert state.keys() == state_there.keys()
-    for key, value in state.items():
-        np.testing.assert_array_equal(value, state_there[key], err_msg=key)
+        assert_equal(train(name), first)
+        assert_equal(train(name, first[1]), second)  # from a checkpoint of the CPU
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU on this machine")
 @pytest.mark.parametrize("name", JOBS)
 def test_a_trainer_computes_on_a_gpu(name: str) -> None:
-    """Two runs on one GPU are equal to the bit, and training continues on the CPU."""
-    content = {**JOBS[name], "resources": {"gpus": 1}}
+    """Two runs on one GPU are equal to the bit, and training continues on the other device."""
+    start = train(name)
+    devices.use_gpu(True)
     torch.cuda.reset_peak_memory_stats()
-    metrics, state = train(content)
+    there = train(name)
     assert torch.cuda.max_memory_allocated() > 0
-    again, state_again = train(content)
-    assert metrics == again
-    for key, value in state.items():
-        np.testing.assert_array_equal(value, state_again[key], err_msg=key)
-    job = job_file.parse({"game": "kuhn", **JOBS[name]}, registry.JOBS, "this test")
-    on_cpu = registry.TRAINERS[job.trainer].trainer(job, LocalPool())
-    on_cpu.load(state)
-    assert all(map(np.isfinite, on_cpu.step().values()))
+    assert_equal(train(name), there)
+    assert all(map(np.isfinite, train(name, start[1])[0].values()))
+    devices.use_gpu(False)
+    assert all(map(np.isfinite, train(name, there[1])[0].values()))
 
 
 def test_the_second_device_refuses_what_a_gpu_refuses() -> None:
@@ -130,6 +139,8 @@ def test_the_second_device_refuses_what_a_gpu_refuses() -> None:
             ours + theirs
         with pytest.raises(TypeError, match="numpy"):
             theirs.numpy()
+        with pytest.raises(TypeError, match="numpy"):
+            np.asarray(theirs)
         assert (theirs + 1).numpy(force=True).tolist() == [2, 2, 2]
 
 
@@ -141,5 +152,7 @@ def test_a_process_computes_on_the_gpu_that_its_job_asks_for(monkeypatch) -> Non
     assert torch.get_default_device() == before
     devices.use_gpu(True)
     assert torch.zeros(2).device.type == "meta"
+    with devices.on_cpu():
+        assert torch.as_tensor(np.zeros(2)).device.type == "cpu"
     devices.use_gpu(False)
     assert torch.get_default_device() == before

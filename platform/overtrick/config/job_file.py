@@ -183,9 +183,9 @@ class Resources(Section):
     cpus: Positive = 1
     """CPUs reserved for the learner."""
 
-    gpus: float = Field(default=0, ge=0, le=1)
-    """GPU of each learner: 1, or a fraction of a GPU that several processes share; 0: the networks
-    are computed on the CPU. Game workers always use CPUs.
+    gpus: float = Field(default=0, ge=0)
+    """GPU of each learner: 1, or a fraction of a GPU that several processes share; 0: the learner
+    computes on the CPU. Games are always played on CPUs.
     """
 
     worker_cpus: Positive = 1
@@ -318,7 +318,17 @@ class Job(BaseJob):
         for name in value.changed_keys(set(Resources.model_fields) - always - cls.used_resources):
             default = Resources.model_fields[name].default
             raise ValueError(f"this trainer uses no {name}: leave {name} at {default}")
+        if value.learners > 1 and value.gpus % 1:
+            raise ValueError(
+                f"gpus {value.gpus:g}: each of several learners needs a whole GPU: set gpus to 1"
+            )
         return value
+
+
+class GpuJob(Job):
+    """Settings in the job file of a trainer that can compute its networks on a GPU."""
+
+    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
 
 JobT = TypeVar("JobT", bound=BaseJob)

@@ -1,25 +1,36 @@
-"""Device on which this process computes neural networks: the CPU, or a GPU that its job reserved.
+"""Device on which a learner computes its networks: the CPU, or a GPU that its job reserved.
 
 Learners and policies create their tensors on torch's default device. Numpy arrays enter by
 `torch.as_tensor` and leave by `Tensor.numpy(force=True)`, so that weights, games and checkpoints
-are arrays that know no device.
+are arrays, whatever the device.
 """
 
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager, nullcontext
 
 from overtrick.core.lazy_modules import torch
 
-GPU = "cuda"  # the first GPU that Ray shows to this process
+GPU = "cuda"  # torch's current GPU, which Ray sets
 _chosen = threading.local()  # torch's default device belongs to a thread, too
 
 
 def use_gpu(wanted: bool) -> None:
     """Make a GPU torch's default device in this thread, or the CPU again.
 
-    Without a GPU before, the CPU stays the default, and torch is not imported.
+    If this thread never used a GPU, `use_gpu(False)` does nothing.
     """
-    if wanted or getattr(_chosen, "gpu", False):
+    if wanted or gpu_in_use():
         torch.set_default_device(GPU if wanted else None)
         _chosen.gpu = wanted
+
+
+def gpu_in_use() -> bool:
+    """Return whether `use_gpu(True)` made a GPU the default device of this thread."""
+    return getattr(_chosen, "gpu", False)
+
+
+def on_cpu() -> AbstractContextManager[object]:
+    """Return a context manager in which new tensors are on the CPU, also after `use_gpu(True)`."""
+    return torch.device("cpu") if gpu_in_use() else nullcontext()

@@ -22,6 +22,7 @@ from numpy.random import Generator
 
 from overtrick import startup
 from overtrick.core import Array, RunError, UserError
+from overtrick.core.devices import on_cpu
 from overtrick.core.lazy_modules import ray, torch
 from overtrick.core.ray_metrics import WorkerMetrics
 from overtrick.distributed import local_ray, placement
@@ -274,14 +275,16 @@ def _lost() -> tuple[type[BaseException], ...]:
 
 
 def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
-    """Return work(rng, common, *shard), computed on one PyTorch thread.
+    """Return work(rng, common, *shard), computed on the CPU by one PyTorch thread.
 
-    One thread, because the rounding of float sums depends on the number of threads.
+    The rounding of float sums depends on the number of threads, and on the device: a learner's
+    process that works itself computes as a worker does, also if the learner uses a GPU.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return work(rng, common, *shard)
+        with on_cpu():
+            return work(rng, common, *shard)
     finally:
         torch.set_num_threads(threads)
 

@@ -52,15 +52,17 @@ class Optimizer:
             for name, param in self.params.items():
                 param.copy_(torch.tensor(state[name]))
                 moments = {
-                    key.removesuffix(f".{name}"): torch.tensor(value)
+                    key.removesuffix(f".{name}"): value
                     for key, value in state.items()
                     if key.endswith(f".{name}")
                 }
                 if moments:
-                    # a fused optimiser counts steps on the device
+                    # only a fused optimiser counts its steps on the device
                     fused = self._optimizer.defaults.get("fused")
                     self._optimizer.state[param] = {
-                        key: value if key == "step" and not fused else value.to(param.device)
+                        key: torch.tensor(value, device="cpu")
+                        if key == "step" and not fused
+                        else torch.tensor(value)
                         for key, value in moments.items()
                     }
 
@@ -69,6 +71,6 @@ class Adam(Optimizer):
     """Adam (Kingma and Ba 2015) over named weights."""
 
     def __init__(self, weights: Weights, rate: float) -> None:
+        # on a GPU one fused kernel updates all weights; on the CPU it would round differently
         on_gpu = torch.get_default_device().type == "cuda"
-        # fused sums are rounded otherwise, and the others wait for the GPU at every weight
         super().__init__(weights, partial(torch.optim.Adam, lr=rate, fused=on_gpu))

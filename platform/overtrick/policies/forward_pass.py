@@ -58,7 +58,7 @@ NUMPY_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: np.maximum(x, 0),
     "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
     "tanh": np.tanh,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "sigmoid": lambda x: 0.5 * (1 + np.tanh(x / 2)),  # without overflow
 }
 
 

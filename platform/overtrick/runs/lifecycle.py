@@ -244,9 +244,7 @@ def save_model(job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tr
     `state`: the trainer's state after the last iteration. Returns the trainer, loaded with that
     state. Also registers the model in MLflow and makes a video, if the job asks for them.
     """
-    resources = job.resources.model_copy(update={"gpus": 0.0})  # this machine may have none
-    here = job.model_copy(update={"resources": resources})
-    trainer = TRAINERS[job.trainer].trainer(here, LocalPool())
+    trainer = TRAINERS[job.trainer].trainer(job, LocalPool())
     load_state(trainer, state)
     model = model_files.Model(trainer.model(), job.game.name, job.model_dump(mode="json"))
     model_files.save(model, run.model)

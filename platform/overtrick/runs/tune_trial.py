@@ -24,6 +24,7 @@ from ray.tune.schedulers import FIFOScheduler
 from overtrick.config.job_file import Job, parse_stored
 from overtrick.core import RunError, Trainer, UserError
 from overtrick.core.checkpoints import load_state
+from overtrick.core.devices import use_gpu
 from overtrick.core.files import write_weights
 from overtrick.distributed import local_ray, placement
 from overtrick.distributed.data_parallel import DataParallelTrainer, LearnerShare
@@ -290,6 +291,7 @@ def _build_trainer(job: Job) -> Trainer | DataParallelTrainer:
     """Build the trainer of a job. With several learners it is a data-parallel trainer."""
     resources = job.resources
     if resources.learners == 1:
+        use_gpu(resources.gpus > 0)
         pool = start_pool(job.workers, resources.worker_cpus)
         return TRAINERS[job.trainer].trainer(job, pool)
     make = partial(_build_learner, job.model_dump(mode="json"))
@@ -303,4 +305,5 @@ def _build_learner(job: dict[str, Any], share: LearnerShare) -> Trainer:
     `job`: plain data of the job. `share`: the learner's share of each training batch.
     """
     parsed = parse_stored(job, JOBS, "the trial's job")
+    use_gpu(parsed.resources.gpus > 0)
     return TRAINERS[parsed.trainer].trainer(parsed, start_pool(0), share)

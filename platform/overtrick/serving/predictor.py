@@ -102,7 +102,7 @@ def _policy_answers(stored: model_files.Model, folder: Path, game: Any) -> Model
 
     def moves(observations: Observations) -> Array:
         features = tensors({"features": game.features(observations)})["features"]
-        mean = forward(layers, features).double().numpy()
+        mean = forward(layers, features).double().numpy(force=True)
         return np.hstack([mean, np.broadcast_to(deviation, mean.shape)])
 
     return ModelAnswers("moves", (*names, *(f"{name}_std" for name in names)), moves)

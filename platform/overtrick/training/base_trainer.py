@@ -16,7 +16,6 @@ from numpy.random import Generator
 from overtrick.config.job_file import Job
 from overtrick.core import Array
 from overtrick.core.checkpoints import Checkpointed
-from overtrick.core.devices import use_gpu
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 
 if TYPE_CHECKING:
@@ -63,7 +62,6 @@ class BaseTrainer(Checkpointed, ABC, Generic[JobT]):
         self.job = job
         self.pool = pool
         self.iteration = 0
-        use_gpu(job.resources.gpus > 0)
 
     @abstractmethod
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:

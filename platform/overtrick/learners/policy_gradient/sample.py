@@ -309,6 +309,6 @@ class ContinuousTensors(_ContinuousRows["Tensor"], PolicyGradientSample):
 
 
 def sample_tensors(sample: Sample) -> PolicyGradientSample:
-    """Convert a sample to torch tensors, which share its memory."""
+    """Convert a sample to torch tensors; on the CPU they share its memory."""
     kind: Any = DiscreteTensors if isinstance(sample, DiscreteSample) else ContinuousTensors
     return kind(*(torch.as_tensor(getattr(sample, column.name)) for column in fields(sample)))

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, GameChoice, Job
+from overtrick.config.job_file import Count, GameChoice, GpuJob
 from overtrick.core import (
     Array,
     BehaviouralPolicy,
@@ -67,10 +67,8 @@ class Dron(RandomOpponents):
     """Units of each ReLU layer of a random opponent."""
 
 
-class DronJob(Job):
+class DronJob(GpuJob):
     """Job file of the trainer `dron`: deep Q-learning with statistics of the opponent as input."""
-
-    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
     trainer: Literal["dron"]
     dron: Dron = Dron()

@@ -8,11 +8,11 @@ observed decisions of a held-out opponent. A response to the fitted model plays 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from numpy.random import Generator
 
-from overtrick.config.job_file import Count, Job, Positive
+from overtrick.config.job_file import Count, GpuJob, Positive
 from overtrick.core import Array, Trajectories, concatenate_trajectories
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
@@ -56,10 +56,8 @@ class Eom(shared_sections.PolicyGradient, shared_sections.RandomOpponents):
     """Adam's learning rate of the pretrained opponent model."""
 
 
-class EomJob(Job):
+class EomJob(GpuJob):
     """Job file of the trainer `eom`: explicit opponent modelling."""
-
-    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
     trainer: Literal["eom"]
     eom: Eom = Eom()

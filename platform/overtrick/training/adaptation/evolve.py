@@ -10,7 +10,7 @@ fitness is the mean payoff in the round robin.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -56,8 +56,6 @@ class Evolve(shared_sections.GeneticOperators, shared_sections.RandomMembers):
 
 class EvolveJob(Job):
     """Job file of the trainer `evolve`: evolution of a population in a round robin."""
-
-    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
     trainer: Literal["evolve"]
     evolve: Evolve = Evolve()

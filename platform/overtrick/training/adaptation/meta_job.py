@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,7 +11,7 @@ from overtrick.config.job_file import (
     BaseJob,
     Count,
     GameChoice,
-    Job,
+    GpuJob,
     Positive,
     Section,
     UnusedKeys,
@@ -136,13 +136,11 @@ class MetaEvaluation(AdaptationEvaluation):
     """Learning rate of the gradient steps of adaptation (paper: 0.1)."""
 
 
-class MetaJob(Job):
+class MetaJob(GpuJob):
     """Job file of the trainer `meta`: meta-learning of a model that adapts to opponents.
 
     The defaults of three keys depend on the game.
     """
-
-    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
     unused_keys = (
         UnusedKeys(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from overtrick.config.job_file import Job, Opponent
+from overtrick.config.job_file import GpuJob, Opponent
 from overtrick.games.bridge.system import loader
 
 
-class BiddingSystemJob(Job):
+class BiddingSystemJob(GpuJob):
     """Base class of jobs that train bidding networks; a key names the bidding system."""
 
     system: Opponent = "natural"

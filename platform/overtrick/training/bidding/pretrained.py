@@ -6,7 +6,7 @@ a call against par. Both are trained by the supervised trainer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
@@ -56,8 +56,6 @@ class BiddingEvaluation(Section):
 
 class BidderTrainingJob(BiddingSystemJob):
     """Job file of a trainer that improves a pretrained bidder by reinforcement learning."""
-
-    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
     call_model: ModelPath
     """Pretrained model of the policy network, which proposes calls."""

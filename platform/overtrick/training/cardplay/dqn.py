@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from numpy.random import Generator
 from pydantic import model_validator
 
-from overtrick.config.job_file import Count, Job, Section
+from overtrick.config.job_file import Count, GpuJob, Section
 from overtrick.core import Array, Trajectories, concatenate_trajectories
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
@@ -41,10 +41,8 @@ class DqnDeclarerConfig(Section):
     hidden: HiddenLayers = (256, 256)
 
 
-class DqnJob(Job):
+class DqnJob(GpuJob):
     """Job file of the trainer `dqn`: deep Q-learning of a Mini-Bridge declarer."""
-
-    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
     trainer: Literal["dqn"]
     dqn: DqnDeclarerConfig = DqnDeclarerConfig()

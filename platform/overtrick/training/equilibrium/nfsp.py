@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.config.job_file import Count, Fraction, Job, Positive, Section
+from overtrick.config.job_file import Count, Fraction, GpuJob, Positive, Section
 from overtrick.core import Array, Trajectories, concatenate_trajectories
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
@@ -60,10 +60,8 @@ class NfspSection(Section):
         )
 
 
-class NfspJob(Job):
+class NfspJob(GpuJob):
     """Job file of the trainer `nfsp`: neural fictitious self-play."""
-
-    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
     trainer: Literal["nfsp"]
     nfsp: NfspSection = NfspSection()

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Count, Fraction, Job, Opponent, Positive, Section, UnusedKeys
+from overtrick.config.job_file import (
+    Count,
+    Fraction,
+    GpuJob,
+    Opponent,
+    Positive,
+    Section,
+    UnusedKeys,
+)
 from overtrick.core import UserError
 from overtrick.evaluation import evaluate, reference_opponents
 from overtrick.evaluation.evaluate import FixedPolicyEvaluation
@@ -118,10 +126,8 @@ ALGORITHMS = {"rllib/PPO": "ppo", "rllib/APPO": "ppo", "rllib/DQN": "dqn", "rlli
 """For each algorithm: the section of the job that holds its settings."""
 
 
-class RllibJob(Job):
+class RllibJob(GpuJob):
     """Job file of the trainer `rllib`: training with an algorithm of RLlib."""
-
-    used_resources: ClassVar[frozenset[str]] = frozenset({"gpus"})
 
     unused_keys = (
         UnusedKeys({"algorithm": ("rllib/PPO", "rllib/APPO")}, ("dqn", "sac")),

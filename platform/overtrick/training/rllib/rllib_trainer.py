@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.random import Generator
 
-from overtrick.core import Array, SuitSymmetric
+from overtrick.core import Array, SuitSymmetric, devices
 from overtrick.core.checkpoints import prefixed, unprefixed
-from overtrick.core.devices import use_gpu
 from overtrick.distributed.workers import LocalPool, RngStream, WorkerPool, generator
 from overtrick.evaluation.game_cache import cached_opponent, playable_game
 from overtrick.evaluation.reference_opponents import make_opponent
@@ -45,7 +44,9 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
     def __init__(self, job: RllibJob, pool: WorkerPool) -> None:
         pool.close()
         super().__init__(job, LocalPool())
-        use_gpu(False)  # RLlib moves its learner to the GPU; its own networks play on the CPU
+        # RLlib moves its learner to the GPU; the networks that play stay on the CPU
+        self._gpus = job.resources.gpus if devices.gpu_in_use() else 0.0
+        devices.use_gpu(False)
         self._runner: AlgorithmRunner | None = None
         self._loaded: dict[str, Array] = {}  # state that the runner starts from
 
@@ -68,7 +69,7 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
         if self._runner is None:
             from overtrick.rllib.algorithm_runner import AlgorithmRunner  # takes seconds
 
-            self._runner = AlgorithmRunner(_setup(self.job, self.game))
+            self._runner = AlgorithmRunner(_setup(self.job, self.game, self._gpus))
             if self._loaded:
                 self._runner.load(self._loaded)
         return self._runner
@@ -110,8 +111,11 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
         return load_policy(StoredWeights(dict(weights), {}, "this run"), game)
 
 
-def _setup(job: RllibJob, game: Any) -> MultiAgentSetup:
-    """Build the settings of a training run with RLlib from its job."""
+def _setup(job: RllibJob, game: Any, gpus: float) -> MultiAgentSetup:
+    """Build the settings of a training run with RLlib from its job.
+
+    `gpus`: the amount of a GPU that RLlib's learner uses, from 0 to 1.
+    """
     from overtrick.rllib.algorithm_config import MultiAgentSetup
 
     opponents = (partial(cached_opponent, job.game, name) for name in job.population.opponents)
@@ -124,7 +128,7 @@ def _setup(job: RllibJob, game: Any) -> MultiAgentSetup:
         seed=job.seed,
         workers=job.workers,
         cpus=job.resources.worker_cpus,
-        gpus=job.resources.gpus,
+        gpus=gpus,
         env_steps=job.rllib.env_steps,
         game_length=_mean_game_length(game, generator(job.seed, RngStream.INITIAL)),
         hidden=job.rllib.hidden,
