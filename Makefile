@@ -37,8 +37,18 @@ mutants: $(READY)  ## change lines one at a time and list the changes that no te
 	$(BIN)/python -m tests.mutants --seed $(or $(SEED),1) --jobs $(or $(JOBS),2) $(FILES)
 
 # --strict: fail on a package that the service does not know
-audit: $(READY)  ## list known vulnerabilities of the pinned dependencies; needs a network
-	$(BIN)/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt
+audit: $(READY)  ## list known vulnerabilities of the pinned dependencies, by PyPI or by OSV's files in ADVISORIES=folder
+	$(if $(ADVISORIES),$(BIN)/python -m tests.advisories $(ADVISORIES),$(BIN)/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt)
+
+# torch has no hash: its wheel depends on the machine (CUDA or CPU) and may be a local file
+lock: build/tools/.ready  ## write requirements.lock: the pinned dependencies with the hashes of their files
+	printf '# Written by `make lock` from constraints.txt. Install torch first, then:\n#   pip install --require-hashes --no-deps -r requirements.lock\n# %s\n' "$$(grep '^torch==' constraints.txt)" > requirements.lock.new
+	grep -v '^torch==' constraints.txt | build/tools/bin/uv pip compile --quiet --no-deps --no-annotate \
+	    --no-header --generate-hashes --python-version 3.11.9 - >> requirements.lock.new
+	mv requirements.lock.new requirements.lock
+
+sbom: $(READY) build/tools/.ready  ## write build/sbom.json: the installed packages in CycloneDX's format
+	build/tools/bin/cyclonedx-py environment --pyproject pyproject.toml -o build/sbom.json $(BIN)/python
 
 champions: $(READY)  ## train the champions anew in build/champions; ONLY="..." some, REPLACE=--replace puts better ones in place
 	$(BIN)/python -m tests.champions train $(ONLY) $(REPLACE)
@@ -70,5 +80,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-.PHONY: help demo test slow test-gpu faults check fuzz bench mutants audit champions champions-check tables tutorials docs dashboard clean
+build/tools/.ready:
+	$(PYTHON) -m venv build/tools
+	build/tools/bin/pip install --quiet --disable-pip-version-check uv==0.13.9 cyclonedx-bom==7.5.0
+	@touch $@
+
+.PHONY: help demo test slow test-gpu faults check fuzz bench mutants audit lock sbom champions champions-check tables tutorials docs dashboard clean
 .DEFAULT_GOAL := help
