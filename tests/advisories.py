@@ -23,9 +23,14 @@ PINS = ROOT / "constraints.txt"
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or not Path(arguments[0]).is_dir():
-        print("error: name a folder of advisories: JSON files of OSV", file=sys.stderr)
+        print(
+            "error: expected one argument, a folder of JSON files in OSV's format", file=sys.stderr
+        )
         return 2
     pins, found, files = pinned(PINS.read_text()), [], sorted(Path(arguments[0]).rglob("*.json"))
+    if not files:
+        print(f"error: {arguments[0]} has no JSON files", file=sys.stderr)
+        return 2
     for file in files:
         try:
             found += matches(json.loads(file.read_text(encoding="utf-8")), pins)
@@ -33,7 +38,7 @@ def main(arguments: list[str]) -> int:
             print(f"error: {file} is not an advisory: {error!r}", file=sys.stderr)
             return 2
     print(*found, sep="\n", end="\n" if found else "")
-    print(f"{len(found)} findings in {len(files)} advisories for {len(pins)} packages")
+    print(f"findings: {len(found)} ({len(files)} advisories, {len(pins)} packages)")
     return 1 if found else 0
 
 
@@ -79,7 +84,7 @@ def _in_range(version: Version, events: list[Mapping[str, str]]) -> bool:
 
 
 def _parsed(text: str) -> Version:
-    """Return a version; one that PyPI would not accept is lower than all others."""
+    """Parse a version; an invalid one sorts first: a range that it starts includes all versions."""
     try:
         return Version(text)
     except InvalidVersion:

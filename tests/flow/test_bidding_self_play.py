@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.fake_gpu import fake_gpu
 from tests.rounding import assert_float32_close
-from tests.second_device import second_device
 
 from overtrick.config import job_file
 from overtrick.core import UserError, select_rows
@@ -117,10 +117,10 @@ def test_training_is_the_same_with_workers_and_after_a_stop(
     assert not np.array_equal(first, before)
 
 
-def test_training_is_the_same_on_a_second_device(untrained: Path, deals: Path):
+def test_training_is_the_same_on_a_fake_gpu(untrained: Path, deals: Path):
     job = job_of(untrained, deals)
     metrics, state = ended(job, LocalPool(), stop=0)
-    with second_device():
+    with fake_gpu():
         there, state_there = ended(job, LocalPool(), stop=2)
     assert there == metrics
     assert all(np.array_equal(value, state_there[name]) for name, value in state.items())

@@ -14,8 +14,8 @@ import pytest
 import ray
 from ray import cloudpickle
 from safetensors.numpy import save_file
+from tests.fake_gpu import fake_gpu
 from tests.rounding import assert_float32_close
-from tests.second_device import second_device
 
 from overtrick import cli
 from overtrick.config import job_file
@@ -311,11 +311,11 @@ def test_a_resumed_network_ends_as_one_that_never_stopped(folder: str, optimizer
 
 
 @pytest.mark.parametrize("network", [{}, {"bfloat16": True, "dropout": 0.2, "optimizer": "sgd"}])
-def test_networks_that_bid_are_trained_on_a_second_device(folder: str, network: dict[str, Any]):
+def test_training_networks_that_bid_is_the_same_on_a_fake_gpu(folder: str, network: dict[str, Any]):
     job = job_of(folder, network={"hidden": [16], **network}, stop={"iterations": 1})
     here = supervised.BiddingTrainer(job, LocalPool())
     metrics, rows = here.step(), here.rows()
-    with second_device():
+    with fake_gpu():
         there = supervised.BiddingTrainer(job, LocalPool())
         assert there.step() == metrics
         assert there.rows() == rows
@@ -363,7 +363,7 @@ def test_two_learners_compute_what_one_does(folder: str, tmp_path: Path):
 
 
 def test_several_learners_need_whole_gpus(folder: str):
-    with pytest.raises(UserError, match="each of several learners needs a whole GPU"):
+    with pytest.raises(UserError, match=r"gpus 0.5 with 2 learners: set gpus to 1 or 0"):
         job_of(folder, resources={"learners": 2, "gpus": 0.5})
 
 
@@ -461,12 +461,10 @@ def test_reinforcement_learning_is_the_same_with_workers_and_after_a_stop(
     assert metrics[1]["auctions"] == 600
 
 
-def test_reinforcement_learning_is_the_same_on_a_second_device(
-    trained: dict[str, Path], boards: Path
-):
+def test_reinforcement_learning_is_the_same_on_a_fake_gpu(trained: dict[str, Path], boards: Path):
     job = bidder_job(trained, boards)
     metrics, state = ended(job, LocalPool())
-    with second_device():
+    with fake_gpu():
         there, state_there = ended(job, LocalPool())
     assert there == metrics
     assert all(np.array_equal(value, state_there[name]) for name, value in state.items())

@@ -97,7 +97,7 @@ def events(*pairs: tuple[str, str]) -> dict[str, Any]:
         ("1.0", {"ranges": [{"type": "GIT", "events": [{"introduced": "0"}]}]}, False),
     ],
 )
-def test_an_advisory_affects_the_versions_that_it_lists(version, affected, hit):
+def test_an_advisory_affects_listed_versions_and_those_in_its_ranges(version, affected, hit):
     found = list(advisories.matches(advisory(**affected), {"some-package": Version(version)}))
     assert found == ([f"some-package {Version(version)}: OSV-1 bad"] if hit else [])
 
@@ -116,6 +116,7 @@ def test_a_folder_of_advisories_is_matched_against_the_pinned_versions(tmp_path:
         code = advisories.main([str(tmp_path)])
         return code, "".join(capsys.readouterr())
 
+    assert audit() == (2, f"error: {tmp_path} has no JSON files\n")
     numpy = {"ecosystem": "PyPI", "name": "numpy"}
     old = events(("introduced", "0"), ("fixed", "1.0"))
     (tmp_path / "old.json").write_text(json.dumps(advisory(package=numpy, **old)))
@@ -124,7 +125,7 @@ def test_a_folder_of_advisories_is_matched_against_the_pinned_versions(tmp_path:
     (tmp_path / "new.json").write_text(json.dumps(advisory(package=numpy, **new)))
     code, shown = audit()
     assert code == 1
-    assert re.search(r"numpy \S+: OSV-1 bad\n1 findings in 2 advisories for \d+ packages", shown)
+    assert re.search(r"numpy \S+: OSV-1 bad\nfindings: 1 \(2 advisories, \d+ packages\)", shown)
     (tmp_path / "bad.json").write_text("{")
     code, shown = audit()
     assert code == 2

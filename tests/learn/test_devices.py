@@ -1,4 +1,5 @@
-"""Learners compute on torch's default device, with the results that they have on the CPU."""
+"""Trainers put their tensors on torch's default device: on a fake GPU the results equal those of
+the CPU, and runs on a real GPU are repeatable."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.second_device import DeviceTensor, second_device
+from tests.fake_gpu import FakeGpuTensor, fake_gpu
 
 from overtrick.config import job_file
 from overtrick.core import devices
@@ -106,10 +107,10 @@ def assert_equal(one: tuple[dict[str, float], State], other: tuple[dict[str, flo
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_a_trainer_has_equal_results_on_a_second_device(name: str) -> None:
+def test_a_trainer_has_equal_results_on_a_fake_gpu(name: str) -> None:
     first = train(name)
     second = train(name, first[1])
-    with second_device():
+    with fake_gpu():
         assert_equal(train(name), first)
         assert_equal(train(name, first[1]), second)  # from a checkpoint of the CPU
 
@@ -118,7 +119,7 @@ def test_a_trainer_has_equal_results_on_a_second_device(name: str) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU on this machine")
 @pytest.mark.parametrize("name", JOBS)
 def test_a_trainer_computes_on_a_gpu(name: str) -> None:
-    """Two runs on one GPU are equal to the bit, and training continues on the other device."""
+    """Two runs on one GPU are bit-identical; checkpoints move from CPU to GPU and back."""
     start = train(name)
     devices.use_gpu(True)
     torch.cuda.reset_peak_memory_stats()
@@ -130,11 +131,11 @@ def test_a_trainer_computes_on_a_gpu(name: str) -> None:
     assert all(map(np.isfinite, train(name, there[1])[0].values()))
 
 
-def test_the_second_device_refuses_what_a_gpu_refuses() -> None:
+def test_the_fake_gpu_refuses_what_a_gpu_refuses() -> None:
     ours = torch.ones(3)
-    with second_device():
+    with fake_gpu():
         theirs = torch.as_tensor(np.ones(3))
-        assert isinstance(theirs, DeviceTensor)
+        assert isinstance(theirs, FakeGpuTensor)
         with pytest.raises(RuntimeError, match="two devices"):
             ours + theirs
         with pytest.raises(TypeError, match="numpy"):
@@ -144,8 +145,8 @@ def test_the_second_device_refuses_what_a_gpu_refuses() -> None:
         assert (theirs + 1).numpy(force=True).tolist() == [2, 2, 2]
 
 
-def test_a_process_computes_on_the_gpu_that_its_job_asks_for(monkeypatch) -> None:
-    """The device without data stands in for a GPU here."""
+def test_use_gpu_sets_the_default_device_and_on_cpu_overrides_it(monkeypatch) -> None:
+    """Torch's device `meta`, which holds no numbers, stands in for a GPU."""
     monkeypatch.setattr(devices, "GPU", "meta")
     before = torch.get_default_device()
     devices.use_gpu(False)

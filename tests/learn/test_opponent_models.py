@@ -124,7 +124,7 @@ def test_the_prior_gives_way_to_observed_actions():
 
 
 def test_a_bayesian_estimate_weighs_its_priors_by_the_marginal_likelihood(rng):
-    """Of two actions the likelihood is the beta-binomial distribution, here scipy's."""
+    """With two actions the likelihood is beta-binomial: compare with scipy's."""
     priors = np.array([[[0.5, 0.5]] * 3, [[0.9, 0.1], [0.2, 0.8], [1.0, 0.0]]])
     taken = np.array([[[5, 1], [0, 3], [2, 0]], [[2, 2], [4, 4], [0, 0]], [[1, 0], [0, 9], [1, 2]]])
     found = posterior_mean_strategy(taken, priors)
@@ -148,7 +148,7 @@ def test_a_bayesian_estimate_without_games_is_the_mean_of_the_priors():
     assert np.allclose(posterior_mean_strategy(np.zeros((1, 1, 3)), priors), [[[0.3, 0.7, 0]]])
 
 
-def test_a_bayesian_estimate_recognises_a_prior_where_it_was_not_seen(game_and_tree, rng):
+def test_a_bayesian_estimate_extends_a_recognised_prior_to_unseen_decisions(game_and_tree, rng):
     _, tree = game_and_tree("kuhn")
     priors = np.stack([tree.uniform(), cached_exact_equilibrium(GameChoice(name="kuhn"))])
     priors[1] = 0.99 * priors[1] + 0.01 * priors[0]

@@ -184,8 +184,8 @@ class Resources(Section):
     """CPUs reserved for the learner."""
 
     gpus: float = Field(default=0, ge=0)
-    """GPU of each learner: 1, or a fraction of a GPU that several processes share; 0: the learner
-    computes on the CPU. Games are always played on CPUs.
+    """GPUs per learner: 1; a fraction, to share one GPU between jobs; or 0, to compute on the CPU.
+    Games are always played on CPUs.
     """
 
     worker_cpus: Positive = 1
@@ -320,7 +320,8 @@ class Job(BaseJob):
             raise ValueError(f"this trainer uses no {name}: leave {name} at {default}")
         if value.learners > 1 and value.gpus % 1:
             raise ValueError(
-                f"gpus {value.gpus:g}: each of several learners needs a whole GPU: set gpus to 1"
+                f"gpus {value.gpus:g} with {value.learners} learners: set gpus to 1 or 0, or "
+                "learners to 1"
             )
         return value
 

@@ -12,12 +12,12 @@ from contextlib import AbstractContextManager, nullcontext
 
 from overtrick.core.lazy_modules import torch
 
-GPU = "cuda"  # torch's current GPU, which Ray sets
+GPU = "cuda"  # the first visible one; Ray shows a process those that it reserved
 _chosen = threading.local()  # torch's default device belongs to a thread, too
 
 
 def use_gpu(wanted: bool) -> None:
-    """Make a GPU torch's default device in this thread, or the CPU again.
+    """Set torch's default device in this thread: the GPU if `wanted`, otherwise the CPU.
 
     If this thread never used a GPU, `use_gpu(False)` does nothing.
     """

@@ -277,8 +277,9 @@ def _lost() -> tuple[type[BaseException], ...]:
 def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
     """Return work(rng, common, *shard), computed on the CPU by one PyTorch thread.
 
-    The rounding of float sums depends on the number of threads, and on the device: a learner's
-    process that works itself computes as a worker does, also if the learner uses a GPU.
+    The rounding of float sums depends on the number of threads and on the device. A learner's
+    process that plays the games itself (`workers: 0`) has the same results as a worker, even if the
+    learner uses a GPU.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -104,7 +104,8 @@ def cached_opponent(choice: GameChoice, name: str) -> Any:
 def cached_exact_equilibrium(choice: GameChoice) -> Array:
     """Return an exact equilibrium (N, A), found by linear programming.
 
-    Of the game's equilibria it is the one that the solver returns. Each process computes it once.
+    N are the information sets, A the actions. If there are several equilibria, the solver's choice
+    is arbitrary. Each process computes it once.
     Raises UserError for a game without a tree, with other than two seats, or not zero-sum.
     """
 

@@ -71,6 +71,6 @@ class Adam(Optimizer):
     """Adam (Kingma and Ba 2015) over named weights."""
 
     def __init__(self, weights: Weights, rate: float) -> None:
-        # on a GPU one fused kernel updates all weights; on the CPU it would round differently
+        # on a GPU one fused kernel updates all weights; on the CPU fused Adam rounds differently
         on_gpu = torch.get_default_device().type == "cuda"
         super().__init__(weights, partial(torch.optim.Adam, lr=rate, fused=on_gpu))

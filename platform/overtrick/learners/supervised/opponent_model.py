@@ -73,8 +73,8 @@ def posterior_mean_strategy(taken: Array, prior_means: Array) -> Array:
     distribution with this mean and concentration. The result is the exact posterior mean: the
     smoothed frequencies, averaged over means and concentrations with their posterior probabilities,
     which are proportional to the Dirichlet-multinomial likelihood of all counts. An opponent that
-    plays like one of the prior means is thus recognised, also at information sets that it has not
-    reached.
+    plays like one of the prior means is thus recognised after some games, also at information sets
+    that were not reached.
     """
     gammaln = scipy.special.gammaln
     decisions = taken.sum(axis=-1)
@@ -86,9 +86,8 @@ def posterior_mean_strategy(taken: Array, prior_means: Array) -> Array:
         per_decision = gammaln(strength) - gammaln(strength + decisions[reached])
         normaliser = np.bincount(reached[0], per_decision, len(taken))
         for p, mean in enumerate(prior_means):
-            pseudo = strength * mean[infoset, action]
-            with np.errstate(invalid="ignore"):  # an action that the mean excludes: log(0)
-                per_action = np.where(pseudo > 0, gammaln(pseudo + seen) - gammaln(pseudo), -np.inf)
+            pseudo = strength * mean[infoset, action]  # 0: the mean excludes a seen action
+            per_action = gammaln(pseudo + seen) - gammaln(pseudo)
             log_likelihood[p, c] = normaliser + np.bincount(member, per_action, len(taken))
     posterior = scipy.special.softmax(log_likelihood, axis=(0, 1))
     # (taken + c * mean) / (decisions + c), averaged over concentrations c and means

@@ -115,7 +115,7 @@ def adapt_by_gradients(
         assert tree is not None
         assert counts is not None
         estimate = rollouts.estimate
-        if estimate is None:  # the gradient is AIVAT's
+        if estimate is None:  # the gradient estimator is aivat
             estimate = samples.estimate_opponents(choice, counts)
         for _ in range(model.gradient_steps - 1):
             again = samples.exact_sample(game, tree, params, estimate)

@@ -49,13 +49,15 @@ GradientEstimator = Literal["critic", "privileged_critic", "aivat", "opponent_mo
 
 ON_TREE: tuple[GradientEstimator, ...] = ("aivat", "opponent_model")
 PRIOR_WEIGHT = {"critic": 3.0, "aivat": 3.0}
-"""Weight of the prior of a baseline at an information set, in decisions, by gradient estimator.
+"""For each gradient estimator: number of decisions for which the prior of its baseline counts.
 
-For critic the prior is a mean advantage of 0. For aivat it is uniform play of the opponent.
+They are counted at each information set. For critic the prior is a mean advantage of 0. For aivat
+it is uniform play of the opponent.
 """
 EQUILIBRIUM_SHARES = (0.0, 0.25, 0.5, 0.75, 0.99)
-"""Shares of an equilibrium in the prior means of opponent models; the rest is uniform play, so that
-no action is impossible.
+"""Each prior mean of an opponent model mixes an equilibrium, with this share, and uniform play.
+
+No share is 1, so that every legal action is possible.
 """
 
 
@@ -73,7 +75,7 @@ class OpponentRollouts:
     returns: Array  # (D,) discounted points won from each decision onwards
     payoff: Array  # (M,) mean points per game
     opponent_counts: Array | None = None  # (M, N, A) opponents' actions so far; None without a tree
-    estimate: Array | None = None  # (M, N, A) opponents' strategies, estimated by opponent_model
+    estimate: Array | None = None  # (M, N, A) of their strategies; only with opponent_model
     diverged_games: int = 0  # games that ended because a simulator diverged
 
 
@@ -190,15 +192,15 @@ def play_opponents_on_tree(
     game, tree = game_with_tree(choice)
     sigma = strategies(game, tree, params)
     counts = np.zeros(sigma.shape) if counts is None else counts
-    # estimates by which AIVAT reduces the variance
-    guesses = correct_by_counts(tree.uniform(), counts, PRIOR_WEIGHT["aivat"])
+    # expected play of the opponents, by which AIVAT reduces the variance
+    expected = correct_by_counts(tree.uniform(), counts, PRIOR_WEIGHT["aivat"])
     weight, credit = np.zeros(sigma.shape[:2]), np.zeros(sigma.shape)
     returns, payoff, counts = np.zeros(weight.shape), np.zeros(len(sigma)), counts.copy()
     for m, member_rng in enumerate(rng.spawn(len(sigma))):
         first = member_rng.binomial(games, 0.5)  # games in seat 0
         for seat, count in enumerate((first, games - first)):
             own = (tree.observations.seat == seat)[:, None]
-            real, guess = (np.where(own, sigma[m], other[m]) for other in (opponents, guesses))
+            real, guess = (np.where(own, sigma[m], other[m]) for other in (opponents, expected))
             rolled = aivat.sample_rollouts(tree, real, guess, seat, count, member_rng)
             weight[m] += np.where(own, rolled.taken, 0).sum(axis=1) / games
             credit[m] += rolled.credit / games
@@ -224,8 +226,8 @@ def estimate_opponents(choice: GameChoice, counts: Array) -> Array:
     """Estimate the strategies (M, N, A) of opponents from counts (M, N, A) of their actions.
 
     The estimate is the posterior mean of `posterior_mean_strategy`. Its prior means are mixtures of
-    uniform play and an equilibrium with the shares EQUILIBRIUM_SHARES. Raises UserError for a game
-    without a tree.
+    uniform play and an equilibrium with the shares EQUILIBRIUM_SHARES. Raises UserError unless the
+    game has a tree and two seats and is zero-sum.
     """
     share = np.array(EQUILIBRIUM_SHARES)[:, None, None]
     uniform = game_with_tree(choice)[1].uniform()

@@ -30,7 +30,7 @@ SITUATION_SIZES = (BIDS + 1, 5, 3)
 """Widths of the one-hot columns of a situation: the last bid, or none; the seat of the last bid
 relative to the seat to call, or none; undoubled, doubled or redoubled."""
 
-FEW_ROWS = 8  # at most this many are computed by numpy, because torch takes seconds to import
+FEW_ROWS = 8  # up to this many are computed by numpy, because torch takes seconds to import
 
 CANDIDATE_THRESHOLD = 0.01
 """The lowest probability of a candidate call (Zhang et al. 2022, section 4.3)."""
