@@ -361,7 +361,7 @@ def setup_of(algorithm, **own):
     """Return a small algorithm configuration for Leduc."""
     return MultiAgentSetup(
         algorithm=algorithm, game="leduc", options={}, seats=2, canonical=False, seed=0, workers=0,
-        cpus=1, env_steps=60, game_length=4, hidden=(8,), learning_rate=0.01, discount=1,
+        cpus=1, gpus=0, env_steps=60, game_length=4, hidden=(8,), learning_rate=0.01, discount=1,
         by_seat=False, past_selves=0, opponents=(), opponent_share=0, section=own,
     )  # fmt: skip
 
