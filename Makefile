@@ -42,10 +42,10 @@ audit: $(READY)  ## list known vulnerabilities of the pinned dependencies, by Py
 
 # torch has no hash: its wheel depends on the machine (CUDA or CPU) and may be a local file
 lock: build/tools/.ready  ## write requirements.lock: the pinned dependencies with the hashes of their files
-	printf '# Written by `make lock` from constraints.txt. Install torch first, then:\n#   pip install --require-hashes --no-deps -r requirements.lock\n# %s\n' "$$(grep '^torch==' constraints.txt)" > requirements.lock.new
+	printf '# Written by `make lock` from constraints.txt. Install torch first, then:\n#   pip install --require-hashes --no-deps -r requirements.lock\n# %s\n' "$$(grep '^torch==' constraints.txt)" > build/requirements.lock
 	grep -v '^torch==' constraints.txt | build/tools/bin/uv pip compile --quiet --no-deps --no-annotate \
-	    --no-header --generate-hashes --python-version 3.11.9 - >> requirements.lock.new
-	mv requirements.lock.new requirements.lock
+	    --no-header --generate-hashes --python-version 3.11.9 - >> build/requirements.lock
+	mv build/requirements.lock requirements.lock
 
 sbom: $(READY) build/tools/.ready  ## write build/sbom.json: the installed packages in CycloneDX's format
 	build/tools/bin/cyclonedx-py environment --pyproject pyproject.toml -o build/sbom.json $(BIN)/python

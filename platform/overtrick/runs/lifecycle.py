@@ -1,4 +1,4 @@
-"""Create, train, find, evaluate and register runs, and store their results.
+"""Create, train, evaluate and register runs, and store their results.
 
 A stopped run continues from its newest checkpoint.
 """

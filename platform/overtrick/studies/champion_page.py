@@ -6,7 +6,6 @@ from typing import Any
 
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
-from overtrick.evaluation import bidders
 from overtrick.games import registry
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.reports.html import elements, replays
@@ -65,9 +64,8 @@ def _games_section(champion: Champion, against: str, boards: int, seed: int) -> 
     """Play games of a champion against an opponent, and show them."""
     player = champion.player
     if champion.card["game"] == Auction.name:
-        other = str(bidders.find_bidder(against) or against)
         pool, silent = LocalPool(), lambda done: None
-        auctions = duplicate_match.play_match(player, other, boards, seed, pool, silent)
+        auctions = duplicate_match.play_match(player, against, boards, seed, pool, silent)
         return replays.games_section(duplicate_match.recorded_games(auctions))
     match.check_players([against], [])
     played = match.play_match(player, against, None, {}, boards, seed, record=True)
