@@ -25,6 +25,7 @@ NAMES = (
     "bidding_speed",
     "bidding_systems",
     "bidding_training",
+    "gpu",
     "minibridge_dqn",
     "minibridge_learning",
     "minibridge_search",

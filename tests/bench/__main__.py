@@ -15,7 +15,7 @@ from rich.table import Table
 from tests.bench import NAMES
 
 from overtrick import startup
-from overtrick.core import suggestion
+from overtrick.core import UserError, suggestion
 
 FILE = Path("build/bench.json")
 Entry = dict[str, Any]
@@ -30,10 +30,17 @@ def main(arguments: list[str]) -> int:
     startup.prepare()  # before a bench imports numpy and Ray
     console = Console(stderr=True)
     entries = _read() if arguments else {}
-    ran = arguments or list(NAMES)
-    for name in ran:
+    ran = []
+    for name in arguments or NAMES:
         console.print(f"{name} ...", highlight=False)
-        entries[name] = dataclasses.asdict(import_module(f"tests.bench.{name}").run())
+        try:
+            entries[name] = dataclasses.asdict(import_module(f"tests.bench.{name}").run())
+        except UserError as error:  # this machine lacks something that the bench needs
+            if arguments:
+                return _refuse(str(error))
+            console.print(f"{name} skipped: {error}", highlight=False)
+            continue
+        ran.append(name)
         _write(entries)  # after each bench, so that a failure loses no result
     _show([entries[name] for name in ran])
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,8 @@ def run() -> Result:
     """Train on the same examples in turns. The worst of four ratios is the result."""
     found, lines = {}, []
     with tempfile.TemporaryDirectory() as place:
-        folder = _examples(Path(place))
+        folder = Path(place) / "examples"
+        generate_examples(folder, BOARDS)
         for name, hidden in SHAPES.items():
             for half in (True, False):
                 ours, peer = _rates(folder, hidden, half)
@@ -52,10 +54,10 @@ def run() -> Result:
     )
 
 
-def _examples(place: Path) -> str:
+def generate_examples(folder: Path, boards: int) -> None:
     """Write examples of random deals that the system natural bids."""
     rng = np.random.default_rng(0)
-    holder, dealer, vulnerable = deal_boards(0, BOARDS, "random", "random", rng)
+    holder, dealer, vulnerable = deal_boards(0, boards, "random", "random", rng)
     side = bidders.load_side("natural")
     calls = bidders.bid_auctions(side, side, holder, dealer, vulnerable, rng)
     columns = {
@@ -64,20 +66,26 @@ def _examples(place: Path) -> str:
         "deal": [format_deal(each) for each in holder],
         "auction": [auction_rules.format_calls(each[each >= 0].tolist()) for each in calls],
     }
-    pq.write_table(pa.table(columns), place / "boards.parquet")
-    plan = ExamplesConfig.parse([], [place / "boards.parquet"])
-    chunked_build.generate(plan, place / "examples", LocalPool(), lambda stage, done, total: None)
-    return str(place / "examples")
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place) / "boards.parquet"
+        pq.write_table(pa.table(columns), file)
+        plan = ExamplesConfig.parse([], [file])
+        chunked_build.generate(plan, folder, LocalPool(), lambda stage, done, total: None)
 
 
-def _rates(folder: str, hidden: tuple[int, ...], half: bool) -> tuple[float, float]:
-    """Return the training rates of ours and of the bare loop, in rows per second."""
-    content = {
-        "trainer": "bidding", "game": "auction", "examples": folder,
-        "resources": {"cpus": CORES}, "evaluate": {"every": 1000},
-        "network": {"hidden": hidden, "bfloat16": half, "batch_size": BATCH},
+def job_content(folder: Path, hidden: tuple[int, ...], half: bool, batch: int) -> dict[str, Any]:
+    """Return a job that trains the call network; half: in bfloat16."""
+    return {
+        "trainer": "bidding", "game": "auction", "examples": str(folder),
+        "resources": {"cpus": CORES}, "evaluate": {"every": 10**6},
+        "stop": {"iterations": 10**6},
+        "network": {"hidden": hidden, "bfloat16": half, "batch_size": batch},
     }  # fmt: skip
-    job = job_file.parse(content, registry.JOBS, "the bench")
+
+
+def _rates(folder: Path, hidden: tuple[int, ...], half: bool) -> tuple[float, float]:
+    """Return the training rates of ours and of the bare loop, in rows per second."""
+    job = job_file.parse(job_content(folder, hidden, half, BATCH), registry.JOBS, "the bench")
     trainer = supervised.BiddingTrainer(job, LocalPool())
     rows = list(trainer.examples.batches(BATCH, np.random.default_rng(0)))
     held = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.fake_gpu import fake_gpu
 from tests.rounding import assert_float32_close
 
 from overtrick.core import select_rows
@@ -77,6 +78,8 @@ def test_packing_loses_nothing(table):
     bits = packed_features.pack(rows)
     assert bits.shape == (len(rows), 161)
     assert np.array_equal(packed_features.unpack(bits), rows)
+    with fake_gpu():
+        assert np.array_equal(packed_features.unpack_by_torch(bits).numpy(force=True), rows)
     assert sum(packed_features.RANGE_WIDTHS) == features.PLAYER_WIDTH
     wide = np.full((len(rows), features.WIDTH + 3), 7, np.float32)
     packed_features.unpack(bits, wide)
@@ -86,16 +89,19 @@ def test_packing_loses_nothing(table):
         packed_features.unpack(bits[:, :100])
 
 
-def test_legal_calls_follow_from_the_packed_features(table):
+def test_legal_calls_follow_from_the_packed_features(table, monkeypatch):
     _, _, _, calls, _, _, batch = table
     place = features_from_observation.calls_made(batch.observation)
     row = np.cumsum(calls >= 0).reshape(calls.shape)[batch.game, place] - 1
     situations = auction_rules.bidding_situations(calls)[row]
     assert np.array_equal(network_bidder.auction_situations(batch.observation), situations)
     assert np.array_equal(auction_rules.legal_in_situations(situations), batch.legal)
-    inputs = network_bidder.unpack_inputs(
-        np.zeros((len(row), packed_features.PACKED_WIDTH), np.uint8), situations
-    )
+    bits = np.zeros((len(row), packed_features.PACKED_WIDTH), np.uint8)
+    inputs = network_bidder.unpack_inputs(bits, situations)
+    monkeypatch.setattr(network_bidder, "gpu_in_use", lambda: True)
+    with fake_gpu():
+        on_gpu = network_bidder.learner_inputs(bits, situations)
+    assert np.array_equal(on_gpu.numpy(force=True), inputs)
     auctions = inputs[:, features.WIDTH :]
     assert (auctions.sum(axis=1) == 3).all()
     assert np.array_equal(auctions[:, :36].argmax(axis=1), situations[:, 0] % 36)

@@ -15,6 +15,7 @@ from overtrick.config import job_file
 from overtrick.core import devices
 from overtrick.distributed.workers import LocalPool
 from overtrick.training import registry
+from overtrick.training.adaptation import evolve
 
 EVALUATION = {"opponents": ["random", "call"], "steps": 1, "repeats": 2, "games": 9, "every": 1}
 VALUES = {"gradient_steps": 3, "batch_size": 16, "replay_capacity": 500}
@@ -66,6 +67,11 @@ JOBS: dict[str, dict[str, Any]] = {
         "model": {"epochs": 3, "response": "ppo", "ppo_iterations": 1, "ppo_games": 10},
         "evaluate": EVALUATION,
     },
+    "evolve": {
+        "trainer": "evolve",
+        "evolve": {"hidden": [8], "size": 4, "games": 20},
+        "evaluate": EVALUATION,
+    },
     "dqn": {
         "trainer": "dqn",
         "game": "minibridge",
@@ -115,6 +121,16 @@ def test_a_trainer_has_equal_results_on_a_fake_gpu(name: str) -> None:
         assert_equal(train(name, first[1]), second)  # from a checkpoint of the CPU
 
 
+def test_evolution_plays_its_round_robin_on_the_gpu(monkeypatch) -> None:
+    on_workers = train("evolve")
+    monkeypatch.setattr(evolve, "gpu_in_use", lambda: True)
+    pools = []
+    monkeypatch.setattr(evolve, "LocalPool", lambda **how: pools.append(how) or LocalPool(**how))
+    with fake_gpu():
+        assert_equal(train("evolve"), on_workers)
+    assert pools == [{"on_learner_device": True}]
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU on this machine")
 @pytest.mark.parametrize("name", JOBS)
@@ -145,6 +161,10 @@ def test_the_fake_gpu_refuses_what_a_gpu_refuses() -> None:
         assert (theirs + 1).numpy(force=True).tolist() == [2, 2, 2]
 
 
+def device_of_zeros(rng: np.random.Generator, common: None) -> str:
+    return torch.zeros(2).device.type
+
+
 def test_use_gpu_sets_the_default_device_and_on_cpu_overrides_it(monkeypatch) -> None:
     """Torch's device `meta`, which holds no numbers, stands in for a GPU."""
     monkeypatch.setattr(devices, "GPU", "meta")
@@ -155,5 +175,9 @@ def test_use_gpu_sets_the_default_device_and_on_cpu_overrides_it(monkeypatch) ->
     assert torch.zeros(2).device.type == "meta"
     with devices.on_cpu():
         assert torch.as_tensor(np.zeros(2)).device.type == "cpu"
+    assert torch.zeros(2).device.type == "meta"
+    rng = np.random.default_rng(0)
+    assert LocalPool().map(device_of_zeros, None, [()], rng) == ["cpu"]
+    assert LocalPool(on_learner_device=True).map(device_of_zeros, None, [()], rng) == ["meta"]
     devices.use_gpu(False)
     assert torch.get_default_device() == before

@@ -8,7 +8,8 @@ are arrays, whatever the device.
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from overtrick.core.lazy_modules import torch
 
@@ -31,6 +32,15 @@ def gpu_in_use() -> bool:
     return getattr(_chosen, "gpu", False)
 
 
-def on_cpu() -> AbstractContextManager[object]:
-    """Return a context manager in which new tensors are on the CPU, also after `use_gpu(True)`."""
-    return torch.device("cpu") if gpu_in_use() else nullcontext()
+@contextmanager
+def on_cpu() -> Iterator[None]:
+    """Context manager in which new tensors are on the CPU, also after `use_gpu(True)`.
+
+    It unsets torch's default device: with one, every call of a torch function takes longer.
+    """
+    before = gpu_in_use()
+    use_gpu(False)
+    try:
+        yield
+    finally:
+        use_gpu(before)

@@ -12,7 +12,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import IntEnum
 from functools import cache
 from typing import Any, Protocol
@@ -122,7 +122,14 @@ def open_pool(workers: int) -> Iterator[WorkerPool]:
 
 
 class LocalPool:
-    """Worker pool that runs all shards in this process, one after another."""
+    """Worker pool that runs all shards in this process, one after another.
+
+    It computes on the CPU, as the workers of a RayPool do. With `on_learner_device` it computes
+    where the learner does, which may be a GPU.
+    """
+
+    def __init__(self, on_learner_device: bool = False) -> None:
+        self._context = nullcontext if on_learner_device else _as_in_workers
 
     def map(
         self, work: Work, common: Any, shards: Shards, rng: Generator, on_result: OnResult = _ignore
@@ -134,7 +141,8 @@ class LocalPool:
         """
         results = []
         for k, (child, shard) in enumerate(zip(rng.spawn(len(shards)), shards, strict=True)):
-            results.append(_run(work, child, common, shard))
+            with self._context():
+                results.append(work(child, common, *shard))
             on_result(k, results[k])
         return results
 
@@ -274,8 +282,9 @@ def _lost() -> tuple[type[BaseException], ...]:
     return tuple(getattr(ray.exceptions, name) for name in LOST)
 
 
-def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
-    """Return work(rng, common, *shard), computed on the CPU by one PyTorch thread.
+@contextmanager
+def _as_in_workers() -> Iterator[None]:
+    """Context manager in which PyTorch computes on the CPU by one thread.
 
     The rounding of float sums depends on the number of threads and on the device. A learner's
     process that plays the games itself (`workers: 0`) has the same results as a worker, even if the
@@ -285,7 +294,7 @@ def _run(work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
     torch.set_num_threads(1)
     try:
         with on_cpu():
-            return work(rng, common, *shard)
+            yield
     finally:
         torch.set_num_threads(threads)
 
@@ -298,8 +307,8 @@ class _Worker:
 
     def run(self, work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
         """Return work(rng, common, *shard), computed on one PyTorch thread."""
-        with self._meters.shard():
-            return _run(work, rng, common, shard)
+        with self._meters.shard(), _as_in_workers():
+            return work(rng, common, *shard)
 
 
 class _HostActor:

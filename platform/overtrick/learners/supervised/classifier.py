@@ -56,7 +56,7 @@ class Classifier:
         self.noise.manual_seed(int(rng.integers(2**63)))
 
     def learn(
-        self, features: Array, possible: Array, label: Array, total_rows: int | None = None
+        self, features: Array | Tensor, possible: Array, label: Array, total_rows: int | None = None
     ) -> Tensor:
         """Take one gradient step; return the mean cross-entropy before the step, in nats.
 
@@ -75,7 +75,7 @@ class Classifier:
         self.optimizer.minimise(loss)
         return loss.detach()
 
-    def log_probs(self, features: Array, possible: Array) -> Array:
+    def log_probs(self, features: Array | Tensor, possible: Array) -> Array:
         """Return (R, A) float32 log-probabilities of the classes, -inf where impossible."""
         with torch.inference_mode():
             scores: Array = self._logits(features, possible).log_softmax(dim=-1).numpy(force=True)
@@ -88,7 +88,7 @@ class Classifier:
         return hidden * kept / keep_probability
 
     def _logits(
-        self, features: Array, possible: Array, transform: HiddenTransform = None
+        self, features: Array | Tensor, possible: Array, transform: HiddenTransform = None
     ) -> Tensor:
         scores = logits(self.optimizer.params, torch.as_tensor(features), self.config, transform)
         return scores.masked_fill(~torch.as_tensor(possible), -torch.inf)

@@ -16,10 +16,17 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, GameChoice, Job
+from overtrick.config.job_file import Count, GameChoice, GpuJob
 from overtrick.core import Array, UserError, select_rows
 from overtrick.core.checkpoints import prefixed, unprefixed
-from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
+from overtrick.core.devices import gpu_in_use
+from overtrick.distributed.workers import (
+    LocalPool,
+    RngStream,
+    WorkerPool,
+    array_chunks,
+    generator,
+)
 from overtrick.evaluation.evaluate import AdaptationEvaluation
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
@@ -54,7 +61,7 @@ class Evolve(shared_sections.GeneticOperators, shared_sections.RandomMembers):
     discount: shared_sections.Discount = 0.99
 
 
-class EvolveJob(Job):
+class EvolveJob(GpuJob):
     """Job file of the trainer `evolve`: evolution of a population in a round robin."""
 
     trainer: Literal["evolve"]
@@ -70,6 +77,8 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
     same number of games against every other member. The model is the fittest member of the last
     scored generation. In evaluation the model adapts to an opponent by policy gradient, with one
     gradient step after every `evaluate.games` games. No critic is trained.
+
+    On a GPU this process plays the round robin, and the GPU computes the members' networks.
     """
 
     stateful = ("population",)
@@ -91,7 +100,8 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
         """Score a generation by a round robin and breed the next generation."""
         play_rng, breed_rng = rng.spawn(2)
         members, games = self.population.state(), self.job.evolve.games
-        fitness = round_robin(self.job.game, members, games, self.pool, play_rng)
+        pool = LocalPool(on_learner_device=True) if gpu_in_use() else self.pool
+        fitness = round_robin(self.job.game, members, games, pool, play_rng)
         return self.population.call("next_generation", fitness, breed_rng)
 
     def model(self) -> dict[str, Array]:

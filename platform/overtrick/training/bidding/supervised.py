@@ -36,6 +36,7 @@ from overtrick.training.bidding.bidding_system_job import BiddingSystemJob
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import Tensor
 
 LearningTarget = Literal["calls", "imps"]
 LOSS_INTERVAL = 100  # gradient steps between checks of the loss
@@ -275,8 +276,10 @@ def evaluate_network(
 
 def inputs_and_labels(
     rows: Mapping[str, Array], target: LearningTarget, raw_auction: bool
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array | Tensor, Array, Array]:
     """Convert R examples to network inputs (R, F), masks of classes (R, A) and labels (R,).
+
+    The inputs are a tensor on the GPU if this thread uses one.
 
     - `target` "calls": the inputs describe the auction before the example's call. The A = 38
       classes are the calls, and the mask marks the legal ones. The label is the example's call.
@@ -289,12 +292,12 @@ def inputs_and_labels(
     """
     situation = rows["situation"]
     if target == "calls":
-        features = network_bidder.unpack_inputs(rows["before"], situation if raw_auction else None)
+        features = network_bidder.learner_inputs(rows["before"], situation if raw_auction else None)
         return features, legal_in_situations(situation), rows["call"]
     after = network_bidder.situations_after(situation, rows["call"]) if raw_auction else None
     label = rows["imps"] + network_bidder.MAX_IMPS
     every_value = np.ones((len(label), network_bidder.IMP_CLASSES), bool)
-    return network_bidder.unpack_inputs(rows["after"], after), every_value, label
+    return network_bidder.learner_inputs(rows["after"], after), every_value, label
 
 
 def _split(stream: Iterator[dict[str, Array]]) -> Iterator[dict[str, Array]]:

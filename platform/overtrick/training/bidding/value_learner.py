@@ -6,7 +6,7 @@ Source: Zhang et al. 2022, Figure 8.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -22,6 +22,9 @@ from overtrick.games.bridge.system.loader import System
 from overtrick.learners.supervised.classifier import Classifier, check_loss
 from overtrick.learners.value_based.replay_buffer import RingBuffer
 from overtrick.training.bidding.supervised import NetworkTraining
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class ValueReplayConfig(Section):
@@ -125,9 +128,9 @@ class ValueLearner(Checkpointed):
         target[last] = np.arange(network_bidder.IMP_CLASSES) == label[last, None]
         return target
 
-    def _features(self, rows: Mapping[str, Array]) -> Array:
+    def _features(self, rows: Mapping[str, Array]) -> Array | Tensor:
         """Return the network's inputs (R, F) for R rows of the replay buffer."""
-        return network_bidder.unpack_inputs(
+        return network_bidder.learner_inputs(
             rows["after"], rows["situation"] if self.auction else None
         )
 

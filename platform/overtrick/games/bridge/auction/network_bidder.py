@@ -7,20 +7,24 @@ the distribution of the final score's difference to par, in IMPs for the caller'
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from overtrick.core import Array, Observations
+from overtrick.core.devices import gpu_in_use
 from overtrick.core.lazy_modules import torch
 from overtrick.games.bridge.auction import features_from_observation
 from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction.features import WIDTH
-from overtrick.games.bridge.auction.packed_features import unpack
+from overtrick.games.bridge.auction.packed_features import unpack, unpack_by_torch
 from overtrick.games.bridge.auction_rules import BIDS, CALLS
 from overtrick.games.bridge.system.loader import System
 from overtrick.policies.forward_pass import Weights, forward, forward_numpy, masked_log_softmax
 from overtrick.policies.memoryless import MemorylessPolicy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MAX_IMPS = 24
 IMP_CLASSES = 2 * MAX_IMPS + 1
@@ -55,13 +59,14 @@ class BiddingNetwork(NamedTuple):
         """
         return len(self.weights["w0"]) == input_width(with_auction=True)
 
-    def log_probs(self, features: Array, possible: Array) -> Array:
+    def log_probs(self, features: Array | Tensor, possible: Array) -> Array:
         """Return log probabilities (R, A) float64 of the network's outputs, -inf where masked.
 
         features: (R, F) network inputs. possible: (R, A) bool mask of the outputs that can occur:
         the legal calls for a call network, every difference in IMPs for a value network.
         """
-        if len(features) <= FEW_ROWS and not self.bfloat16:
+        few = len(features) <= FEW_ROWS and not self.bfloat16
+        if few and isinstance(features, np.ndarray):
             outputs = forward_numpy(self.weights, features, self.activation)
             masked = np.where(possible, outputs.astype(np.float64), -np.inf)
             masked -= masked.max(axis=1, keepdims=True)
@@ -100,8 +105,18 @@ def unpack_inputs(bits: Array, situation: Array | None = None) -> Array:
     inputs = np.zeros((len(bits), input_width(situation is not None)), np.float32)
     unpack(bits, inputs)
     if situation is not None:
-        _write_situation(situation, inputs)
+        inputs[:, WIDTH:] = _one_hot(situation)
     return inputs
+
+
+def learner_inputs(bits: Array, situation: Array | None = None) -> Array | Tensor:
+    """Return the result of `unpack_inputs`, as a tensor on the GPU if this thread uses one."""
+    if not gpu_in_use():
+        return unpack_inputs(bits, situation)
+    inputs = unpack_by_torch(bits)
+    if situation is None:
+        return inputs
+    return torch.cat([inputs, torch.as_tensor(_one_hot(situation))], dim=1)
 
 
 def append_situation(features: Array, situation: Array) -> Array:
@@ -110,22 +125,21 @@ def append_situation(features: Array, situation: Array) -> Array:
     Return the network inputs (R, F). situation: (R, 3) result of `auction_situations`: the last
     bid, the seat that made it, and whether it is doubled or redoubled.
     """
-    inputs = np.pad(features, ((0, 0), (0, sum(SITUATION_SIZES))))
-    _write_situation(situation, inputs)
-    return inputs
+    return np.concatenate([features, _one_hot(situation)], axis=1)
 
 
-def _write_situation(situation: Array, inputs: Array) -> None:
-    """Write one-hot columns that describe the last bid to the network inputs (R, F), in place.
+def _one_hot(situation: Array) -> Array:
+    """Return one-hot columns (R, 43) float32 that describe the last bid.
 
     situation: (R, 3) the last bid, the seat that made it, and whether it is doubled or redoubled,
-    as returned by `auction_situations`. inputs: zeros in all columns after the 1,284 auction
-    features.
+    as returned by `auction_situations`.
     """
-    row, first = np.arange(len(situation)), WIDTH
+    columns = np.zeros((len(situation), sum(SITUATION_SIZES)), np.float32)
+    row, first = np.arange(len(situation)), 0
     for value, width in zip(situation.T.astype(np.int64), SITUATION_SIZES, strict=True):
-        inputs[row, first + value % width] = 1  # -1 is the last column
+        columns[row, first + value % width] = 1  # -1 is the last column
         first += width
+    return columns
 
 
 def auction_situations(observation: Array) -> Array:
