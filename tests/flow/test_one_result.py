@@ -374,14 +374,14 @@ def test_an_exception_in_a_shard_is_raised_as_itself(two_workers: WorkerPool) ->
 
 ANTS: dict[str, Any] = {
     "game": {"name": "sumo", "integrator": "euler", "reward": "result"},
-    "evaluate": {"opponents": ["random"], "repeats": 2},
+    "evaluate": {"opponents": ["random"], "repeats": 2, "learning_rate": 1e-5},
 }
 SUMO: dict[str, dict[str, Any]] = {
     "meta": {
         **ANTS,
         "meta": {
             "hidden": [4], "tasks": 2, "games": 1, "outer_games": 2, "solver": "ppo",
-            "minibatches": 2,
+            "minibatches": 2, "inner_lr": 1e-5,  # a match is worth thousands of points
         },
         "population": {"size": 3, "fitness_games": 1, "every": 2, "action_std_scale": 0.5},
     },
