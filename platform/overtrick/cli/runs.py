@@ -111,10 +111,10 @@ def resume(
     as_json: arguments.Json = False,
 ) -> None:
     """Continue an interrupted run, sweep or comparison table from its last checkpoints."""
-    from overtrick.runs import lifecycle
+    from overtrick.runs import folder_kind
     from overtrick.storage import locate
 
-    kind, folder = lifecycle.kind_of(locate.existing_run(what))
+    kind, folder = folder_kind.kind_of(locate.existing_run(what))
     if kind == "run":
         train(None, None, str(folder), as_json)
     elif kind == "sweep":
@@ -279,7 +279,7 @@ def _job_or_run(
     """
     from overtrick.comparison.comparison_job import TABLES
     from overtrick.config.job_file import Job, load
-    from overtrick.runs import lifecycle
+    from overtrick.runs import folder_kind, lifecycle
     from overtrick.storage import locate
     from overtrick.training.registry import JOBS
 
@@ -292,5 +292,5 @@ def _job_or_run(
         return asked, None
     assert resume is not None
     folder = locate.existing_run(resume)
-    lifecycle.check_kind(folder, "run" if command == "train" else command)
+    folder_kind.check_kind(folder, "run" if command == "train" else command)
     return lifecycle.read_job(folder), folder

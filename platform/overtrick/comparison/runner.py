@@ -27,7 +27,7 @@ from overtrick.policies.uniform import UniformPolicy
 from overtrick.reports import learning_curves
 from overtrick.reports.metric_names import History
 from overtrick.reports.progress import OnProgress
-from overtrick.runs import html_page, lifecycle
+from overtrick.runs import folder_kind, html_page, lifecycle
 from overtrick.runs.child_runs import ChildRun, FinishedGroup, RunGroup, open_group
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
@@ -50,7 +50,7 @@ class FinishedComparison(FinishedGroup):
 
 def read_job(folder: RunFolder) -> ComparisonJob:
     """Read the job of a comparison from its folder. Raises UserError for any other folder."""
-    lifecycle.check_kind(folder, "table")
+    folder_kind.check_kind(folder, "table")
     return job_file.load_stored(folder, TABLES)
 
 

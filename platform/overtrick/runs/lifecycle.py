@@ -23,6 +23,7 @@ from overtrick.distributed.workers import LocalPool, RngStream, generator, open_
 from overtrick.games import registry
 from overtrick.reports import figures
 from overtrick.runs import html_page, provenance, videos
+from overtrick.runs.folder_kind import check_kind
 from overtrick.runs.listener import Listener, combined
 from overtrick.serving import predictor
 from overtrick.storage import locate, model_files
@@ -30,9 +31,6 @@ from overtrick.storage.run_folder import RunFolder, TrialCheckpoints
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
 from overtrick.tracking.mlflow_tracker import Tracker
 from overtrick.training.registry import JOBS, TRAINERS
-
-RESUMED_BY = {"run": "train", "sweep": "sweep", "table": "evaluate"}
-"""The kinds of run folders, and the command that resumes each."""
 
 
 @dataclass(frozen=True)
@@ -65,30 +63,6 @@ def check_job(job: Job) -> None:
     TRAINERS[job.trainer].validate(job)
     videos.check_videos(job)
     server_address.check(job.track.uri, experiment=job.track.experiment)
-
-
-def kind_of(run: RunFolder) -> tuple[str, RunFolder]:
-    """Return the kind of a run, and the folder of the run to resume.
-
-    The kind is "run", "sweep" or "table"; the last is a comparison of methods. For a child run,
-    returns the kind and the folder of its parent run.
-    """
-    group = run.group
-    if not group.children.exists():
-        return "run", group
-    return "sweep" if group.read_job().get("trainer") in TRAINERS else "table", group
-
-
-def check_kind(run: RunFolder, kind: str) -> None:
-    """Raise UserError unless a run is of the given kind and not a child run.
-
-    `kind`: "run", "sweep" or "table"; the last is a comparison of methods. The message names the
-    command that resumes the run or, for a child run, the parent run.
-    """
-    found, group = kind_of(run)
-    if found != kind or group != run:
-        command = f"`overtrick {RESUMED_BY[found]} --resume {group.name}`"
-        raise UserError(f"{group.name} is a {found}: {command}")
 
 
 def open_folder(job: BaseJob, name: str, children: bool = False) -> RunFolder:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from overtrick.core import UserError
-from overtrick.runs import lifecycle
+from overtrick.runs import folder_kind
 from overtrick.storage import locate
 from overtrick.storage.run_folder import RunFolder
 from overtrick.training.registry import TRAINERS
@@ -41,7 +41,7 @@ def _summary(run: RunFolder, age: float) -> RunSummary:
     kind, status, score = "run", "damaged", None
     game = trainer = None
     try:
-        kind, _ = lifecycle.kind_of(run)
+        kind, _ = folder_kind.kind_of(run)
         job = run.read_job()
         trainer, game = job.get("trainer"), job.get("game")
         game = game.get("name") if isinstance(game, dict) else game

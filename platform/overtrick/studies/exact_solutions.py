@@ -24,7 +24,6 @@ from overtrick.solvers.iterative_solver import IterativeSolver
 from overtrick.storage import model_files
 from overtrick.training.equilibrium import strategy_evaluator
 from overtrick.training.equilibrium.solve import SOLVERS, SolveJob, make_solver, tree_bytes
-from overtrick.training.registry import JOBS
 
 PROGRESS_SECONDS = 0.5  # of iterations between two reports of progress
 
@@ -167,6 +166,8 @@ def openspiel_policy(folder: Path, twin: str | None = None) -> Any:
     Raises UserError for a model that cannot be read, a missing `twin`, or a `twin` with another
     game tree; ValueError if two seats share an information-state string.
     """
+    from overtrick.training.registry import JOBS  # imports every trainer
+
     stored = model_files.load(folder)
     job = job_file.parse_stored(stored.job, JOBS, f"{folder / model_files.CARD}")
     game = registry.make(job.game.name, **job.game.options)

@@ -20,7 +20,7 @@ from overtrick.games import registry
 from overtrick.reports import figures, learning_curves
 from overtrick.reports.metric_names import History, opponent_label
 from overtrick.reports.progress import OnProgress
-from overtrick.runs import lifecycle
+from overtrick.runs import folder_kind, lifecycle
 from overtrick.runs.child_runs import FinishedGroup, RunGroup, open_group, save_results
 from overtrick.storage.run_folder import RunFolder
 from overtrick.sweeps import pbt
@@ -144,7 +144,7 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedSweep:
     `progress`: called with the number of finished iterations of all trials. Raises UserError if the
     folder is not a sweep or another process works on it.
     """
-    lifecycle.check_kind(folder, "sweep")
+    folder_kind.check_kind(folder, "sweep")
     job = lifecycle.read_job(folder)
     source = str(folder.job)
     trials = trials_of(job, source, stored=True)

@@ -17,7 +17,7 @@ from overtrick.core.checkpoints import load_state
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import LocalPool
 from overtrick.games.bridge import double_dummy
-from overtrick.runs import html_page, lifecycle, mlflow_note, provenance
+from overtrick.runs import folder_kind, html_page, lifecycle, mlflow_note, provenance
 from overtrick.storage import locate
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking.mlflow_tracker import Tracker
@@ -68,7 +68,7 @@ def inspect_run(folder: Path) -> None:
     """List runs; find the kind of a run, read its history and describe it for MLflow."""
     locate.run_names()
     run = find_run_of_input()
-    lifecycle.kind_of(run)
+    folder_kind.kind_of(run)
     run.history()
     mlflow_note.describe(run)
     assert run.run_id != ""
@@ -91,7 +91,7 @@ def unfinished_runs() -> list[Files]:
 def resume_run(folder: Path) -> None:
     """Read the job and the newest checkpoint of a run, and load the trainer's state."""
     run = find_run_of_input()
-    lifecycle.check_kind(run, "run")
+    folder_kind.check_kind(run, "run")
     job = lifecycle.read_job(run)
     lifecycle.check_job(job)
     checkpoints = run.checkpoints()

@@ -52,7 +52,7 @@ import numpy as np
 
 from overtrick.core import Array, Observations
 from overtrick.games.poker.betting_tree import BettingTree
-from overtrick.games.poker.hand_ranking import RANKS, SUITS
+from overtrick.games.poker.deck import RANKS, SUITS
 from overtrick.games.poker.holdem.hand_percentile import SHOWN, percentiles
 from overtrick.games.poker.rules import PokerRules
 

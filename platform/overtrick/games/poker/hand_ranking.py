@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array
+from overtrick.games.poker.deck import MAX_CARDS, RANKS, SUITS
 
-RANKS, SUITS, MAX_CARDS = 13, 4, 7  # MAX_CARDS: most cards in a hand
 CLASSES = 7462  # number of different strengths of five-card hands
 CATEGORIES = (
     "high card", "pair", "two pair", "three of a kind", "straight", "flush", "full house",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from overtrick.core import UserError
-from overtrick.games.poker.hand_ranking import MAX_CARDS, RANKS, SUITS
+from overtrick.games.poker.deck import MAX_CARDS, RANKS, SUITS
 
 VERBS = FOLD, CHECK, CALL, RAISE = "fold", "check", "call", "raise"
 CLOSER_LEFT = -1  # the seat after the last seat that acted in the previous round

@@ -6,7 +6,6 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array
-from overtrick.games.poker.hand_ranking import seat_strengths
 from overtrick.games.poker.rules import PokerRules
 
 
@@ -20,6 +19,8 @@ def strength(rules: PokerRules, deals: Array, ranks: Array) -> Array:
     """
     seats = len(rules.posts)
     if rules.best_five:
+        from overtrick.games.poker.hand_ranking import seat_strengths  # builds tables
+
         return seat_strengths(deals, seats, rules.hole)
     hole, board = ranks[:, :seats], ranks[:, seats:]
     paired = (hole[:, :, None] == board[:, None, :]).any(axis=-1)

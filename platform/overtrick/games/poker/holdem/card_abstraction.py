@@ -22,7 +22,8 @@ from numba import njit
 from numpy.random import Generator
 
 from overtrick.core import Array, UserError
-from overtrick.games.poker.hand_ranking import BITS, KEYS, NOTHING, RANKS, SUITS, strength_of_sums
+from overtrick.games.poker.deck import RANKS, SUITS
+from overtrick.games.poker.hand_ranking import BITS, KEYS, NOTHING, strength_of_sums
 from overtrick.games.poker.holdem import hand_isomorphism as hands
 from overtrick.games.poker.holdem.hand_isomorphism import BOARD, HOLE
 

@@ -16,7 +16,8 @@ from numba import njit
 
 from overtrick.core import Array
 from overtrick.games.poker import hand_ranking
-from overtrick.games.poker.hand_ranking import BITS, KEYS, NOTHING, RANKS, SUITS, strength_of_sums
+from overtrick.games.poker.deck import RANKS, SUITS
+from overtrick.games.poker.hand_ranking import BITS, KEYS, NOTHING, strength_of_sums
 
 DECK = RANKS * SUITS
 HOLDINGS = DECK * (DECK - 1) // 2  # 1,326 pairs of hole cards

@@ -29,7 +29,7 @@ import numpy as np
 from numba import njit
 
 from overtrick.core import Array
-from overtrick.games.poker.hand_ranking import RANKS, SUITS
+from overtrick.games.poker.deck import RANKS, SUITS
 
 HOLE = 2  # number of hole cards
 BOARD = (0, 3, 4, 5)  # number of board cards in each round

@@ -18,7 +18,7 @@ from numba import njit
 
 from overtrick.core import Array
 from overtrick.core.files import cache_folder, read_array, write_array
-from overtrick.games.poker.hand_ranking import SUITS
+from overtrick.games.poker.deck import SUITS
 from overtrick.games.poker.holdem import equity
 from overtrick.games.poker.holdem.equity import DECK, HOLDINGS, LEFT, MAX_EQUITY, PAIR
 
