@@ -136,8 +136,14 @@ def test_jobs_on_the_cluster_fail_and_stop_as_on_this_machine(
 ) -> None:
     at = ("--address", address)
     long = submit(overtrick, address, "stop.iterations=100000")
-    wide = submit(overtrick, address, "workers=50")
-    # a job that can never fit is refused with its exit code
+    # a job that can never fit is refused before it is sent
+    code, reply, _ = overtrick("cluster", "submit", "job.yaml", *at, "--json", "workers=50")
+    assert code == 2
+    assert "the job asks for 51 CPU and the cluster has 4: lower 'workers'" in reply["error"]
+    # or, if its autoscaler could add nodes, by the cluster, with its exit code
+    with monkeypatch.context() as patch:
+        patch.setattr(job_client, "NODE_GROUP", "ray.io/node-id")  # a label of every node
+        wide = submit(overtrick, address, "workers=50")
     code, _, output = overtrick("cluster", "logs", wide, *at, "--follow")
     assert code == 2
     assert "error: the job asks for 51 CPU and the cluster has 4: lower 'workers'" in output
@@ -286,6 +292,44 @@ def test_short_failures_of_the_network_do_not_end_the_following(
     with pytest.raises(UserError, match="status code 404"):
         cluster.follow("x", shown.append)
     assert caplog.messages == []
+
+
+NODES = "/api/v0/nodes?limit=10000"
+
+
+def nodes_page(*nodes: tuple[str, dict[str, float], dict[str, str]]) -> dict[str, Any]:
+    """Return the answer of Ray's state API for nodes, each given by state, resources and labels."""
+    found = [{"state": s, "resources_total": r, "labels": labels} for s, r, labels in nodes]
+    return {"result": True, "msg": "", "data": {"result": {"result": found}}}
+
+
+def test_a_job_that_no_node_can_hold_is_refused(
+    blinking: tuple[str, list[tuple[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, answers = blinking
+    cluster = job_client.Cluster(where)
+    monkeypatch.setattr(job_client, "POLL_INTERVAL", 0.01)
+    monkeypatch.delenv("OVERTRICK_MACHINES", raising=False)
+    two, dead = ("ALIVE", {"CPU": 2.0}, {}), ("DEAD", {"CPU": 64.0}, {})
+    three = [{"CPU": 1.0}] * 3
+    answers[:] = [(NODES, nodes_page()), (NODES, nodes_page(two, dead)), ("/the end", None)]
+    with pytest.raises(UserError, match="asks for 3 CPU and the cluster has 2: lower 'workers'"):
+        cluster.check_fits(three)
+    assert answers == [("/the end", None)]  # a head that has just started is asked again
+    answers[:] = [(NODES, nodes_page(two, two))]
+    cluster.check_fits(three)
+    # an autoscaler may add nodes; OVERTRICK_MACHINES says how many
+    grown = ("ALIVE", {"CPU": 2.0}, {"ray.io/node-group": "small"})
+    answers[:] = [(NODES, nodes_page(grown))]
+    cluster.check_fits(three)
+    monkeypatch.setenv("OVERTRICK_MACHINES", "1x2CPU")
+    with pytest.raises(UserError, match="asks for 3 CPU and the cluster has 2"):
+        cluster.check_fits(three)
+    monkeypatch.setenv("OVERTRICK_MACHINES", "2x2CPU")
+    cluster.check_fits(three)
+    answers[:] = [(NODES, 404)]
+    with pytest.raises(UserError, match="status code 404"):
+        cluster.check_fits(three)
 
 
 def test_a_silently_lost_network_is_detected(

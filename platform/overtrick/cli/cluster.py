@@ -29,6 +29,7 @@ from overtrick.cli import (
 from overtrick.core import UserError
 
 if TYPE_CHECKING:
+    from overtrick.config.job_file import Job
     from overtrick.distributed.job_client import Cluster
 
 group: typer.Typer = command_group(
@@ -58,6 +59,7 @@ def submit(
     as_json: arguments.Json = False,
 ) -> None:
     """Send a job to a running Ray cluster; it continues if this machine disconnects."""
+    from overtrick.distributed import placement
     from overtrick.distributed.job_package import ClusterTask
     from overtrick.runs import provenance
 
@@ -69,11 +71,14 @@ def submit(
             "that outlives the job, such as /shared/runs"
         )
     command, config, name = "resume", None, str(resume)
+    jobs: list[Job] = []
     if job is not None:
-        command, config = _validated(job, overrides or [], sweep, files_there)
+        command, config, jobs = _validated(job, overrides or [], sweep, files_there)
         name = job.stem
     environment = {provenance.SENT: json.dumps(provenance.code_tags())}
     cluster = _cluster(address)
+    for each in jobs:
+        cluster.check_fits(placement.all_bundles(each.model_dump(mode="json")))
     submission = cluster.submit(ClusterTask(command, name, config, runs, environment))
     say(f"{submission}: {command} {name} at {cluster.address}")
     code = _follow(cluster, submission, as_json) if follow else None
@@ -148,10 +153,11 @@ def _follow(cluster: Cluster, submission: str, as_json: bool) -> int:
 
 def _validated(
     file: Path, overrides: list[str], sweep: bool, files_there: bool
-) -> tuple[str, dict[str, Any]]:
+) -> tuple[str, dict[str, Any], list[Job]]:
     """Validate a job file for a cluster; return the `overtrick` command that runs it, and its job.
 
-    The command is train, sweep or evaluate. The job is returned as plain data. If the job's
+    The command is train, sweep or evaluate. The job is returned as plain data, followed by the jobs
+    that it trains: itself, for a sweep without its search, or those of a comparison. If the job's
     tracking store is a SQLite file with a relative path, the cluster cannot reach the store. Its
     address is then replaced by MLFLOW_TRACKING_URI or, if that is not set, left out.
 
@@ -164,6 +170,7 @@ def _validated(
     from overtrick.config import job_file
     from overtrick.config.overrides import apply_overrides
     from overtrick.runs import lifecycle
+    from overtrick.storage.run_folder import RunFolder
     from overtrick.sweeps import sweep as sweeps
     from overtrick.training.registry import JOBS
 
@@ -175,9 +182,12 @@ def _validated(
     work: job_file.BaseJob
     if asked.get("trainer") in comparison_job.TABLES:
         command, work = "evaluate", comparison_job.load(file, overrides)
+        plan = schedule.plan_comparison(work, RunFolder(Path("table")))
+        jobs = [schedule.in_training(work, each) for each in plan.jobs]
         check: Callable[..., object] = schedule.check
     else:
         work = job_file.load(file, overrides, JOBS)
+        jobs = [work]
         command = "sweep" if sweep else "train"
         check = functools.partial(sweeps.check, source=str(file)) if sweep else lifecycle.check_job
     if not files_there:
@@ -187,4 +197,4 @@ def _validated(
     plain = work.model_dump(mode="json")
     if not uri:
         del plain["track"]["uri"]  # the cluster uses its own store, or one beside its runs
-    return command, plain
+    return command, plain, jobs

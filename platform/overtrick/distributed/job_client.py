@@ -25,12 +25,14 @@ from ray.job_submission import JobStatus, JobSubmissionClient
 
 from overtrick import startup
 from overtrick.core import RunError, UserError
+from overtrick.distributed import placement
 from overtrick.distributed.job_package import ClusterTask, pack
 
 PACKAGE = Path(__file__).parents[1]
 METADATA_KEY = "overtrick.job"  # of a submission: its command and the name of its job
 GRACE = 30  # seconds in which a stopped job reports to MLflow and ends
 POLL_INTERVAL = 1.0  # seconds between requests about a job
+NODE_GROUP = "ray.io/node-group"  # Ray's label of nodes that `ray up` or KubeRay started
 SECRET = re.compile(r"TOKEN|PASSWORD|SECRET|CREDENTIAL|_KEY$")
 STOPPED = 130  # exit code of a job that was stopped, as after Ctrl-C
 MAX_OUTAGE = 600.0  # seconds without an answer after which following a job fails
@@ -120,6 +122,30 @@ class Cluster:
                         if "No available agent" not in str(error) or time.monotonic() > deadline:
                             raise
                     time.sleep(POLL_INTERVAL)
+
+    def check_fits(self, bundles: placement.Bundles) -> None:
+        """Raise UserError if the cluster's nodes can never hold all bundles at the same time.
+
+        An autoscaler may add nodes that this machine does not know. A cluster started by `ray up`
+        or KubeRay is therefore checked only if OVERTRICK_MACHINES here names all nodes that it may
+        have; otherwise the job itself is refused there.
+        """
+        most = os.environ.get(placement.MACHINES, "")
+        deadline = time.monotonic() + GRACE
+        while not (nodes := self._nodes()) and time.monotonic() < deadline:
+            time.sleep(POLL_INTERVAL)  # the head has only just started
+        if most or not any(NODE_GROUP in node["labels"] for node in nodes):
+            machines = [node["resources_total"] for node in nodes]
+            placement.check_fits(bundles, placement.with_autoscaler_nodes(machines, most))
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        """Return the living nodes of the cluster, as Ray's state API describes them."""
+        with self._request():
+            answer = self._client._do_request("GET", "/api/v0/nodes?limit=10000")
+            if answer.status_code != 200:
+                self._client._raise_error(answer)
+        found = answer.json()["data"]["result"]["result"]
+        return [node for node in found if node["state"] == "ALIVE"]
 
     def jobs(self) -> list[SubmittedJob]:
         """Return all jobs that were submitted to the cluster, the newest first."""
