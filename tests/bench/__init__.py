@@ -46,6 +46,7 @@ NAMES = (
     "ray_small_shards",
     "two_workers_holdem",
     "two_workers_cardplay",
+    "search_methods",
     "submit_latency",
     "demo_memory",
 )

@@ -143,6 +143,66 @@ def test_a_repeatedly_failing_trial_is_not_confused_with_another(
     assert ended[1] is None
 
 
+class Interrupted(Exception):
+    """Stand-in for Ctrl-C."""
+
+
+def test_an_interrupted_search_by_optuna_gives_the_same_table(
+    local_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with one trial at a time instead of four: a batch is drawn before its results."""
+    monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
+    search = {
+        "method": "tpe", "trials": 5, "batch": 3, "coevolve.step_size": {"loguniform": [0.1, 2]},
+        "seed": {"grid": [1, 2]},
+    }  # fmt: skip
+    track = {"uri": f"sqlite:///{tmp_path}/mlflow.db"}
+    answer: list[int] = []
+    whole = sweep.run(
+        lifecycle.open_folder(parse(search=search, track=track), "whole", children=True),
+        answer.append,
+    )
+    assert answer == list(range(1, 21))  # 5 draws, 2 seeds, 2 iterations
+    assert not whole.failed
+    assert [row["seed"] for row in sorted(whole.rows, key=lambda r: r["trial"])] == [1, 2] * 5
+    one_at_a_time = {"resources": {"cpus": 4}, "search": search, "track": track}
+    folder = lifecycle.open_folder(parse(**one_at_a_time), "parts", children=True)
+
+    def interrupt(done: int) -> None:
+        if done == 15:  # in the second batch
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        sweep.run(folder, interrupt)
+    study = folder.path / "study.json"
+    assert len(json.loads(study.read_text())) == 3
+    again = sweep.run(folder, lambda done: None)
+    assert again.rows == whole.rows
+    assert study.read_text() == (whole.folder.path / "study.json").read_text()
+
+
+def test_several_metrics_put_the_best_compromises_first(
+    local_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
+    metrics = ["-exploitability_chip/direct", "-step_size"]
+    search = {
+        "method": "tpe", "trials": 6, "batch": 4, "metric": metrics,
+        "coevolve.step_size": {"loguniform": [0.1, 2]}, "coevolve.population": {"randint": [4, 12]},
+    }  # fmt: skip
+    job = parse(search=search, track={"uri": f"sqlite:///{tmp_path}/mlflow.db"})
+    done = sweep.run(lifecycle.open_folder(job, "two", children=True), lambda answer: None)
+    front = [row for row in done.rows if row["pareto"]]
+    assert done.rows[: len(front)] == front
+    for row in done.rows:
+        better = [
+            other for other in done.rows
+            if all(other[m] >= row[m] for m in metrics) and any(other[m] > row[m] for m in metrics)
+        ]  # fmt: skip
+        assert row["pareto"] == (not better)
+    assert {file.stem for file in done.folder.figures.glob("*.png")} >= {"importance", "parallel"}
+
+
 def test_mlflow_has_the_trials_under_their_sweep(swept: sweep.FinishedSweep) -> None:
     client = MlflowClient(f"sqlite:///{swept.folder.path.parents[1]}/mlflow.db")
     experiment = client.get_experiment_by_name("overtrick")

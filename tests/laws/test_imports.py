@@ -45,6 +45,7 @@ DOORS = {
         )
     },
     "ray.job_submission": {"distributed/job_client.py"},
+    "optuna": {"sweeps/optuna_search.py"},
     "mlflow": {"tracking/mlflow_tracker.py", "serving/pyfunc_model.py"},
     "pyarrow": {"storage/parquet.py"},
     "pettingzoo": {"environments/pettingzoo_parallel.py", "environments/pettingzoo_aec.py"},

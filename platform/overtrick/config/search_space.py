@@ -19,8 +19,9 @@ TrialValues = dict[str, Any]
 """Values of a trial by dotted key of the job."""
 FORM = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 METHODS_OF = {
-    "trials": ("random", "asha", "pbt"),
-    "metric": ("asha", "pbt"),
+    "trials": ("random", "asha", "pbt", "tpe", "cmaes"),
+    "metric": ("asha", "pbt", "tpe", "cmaes"),
+    "batch": ("tpe", "cmaes"),
     "grace_period": ("asha",),
     "reduction_factor": ("asha",),
     "perturbation_interval": ("pbt",),
@@ -105,16 +106,19 @@ class Search(BaseModel):
     model_config = FORM | ConfigDict(extra="allow", use_attribute_docstrings=True)
     __pydantic_extra__: dict[str, ParameterSpace] = Field(init=False)
 
-    method: Literal["grid", "random", "asha", "pbt"] = "grid"
+    method: Literal["grid", "random", "asha", "pbt", "tpe", "cmaes"] = "grid"
     """grid: all combinations. random: draws. asha: early stopping of the worse trials. pbt:
-    population based training."""
+    population based training. tpe, cmaes: draws near the better ones so far, by Optuna."""
 
     trials: Annotated[int, Field(ge=1)] | None = None
     """Number of random draws; each is combined with every combination of grid values."""
 
-    metric: str | None = None
-    """Metric by which trials are compared during training; -NAME if smaller is better; null: the
-    trainer's score."""
+    metric: str | tuple[str, ...] | None = Field(default=None, min_length=1)
+    """Metric by which trials are compared; -NAME if smaller is better; null: the trainer's score.
+    tpe: also a list of several metrics, between which it seeks the best compromises."""
+
+    batch: Annotated[int, Field(ge=1)] = 8
+    """tpe, cmaes: draws of a batch. A batch is drawn when all trials of the last one have ended."""
 
     grace_period: Annotated[int, Field(ge=1)] | None = None
     """asha: iterations before a trial may be stopped."""
@@ -150,13 +154,22 @@ class Search(BaseModel):
             raise ValueError(f"method {self.method} does not use {', '.join(unused)}")
         drawn = self.drawn_keys
         if drawn and self.method == "grid":
-            raise ValueError(f"'{drawn[0]}' is drawn: set search.method to random, asha or pbt")
+            raise ValueError(
+                f"'{drawn[0]}' is drawn: set search.method to random, asha, pbt, tpe or cmaes"
+            )
         if drawn and self.trials is None:
             raise ValueError(f"'{drawn[0]}' is drawn: set search.trials to a number")
         if self.trials is not None and not drawn:
             raise ValueError("every key is a grid, so search.trials has no effect")
         if self.method == "pbt" and self.spaces and not drawn:
             raise ValueError("pbt changes randomly drawn values, but every key is a grid")
+        if self.by_optuna and self.spaces and not drawn:
+            raise ValueError(f"{self.method} draws values, but every key is a grid")
+        if self.objectives > 1 and self.method != "tpe":
+            raise ValueError(f"method {self.method} compares by one metric: several need tpe")
+        chosen = [key for key in drawn if self.spaces[key].choice is not None]
+        if self.method == "cmaes" and chosen:
+            raise ValueError(f"cmaes draws numbers, but '{chosen[0]}' is a choice: use tpe")
         if self.method == "pbt" and self.trials == 1:
             raise ValueError("pbt needs trials to copy from: set search.trials to 2 or more")
         return self
@@ -174,6 +187,21 @@ class Search(BaseModel):
         return self.__pydantic_extra__ or {}
 
     @property
+    def by_optuna(self) -> bool:
+        """Return whether Optuna draws the values, depending on the scores of earlier trials."""
+        return self.method in ("tpe", "cmaes")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return the metrics by which trials are compared; empty: by the trainer's score."""
+        return (self.metric,) if isinstance(self.metric, str) else self.metric or ()
+
+    @property
+    def objectives(self) -> int:
+        """Return the number of scores of a trial."""
+        return len(self.metrics) or 1
+
+    @property
     def drawn_keys(self) -> list[str]:
         """Return the dotted keys whose values are drawn at random, not listed as a grid."""
         return [key for key, space in self.spaces.items() if space.grid is None]
@@ -187,9 +215,14 @@ class Search(BaseModel):
         trials = []
         for k in range(self.trials or 1):
             rng = rng_of(k)
-            each = [space.grid or (space.draw(rng),) for space in self.spaces.values()]
-            trials += [dict(zip(self.spaces, v, strict=True)) for v in itertools.product(*each)]
+            drawn = {key: self.spaces[key].draw(rng) for key in self.drawn_keys}
+            trials += self.with_grid(drawn)
         return trials
+
+    def with_grid(self, drawn: TrialValues) -> list[TrialValues]:
+        """Return the values of a draw combined with every grid point, by dotted job key."""
+        each = [space.grid or (drawn[key],) for key, space in self.spaces.items()]
+        return [dict(zip(self.spaces, v, strict=True)) for v in itertools.product(*each)]
 
     def perturb(self, values: TrialValues, rng: Generator) -> TrialValues:
         """Return a copy of a trial's values; all values that are not from a grid are perturbed."""

@@ -45,10 +45,17 @@ class RunGroup:
     def __init__(self, folder: RunFolder, work: BaseJob, jobs: Sequence[Job]) -> None:
         self.folder = folder
         self.tracker = lifecycle.open_tracker(work, folder)
-        self.children = [self._open(number, job) for number, job in enumerate(jobs)]
-        self.errors: list[RunError | None] = [None] * len(jobs)  # error of each failed child
+        self.children: list[ChildRun] = []
+        self.errors: list[RunError | None] = []  # error of each failed child
         self.stopped_early: Mapping[int, int] = {}  # by child: its last iteration
         self.undelivered = 0  # number of events on disk, not yet sent to MLflow
+        self.add(jobs)
+
+    def add(self, jobs: Sequence[Job]) -> None:
+        """Add a child run for each job."""
+        first = len(self.children)
+        self.children += [self._open(first + k, job) for k, job in enumerate(jobs)]
+        self.errors += [None] * len(jobs)
 
     def _open(self, number: int, job: Job) -> ChildRun:
         folder = self.folder.child(number)
@@ -77,6 +84,7 @@ class RunGroup:
         early_stopping: EarlyStopping | None = None,
         until: int | None = None,
         starts: Mapping[int, Path | None] = MappingProxyType({}),
+        first: int = 0,
     ) -> None:
         """Train the first len(`jobs`) child runs at the same time.
 
@@ -88,6 +96,7 @@ class RunGroup:
         - `early_stopping`: a rule that may end some children earlier.
         - `until`: the iteration at which all children stop; None: the last iteration of each job.
         - `starts`: maps the number of a child to the checkpoint of another child to start from.
+        - `first`: number of the first child to train; those before it have ended or failed.
         """
         done = self.done
 
@@ -100,18 +109,18 @@ class RunGroup:
             return combined(lifecycle.tracked(job, child.checkpoints, child.tracker), count)
 
         children = self.children[: len(jobs)]
-        trials = [
-            tune_trial.PlannedTrial(
-                job, listener(job, child), child.tracker.reported, until, starts.get(child.number)
-            )
-            for job, child in zip(jobs, children, strict=True)
-        ]
+        trials = []
+        for job, child in zip(jobs, children, strict=True):
+            last = until if child.number >= first else 0
+            planned = listener(job, child), child.tracker.reported, last, starts.get(child.number)
+            trials.append(tune_trial.PlannedTrial(job, *planned))
         if early_stopping is not None:
             self.stopped_early = early_stopping.stopped_at()
         try:
-            self.errors[: len(jobs)] = tune_trial.train(trials, self.folder, early_stopping)
+            errors = tune_trial.train(trials, self.folder, early_stopping)
+            self.errors[first : len(jobs)] = errors[first:]
         finally:  # after an interrupt too
-            for child in children:
+            for child in children[first:]:
                 if child.checkpoints.iteration() >= child.job.stop.iterations:
                     save(child)
 

@@ -48,13 +48,13 @@ class PlannedTrial:
     job: Job
     listener: Listener  # callback that receives the metrics of each iteration
     done: int = 0  # iterations that the listener has already received
-    until: int | None = None  # the iteration to stop at; None: the job's last
+    until: int | None = None  # the iteration to stop at; None: the job's last; 0: not trained
     start: Path | None = None  # another trial's checkpoint; used if it is later than our own
 
     @property
     def last(self) -> int:
         """The iteration at which training stops."""
-        return self.until or self.job.stop.iterations
+        return self.job.stop.iterations if self.until is None else self.until
 
 
 class Trial(tune.Trainable):

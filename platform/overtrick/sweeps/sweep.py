@@ -7,7 +7,8 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from pathlib import Path
+from statistics import mean, median
 from typing import TYPE_CHECKING, Any
 
 from overtrick.config import job_file
@@ -17,11 +18,11 @@ from overtrick.config.search_space import TrialValues
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool, RngStream, generator
 from overtrick.games import registry
-from overtrick.reports import figures, learning_curves
+from overtrick.reports import bar_charts, figures, learning_curves
 from overtrick.reports.metric_names import History, opponent_label
 from overtrick.reports.progress import OnProgress
 from overtrick.runs import folder_kind, lifecycle
-from overtrick.runs.child_runs import FinishedGroup, RunGroup, open_group, save_results
+from overtrick.runs.child_runs import ChildRun, FinishedGroup, RunGroup, open_group, save_results
 from overtrick.storage.run_folder import RunFolder
 from overtrick.sweeps import pbt
 from overtrick.sweeps.asha import Asha, finite_or_worst
@@ -31,8 +32,11 @@ from overtrick.training.registry import JOBS, TRAINERS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from overtrick.sweeps.optuna_search import BatchedStudy, Scores
+
 SHARED = ("trainer", "checkpoints", "track", "search")
 """Job keys that cannot differ between the trials of a sweep."""
+STUDY = "study.json"  # the file of Optuna's draws in a sweep's folder
 DECISIONS = "halving.jsonl"  # the file of ASHA's decisions in a sweep's folder
 
 
@@ -52,8 +56,9 @@ class FinishedSweep(FinishedGroup):
 def check(job: Job, source: str) -> int:
     """Validate a sweep and return the total number of iterations of its trials.
 
-    `source`: names the job file in errors. Raises UserError for a sweep that would otherwise fail
-    later.
+    Of a search by Optuna the first batch is validated, and the first trial with each end of each
+    range. `source`: names the job file in errors. Raises UserError for a sweep that would otherwise
+    fail later.
     """
     search = job.search
     for key in search.spaces:
@@ -66,6 +71,14 @@ def check(job: Job, source: str) -> int:
         lifecycle.check_job(trial)
     if search.method == "pbt":
         _check_copies(job, [trial for _, trial in trials], source)
+    if search.by_optuna:
+        if "stop.iterations" in search.spaces:
+            raise UserError(f"search of stop.iterations in {source}: {search.method} needs trials "
+                            "of equal length")  # fmt: skip
+        for key, end in ((k, e) for k in search.drawn_keys for e in search.spaces[k].range or ()):
+            _job_of(job, source, False, trials[0][0] | {key: end})
+        draws = len(trials) // len(search.with_grid(trials[0][0]))
+        return job.stop.iterations * len(trials) // draws * (search.trials or 0)
     return sum(trial.stop.iterations for _, trial in trials)
 
 
@@ -115,14 +128,27 @@ def _check_copies(job: Job, jobs: Sequence[Job], source: str) -> None:
 def trials_of(job: Job, source: str, stored: bool = False) -> list[tuple[TrialValues, Job]]:
     """Return for each trial of a sweep its values by job key, and the job with these values.
 
-    Random values are drawn with the job's seed. `source`: names the job file in errors. `stored`:
-    the sweep was checked when it was stored, maybe by an earlier version with other defaults.
-    Raises UserError for an empty search, or for values that make an invalid job.
+    Random values are drawn with the job's seed. Of a search by Optuna only the trials of the first
+    batch are known. `source`: names the job file in errors. `stored`: the sweep was checked when it
+    was stored, maybe by an earlier version with other defaults. Raises UserError for an empty
+    search, or for values that make an invalid job.
     """
     if not job.search.spaces:
         raise UserError(f"{source} has no search: name keys, such as 'seed: {{grid: [0, 1]}}'")
-    drawn = job.search.trial_values(lambda k: generator(job.seed, RngStream.SEARCH, k))
+    if job.search.by_optuna:
+        first = _study(job, Path()).ask()
+        drawn = [chosen for values in first for chosen in job.search.with_grid(values)]
+    else:
+        drawn = job.search.trial_values(lambda k: generator(job.seed, RngStream.SEARCH, k))
     return [(chosen, _job_of(job, source, stored, chosen)) for chosen in drawn]
+
+
+def _study(job: Job, folder: Path) -> BatchedStudy:
+    """Open the Optuna study of a sweep in its folder; a folder without one has a new study."""
+    from overtrick.sweeps.optuna_search import BatchedStudy  # Optuna takes a second to import
+
+    seed = int(generator(job.seed, RngStream.SEARCH).integers(2**31))
+    return BatchedStudy(job.search, seed, folder / STUDY)
 
 
 def _job_of(job: Job, source: str, stored: bool, chosen: TrialValues) -> Job:
@@ -147,11 +173,16 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedSweep:
     folder_kind.check_kind(folder, "sweep")
     job = lifecycle.read_job(folder)
     source = str(folder.job)
-    trials = trials_of(job, source, stored=True)
     began = time.perf_counter()
-    with open_group(folder, job, [trial for _, trial in trials]) as group:
-        rows = _train(job, source, [chosen for chosen, _ in trials], group, progress)
-        _save(job, rows, group)
+    if job.search.by_optuna:
+        with open_group(folder, job, []) as group:
+            rows = _train_by_optuna(job, source, group, progress)
+            _save(job, rows, group)
+    else:
+        trials = trials_of(job, source, stored=True)
+        with open_group(folder, job, [trial for _, trial in trials]) as group:
+            rows = _train(job, source, [chosen for chosen, _ in trials], group, progress)
+            _save(job, rows, group)
     seconds = time.perf_counter() - began
     return FinishedSweep(folder, group.failed, seconds, group.undelivered, rows)
 
@@ -166,8 +197,8 @@ def _train(
     """
     search, jobs = job.search, [child.job for child in group.children]
     measure = TRAINERS[job.trainer].progress_score or (lambda metrics: None)
-    if search.metric is not None:
-        measure = scores.named(search.metric)
+    if search.metrics:
+        measure = scores.named(search.metrics[0])
     more: Sequence[dict[str, Any]] = [{} for _ in tried]
     if search.method == "pbt":
         job_of = functools.partial(_job_of, job, source, True)
@@ -186,6 +217,71 @@ def _train(
     else:
         group.train(jobs, progress, save_results)
     return _rows(job.trainer, tried, group, more)
+
+
+def _train_by_optuna(
+    job: Job, source: str, group: RunGroup, progress: OnProgress
+) -> list[dict[str, Any]]:
+    """Train the batches of a search by Optuna; return a row for each trial, the best first.
+
+    `source`: names the job file in errors. A batch starts when all trials of the last one have
+    ended. With several objectives, the rows of draws on the Pareto front come first.
+    """
+    search, study = job.search, _study(job, group.folder.path)
+    tried = [chosen for draw in study.draws for chosen in search.with_grid(draw["values"])]
+    group.add([_job_of(job, source, True, chosen) for chosen in tried])
+    while batch := study.ask():
+        first = len(tried)
+        tried += [chosen for values in batch for chosen in search.with_grid(values)]
+        group.add([_job_of(job, source, True, chosen) for chosen in tried[first:]])
+        jobs = [child.job for child in group.children]
+        group.train(jobs, progress, save_results, first=first)
+        found = [_objectives(job, child) for child in group.children[first:]]
+        each = len(found) // len(batch)
+        study.tell([_mean(found[k : k + each]) for k in range(0, len(found), each)])
+    each = len(tried) // max(1, len(study.draws))
+    best = set(study.pareto_front())
+    columns = []
+    for child in group.children:
+        scored: Sequence[float | None] = _objectives(job, child) or [None] * search.objectives
+        named = dict(zip(search.metrics, scored, strict=False))
+        front = {"pareto": child.number // each in best} if search.objectives > 1 else {}
+        columns.append(named | front)
+    rows = _rows(job.trainer, tried, group, columns)
+    if search.metrics:
+        for row in rows:
+            row["score"] = row[search.metrics[0]]
+        rows.sort(key=lambda r: (not r.get("pareto", True), r["score"] is None, -(r["score"] or 0)))
+    return rows
+
+
+def _objectives(job: Job, child: ChildRun) -> Scores:
+    """Return the scores of a finished trial; None if it failed or a score is not finite.
+
+    They are the last values of the metrics that the search names, or else the trainer's score.
+    """
+    if not child.folder.table.exists():
+        return None
+    if job.search.metrics:
+        history = child.folder.history()
+        found = [
+            [v for _, metrics in history if (v := scores.named(name)(metrics)) is not None]
+            for name in job.search.metrics
+        ]
+        missing = [n for n, values in zip(job.search.metrics, found, strict=True) if not values]
+        if missing:
+            raise UserError(f"{child.folder.name} has no metric {missing[0]}: name another")
+        last = [values[-1] for values in found]
+    else:
+        last = [_final_score(job.trainer, child.folder)]
+    return last if all(map(math.isfinite, last)) else None
+
+
+def _mean(found: Sequence[Scores]) -> Scores:
+    """Return the mean of each score over the trials of a draw; None if one of them failed."""
+    if any(each is None for each in found):
+        return None
+    return list(map(mean, zip(*(each for each in found if each is not None), strict=True)))
 
 
 def _measured_every(job: Job) -> int:
@@ -244,6 +340,13 @@ def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:
     if scored := [row for row in rows if row["score"] is not None]:
         shown = [row for row in rows if row["score"] is not None or row.get("stopped")]
         drawn = {"parallel": figures.parallel_coordinates(shown, list(job.search.spaces))}
+        if job.search.by_optuna or job.search.method == "random":
+            from overtrick.sweeps.optuna_search import importances
+
+            if shares := importances(rows, job.search):
+                column = "share of the score's variance"
+                bars = [{"key": key, column: share} for key, share in shares.items()]
+                drawn["importance"] = bar_charts.grouped_shares(bars, "key", [column])
         if job.search.method != "pbt":  # PBT changes a trial's values during training
             drawn |= _curves(job, scored, group)
         lifecycle.save_figures(drawn, group.folder, group.tracker)
