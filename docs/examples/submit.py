@@ -9,6 +9,6 @@ if __name__ == "__main__":
     address, runs = sys.argv[1:]
     job = {"trainer": "coevolve", "game": "kuhn", "stop": {"iterations": 20}}
     cluster = Cluster(address)
-    submission = cluster.submit(ClusterTask("train", "kuhn", job, runs, {}))
+    submission = cluster.submit(ClusterTask("train", "kuhn", "kuhn-1", job, runs, {}))
     code = cluster.follow(submission, lambda text: print(text, end=""))
     print(f"{submission} ended with exit code {code}")

@@ -107,6 +107,8 @@ def test_a_job_on_the_cluster_gives_the_result_of_this_machine(
     assert (each["id"], each["job"], each["status"], each["exit_code"]) == (
         reply["id"], "train job", "SUCCEEDED", 0,
     )  # fmt: skip
+    assert each["run"] == reply["run"] == place.parent.name
+    assert place.parent.name in shown
     # no secret was sent
     cluster = job_client.Cluster(address)
     everything = shown + "".join(map(str, cluster._client.list_jobs())) + cluster.log(reply["id"])
@@ -135,7 +137,7 @@ def test_jobs_on_the_cluster_fail_and_stop_as_on_this_machine(
     overtrick: Any, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = ("--address", address)
-    long = submit(overtrick, address, "stop.iterations=100000")
+    long = submit(overtrick, address, "stop.iterations=100000", "--name", "long-run")
     # a job that can never fit is refused before it is sent
     code, reply, _ = overtrick("cluster", "submit", "job.yaml", *at, "--json", "workers=50")
     assert code == 2
@@ -166,7 +168,7 @@ def test_jobs_on_the_cluster_fail_and_stop_as_on_this_machine(
     )
     assert cluster.job(long).status == "RUNNING"
     code, reply, _ = overtrick("cluster", "stop", long, *at, "--json")
-    assert (code, reply) == (0, {"id": long, "status": "STOPPED"})
+    assert (code, reply) == (0, {"id": long, "status": "STOPPED", "run": "long-run"})
     assert "stopped; `overtrick resume RUN` continues it" in cluster.log(long)
     assert cluster.follow(long, lambda text: None) == job_client.STOPPED
     _, reply, _ = overtrick("cluster", "jobs", *at, "--json")
@@ -200,7 +202,9 @@ def test_a_log_continues_where_the_connection_broke(
     def not_yet(submission: str) -> job_client.SubmittedJob:
         found = fetch_status(submission)
         status = next(statuses, found.status)
-        return job_client.SubmittedJob(job, "", status, found.start, found.seconds, found.exit_code)
+        return job_client.SubmittedJob(
+            job, "", None, status, found.start, found.seconds, found.exit_code
+        )
 
     monkeypatch.setattr(cluster, "job", not_yet)
     shown: list[str] = []
@@ -404,6 +408,7 @@ def test_another_version_of_ray_on_the_head_is_refused(
         (("track.uri=http://me:sec/secret@mlflow",), "leave the password out"),
         (("track.uri=postgresql://me:secret@db",), "'track.uri' in job.yaml: must be sqlite:///"),
         (("--resume", "job-1"), "submit needs a job file, or --resume RUN"),
+        (("--name", "a/b"), "--name a/b: must be the name of a folder, without '/'"),
     ],
 )
 def test_an_invalid_submission_is_refused_before_anything_is_sent(
@@ -420,7 +425,9 @@ def test_an_invalid_submission_is_refused_before_anything_is_sent(
 def test_a_job_that_does_not_stop_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = job_client.Cluster.__new__(job_client.Cluster)
     cluster.address = "http://head"
-    running = job_client.SubmittedJob("raysubmit_a", "train job", "RUNNING", None, None, None)
+    running = job_client.SubmittedJob(
+        "raysubmit_a", "train job", "job-1", "RUNNING", None, None, None
+    )
     monkeypatch.setattr(cluster, "_client", Mock(), raising=False)
     monkeypatch.setattr(cluster, "job", lambda submission: running)
     monkeypatch.setattr(job_client, "GRACE", 0)
@@ -483,11 +490,11 @@ def run_entrypoint(entry: str, tmp_path: Path, **environment: str) -> tuple[int,
 def test_runs_are_stored_in_the_clusters_folder_by_default(
     tmp_path: Path, job: dict[str, Any] | None
 ) -> None:
-    ours = job_package.pack(job_package.ClusterTask("train", "job", job, "", {}), tmp_path)
+    ours = job_package.pack(job_package.ClusterTask("train", "job", "job-1", job, "", {}), tmp_path)
     runs = f"{tmp_path}/its own runs"
     code, output = run_entrypoint(ours, tmp_path, OVERTRICK_RUNS=runs)
     assert code == 0
-    what = "job" if job is None else "job.yaml"
+    what = "job" if job is None else "job.yaml --name job-1"
     assert output == f"{runs} sqlite:///{runs}/mlflow.db -m overtrick train {what}\n"
     assert Path(runs).is_dir()
     _, output = run_entrypoint(
@@ -509,11 +516,11 @@ def test_a_job_with_files_needs_a_folder_of_runs(tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match=r"job names .*deals.parquet, which is stored with .* by --run"
     ):
-        job_package.pack(job_package.ClusterTask("train", "job", job, "", {}), tmp_path)
+        job_package.pack(job_package.ClusterTask("train", "job", "job-1", job, "", {}), tmp_path)
 
 
 def submission_of(job: dict[str, Any]) -> job_package.ClusterTask:
-    return job_package.ClusterTask("train", "job", job, "/shared/runs", {})
+    return job_package.ClusterTask("train", "job", "job 1", job, "/shared/runs", {})
 
 
 def test_the_files_of_a_job_are_sent_with_it_and_stored(tmp_path: Path) -> None:
@@ -538,7 +545,7 @@ def test_the_files_of_a_job_are_sent_with_it_and_stored(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     code, output = run_entrypoint(entry, packed, OVERTRICK_RUNS=str(runs))
     assert code == 0
-    assert output.endswith("-m overtrick train job.yaml\n")
+    assert output.endswith("-m overtrick train job.yaml --name job 1\n")
     assert (runs / Path(cluster).relative_to("/shared/runs") / "weights").read_bytes() == b"w" * 100
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import signal
 import subprocess
 from contextlib import redirect_stdout
@@ -17,6 +18,7 @@ from mlflow import MlflowClient
 from small_meta_job import TINY, local_run
 
 from overtrick import cli
+from overtrick.core import UserError
 from overtrick.storage import model_files
 
 JOB: dict[str, Any] = {**TINY, "workers": 1, "stop": {"iterations": 25}}
@@ -39,17 +41,39 @@ def killed_and_resumed(
     folder = tmp_path_factory.mktemp("killed")
     (folder / "tiny.yaml").write_text(yaml.safe_dump(JOB))
     run = subprocess.Popen(
-        [*COMMAND, "train", "tiny.yaml"],
+        [*COMMAND, "train", "tiny.yaml", "--name", "mine"],
         cwd=folder, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     checkpoint_pattern = "runs/*/tune-0/*/checkpoint_000003/state.safetensors"
     kill_once(lambda: list(folder.glob(checkpoint_pattern)), run)
-    (name,) = [p.name for p in (folder / "runs").iterdir()]
-    assert not (folder / "runs" / name / "model").exists()
+    assert [p.name for p in (folder / "runs").iterdir()] == ["mine"]
+    assert not (folder / "runs" / "mine" / "model").exists()
     ctrl_c = signal.getsignal(signal.SIGINT)
-    answer = overtrick(folder, "train", "--resume", name)
+    answer = overtrick(folder, "train", "tiny.yaml", "--name", "mine")
     assert signal.getsignal(signal.SIGINT) is ctrl_c  # and not a handler of Tune
     return folder, answer
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("tiny.yaml", "seed=1", "--name", "mine"),
+            "run mine has another job: choose another --na",
+        ),
+        (("tiny.yaml", "--name", "runs/mine"), "--name runs/mine: must be the name of a folder"),
+        (("tiny.yaml", "--name", ".mine"), "--name .mine: must be the name of a folder"),
+        (("tiny.yaml", "--name", ""), "--name : must be the name of a folder"),
+        (("--resume", "mine", "--name", "new"), "--name new: the run mine has its name already"),
+    ],
+)
+def test_an_unsuitable_name_of_a_run_is_refused(
+    killed_and_resumed: tuple[Path, dict[str, Any]], words: tuple[str, ...], message: str
+) -> None:
+    folder, _ = killed_and_resumed
+    with pytest.raises(UserError, match=re.escape(message)):
+        overtrick(folder, "train", *words)
+    assert [p.name for p in (folder / "runs").iterdir()] == ["mine"]
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,9 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from overtrick.core import UserError
+from overtrick.core.files import check_names
+
 MOST = 1_000_000_000  # of games, boards or deals
 PLAYER = "A reference opponent by name, champion:NAME, a run, or a model folder"
 
@@ -24,6 +27,10 @@ JobFile = Annotated[
 Overrides = Annotated[
     list[str] | None, Argument(help="Overrides of job keys as key=value, e.g. stop.iterations=4.")
 ]
+RunName = Annotated[
+    str | None,
+    Option("--name", help="Name of the run; if it exists, continue it. Default: job and time."),
+]
 Model = Annotated[str, Argument(metavar="RUN", help="A run, a model folder, or champion:NAME.")]
 BoardsFile = Annotated[
     Path, Argument(metavar="BOARDS", help="A .parquet, .pbn, .lin or .tsv file of boards.")
@@ -38,3 +45,14 @@ SaveGames = Annotated[
     Path | None, Option("--keep", help="Save the games as .parquet, for `overtrick view`.")
 ]
 Letters = Annotated[bool, Option(help="Print suits as letters, not symbols.")]
+
+
+def check_new_name(resume: str | None, name: str | None) -> None:
+    """Raise UserError for a --name beside --resume, or one that is not the name of a folder."""
+    if name is None:
+        return
+    if resume is not None:
+        raise UserError(f"--name {name}: the run {resume} has its name already")
+    check_names(name)
+    if not name or name != Path(name).name or name.startswith("."):
+        raise UserError(f"--name {name}: must be the name of a folder, without '/'")

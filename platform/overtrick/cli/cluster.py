@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import re
+import secrets
 import sys
 import tempfile
 import time
@@ -52,6 +53,7 @@ def submit(
     ] = "",
     sweep: Annotated[bool, Option("--sweep", help="Run every variant of its `search`.")] = False,
     resume: Annotated[str | None, Option(help="Continue this run of the cluster instead.")] = None,
+    name: arguments.RunName = None,
     follow: Annotated[bool, Option("--follow", help="Print the job's log until it ends.")] = False,
     files_there: Annotated[
         bool, Option("--files-there", help="Send no files: the cluster has them.")
@@ -70,19 +72,21 @@ def submit(
             f"--runs '{runs}': name the folder where the cluster keeps runs, as an absolute path "
             "that outlives the job, such as /shared/runs"
         )
-    command, config, name = "resume", None, str(resume)
+    arguments.check_new_name(resume, name)
+    command, config, what, run = "resume", None, str(resume), str(resume)
     jobs: list[Job] = []
     if job is not None:
         command, config, jobs = _validated(job, overrides or [], sweep, files_there)
-        name = job.stem
+        what = job.stem
+        run = name or f"{what}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     environment = {provenance.SENT: json.dumps(provenance.code_tags())}
     cluster = _cluster(address)
     for each in jobs:
         cluster.check_fits(placement.all_bundles(each.model_dump(mode="json")))
-    submission = cluster.submit(ClusterTask(command, name, config, runs, environment))
-    say(f"{submission}: {command} {name} at {cluster.address}")
+    submission = cluster.submit(ClusterTask(command, what, run, config, runs, environment))
+    say(f"{submission}: {command} {what} at {cluster.address}, run {run}")
     code = _follow(cluster, submission, as_json) if follow else None
-    print_result(as_json, id=submission, command=command, job=name, exit_code=code)
+    print_result(as_json, id=submission, command=command, job=what, run=run, exit_code=code)
     if not follow:
         say(f"overtrick cluster logs {submission} --follow --address {cluster.address}")
     sys.exit(code)  # returned from main(), 130 would print advice for a run of this machine
@@ -96,7 +100,9 @@ def jobs(address: Address = "", as_json: arguments.Json = False) -> None:
         if row["start"] is not None:
             row["start"] = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["start"]))
             row["seconds"] = round(row["seconds"], 1)
-        show(f"{row['id']}  {row['job']}  {row['status']}  {row['start']}  {row['seconds']} s")
+        run = row["run"] or "run unknown"
+        state = f"{row['status']}  {row['start']}  {row['seconds']} s"
+        show(f"{row['id']}  {row['job']}  {run}  {state}")
     print_result(as_json, jobs=rows)
 
 
@@ -117,8 +123,8 @@ def logs(
 def stop(submission: Submission, address: Address = "", as_json: arguments.Json = False) -> None:
     """Stop a job on a cluster, as Ctrl-C would. Its run can be continued."""
     job = _cluster(address).stop(submission)
-    say(f"{job.id}: {job.status}. `overtrick cluster submit --resume RUN` continues its run")
-    print_result(as_json, id=job.id, status=job.status)
+    say(f"{job.id}: {job.status}. `overtrick cluster submit --resume {job.run or 'RUN'}` goes on")
+    print_result(as_json, id=job.id, status=job.status, run=job.run)
 
 
 def _cluster(address: str) -> Cluster:

@@ -34,6 +34,7 @@ def train(
     job: arguments.JobFile = None,
     overrides: arguments.Overrides = None,
     resume: Annotated[str | None, Option(help="Continue this run instead.")] = None,
+    name: arguments.RunName = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Train a player as configured in a job file, and track the run in MLflow.
@@ -44,9 +45,9 @@ def train(
     from overtrick.runs import lifecycle
     from overtrick.runs.next_commands import next_commands
 
-    config, folder = _job_or_run("train", job, overrides, resume)
+    config, folder = _job_or_run("train", job, overrides, resume, name)
     lifecycle.check_job(config)
-    folder = folder or lifecycle.open_folder(config, job.stem)  # type: ignore[union-attr]
+    folder = folder or lifecycle.open_folder(config, job.stem, run_name=name)  # type: ignore[union-attr]
     with IterationBar(console, folder.name, config.stop.iterations) as bar:
         done = lifecycle.train(folder, bar.show)
     show(tables.evaluation(done.rows, done.unit))
@@ -79,6 +80,7 @@ def sweep(
     overrides: arguments.Overrides = None,
     resume: Annotated[str | None, Option(help="Continue this sweep instead.")] = None,
     address: Annotated[str | None, Option(help="Submit to a cluster: http://HEAD:8265.")] = None,
+    name: arguments.RunName = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Train every variant of a job's `search` section in parallel; rank them by score."""
@@ -90,10 +92,10 @@ def sweep(
         from overtrick.cli.cluster import submit
 
         runs = os.environ.get("OVERTRICK_RUNS", "")
-        submit(job, overrides, address, runs, resume is None, resume, True, False, as_json)
-    config, folder = _job_or_run("sweep", job, overrides, resume)
+        submit(job, overrides, address, runs, resume is None, resume, name, True, False, as_json)
+    config, folder = _job_or_run("sweep", job, overrides, resume, name)
     iterations = sweeps.check(config, str(job or resume))
-    folder = folder or lifecycle.open_folder(config, job.stem, children=True)  # type: ignore[union-attr]
+    folder = folder or lifecycle.open_folder(config, job.stem, True, name)  # type: ignore[union-attr]
     with IterationBar(console, folder.name, iterations) as bar:
         done = sweeps.run(folder, lambda iteration: bar.show(iteration, {}))
     rows = [{key: row[key] for key in row if key != "schedule"} for row in done.rows]
@@ -116,11 +118,11 @@ def resume(
 
     kind, folder = folder_kind.kind_of(locate.existing_run(what))
     if kind == "run":
-        train(None, None, str(folder), as_json)
+        train(None, None, str(folder), None, as_json)
     elif kind == "sweep":
-        sweep(None, None, str(folder), None, as_json)
+        sweep(None, None, str(folder), None, None, as_json)
     else:
-        _compare(folder, None, [], as_json)
+        _compare(folder, None, [], None, as_json)
 
 
 @app.command(rich_help_panel=TRAIN)
@@ -131,6 +133,7 @@ def evaluate(
     overrides: arguments.Overrides = None,
     workers: Annotated[int | None, Option(min=0, help="Ray workers; 0: this process.")] = None,
     resume: Annotated[str | None, Option(help="Continue this comparison table instead.")] = None,
+    name: arguments.RunName = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Evaluate a stored model against held-out opponents, or compare methods.
@@ -143,15 +146,18 @@ def evaluate(
 
     if (what is None) == (resume is None):
         raise UserError("evaluate needs a run, a model, a comparison's job file, or --resume TABLE")
+    arguments.check_new_name(resume, name)
     if resume is not None:
-        _compare(locate.existing_run(resume), None, [], as_json)
+        _compare(locate.existing_run(resume), None, [], None, as_json)
     elif what is not None and _is_job(what):
         asked = [] if workers is None else [f"workers={workers}"]
-        _compare(None, Path(what), [*(overrides or []), *asked], as_json)
+        _compare(None, Path(what), [*(overrides or []), *asked], name, as_json)
     elif what is not None:
         if overrides:
             override = f"override '{overrides[0]}'"
             raise UserError(f"{override}: a stored model is evaluated by its own job")
+        if name is not None:
+            raise UserError(f"--name {name}: the evaluation of a stored model makes no run")
         rows, game, unit = lifecycle.evaluate_stored(what, workers or 0)
         show(tables.evaluation(rows, unit))
         print_result(as_json, game=game, unit=unit, rows=rows)
@@ -168,12 +174,16 @@ def _is_job(what: str) -> bool:
 
 
 def _compare(
-    folder: RunFolder | None, job: Path | None, overrides: list[str], as_json: bool
+    folder: RunFolder | None,
+    job: Path | None,
+    overrides: list[str],
+    name: str | None,
+    as_json: bool,
 ) -> None:
     """Train and evaluate the methods of a comparison table, either a new or an interrupted one.
 
     `folder`: the run folder of the table to continue, or None. `job`: the job file of a new table,
-    or None. `overrides`: `key=value` overrides of a new table's job.
+    or None. `overrides`: `key=value` overrides of a new table's job. `name`: of a new table.
     """
     from overtrick.comparison import comparison_job, runner, schedule, statistics
     from overtrick.reports.progress import IterationBar
@@ -181,7 +191,7 @@ def _compare(
 
     table = comparison_job.load(job, overrides) if job is not None else runner.read_job(folder)  # type: ignore[arg-type]
     total = schedule.check(table)
-    folder = folder or lifecycle.open_folder(table, job.stem, children=True)  # type: ignore[union-attr]
+    folder = folder or lifecycle.open_folder(table, job.stem, True, name)  # type: ignore[union-attr]
     with IterationBar(console, folder.name, total) as bar:
         done = runner.run(folder, lambda iteration: bar.show(iteration, {}))
     found = done.outcome
@@ -269,13 +279,17 @@ def keys(
 
 
 def _job_or_run(
-    command: str, job: Path | None, overrides: list[str] | None, resume: str | None
+    command: str,
+    job: Path | None,
+    overrides: list[str] | None,
+    resume: str | None,
+    name: str | None,
 ) -> tuple[Job, RunFolder | None]:
     """Return the job to run, and the folder of the run to resume or None for a new run.
 
     `command`: the name of the calling command, for errors. `job`: the job file of a new run.
-    `resume`: the name of the run to resume. Raises UserError unless exactly one of `job` and
-    `resume` is given.
+    `resume`: the name of the run to resume. `name`: the name of a new run. Raises UserError unless
+    exactly one of `job` and `resume` is given.
     """
     from overtrick.comparison.comparison_job import TABLES
     from overtrick.config.job_file import Job, load
@@ -285,6 +299,7 @@ def _job_or_run(
 
     if (job is None) == (resume is None):
         raise UserError(f"{command} needs a job file, or --resume RUN")
+    arguments.check_new_name(resume, name)
     if job is not None:
         asked = load(job, overrides or [], {**JOBS, **TABLES})
         if not isinstance(asked, Job):

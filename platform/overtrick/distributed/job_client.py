@@ -30,6 +30,7 @@ from overtrick.distributed.job_package import ClusterTask, pack
 
 PACKAGE = Path(__file__).parents[1]
 METADATA_KEY = "overtrick.job"  # of a submission: its command and the name of its job
+RUN_KEY = "overtrick.run"  # of a submission: the name of its run
 GRACE = 30  # seconds in which a stopped job reports to MLflow and ends
 POLL_INTERVAL = 1.0  # seconds between requests about a job
 NODE_GROUP = "ray.io/node-group"  # Ray's label of nodes that `ray up` or KubeRay started
@@ -59,6 +60,7 @@ class SubmittedJob:
 
     id: str
     job: str
+    run: str | None  # None if it was submitted by an earlier version
     status: str
     start: float | None  # seconds since 1970
     seconds: float | None
@@ -110,7 +112,7 @@ class Cluster:
                     "RAY_JOB_STOP_WAIT_TIME_S": str(GRACE),
                 },
             }
-            metadata = {METADATA_KEY: f"{task.command} {task.name}"}
+            metadata = {METADATA_KEY: f"{task.command} {task.name}", RUN_KEY: task.run}
             deadline = time.monotonic() + GRACE
             with self._request():
                 while True:
@@ -308,7 +310,9 @@ def _job_of(details: Any) -> SubmittedJob:
     """Convert the job details of Ray's client to a SubmittedJob."""
     start = None if details.start_time is None else details.start_time / 1000
     end = time.time() if details.end_time is None else details.end_time / 1000
-    name = (details.metadata or {}).get(METADATA_KEY) or redact(details.entrypoint)
+    metadata = details.metadata or {}
+    name = metadata.get(METADATA_KEY) or redact(details.entrypoint)
     seconds = None if start is None else end - start
     status, code = str(details.status.value), details.driver_exit_code
-    return SubmittedJob(details.submission_id, name, status, start, seconds, code)
+    run = metadata.get(RUN_KEY)
+    return SubmittedJob(details.submission_id, name, run, status, start, seconds, code)

@@ -31,6 +31,7 @@ class ClusterTask:
 
     command: str  # the command of `overtrick`: train, sweep, evaluate or resume
     name: str  # name of the job, or of the run to resume
+    run: str  # name of the run
     job: Mapping[str, Any] | None  # plain data; None: resume the run
     runs: str  # the folder of runs on the cluster; "": its own OVERTRICK_RUNS
     environment: Mapping[str, str]  # environment variables of the driver
@@ -78,7 +79,7 @@ def pack(task: ClusterTask, folder: Path) -> str:
     if there:  # stored with the runs, because a model may be evaluated later
         store = '"$OVERTRICK_RUNS/.files"'
         runs = f"{CHECK_RUNS_FOLDER}; mkdir -p {store} && cp -r files/. {store}"
-    return f"{runs} && {call} {shlex.quote(file)}"
+    return f"{runs} && {call} {shlex.quote(file)} --name {shlex.quote(task.run)}"
 
 
 def _files(plain: Any) -> Iterator[Path]:

@@ -65,15 +65,30 @@ def check_job(job: Job) -> None:
     server_address.check(job.track.uri, experiment=job.track.experiment)
 
 
-def open_folder(job: BaseJob, name: str, children: bool = False) -> RunFolder:
+def open_folder(
+    job: BaseJob, name: str, children: bool = False, run_name: str | None = None
+) -> RunFolder:
     """Create a run's folder, named after `name` and the current time, and write the job file.
 
-    `children`: also create the folder for child runs.
+    `children`: also create the folder for child runs. `run_name`: the name of the folder, instead;
+    if it is the run of the same job already, that run is to be continued, as after a restart of its
+    machine. Raises UserError if it is the run of another job.
     """
-    run = new_folder(name)
+    run = new_folder(name) if run_name is None else _named_folder(job, run_name)
     write_job(job, run)
     if children:
-        run.children.mkdir()
+        run.children.mkdir(exist_ok=True)
+    return run
+
+
+def _named_folder(job: BaseJob, name: str) -> RunFolder:
+    """Return the folder of the run with this name; create it if there is none."""
+    run = RunFolder(locate.runs_folder() / name)
+    run.path.mkdir(parents=True, exist_ok=True)
+    if run.job.exists() and run.read_job() != job.model_dump(mode="json"):
+        raise UserError(
+            f"run {name} has another job: choose another --name, or `overtrick resume {name}`"
+        )
     return run
 
 

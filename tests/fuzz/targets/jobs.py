@@ -194,7 +194,7 @@ def pack_task(folder: Path) -> None:
     except (ValueError, OSError, RecursionError):
         return  # a job is plain data, and its file was read
     if isinstance(job, dict) and name and "/" not in name and "\0" not in name and len(name) < 99:
-        task = job_package.ClusterTask("train", name, job, "/shared/runs", {})
+        task = job_package.ClusterTask("train", name, "run", job, "/shared/runs", {})
         (folder / "package").mkdir()
         job_package.pack(task, folder / "package")
 
