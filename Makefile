@@ -50,6 +50,9 @@ lock: build/tools/.ready  ## write requirements.lock: the pinned dependencies wi
 sbom: $(READY) build/tools/.ready  ## write build/sbom.json: the installed packages in CycloneDX's format
 	build/tools/bin/cyclonedx-py environment --pyproject pyproject.toml -o build/sbom.json $(BIN)/python
 
+pin-images: $(READY)  ## write the digests of the container images in docker/ and cluster/ beside their tags
+	$(BIN)/python -m tests.pin_images
+
 champions: $(READY)  ## train the champions anew in build/champions; ONLY="..." some, REPLACE=--replace puts better ones in place
 	$(BIN)/python -m tests.champions train $(ONLY) $(REPLACE)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.version import Version
-from tests import advisories
+from tests import advisories, pin_images
 
 import overtrick
 
@@ -71,6 +74,81 @@ def test_pip_installs_from_the_lock_with_hashes(tmp_path: Path):
     done = install(re.sub(r"sha256:[0-9a-f]{8}", "sha256:00000000", text))
     assert done.returncode != 0
     assert "DO NOT MATCH THE HASHES" in done.stderr
+
+
+DIGEST = f"sha256:{'1f' * 32}"
+
+
+@pytest.fixture
+def registry() -> Iterator[str]:
+    """Serve a registry that knows the image team/tool:1.2 and asks for a token; yield its host."""
+
+    class Registry(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            assert self.path == "/token?service=here&scope=repository%3Ateam%2Ftool%3Apull"
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"token": "open sesame"}')
+
+        def do_HEAD(self) -> None:
+            known = self.path == "/v2/team/tool/manifests/1.2"
+            allowed = self.headers.get("Authorization") == "Bearer open sesame"
+            assert "application/vnd.oci.image.index.v1+json" in self.headers["Accept"]
+            self.send_response(404 if not known else 200 if allowed else 401)
+            if not allowed:
+                scope = 'service="here",scope="repository:team/tool:pull"'
+                self.send_header("WWW-Authenticate", f'Bearer realm="http://{host}/token",{scope}')
+            else:
+                self.send_header("Docker-Content-Digest", DIGEST)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry) as server:
+        host = f"127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield host
+        server.shutdown()
+
+
+def test_images_are_pinned_by_the_digests_of_their_registry(registry, tmp_path, capsys):
+    compose, image = tmp_path / "docker" / "compose.yaml", f"{registry}/team/tool"
+    compose.parent.mkdir()
+    before = (
+        f"services:\n  a:\n    image: {image}:1.2  # a tool\n  b: {{image: overtrick}}\n"
+        f"  c:\n    image: registry.example.com/overtrick:0.1.0\n"
+    )
+    compose.write_text(before)
+    after = before.replace(f"{image}:1.2", f"{image}:1.2@{DIGEST}")
+    for _ in range(2):  # pinned images are looked up again
+        assert pin_images.main(tmp_path) == 0
+        assert compose.read_text() == after
+    assert capsys.readouterr().out == "docker/compose.yaml: changed\nimages: 1\nimages: 1\n"
+    (tmp_path / "docker" / "Dockerfile").write_text(f"ARG PYTHON_IMAGE={image}:9\n")
+    assert pin_images.main(tmp_path) == 2
+    error = capsys.readouterr().err
+    assert f"{registry} gives no digest of {image}:9 (HTTP Error 404" in error
+    assert (tmp_path / "docker" / "Dockerfile").read_text() == f"ARG PYTHON_IMAGE={image}:9\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "path"),
+    [
+        ("python", "registry-1.docker.io", "library/python"),
+        ("prom/prometheus", "registry-1.docker.io", "prom/prometheus"),
+        ("ghcr.io/owner/tool", "ghcr.io", "owner/tool"),
+        ("localhost/tool", "localhost", "tool"),
+    ],
+)
+def test_the_registry_of_an_image_follows_from_its_name(name, host, path):
+    assert pin_images.location(name) == (host, path)
+
+
+def test_the_images_of_other_makers_are_found():
+    texts = [file.read_text() for file in [*IMAGE_FILES, ROOT / "docker" / "Dockerfile"]]
+    names = {found["name"] for text in texts for found in pin_images.IMAGE.finditer(text)}
+    assert {"python", "postgres", "grafana/grafana", "chrislusf/seaweedfs"} <= names
 
 
 def advisory(**affected: Any) -> dict[str, Any]:
