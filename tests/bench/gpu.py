@@ -67,8 +67,17 @@ def run() -> Result:
     """Measure every workload on both devices. The result is about the bidding network."""
     if not torch.cuda.is_available():
         raise UserError("torch finds no GPU on this machine: this bench compares one with the CPU")
+    usable, threads = os.sched_getaffinity(0), torch.get_num_threads()
     os.sched_setaffinity(0, cores()[:CORES])
     torch.set_num_threads(CORES)
+    try:
+        return _measure()
+    finally:
+        os.sched_setaffinity(0, usable)
+        torch.set_num_threads(threads)
+
+
+def _measure() -> Result:
     peak = peak_flops()
     lines = [f"{torch.cuda.get_device_name()}, {peak / 1e12:.0f} TFLOP/s in bfloat16"]
     ours = peer = 0.0

@@ -3,9 +3,7 @@ two synthetic functions, and the training of a best response in Leduc."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -107,8 +105,7 @@ def best_of(method: str, spaces: dict[str, Any], score: Score, seed: int) -> flo
     if not search.by_optuna:
         drawn = search.trial_values(lambda k: generator(seed, RngStream.SEARCH, k))
         return max(map(score, drawn))
-    with tempfile.TemporaryDirectory() as folder:
-        study = BatchedStudy(search, seed, Path(folder) / "study.json")
-        while batch := study.ask():
-            study.tell([[score(values)] for values in batch])
-        return max(each["scores"][0] for each in study.draws)
+    study = BatchedStudy(search, seed, None)
+    while batch := study.ask():
+        study.tell([[score(values)] for values in batch])
+    return max(each[0] for each in study.scores if each)

@@ -318,22 +318,22 @@ def test_a_job_that_no_node_can_hold_is_refused(
     three = [{"CPU": 1.0}] * 3
     answers[:] = [(NODES, nodes_page()), (NODES, nodes_page(two, dead)), ("/the end", None)]
     with pytest.raises(UserError, match="asks for 3 CPU and the cluster has 2: lower 'workers'"):
-        cluster.check_fits(three)
+        cluster.check_fits([three])
     assert answers == [("/the end", None)]  # a head that has just started is asked again
     answers[:] = [(NODES, nodes_page(two, two))]
-    cluster.check_fits(three)
+    cluster.check_fits([three])
     # an autoscaler may add nodes; OVERTRICK_MACHINES says how many
     grown = ("ALIVE", {"CPU": 2.0}, {"ray.io/node-group": "small"})
     answers[:] = [(NODES, nodes_page(grown))]
-    cluster.check_fits(three)
+    cluster.check_fits([three])
     monkeypatch.setenv("OVERTRICK_MACHINES", "1x2CPU")
     with pytest.raises(UserError, match="asks for 3 CPU and the cluster has 2"):
-        cluster.check_fits(three)
+        cluster.check_fits([three])
     monkeypatch.setenv("OVERTRICK_MACHINES", "2x2CPU")
-    cluster.check_fits(three)
+    cluster.check_fits([three])
     answers[:] = [(NODES, 404)]
     with pytest.raises(UserError, match="status code 404"):
-        cluster.check_fits(three)
+        cluster.check_fits([three])
 
 
 def test_a_silently_lost_network_is_detected(
@@ -408,7 +408,7 @@ def test_another_version_of_ray_on_the_head_is_refused(
         (("track.uri=http://me:sec/secret@mlflow",), "leave the password out"),
         (("track.uri=postgresql://me:secret@db",), "'track.uri' in job.yaml: must be sqlite:///"),
         (("--resume", "job-1"), "submit needs a job file, or --resume RUN"),
-        (("--name", "a/b"), "--name a/b: must be the name of a folder, without '/'"),
+        (("--name", "a/b"), "--name 'a/b': must be a folder name: not empty, without '/'"),
     ],
 )
 def test_an_invalid_submission_is_refused_before_anything_is_sent(

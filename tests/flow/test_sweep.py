@@ -175,7 +175,7 @@ def test_an_interrupted_search_by_optuna_gives_the_same_table(
     with pytest.raises(Interrupted):
         sweep.run(folder, interrupt)
     study = folder.path / "study.json"
-    assert len(json.loads(study.read_text())) == 3
+    assert [batch["scores"] is None for batch in json.loads(study.read_text())] == [False, True]
     again = sweep.run(folder, lambda done: None)
     assert again.rows == whole.rows
     assert study.read_text() == (whole.folder.path / "study.json").read_text()
@@ -211,6 +211,9 @@ def test_mlflow_has_the_trials_under_their_sweep(swept: sweep.FinishedSweep) -> 
     children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
     assert len(children) >= 4
     assert {r.info.status for r in runs} == {"FINISHED"}
+    scores = {swept.folder.child(row["trial"]).name: row["score"] for row in swept.rows}
+    assert {c.info.run_name: c.data.metrics["score"] for c in children} == scores
+    assert parent.data.metrics["score"] == max(scores.values())
     files = {f.path for f in client.list_artifacts(parent.info.run_id)}
     assert {"job.json", "table.json", "figures"} <= files
 

@@ -57,23 +57,37 @@ def killed_and_resumed(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ("tiny.yaml", "seed=1", "--name", "mine"),
-            "run mine has another job: choose another --na",
-        ),
-        (("tiny.yaml", "--name", "runs/mine"), "--name runs/mine: must be the name of a folder"),
-        (("tiny.yaml", "--name", ".mine"), "--name .mine: must be the name of a folder"),
-        (("tiny.yaml", "--name", ""), "--name : must be the name of a folder"),
-        (("--resume", "mine", "--name", "new"), "--name new: the run mine has its name already"),
+        (("train", "tiny.yaml", "seed=1", "--name", "mine"),
+         "run mine exists with another job (seed differs): choose another --name; `overtrick re"),
+        (("sweep", "tiny.yaml", "search={seed: {grid: [1]}}", "--name", "mine"),
+         "run mine exists, but is not of this command: choose another --name; `overtrick resume"),
+        (("train", "tiny.yaml", "--name", "runs/mine"), "--name 'runs/mine': must be a folder"),
+        (("train", "tiny.yaml", "--name", ".mine"), "--name '.mine': must be a folder name"),
+        (("train", "tiny.yaml", "--name", ""), "--name '': must be a folder name"),
+        (("train", "tiny.yaml", "--name", "random"), "--name random: it is, or looks like, the"),
+        (("train", "tiny.yaml", "--name", "champion:leduc"), "or looks like, the name of a player"),
+        (("train", "--resume", "mine", "--name", "new"), "a resumed run keeps its name: leave out"),
     ],
-)
+)  # fmt: skip
 def test_an_unsuitable_name_of_a_run_is_refused(
     killed_and_resumed: tuple[Path, dict[str, Any]], words: tuple[str, ...], message: str
 ) -> None:
     folder, _ = killed_and_resumed
     with pytest.raises(UserError, match=re.escape(message)):
-        overtrick(folder, "train", *words)
+        overtrick(folder, *words)
     assert [p.name for p in (folder / "runs").iterdir()] == ["mine"]
+
+
+def test_a_folder_that_is_no_run_gets_none(
+    killed_and_resumed: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    folder, _ = killed_and_resumed
+    (tmp_path / "tiny.yaml").write_text((folder / "tiny.yaml").read_text())
+    (tmp_path / "runs" / "results").mkdir(parents=True)
+    (tmp_path / "runs" / "results" / "figure.png").touch()
+    with pytest.raises(UserError, match=r"runs/results is not a run: choose another --name"):
+        overtrick(tmp_path, "train", "tiny.yaml", "--name", "results")
+    assert [path.name for path in (tmp_path / "runs" / "results").iterdir()] == ["figure.png"]
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,11 @@ Overrides = Annotated[
 ]
 RunName = Annotated[
     str | None,
-    Option("--name", help="Name of the run; if it exists, continue it. Default: job and time."),
+    Option(
+        "--name",
+        help="Name of the run. If a run of this name with the same job exists, continue it. "
+        "Default: name of the job and time.",
+    ),
 ]
 Model = Annotated[str, Argument(metavar="RUN", help="A run, a model folder, or champion:NAME.")]
 BoardsFile = Annotated[
@@ -48,11 +52,21 @@ Letters = Annotated[bool, Option(help="Print suits as letters, not symbols.")]
 
 
 def check_new_name(resume: str | None, name: str | None) -> None:
-    """Raise UserError for a --name beside --resume, or one that is not the name of a folder."""
+    """Raise UserError if --name is given with --resume, or cannot name a run's folder."""
     if name is None:
         return
     if resume is not None:
-        raise UserError(f"--name {name}: the run {resume} has its name already")
+        raise UserError(f"--name {name}: a resumed run keeps its name: leave out --name")
     check_names(name)
     if not name or name != Path(name).name or name.startswith("."):
-        raise UserError(f"--name {name}: must be the name of a folder, without '/'")
+        raise UserError(
+            f"--name '{name}': must be a folder name: not empty, without '/', and not beginning "
+            "with '.'"
+        )
+    from overtrick.evaluation.reference_opponents import opponent_names
+    from overtrick.games import registry
+
+    if ":" in name or any(name in opponent_names(registry.make(g)) for g in registry.names()):
+        raise UserError(
+            f"--name {name}: it is, or looks like, the name of a player: choose another"
+        )

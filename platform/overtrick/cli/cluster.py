@@ -79,10 +79,10 @@ def submit(
         command, config, jobs = _validated(job, overrides or [], sweep, files_there)
         what = job.stem
         run = name or f"{what}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+        arguments.check_new_name(None, run)
     environment = {provenance.SENT: json.dumps(provenance.code_tags())}
     cluster = _cluster(address)
-    for each in jobs:
-        cluster.check_fits(placement.all_bundles(each.model_dump(mode="json")))
+    cluster.check_fits([placement.all_bundles(each.model_dump(mode="json")) for each in jobs])
     submission = cluster.submit(ClusterTask(command, what, run, config, runs, environment))
     say(f"{submission}: {command} {what} at {cluster.address}, run {run}")
     code = _follow(cluster, submission, as_json) if follow else None
@@ -123,7 +123,8 @@ def logs(
 def stop(submission: Submission, address: Address = "", as_json: arguments.Json = False) -> None:
     """Stop a job on a cluster, as Ctrl-C would. Its run can be continued."""
     job = _cluster(address).stop(submission)
-    say(f"{job.id}: {job.status}. `overtrick cluster submit --resume {job.run or 'RUN'}` goes on")
+    command = f"overtrick cluster submit --resume {job.run or 'RUN'}"
+    say(f"{job.id}: {job.status}. `{command}` continues its run")
     print_result(as_json, id=job.id, status=job.status, run=job.run)
 
 
@@ -162,10 +163,11 @@ def _validated(
 ) -> tuple[str, dict[str, Any], list[Job]]:
     """Validate a job file for a cluster; return the `overtrick` command that runs it, and its job.
 
-    The command is train, sweep or evaluate. The job is returned as plain data, followed by the jobs
-    that it trains: itself, for a sweep without its search, or those of a comparison. If the job's
-    tracking store is a SQLite file with a relative path, the cluster cannot reach the store. Its
-    address is then replaced by MLFLOW_TRACKING_URI or, if that is not set, left out.
+    The command is train, sweep or evaluate. The job is returned as plain data. The last result are
+    the jobs to check against the cluster's nodes: the job itself, or those that a comparison
+    trains. If the job's tracking store is a SQLite file with a relative path, the cluster cannot
+    reach the store. Its address is then replaced by MLFLOW_TRACKING_URI or, if that is not set,
+    left out.
 
     - `sweep`: return the command sweep instead of train.
     - `files_there`: the job's files are on the cluster, so do not check that the job can run.

@@ -183,7 +183,8 @@ def _compare(
     """Train and evaluate the methods of a comparison table, either a new or an interrupted one.
 
     `folder`: the run folder of the table to continue, or None. `job`: the job file of a new table,
-    or None. `overrides`: `key=value` overrides of a new table's job. `name`: of a new table.
+    or None. `overrides`: `key=value` overrides of a new table's job. `name`: of a new table's run,
+    or None.
     """
     from overtrick.comparison import comparison_job, runner, schedule, statistics
     from overtrick.reports.progress import IterationBar

@@ -185,7 +185,7 @@ class Resources(Section):
 
     gpus: float = Field(default=0, ge=0)
     """GPUs per learner: 1; a fraction, to share one GPU between jobs; or 0, to compute on the CPU.
-    Games are always played on CPUs.
+    The rules of games always run on CPUs.
     """
 
     worker_cpus: Positive = 1

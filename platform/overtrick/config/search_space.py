@@ -111,7 +111,7 @@ class Search(BaseModel):
     population based training. tpe, cmaes: draws near the better ones so far, by Optuna."""
 
     trials: Annotated[int, Field(ge=1)] | None = None
-    """Number of random draws; each is combined with every combination of grid values."""
+    """Number of draws; each is combined with every combination of grid values."""
 
     metric: str | tuple[str, ...] | None = Field(default=None, min_length=1)
     """Metric by which trials are compared; -NAME if smaller is better; null: the trainer's score.
@@ -164,9 +164,9 @@ class Search(BaseModel):
         if self.method == "pbt" and self.spaces and not drawn:
             raise ValueError("pbt changes randomly drawn values, but every key is a grid")
         if self.by_optuna and self.spaces and not drawn:
-            raise ValueError(f"{self.method} draws values, but every key is a grid")
+            raise ValueError(f"{self.method} needs a drawn key: for grids only, use method grid")
         if self.objectives > 1 and self.method != "tpe":
-            raise ValueError(f"method {self.method} compares by one metric: several need tpe")
+            raise ValueError(f"method {self.method} uses one metric: for several, use method tpe")
         chosen = [key for key in drawn if self.spaces[key].choice is not None]
         if self.method == "cmaes" and chosen:
             raise ValueError(f"cmaes draws numbers, but '{chosen[0]}' is a choice: use tpe")

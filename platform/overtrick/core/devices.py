@@ -36,7 +36,7 @@ def gpu_in_use() -> bool:
 def on_cpu() -> Iterator[None]:
     """Context manager in which new tensors are on the CPU, also after `use_gpu(True)`.
 
-    It unsets torch's default device: with one, every call of a torch function takes longer.
+    It unsets torch's default device: while one is set, every torch function is slower.
     """
     before = gpu_in_use()
     use_gpu(False)

@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -125,8 +125,8 @@ class Cluster:
                             raise
                     time.sleep(POLL_INTERVAL)
 
-    def check_fits(self, bundles: placement.Bundles) -> None:
-        """Raise UserError if the cluster's nodes can never hold all bundles at the same time.
+    def check_fits(self, bundles_of_jobs: Sequence[placement.Bundles]) -> None:
+        """Raise UserError if the cluster's nodes can never hold all bundles of a job at once.
 
         An autoscaler may add nodes that this machine does not know. A cluster started by `ray up`
         or KubeRay is therefore checked only if OVERTRICK_MACHINES here names all nodes that it may
@@ -138,7 +138,8 @@ class Cluster:
             time.sleep(POLL_INTERVAL)  # the head has only just started
         if most or not any(NODE_GROUP in node["labels"] for node in nodes):
             machines = [node["resources_total"] for node in nodes]
-            placement.check_fits(bundles, placement.with_autoscaler_nodes(machines, most))
+            for bundles in bundles_of_jobs:
+                placement.check_fits(bundles, placement.with_autoscaler_nodes(machines, most))
 
     def _nodes(self) -> list[dict[str, Any]]:
         """Return the living nodes of the cluster, as Ray's state API describes them."""
@@ -146,7 +147,7 @@ class Cluster:
             answer = self._client._do_request("GET", "/api/v0/nodes?limit=10000")
             if answer.status_code != 200:
                 self._client._raise_error(answer)
-        found = answer.json()["data"]["result"]["result"]
+            found = answer.json()["data"]["result"]["result"]
         return [node for node in found if node["state"] == "ALIVE"]
 
     def jobs(self) -> list[SubmittedJob]:

@@ -24,6 +24,9 @@ GAMES = "games"
 MADE = "made/"
 """Prefix of a metric: share of contracts that a declarer makes against given defenders."""
 
+SCORE = "score"
+"""Final metric of every run in MLflow: its score, larger is better. Of a sweep, the best one."""
+
 RECOGNISED = "recognised"
 """Metric: share of decisions for which a Q-table of card play has an entry."""
 

@@ -86,7 +86,7 @@ class RunGroup:
         starts: Mapping[int, Path | None] = MappingProxyType({}),
         first: int = 0,
     ) -> None:
-        """Train the first len(`jobs`) child runs at the same time.
+        """Train the child runs `first` to len(`jobs`) - 1 at the same time.
 
         - `jobs`: the job of each child run. It may differ from the job in the child's folder, for
           instance in the evaluation settings.
@@ -96,7 +96,7 @@ class RunGroup:
         - `early_stopping`: a rule that may end some children earlier.
         - `until`: the iteration at which all children stop; None: the last iteration of each job.
         - `starts`: maps the number of a child to the checkpoint of another child to start from.
-        - `first`: number of the first child to train; those before it have ended or failed.
+        - `first`: the number of the first child to train. Those before it have ended.
         """
         done = self.done
 

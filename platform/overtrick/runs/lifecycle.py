@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
+import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ from overtrick.core.checkpoints import load_state
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import LocalPool, RngStream, generator, open_pool
 from overtrick.games import registry
-from overtrick.reports import figures
+from overtrick.reports import figures, metric_names
 from overtrick.runs import html_page, provenance, videos
 from overtrick.runs.folder_kind import check_kind
 from overtrick.runs.listener import Listener, combined
@@ -70,26 +71,38 @@ def open_folder(
 ) -> RunFolder:
     """Create a run's folder, named after `name` and the current time, and write the job file.
 
-    `children`: also create the folder for child runs. `run_name`: the name of the folder, instead;
-    if it is the run of the same job already, that run is to be continued, as after a restart of its
-    machine. Raises UserError if it is the run of another job.
+    `children`: also create the folder for child runs. `run_name`: the name of the folder, instead.
+    If a run of this name with the same job exists, its folder is returned, so that it continues.
+    Raises UserError if a folder of this name is something else.
     """
-    run = new_folder(name) if run_name is None else _named_folder(job, run_name)
-    write_job(job, run)
+    run = new_folder(name) if run_name is None else _named_folder(job, run_name, children)
     if children:
         run.children.mkdir(exist_ok=True)
+    if not run.job.exists():
+        write_job(job, run)
     return run
 
 
-def _named_folder(job: BaseJob, name: str) -> RunFolder:
+def _named_folder(job: BaseJob, name: str, children: bool) -> RunFolder:
     """Return the folder of the run with this name; create it if there is none."""
     run = RunFolder(locate.runs_folder() / name)
     run.path.mkdir(parents=True, exist_ok=True)
-    if run.job.exists() and run.read_job() != job.model_dump(mode="json"):
-        raise UserError(
-            f"run {name} has another job: choose another --name, or `overtrick resume {name}`"
-        )
+    other = f"choose another --name; `overtrick resume {name}` continues {name}"
+    if not run.job.exists():
+        if any(path.name != run.children.name for path in run.path.iterdir()):
+            raise UserError(f"{run.path} is not a run: choose another --name")
+    elif run.children.exists() != children:
+        raise UserError(f"run {name} exists, but is not of this command: {other}")
+    elif different := _differences(run.read_job(), job.model_dump(mode="json")):
+        raise UserError(f"run {name} exists with another job ({different[0]} differs): {other}")
     return run
+
+
+def _differences(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+    """Return the dotted keys in which two jobs differ, other than the address of MLflow."""
+    one, two = (provenance.dotted(content) for content in (stored, asked))
+    keys = (key for key in {**one, **two} if key != "track.uri")
+    return sorted(key for key in keys if one.get(key) != two.get(key))
 
 
 def write_job(job: BaseJob, run: RunFolder) -> None:
@@ -212,11 +225,15 @@ def save_results(
 ) -> list[dict[str, Any]]:
     """Store model, figures, results table and HTML report of a trained run; send them to MLflow.
 
-    `state`: the trainer's state after the last iteration. Returns the rows of the results table.
+    MLflow also gets the run's score, under one name for all trainers. `state`: the trainer's state
+    after the last iteration. Returns the rows of the results table.
     """
     report = save_model(job, run, state, tracker).report(run.history())
     save_figures(report.figures, run, tracker)
     save_table(run, report.rows, tracker)
+    score = TRAINERS[job.trainer].table_score(list(report.rows))
+    if math.isfinite(score):
+        tracker.result({metric_names.SCORE: score})
     html_page.save_page(run, tracker)
     return list(report.rows)
 

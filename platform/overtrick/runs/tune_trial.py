@@ -190,7 +190,8 @@ def train(
     stopped = early_stopping.stopped_at() if early_stopping else {}
 
     def unfinished(number: int) -> bool:
-        return number not in stopped and run.checkpoints(number).iteration() < trials[number].last
+        last = 0 if number in stopped else trials[number].last
+        return last > 0 and run.checkpoints(number).iteration() < last
 
     waiting = {n: trial for n, trial in enumerate(trials) if unfinished(n)}
     if not waiting:

@@ -15,11 +15,11 @@ from overtrick.config import job_file
 from overtrick.config.job_file import Job
 from overtrick.config.overrides import set_value
 from overtrick.config.search_space import TrialValues
-from overtrick.core import UserError
+from overtrick.core import RunError, UserError
 from overtrick.distributed.workers import LocalPool, RngStream, generator
 from overtrick.games import registry
 from overtrick.reports import bar_charts, figures, learning_curves
-from overtrick.reports.metric_names import History, opponent_label
+from overtrick.reports.metric_names import SCORE, History, opponent_label
 from overtrick.reports.progress import OnProgress
 from overtrick.runs import folder_kind, lifecycle
 from overtrick.runs.child_runs import ChildRun, FinishedGroup, RunGroup, open_group, save_results
@@ -56,8 +56,8 @@ class FinishedSweep(FinishedGroup):
 def check(job: Job, source: str) -> int:
     """Validate a sweep and return the total number of iterations of its trials.
 
-    Of a search by Optuna the first batch is validated, and the first trial with each end of each
-    range. `source`: names the job file in errors. Raises UserError for a sweep that would otherwise
+    For tpe and cmaes, validate the first batch, and its first trial with both ends of every range.
+    `source`: names the job file in errors. Raises UserError for a sweep that would otherwise
     fail later.
     """
     search = job.search
@@ -73,12 +73,14 @@ def check(job: Job, source: str) -> int:
         _check_copies(job, [trial for _, trial in trials], source)
     if search.by_optuna:
         if "stop.iterations" in search.spaces:
-            raise UserError(f"search of stop.iterations in {source}: {search.method} needs trials "
-                            "of equal length")  # fmt: skip
+            raise UserError(
+                f"search.method {search.method} in {source} needs trials of equal length: leave "
+                "out stop.iterations"
+            )
+        first = trials[0][0]
         for key, end in ((k, e) for k in search.drawn_keys for e in search.spaces[k].range or ()):
-            _job_of(job, source, False, trials[0][0] | {key: end})
-        draws = len(trials) // len(search.with_grid(trials[0][0]))
-        return job.stop.iterations * len(trials) // draws * (search.trials or 0)
+            _job_of(job, source, False, first | {key: end})
+        return job.stop.iterations * len(search.with_grid(first)) * (search.trials or 0)
     return sum(trial.stop.iterations for _, trial in trials)
 
 
@@ -136,19 +138,19 @@ def trials_of(job: Job, source: str, stored: bool = False) -> list[tuple[TrialVa
     if not job.search.spaces:
         raise UserError(f"{source} has no search: name keys, such as 'seed: {{grid: [0, 1]}}'")
     if job.search.by_optuna:
-        first = _study(job, Path()).ask()
+        first = _study(job, None).ask()
         drawn = [chosen for values in first for chosen in job.search.with_grid(values)]
     else:
         drawn = job.search.trial_values(lambda k: generator(job.seed, RngStream.SEARCH, k))
     return [(chosen, _job_of(job, source, stored, chosen)) for chosen in drawn]
 
 
-def _study(job: Job, folder: Path) -> BatchedStudy:
-    """Open the Optuna study of a sweep in its folder; a folder without one has a new study."""
+def _study(job: Job, file: Path | None) -> BatchedStudy:
+    """Open the Optuna study of a sweep. `file`: see BatchedStudy."""
     from overtrick.sweeps.optuna_search import BatchedStudy  # Optuna takes a second to import
 
     seed = int(generator(job.seed, RngStream.SEARCH).integers(2**31))
-    return BatchedStudy(job.search, seed, folder / STUDY)
+    return BatchedStudy(job.search, seed, file)
 
 
 def _job_of(job: Job, source: str, stored: bool, chosen: TrialValues) -> Job:
@@ -227,9 +229,14 @@ def _train_by_optuna(
     `source`: names the job file in errors. A batch starts when all trials of the last one have
     ended. With several objectives, the rows of draws on the Pareto front come first.
     """
-    search, study = job.search, _study(job, group.folder.path)
-    tried = [chosen for draw in study.draws for chosen in search.with_grid(draw["values"])]
+    search, study = job.search, _study(job, group.folder.path / STUDY)
+    tried = [chosen for values in study.values for chosen in search.with_grid(values)]
     group.add([_job_of(job, source, True, chosen) for chosen in tried])
+    for child in group.children:  # of batches that ended before this process began
+        if child.checkpoints.iteration() >= child.job.stop.iterations:
+            save_results(child)
+        elif not child.folder.table.exists():
+            group.errors[child.number] = RunError("it failed before the sweep was resumed")
     while batch := study.ask():
         first = len(tried)
         tried += [chosen for values in batch for chosen in search.with_grid(values)]
@@ -239,14 +246,14 @@ def _train_by_optuna(
         found = [_objectives(job, child) for child in group.children[first:]]
         each = len(found) // len(batch)
         study.tell([_mean(found[k : k + each]) for k in range(0, len(found), each)])
-    each = len(tried) // max(1, len(study.draws))
-    best = set(study.pareto_front())
+    each = len(tried) // max(1, len(study.values))
+    front = set(study.pareto_front()) if search.objectives > 1 else set()
     columns = []
     for child in group.children:
         scored: Sequence[float | None] = _objectives(job, child) or [None] * search.objectives
         named = dict(zip(search.metrics, scored, strict=False))
-        front = {"pareto": child.number // each in best} if search.objectives > 1 else {}
-        columns.append(named | front)
+        pareto = {"pareto": child.number // each in front} if search.objectives > 1 else {}
+        columns.append(named | pareto)
     rows = _rows(job.trainer, tried, group, columns)
     if search.metrics:
         for row in rows:
@@ -259,21 +266,22 @@ def _objectives(job: Job, child: ChildRun) -> Scores:
     """Return the scores of a finished trial; None if it failed or a score is not finite.
 
     They are the last values of the metrics that the search names, or else the trainer's score.
+    Raises UserError if the trial has not measured such a metric.
     """
     if not child.folder.table.exists():
         return None
-    if job.search.metrics:
-        history = child.folder.history()
-        found = [
-            [v for _, metrics in history if (v := scores.named(name)(metrics)) is not None]
-            for name in job.search.metrics
-        ]
-        missing = [n for n, values in zip(job.search.metrics, found, strict=True) if not values]
-        if missing:
-            raise UserError(f"{child.folder.name} has no metric {missing[0]}: name another")
-        last = [values[-1] for values in found]
-    else:
-        last = [_final_score(job.trainer, child.folder)]
+    history = child.folder.history()
+    last = []
+    for name in job.search.metrics:
+        measured = [v for _, metrics in history if (v := scores.named(name)(metrics)) is not None]
+        if not measured:
+            known = sorted({metric for _, metrics in history for metric in metrics})
+            raise UserError(
+                f"search.metric '{name}' was not measured in {child.folder.name}: name one of "
+                f"{', '.join(known) or 'the metrics of its trainer'}"
+            )
+        last.append(measured[-1])
+    last = last or [_final_score(job.trainer, child.folder)]
     return last if all(map(math.isfinite, last)) else None
 
 
@@ -338,6 +346,7 @@ def _save(job: Job, rows: list[dict[str, Any]], group: RunGroup) -> None:
     """Store the results table and the figures of a sweep, in its folder and in MLflow."""
     lifecycle.save_table(group.folder, rows, group.tracker)
     if scored := [row for row in rows if row["score"] is not None]:
+        group.tracker.result({SCORE: scored[0]["score"]})  # of the best trial
         shown = [row for row in rows if row["score"] is not None or row.get("stopped")]
         drawn = {"parallel": figures.parallel_coordinates(shown, list(job.search.spaces))}
         if job.search.by_optuna or job.search.method == "random":

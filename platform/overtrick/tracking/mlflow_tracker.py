@@ -104,6 +104,10 @@ class Tracker:
             self._add({"step": step, "metrics": dict(values)})
             self.reported = step
 
+    def result(self, values: Mapping[str, float]) -> None:
+        """Report final metrics, which are not those of an iteration."""
+        self._add({"step": self.reported, "result": dict(values)})
+
     def artifact(self, path: Path, place: str = "") -> None:
         """Log a file or folder as an artifact of the run.
 
@@ -339,7 +343,7 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
     metrics = [
         Metric(name, value, event["time"], event["step"])
         for event in events
-        for name, value in event.get("metrics", {}).items()
+        for name, value in event.get("metrics", event.get("result", {})).items()
     ]
     for start in range(0, len(metrics), 1000):
         client.log_batch(run_id, metrics=metrics[start : start + 1000])

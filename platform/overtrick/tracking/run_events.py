@@ -31,6 +31,13 @@ class MetricsEvent(_Event):
     metrics: dict[str, float]
 
 
+class ResultEvent(_Event):
+    """Final metrics of a run, and the iteration after which they were measured."""
+
+    step: Count
+    result: dict[str, float]
+
+
 class ArtifactEvent(_Event):
     """A file or folder of the run, and the artifact folder in MLflow that receives it."""
 
@@ -82,6 +89,7 @@ class StatusEvent(_Event):
 Event = (
     ParamsEvent
     | MetricsEvent
+    | ResultEvent
     | ArtifactEvent
     | ModelEvent
     | NoteEvent

@@ -78,7 +78,8 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
     scored generation. In evaluation the model adapts to an opponent by policy gradient, with one
     gradient step after every `evaluate.games` games. No critic is trained.
 
-    On a GPU this process plays the round robin, and the GPU computes the members' networks.
+    With a GPU, this process plays the round robin and computes the members' networks on the GPU;
+    the workers then only play in evaluations.
     """
 
     stateful = ("population",)

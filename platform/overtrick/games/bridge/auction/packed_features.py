@@ -77,10 +77,10 @@ def unpack_by_torch(bits: Array) -> Tensor:
 
     The numbers are those of `unpack`. A GPU receives 161 bytes a row instead of 5,136.
     """
-    place = torch.arange(7, -1, -1, dtype=torch.uint8)
-    ones = torch.as_tensor(bits)[:, :, None] >> place & 1
-    features = ones.flatten(1)[:, :WIDTH].float()
+    shift = torch.arange(7, -1, -1, dtype=torch.uint8)
+    each_bit = torch.as_tensor(bits)[:, :, None] >> shift & 1
+    features = each_bit.flatten(1)[:, :WIDTH].float()
     range_of_column = torch.as_tensor(_RANGE_OF_COLUMN)
-    possible = torch.zeros(len(bits), len(_RANGES) + 1).index_add_(1, range_of_column, features)
-    possible[:, -1] = 1
-    return features * torch.as_tensor(_SHARES)[possible.long()][:, range_of_column]
+    count = torch.zeros(len(bits), len(_RANGES) + 1).index_add_(1, range_of_column, features)
+    count[:, -1] = 1
+    return features * torch.as_tensor(_SHARES)[count.long()][:, range_of_column]
