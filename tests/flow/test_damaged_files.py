@@ -25,7 +25,7 @@ from overtrick.core.files import DamagedWeightsError, read_weights, write_weight
 from overtrick.distributed.workers import LocalPool
 from overtrick.games.bridge.auction_rules import PASS
 from overtrick.runs import lifecycle, mlflow_note
-from overtrick.storage import game_records, locate, model_files, parquet, stored_results
+from overtrick.storage import game_records, job_inputs, locate, model_files, parquet, stored_results
 from overtrick.storage.run_folder import STATE, RunFolder
 from overtrick.studies.html_of_files import html_of_file
 from overtrick.studies.match import play_match
@@ -298,7 +298,7 @@ def test_recorded_games_of_any_integer_type_can_be_viewed(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("[" * 500, "cannot be read: maximum recursion depth exceeded"),
+        ("[" * 20_000, "cannot be read: maximum recursion depth exceeded"),
         ("metadata: {overtrick: {format: x, version: 1}}", "(format: Input should be a valid int"),
         ("metadata: {overtrick: {format: 1}}", "(version: Field required)"),
         ("metadata: {overtrick: {format: 1, version: 1, sha256: []}}", "(sha256: Input should be"),
@@ -412,13 +412,13 @@ def test_a_model_whose_weights_do_not_fit_its_job_is_not_evaluated(
 def test_the_origin_of_a_downloaded_model_is_checked(tmp_path: Path) -> None:
     file = tmp_path / locate.ORIGIN
     job = {"opponents": [str(tmp_path), "/" + "x" * 5000, "/\0"]}
-    assert locate.model_tags(job) == {}
-    origin = '{"model": "models:/x/1", "sha256": {"model.json": "0"}}'
-    file.write_text(origin + "\n")
-    assert locate.model_tags(job) == {"overtrick.model.1": origin}
+    assert job_inputs.model_inputs(job) == job_inputs.dataset_inputs(job) == []
+    origin = {"model": "models:/x/1", "sha256": {"model.json": "0"}}
+    file.write_text(json.dumps(origin))
+    assert [each._asdict() for each in job_inputs.model_inputs(job)] == [origin]
     file.write_bytes(b"\xff")
     with pytest.raises(UserError, match=r"origin\.json is damaged"):
-        locate.model_tags(job)
+        job_inputs.model_inputs(job)
 
 
 def test_a_dead_process_is_not_reported_as_a_damaged_checkpoint() -> None:

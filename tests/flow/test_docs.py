@@ -115,6 +115,7 @@ SHORT = {
 the arguments that make them take seconds."""
 
 ELSEWHERE = {
+    "lineage": "test_lineage",
     "dashboard": "test_dashboard",
     "evaluate jobs/": "test_comparison",  # hours of training in one job
     # the files are not part of this project; the test uses other ants

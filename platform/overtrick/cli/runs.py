@@ -264,6 +264,29 @@ def register(
 
 
 @app.command(rich_help_panel=TRAIN)
+def lineage(
+    what: Annotated[
+        str, Argument(metavar="MODEL", help="A run, or a registered model models:/NAME/VERSION.")
+    ],
+    as_json: arguments.Json = False,
+) -> None:
+    """Show which job, code, data sets and models made a model, as recorded in MLflow."""
+    from overtrick.runs.lineage import lineage
+
+    found = lineage(what)
+    lists = ("datasets", "models", "job")
+    show(tables.plain([{"": k, "value": v} for k, v in found.items() if k not in lists]))
+    if found["datasets"]:
+        show(tables.plain(found["datasets"], "data sets"))
+    if found["models"]:
+        show(
+            tables.plain([{"model": m["model"], **m["sha256"]} for m in found["models"]], "models")
+        )
+    show(tables.plain([{"key": k, "value": v} for k, v in found["job"].items()], "job"))
+    print_result(as_json, **found)
+
+
+@app.command(rich_help_panel=TRAIN)
 def keys(
     trainer: Annotated[str, Argument(help="A trainer, such as meta.")],
     as_json: arguments.Json = False,

@@ -27,7 +27,7 @@ from overtrick.runs import html_page, provenance, videos
 from overtrick.runs.folder_kind import check_kind
 from overtrick.runs.listener import Listener, combined
 from overtrick.serving import predictor
-from overtrick.storage import locate, model_files
+from overtrick.storage import job_inputs, locate, model_files
 from overtrick.storage.run_folder import RunFolder, TrialCheckpoints
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
 from overtrick.tracking.mlflow_tracker import Tracker
@@ -169,16 +169,20 @@ def tracked(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Listen
 
 
 def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) -> Tracker:
-    """Open the MLflow record of a run. If the record is new, send the job to MLflow.
+    """Open the MLflow record of a run. If it is new, send the job and the data sets that it reads.
 
     `parent`: for a child run, the sweep or comparison that it belongs to.
     """
     content = job.model_dump(mode="json")
-    tags = provenance.run_tags(job.trainer, job.game.name) | locate.model_tags(content)
+    tags = provenance.run_tags(job.trainer, job.game.name)
+    for number, each in enumerate(job_inputs.model_inputs(content), 1):
+        tags[f"{mlflow_tracker.MODEL_TAG}{number}"] = json.dumps(each._asdict())
     above = None if parent is None else parent.path
     tracker = Tracker(job.track.uri, job.track.experiment, run.name, run.path, tags, above)
     if not tracker.reported:
         tracker.params(provenance.dotted(content))
+        for dataset in job_inputs.dataset_inputs(content):
+            tracker.dataset(dataset.path, dataset.kind, dataset.rows, dataset.digest)
         tracker.artifact(run.job)
     html_page.update_description(run, tracker)
     return tracker

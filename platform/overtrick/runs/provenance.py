@@ -14,6 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from overtrick.core import UserError
 
+COMMIT = "mlflow.source.git.commit"
+"""MLflow's tag of the git commit of a run's code."""
 _TAGS = TypeAdapter(dict[str, str])
 SENT = "OVERTRICK_PROVENANCE"
 """The environment variable in which a cluster job finds the `code_tags` of the submitter."""
@@ -43,7 +45,7 @@ def code_tags() -> dict[str, str]:
     tags = {"overtrick.version": version("overtrick")}
     root = Path(__file__).parents[3]
     if (root / ".git").exists():  # an installed wheel may lie in another project's repository
-        tags["mlflow.source.git.commit"] = _git(root, "rev-parse", "HEAD")
+        tags[COMMIT] = _git(root, "rev-parse", "HEAD")
         tags["overtrick.uncommitted"] = str(bool(_git(root, "status", "--porcelain")))
     return tags
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NotRequired
 
@@ -20,7 +20,7 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 
 from overtrick.core import UserError, suggestion
 from overtrick.core.files import cache_folder, check_names, local_path, write_text
-from overtrick.core.json_files import OpenRecord, first_problem, read_json
+from overtrick.core.json_files import OpenRecord, first_problem
 from overtrick.storage.champions import champion_folder, is_champion
 from overtrick.storage.model_files import CARD, FORMAT, WEIGHTS, is_model
 from overtrick.storage.run_folder import RunFolder
@@ -202,26 +202,6 @@ def download(name: str, uri: str) -> Path:
                 if not is_model(folder):
                     raise
     return folder
-
-
-def model_tags(content: Mapping[str, Any]) -> dict[str, str]:
-    """Return MLflow tags with the registered name and file digests of each model that a job uses.
-
-    `content`: the job's plain data, in which `pin_models` has replaced each registered model by the
-    folder of its downloaded copy. Raises UserError for a damaged copy.
-    """
-
-    def absolute_paths(value: Any) -> Iterator[str]:
-        if isinstance(value, Mapping | list):
-            for each in value.values() if isinstance(value, Mapping) else value:
-                yield from absolute_paths(each)
-        elif isinstance(value, str) and value.startswith("/"):
-            yield value
-
-    origins = [Path(folder) / ORIGIN for folder in sorted(set(absolute_paths(content)))]
-    remedy = "restore it, or download the model again"
-    found = [read_json(file, MODEL_ORIGIN, remedy) for file in origins if os.path.isfile(file)]
-    return {f"overtrick.model.{k}": json.dumps(each) for k, each in enumerate(found, 1)}
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -92,6 +92,14 @@ class TableHeader:
     parameters: dict[str, Any]
 
 
+class TableContent(NamedTuple):
+    """Kind, number of rows, and digest of the columns of a stored table."""
+
+    kind: str
+    rows: int
+    digest: str
+
+
 def save(
     path: Path, kind: Kind, parameters: Mapping[str, Any], columns: Mapping[str, Array]
 ) -> None:
@@ -159,6 +167,19 @@ def head(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
     header = TableHeader(file.metadata.num_rows, tuple(about["shapes"]), about["parameters"])
     _check_parameters(path, kind, header.parameters, parameters)
     return header
+
+
+def content(path: Path) -> TableContent:
+    """Read kind, number of rows and digest of a file of any kind, but not its data.
+
+    Raises UserError for a file that is damaged, or was not written by this module.
+    """
+    try:
+        file = parquet.ParquetFile(path)
+        about = _FILE_METADATA.validate_json((file.schema_arrow.metadata or {}).get(KEY, b"{}"))
+    except (OSError, pa.ArrowException, ValidationError) as error:
+        raise UserError(f"{path} is not a table of overtrick: {_reason(error)}") from None
+    return TableContent(about["kind"], file.metadata.num_rows, about["digest"])
 
 
 def _open(path: Path, kind: Kind) -> tuple[parquet.ParquetFile, dict[str, Any]]:

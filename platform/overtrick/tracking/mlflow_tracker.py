@@ -44,6 +44,7 @@ REJECTED = "INVALID_PARAMETER_VALUE"  # MLflow's error code for an event that it
 PARAM_BATCH, PARAM_LENGTH = 100, 6000  # MLflow's limits
 LOADER = Path(__file__).parents[1] / "serving" / "pyfunc_model.py"  # loads a model in MLflow
 MODEL = "model"  # MLflow's name for the model of a run, and the folder of the model's data
+MODEL_TAG = "overtrick.model."  # prefix of the tags of the models that a run reads
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # else MLflow expects chat models
 STORED = f"artifacts/{MODEL}"  # the folder of the model's data within MLflow's model
 
@@ -107,6 +108,10 @@ class Tracker:
     def result(self, values: Mapping[str, float]) -> None:
         """Report final metrics, which are not those of an iteration."""
         self._add({"step": self.reported, "result": dict(values)})
+
+    def dataset(self, path: str, kind: str, rows: int, digest: str) -> None:
+        """Report a data set that the run reads. `digest`: at most 36 characters."""
+        self._add({"dataset": path, "kind": kind, "rows": rows, "digest": digest})
 
     def artifact(self, path: Path, place: str = "") -> None:
         """Log a file or folder as an artifact of the run.
@@ -357,6 +362,8 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
         if path := event.get("artifact"):
             log = client.log_artifacts if os.path.isdir(path) else client.log_artifact
             log(run_id, path, event["place"] or None)
+        if "dataset" in event:
+            client.log_inputs(run_id, [_dataset_input(event)])
         if "note" in event:
             client.set_tag(run_id, "mlflow.note.content", event["note"])
         if "model" in event:
@@ -365,6 +372,17 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
             model_versions.register(client, run_id, event["register"])
         if "status" in event:
             client.set_terminated(run_id, event["status"], event["time"])
+
+
+def _dataset_input(event: Mapping[str, Any]) -> Any:
+    """Return MLflow's description of a data set on which a run trains."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    source, profile = {"uri": event["dataset"]}, {"num_rows": event["rows"]}
+    dataset = Dataset(
+        event["kind"], event["digest"], "local", json.dumps(source), None, json.dumps(profile)
+    )
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])
 
 
 def _log_model(client: Any, run_id: str, event: Mapping[str, Any]) -> None:

@@ -68,6 +68,15 @@ class ModelEvent(_Event):
     step: Count
 
 
+class DatasetEvent(_Event):
+    """A data set that the run reads: its path, kind, number of rows, and digest."""
+
+    dataset: str
+    kind: str
+    rows: Count
+    digest: str
+
+
 class NoteEvent(_Event):
     """The description on the run's page in MLflow, in Markdown."""
 
@@ -92,6 +101,7 @@ Event = (
     | ResultEvent
     | ArtifactEvent
     | ModelEvent
+    | DatasetEvent
     | NoteEvent
     | RegisterEvent
     | StatusEvent

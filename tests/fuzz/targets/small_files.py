@@ -16,7 +16,7 @@ from overtrick.config.job_file import GameChoice
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import cardplay
 from overtrick.games.poker.holdem import hand_percentile
-from overtrick.storage import locate, parquet
+from overtrick.storage import job_inputs, locate, parquet
 from overtrick.sweeps import asha, pbt
 from overtrick.tracking import mlflow_tracker, server_address
 
@@ -81,7 +81,7 @@ def small_files() -> list[Files]:
 
 def read_small_file(folder: Path) -> None:
     """Read the file of an input as the commands do that meet it."""
-    locate.model_tags({"opponents": [str(folder / "model")]})
+    job_inputs.model_inputs({"opponents": [str(folder / "model")]})
     if (folder / "table.npy").exists():
         hand_percentile._read(folder / "table.npy", BOARDS)
     if list(folder.glob("*.parquet")):

@@ -1,0 +1,91 @@
+"""Find the data sets and models that a job reads, with digests of their content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from overtrick.core.json_files import read_json
+from overtrick.storage import locate, parquet
+from overtrick.storage.champions import champion_folder, is_champion
+from overtrick.storage.model_files import is_model
+from overtrick.storage.run_folder import RunFolder
+
+FILES = ("*.parquet", "*/*.parquet", "*/*/*.parquet")
+DIGEST_LENGTH = 32  # hexadecimal digits; MLflow stores up to 36
+
+
+class DatasetInput(NamedTuple):
+    """A folder or file of stored tables that a job reads."""
+
+    path: str
+    kind: str  # such as "bidding examples"
+    rows: int
+    digest: str  # of names and content of all files
+
+
+class ModelInput(NamedTuple):
+    """A model that a job reads, such as a teacher or an opponent."""
+
+    model: str  # its folder, champion:NAME, or models:/NAME/VERSION
+    sha256: Mapping[str, str]  # by file name
+
+
+def dataset_inputs(content: Mapping[str, Any]) -> list[DatasetInput]:
+    """Return the data sets that a job names by absolute path.
+
+    `content`: the job's plain data. A data set is a Parquet file, or a folder with such files, at
+    most two folders deep. Raises UserError for a file that is not a table of this package.
+    """
+    found = []
+    for path in sorted({text for text in _texts(content) if text.startswith("/")}):
+        files = [Path(path)] if path.endswith(".parquet") and os.path.isfile(path) else []
+        if os.path.isdir(path):
+            files = sorted(file for pattern in FILES for file in Path(path).glob(pattern))
+        if not files:
+            continue
+        tables = [parquet.content(file) for file in files]
+        digest = hashlib.sha256()
+        for file, table in zip(files, tables, strict=True):
+            name = file.name if file == Path(path) else file.relative_to(path)
+            digest.update(f"{name} {table.digest}\n".encode())
+        kinds = " and ".join(sorted({table.kind for table in tables}))
+        rows = sum(table.rows for table in tables)
+        found.append(DatasetInput(path, kinds, rows, digest.hexdigest()[:DIGEST_LENGTH]))
+    return found
+
+
+def model_inputs(content: Mapping[str, Any]) -> list[ModelInput]:
+    """Return the models that a job names: folders of models or runs, and champions.
+
+    `content`: the job's plain data, in which `locate.pin_models` has replaced each registered model
+    by the folder of its downloaded copy. Such a model keeps its registered name. Raises UserError
+    for a damaged copy.
+    """
+    found = []
+    for text in sorted(set(_texts(content))):
+        if is_champion(text):
+            found.append(ModelInput(text, locate.digests(champion_folder(text))))
+        elif text.startswith("/"):
+            origin = Path(text) / locate.ORIGIN
+            folders = [f for f in (Path(text), RunFolder(Path(text)).model) if is_model(f)]
+            if os.path.isfile(origin):
+                remedy = "restore it, or download the model again"
+                found.append(ModelInput(**read_json(origin, locate.MODEL_ORIGIN, remedy)))
+            elif folders:
+                found.append(ModelInput(text, locate.digests(folders[0])))
+    return found
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield all texts in a job's plain data, except in the section `track`."""
+    if isinstance(value, Mapping):
+        value = [each for key, each in value.items() if key != "track"]
+    if isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, str):
+        yield value
