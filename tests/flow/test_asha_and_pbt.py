@@ -27,7 +27,7 @@ JOB: dict[str, Any] = {
     "checkpoints": {"every": 1, "keep": 2},
 }
 STEP = {"coevolve.step_size": {"loguniform": [0.01, 3.0]}}
-PBT = {"method": "pbt", "trials": 4, "every": 3, **STEP}
+PBT = {"method": "pbt", "trials": 4, "perturbation_interval": 3, **STEP}
 ASHA = {"method": "asha", "trials": 6, "grace_period": 1, "reduction_factor": 2, **STEP}
 ALL = {
     "cpus": 4.0
