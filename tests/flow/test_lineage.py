@@ -61,6 +61,8 @@ def test_models_are_found_by_folder_by_run_and_as_champions(tmp_path: Path) -> N
     assert list(found) == [str(run), str(run / "model"), "champion:kuhn"]
     card = hashlib.sha256((run / "model" / "model.json").read_bytes()).hexdigest()
     assert {digests["model.json"] for digests in found.values()} == {card}
+    (run / "model" / WEIGHTS).unlink()  # a model without weights cannot have been read
+    assert [each.model for each in job_inputs.model_inputs(job)] == ["champion:kuhn"]
 
 
 def command(folder: Path, *words: str) -> dict[str, Any]:

@@ -140,7 +140,7 @@ ASHA = {"method": "asha", "trials": 3}
         ({"trainer": "tournament", "tournament": {"players": ["random", "call"]}},
          {**ASHA, "seed": {"randint": [0, 9]}}, "tournament measures no score during training"),
         ({}, {"method": "tpe", "trials": 3, "stop.iterations": {"randint": [5, 9]}},
-         "search.method tpe in job.yaml needs trials of equal length: leave out stop.iterations"),
+         "search.method tpe in job.yaml compares trials at equal iterations: leave out"),
         ({}, {"method": "tpe", "trials": 3, "coevolve.step_size": {"uniform": [-1, 10]}},
          "'coevolve.step_size' in job.yaml with"),
         ({}, {**ASHA, "checkpoints.every": {"randint": [1, 2]}}, "trials of a sweep share it"),

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from overtrick.core.json_files import read_json
 from overtrick.storage import locate, parquet
 from overtrick.storage.champions import champion_folder, is_champion
-from overtrick.storage.model_files import is_model
 from overtrick.storage.run_folder import RunFolder
 
 FILES = ("*.parquet", "*/*.parquet", "*/*/*.parquet")
@@ -71,13 +70,18 @@ def model_inputs(content: Mapping[str, Any]) -> list[ModelInput]:
             found.append(ModelInput(text, locate.digests(champion_folder(text))))
         elif text.startswith("/"):
             origin = Path(text) / locate.ORIGIN
-            folders = [f for f in (Path(text), RunFolder(Path(text)).model) if is_model(f)]
+            folders = [f for f in (Path(text), RunFolder(Path(text)).model) if _is_complete(f)]
             if os.path.isfile(origin):
                 remedy = "restore it, or download the model again"
                 found.append(ModelInput(**read_json(origin, locate.MODEL_ORIGIN, remedy)))
             elif folders:
                 found.append(ModelInput(text, locate.digests(folders[0])))
     return found
+
+
+def _is_complete(folder: Path) -> bool:
+    """Return whether a folder has all files of a model."""
+    return all(os.path.isfile(folder / name) for name in locate.FILES)
 
 
 def _texts(value: Any) -> Iterator[str]:

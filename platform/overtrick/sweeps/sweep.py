@@ -64,6 +64,11 @@ def check(job: Job, source: str) -> int:
     for key in search.spaces:
         if key.partition(".")[0] in SHARED:
             raise UserError(f"search of '{key}' in {source}: all trials of a sweep share it")
+    if "stop.iterations" in search.spaces and search.method not in ("grid", "random"):
+        raise UserError(
+            f"search.method {search.method} in {source} compares trials at equal iterations: leave "
+            "out stop.iterations"
+        )
     if search.method in ("asha", "pbt"):
         _check_comparable(job, source)
     trials = trials_of(job, source)
@@ -72,11 +77,6 @@ def check(job: Job, source: str) -> int:
     if search.method == "pbt":
         _check_copies(job, [trial for _, trial in trials], source)
     if search.by_optuna:
-        if "stop.iterations" in search.spaces:
-            raise UserError(
-                f"search.method {search.method} in {source} needs trials of equal length: leave "
-                "out stop.iterations"
-            )
         first = trials[0][0]
         for key, end in ((k, e) for k in search.drawn_keys for e in search.spaces[k].range or ()):
             _job_of(job, source, False, first | {key: end})
@@ -87,14 +87,11 @@ def check(job: Job, source: str) -> int:
 def _check_comparable(job: Job, source: str) -> None:
     """Raise UserError unless ASHA or PBT can compare the trials during training.
 
-    - All trials must have the same number of iterations.
     - The trainer must measure a score during training, or the job must name a `search.metric`.
     - The first comparison must be no earlier than the first score, and before the last iteration.
     """
     search = job.search
     method = f"search.method {search.method} in {source}"
-    if "stop.iterations" in search.spaces:
-        raise UserError(f"{method} compares trials at equal iterations: leave out stop.iterations")
     if search.metric is None and TRAINERS[job.trainer].progress_score is None:
         problem = f"{job.trainer} measures no score during training"
         raise UserError(f"{method}: {problem}: name a search.metric")
