@@ -7,13 +7,41 @@ from typing import Any
 
 import pytest
 import ray
+from tests.bucket_server import BUCKET, bucket_server, client_settings, free_port
 
 from overtrick.distributed.workers import RayPool, WorkerPool, start_ray
 
 
 @pytest.fixture(scope="session")
-def local_ray() -> Iterator[None]:
+def bucket_port() -> int:
+    """Return the port of the S3 server, which the workers of Ray know before it is started."""
+    return free_port()
+
+
+@pytest.fixture(scope="session")
+def running_bucket_server(bucket_port: int) -> Iterator[None]:
+    with bucket_server(bucket_port):
+        yield
+
+
+@pytest.fixture
+def bucket(
+    bucket_port: int,
+    running_bucket_server: None,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
+    """Return the URL of an empty folder of a bucket, for the test alone."""
+    for name, value in client_settings(bucket_port).items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/{request.node.name.replace('[', '-').replace(']', '')}"
+
+
+@pytest.fixture(scope="session")
+def local_ray(bucket_port: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
+        for name, value in client_settings(bucket_port).items():
+            patch.setenv(name, value)
         patch.setenv("RAY_metrics_report_interval_ms", "1000")  # the default is 10 seconds
         start_ray([{"CPU": 1.0}] * 4)
     yield

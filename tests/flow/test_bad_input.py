@@ -412,20 +412,22 @@ def test_a_wrong_command_is_refused(refused, arguments, message) -> None:
         ("best-response", "kuhn", "--against", "kuhn-7"), ("play", "kuhn", "--against", "kuhn-7"),
     ],
 )  # fmt: skip
-def test_a_url_is_no_folder_of_runs(refused, tmp_path, monkeypatch, arguments) -> None:
+def test_an_unknown_url_is_no_folder_of_runs(refused, tmp_path, monkeypatch, arguments) -> None:
     write_job_file(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setenv("OVERTRICK_RUNS", "s3://bucket/runs")
-    problem = "OVERTRICK_RUNS is the URL s3://bucket/runs: name a local or mounted folder instead"
+    monkeypatch.setenv("OVERTRICK_RUNS", "ftp://host/runs")
+    problem = (
+        "OVERTRICK_RUNS is the URL ftp://host/runs: name s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, "
+        "file:///PATH, or a local or mounted folder"
+    )
     assert problem in refused(*arguments)
 
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        (("solve", "kuhn", "--save", "gs://bucket/model"), "--save"),
-        (("generate", "abstraction", "--out", "file:///tmp/a.parquet"), "--out"),
-        (("generate", "minibridge", "--out", "s3://bucket/games"), "--out"),
+        (("solve", "kuhn", "--save", "http://host/model"), "--save"),
+        (("generate", "abstraction", "--out", "hdfs:///tmp/a.parquet"), "--out"),
         (("view", "games.parquet", "--out", "s3://bucket/view.html"), "the output"),
         (("match", "random", "call", "--game", "kuhn", "--keep", "s3://b/g.parquet"), "the output"),
         (("bridge", "match", "natural", "natural", "--out", "s3://b/m.md"), "the output"),
@@ -447,6 +449,11 @@ def test_a_url_is_no_cache_folder(monkeypatch) -> None:
         monkeypatch.setenv(name, "s3://bucket/cache")
         with pytest.raises(UserError, match=f"^{name} is the URL s3://bucket/cache: name a local"):
             cache_folder()
+
+
+def test_a_file_url_is_a_folder_of_runs(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("OVERTRICK_RUNS", f"file://{tmp_path}/my%20runs")
+    assert locate.runs_folder() == tmp_path / "my runs"
 
 
 def test_an_empty_variable_means_the_default_folder_of_runs(tmp_path, monkeypatch) -> None:

@@ -235,7 +235,7 @@ def test_a_table_of_prospects_beats_a_random_declarer_by_far(tmp_path):
     assert (
         row["double_dummy"] == (double_dummy.declarer_tricks(deals) >= deals[:, CARDS + 1]).mean()
     )
-    assert list((tmp_path / "solved").glob("minibridge-notrump-0-500.parquet"))
+    assert list((tmp_path / "solutions").glob("minibridge-notrump-0-500.parquet"))
     # its stored model is a player
     folder = tmp_path / "model"
     model_files.save(model_files.Model(trainer.model(), "minibridge", plain(trainer.job)), folder)

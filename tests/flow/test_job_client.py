@@ -476,7 +476,10 @@ def run_entrypoint(entry: str, tmp_path: Path, **environment: str) -> tuple[int,
     # the environment of the cluster, which sets the folder of runs
     python = tmp_path / "bin" / "python"
     python.parent.mkdir(exist_ok=True)
-    python.write_text('#!/bin/sh\necho "$OVERTRICK_RUNS $MLFLOW_TRACKING_URI $*"\n')
+    python.write_text(
+        '#!/bin/sh\necho "$OVERTRICK_RUNS $MLFLOW_TRACKING_URI $*"\n'
+        'if [ -n "$DEADLY" ]; then echo >> deaths; kill -$DEADLY $$; fi\nexit ${ENDS:-0}\n'
+    )
     python.chmod(0o755)
     fetch_status = {"PATH": f"{python.parent}:/usr/bin:/bin", **environment}
     done = subprocess.run(
@@ -508,6 +511,41 @@ def test_runs_are_stored_in_the_clusters_folder_by_default(
             "error: the folder of runs on this cluster is unknown: name an abs"
         )
         assert output.count("\n") == 1
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_runs_may_be_stored_in_a_bucket(tmp_path: Path, scheme: str) -> None:
+    runs = f"{scheme}://bucket/runs"
+    named = tmp_path / "deals.parquet"
+    named.write_bytes(b"deals")
+    job = {"deals": str(named)}
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    entry = job_package.pack(job_package.ClusterTask("train", "job", "run", job, runs, {}), packed)
+    (there,) = job_file.read(packed / "job.yaml").values()
+    assert there.startswith(f"{runs}/.files/")
+    assert there.endswith("/deals.parquet")
+    code, output = run_entrypoint(entry, packed, OVERTRICK_RUNS=runs, HOME="/home/me")
+    assert code == 0
+    first, second = output.splitlines()
+    assert first.startswith(f"{runs}  -c from overtrick.storage.bucket_copy import upload")
+    assert first.endswith(f" files {runs}/.files")
+    assert second.startswith(f"{runs} sqlite:////home/me/mlflow.db -m overtrick train job.yaml")
+
+
+def test_a_killed_driver_is_started_again_a_few_times(tmp_path: Path) -> None:
+    entry = job_package.pack(job_package.ClusterTask("resume", "r", "r", None, "", {}), tmp_path)
+    runs = {"OVERTRICK_RUNS": str(tmp_path / "runs")}
+    code, output = run_entrypoint(entry, tmp_path, DEADLY="9", **runs)
+    assert code == 137
+    assert output.count("-m overtrick resume r") == job_package.TRIES
+    assert output.count("the driver was killed (exit code 137)") == job_package.TRIES
+    for end in ("0", "1", "2"):  # it ended by itself
+        code, output = run_entrypoint(entry, tmp_path, ENDS=end, **runs)
+        assert (code, output.count("-m overtrick resume r")) == (int(end), 1)
+    for stop in ("2", "15"):  # Ctrl-C and SIGTERM
+        code, output = run_entrypoint(entry, tmp_path, DEADLY=stop, **runs)
+        assert (code, output.count("-m overtrick resume r")) == (128 + int(stop), 1)
 
 
 def test_a_job_with_files_needs_a_folder_of_runs(tmp_path: Path) -> None:

@@ -460,8 +460,8 @@ def test_a_model_that_is_delivered_twice_is_one_model_and_one_version(
 ):
     send, lost = mlflow_tracker._send, []
 
-    def forgetful(client: object, run_id: str, events: list[dict[str, Any]]) -> None:
-        send(client, run_id, events)  # it arrives, but the answer is lost
+    def forgetful(client: object, run_id: str, events: list[dict[str, Any]], folder: Path) -> None:
+        send(client, run_id, events, folder)  # it arrives, but the answer is lost
         if any("register" in event for event in events) and not lost:
             lost.append(1)
             raise ConnectionError("the server is away")

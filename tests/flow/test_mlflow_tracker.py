@@ -44,13 +44,13 @@ def test_events_wait_for_an_unreachable_server_and_arrive_once_and_in_order(
 ) -> None:
     send, calls = mlflow_tracker._send, []
 
-    def flaky(client: object, run_id: str, events: list[dict[str, object]]) -> None:
+    def flaky(client: object, run_id: str, events: list[object], folder: Path) -> None:
         calls.append(len(events))
         if len(calls) == 2:
-            send(client, run_id, events)  # it arrives, but the answer is lost
+            send(client, run_id, events, folder)  # it arrives, but the answer is lost
         if len(calls) <= 3:
             raise ConnectionError("the server is away")
-        send(client, run_id, events)
+        send(client, run_id, events, folder)
 
     monkeypatch.setattr(mlflow_tracker, "_send", flaky)
     monkeypatch.setattr(mlflow_tracker, "BACKOFF", (0.01, 0.05))
@@ -63,6 +63,31 @@ def test_events_wait_for_an_unreachable_server_and_arrive_once_and_in_order(
     assert logged_metrics.in_mlflow(MlflowClient(store), tracker.run_id) == {
         "payoff": [(s, float(s)) for s in range(1, 31)]
     }
+
+
+def test_another_mlflow_gets_the_whole_run(store: str, tmp_path: Path) -> None:
+    """As after the loss of a machine with its database."""
+    folder = tmp_path / "moved"
+    first = open_tracker(store, folder)
+    first.params({"seed": 1})
+    (folder / "figure.txt").write_text("a figure")
+    first.artifact(folder / "figure.txt")
+    first.metrics(1, {"payoff": 1.0})
+    assert first.close("KILLED") == 0
+    elsewhere = tmp_path / "elsewhere"
+    folder.rename(elsewhere)  # the paths of events are relative to the run's folder
+    other = f"sqlite:///{tmp_path}/other.db"
+    second = mlflow_tracker.Tracker(other, "tests", "moved", elsewhere, {"tag": "kept"})
+    second.metrics(2, {"payoff": 2.0})
+    assert second.close("FINISHED") == 0
+    assert second.run_id != first.run_id
+    client = MlflowClient(other)
+    run = client.get_run(second.run_id)
+    assert (run.info.status, run.data.params, run.data.tags["tag"]) == (
+        "FINISHED", {"seed": "1"}, "kept",
+    )  # fmt: skip
+    assert logged_metrics.in_mlflow(client, second.run_id) == {"payoff": [(1, 1.0), (2, 2.0)]}
+    assert [file.path for file in client.list_artifacts(second.run_id)] == ["figure.txt"]
 
 
 def test_a_run_is_created_once_though_the_answer_is_lost(

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from overtrick.runs import run_list
 from overtrick.runs.run_list import format_age, list_runs
+from overtrick.storage import bucket_copy
 from overtrick.storage.run_folder import RunFolder
 
 JOB = {
@@ -56,7 +56,7 @@ def test_a_run_is_finished_stopped_running_or_damaged(a_run):
     assert found["finished"][1:] == ("run", "finished", "kuhn", "solve", -0.25, "2 h")
     assert found["stopped"].score is None
     assert (found["damaged"].age, found["stopped"].age) == ("3 d", "5 min")
-    assert not run_list.is_running(running)
+    assert not bucket_copy.is_locked(running.lock)
 
 
 def test_a_sweep_has_no_score(a_run):

@@ -18,6 +18,7 @@ from ray_head import free_ports
 from small_meta_job import TINY, local_run
 
 from overtrick.config import job_file
+from overtrick.reports.metric_names import SCORE
 from overtrick.runs import lifecycle
 from overtrick.storage import model_files
 from overtrick.storage.run_folder import RunFolder
@@ -94,10 +95,12 @@ def check(
     place = client.get_experiment_by_name("overtrick").experiment_id
     (recorded,) = client.search_runs([place])
     assert recorded.info.status == "FINISHED"
-    assert recorded.data.params["meta.inner_lr"] == "0.1"
+    assert recorded.data.params["meta.inner_lr"] == str(folder.read_job()["meta"]["inner_lr"])
     expected_points = logged_metrics.of_history(enumerate(metrics, start=1))
     assert logged_metrics.in_mlflow(client, recorded.info.run_id) == expected_points
-    assert recorded.data.metrics == {name: each[-1][1] for name, each in expected_points.items()}
+    last = {name: each[-1][1] for name, each in expected_points.items()}
+    assert recorded.data.metrics.keys() == {*last, SCORE}
+    assert recorded.data.metrics.items() >= last.items()
     assert {"job.json", "table.json", "figures"} <= {
         file.path for file in client.list_artifacts(recorded.info.run_id)
     }

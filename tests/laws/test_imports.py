@@ -47,7 +47,8 @@ DOORS = {
     "ray.job_submission": {"distributed/job_client.py"},
     "optuna": {"sweeps/optuna_search.py"},
     "mlflow": {"tracking/mlflow_tracker.py", "serving/pyfunc_model.py"},
-    "pyarrow": {"storage/parquet.py"},
+    "pyarrow": {"storage/parquet.py", "storage/bucket_filesystem.py"},
+    "obstore": {"storage/object_store.py"},
     "pettingzoo": {"environments/pettingzoo_parallel.py", "environments/pettingzoo_aec.py"},
     "gymnasium": {
         "environments/pettingzoo_parallel.py",

@@ -49,7 +49,7 @@ def submit(
     overrides: arguments.Overrides = None,
     address: Address = "",
     runs: Annotated[
-        str, Option(envvar="OVERTRICK_RUNS", help="Folder of runs on the cluster.")
+        str, Option(envvar="OVERTRICK_RUNS", help="Folder or URL of runs on the cluster.")
     ] = "",
     sweep: Annotated[bool, Option("--sweep", help="Run every variant of its `search`.")] = False,
     resume: Annotated[str | None, Option(help="Continue this run of the cluster instead.")] = None,
@@ -64,13 +64,17 @@ def submit(
     from overtrick.distributed import placement
     from overtrick.distributed.job_package import ClusterTask
     from overtrick.runs import provenance
+    from overtrick.storage.object_store import check_url, is_url, without_file_scheme
 
     if (job is None) == (resume is None):
         raise UserError("submit needs a job file, or --resume RUN")
-    if runs and not Path(runs).is_absolute():
+    runs = without_file_scheme(runs)
+    if is_url(runs):
+        runs = check_url(runs, "--runs")
+    elif runs and not Path(runs).is_absolute():
         raise UserError(
             f"--runs '{runs}': name the folder where the cluster keeps runs, as an absolute path "
-            "that outlives the job, such as /shared/runs"
+            "that outlives the job, such as /shared/runs, or as a URL, such as s3://BUCKET/runs"
         )
     arguments.check_new_name(resume, name)
     command, config, what, run = "resume", None, str(resume), str(resume)

@@ -69,8 +69,8 @@ def _tracking_store(run: str | None, uri: str | None) -> str:
     names = locate.run_names() if run is None else [run]
     if run is None and (os.environ.get("MLFLOW_TRACKING_URI") or not names):
         return server_address.default()
-    newest = max(map(locate.existing_run, names), key=lambda folder: folder.job.stat().st_mtime)
-    return str(newest.read_job()["track"]["uri"])
+    newest = locate.newest_run(names) if run is None else run
+    return str(locate.existing_run(newest).read_job()["track"]["uri"])
 
 
 def _run_id(run: str) -> str:

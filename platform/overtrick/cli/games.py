@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from typer import Option
@@ -20,7 +19,9 @@ def solve(
     iterations: Annotated[int, Option(min=1, help="Iterations; each updates all seats.")] = 1000,
     seed: Annotated[int, Option(min=0, help="Seed of sampling algorithms.")] = 0,
     memory: Annotated[float | None, Option(help="GiB; default: free memory.")] = None,
-    save: Annotated[Path | None, Option(help="Save the strategy as a model here.")] = None,
+    save: Annotated[
+        str | None, Option(help="Save the strategy as a model in this folder or at this URL.")
+    ] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Compute or approximate an equilibrium with a solver, and print its exploitability.
@@ -137,9 +138,9 @@ def list_(as_json: arguments.Json = False) -> None:
     show(f"plans of solve: {' '.join(SOLVERS)}")
     show(f"trainers: {' '.join(TRAINERS)}")
     if runs:
-        show(tables.plain(runs, f"runs in {locate.runs_folder()}"))
+        show(tables.plain(runs, f"runs in {locate.runs_location()}"))
     else:
-        show(f"runs in {locate.runs_folder()}: none")
+        show(f"runs in {locate.runs_location()}: none")
     print_result(
         as_json, games=games, plans=list(SOLVERS), trainers=list(TRAINERS),
         runs=[run["name"] for run in runs], summaries=runs,

@@ -26,7 +26,7 @@ Bidder = Annotated[
     Option(help="Bidding system, its file, or (solved=true) a model. Default: as recorded."),
 ]
 Order = Annotated[str | None, Option(help="random (the default) or rotating, by board.")]
-Out = Annotated[Path | None, Option(help="File or folder to write.")]
+Out = Annotated[str | None, Option(help="File or folder to write, or its URL in a bucket.")]
 
 
 @group.command()
@@ -128,10 +128,10 @@ def _assignments(values: list[str] | None, **options: Any) -> list[str]:
     return [*given, *(values or [])]
 
 
-def _generate(config: DatasetConfig, out: Path | None, workers: int, as_json: bool) -> None:
+def _generate(config: DatasetConfig, out: str | None, workers: int, as_json: bool) -> None:
     """Generate a data set, show the progress, and print the path, number of rows and seconds.
 
-    `out`: the file or folder to write; None: the default of the data set.
+    `out`: the file or folder to write, or its URL; None: the default of the data set.
     """
     from overtrick.datasets import chunked_build
     from overtrick.distributed.workers import open_pool

@@ -51,7 +51,8 @@ def train(
     with IterationBar(console, folder.name, config.stop.iterations) as bar:
         done = lifecycle.train(folder, bar.show)
     show(tables.evaluation(done.rows, done.unit))
-    show(f"run {folder.name}: trained in {done.seconds:.0f} s; model in {folder.model}")
+    model = f"{folder}/{folder.model.name}"
+    show(f"run {folder.name}: trained in {done.seconds:.0f} s; model in {model}")
     if done.undelivered:
         say(
             f"MLflow has not received {done.undelivered}; they are stored in {folder} and "
@@ -70,7 +71,6 @@ def train(
         say("next:")
         for command, purpose in commands:
             say(f"  {program} {command}  # {purpose}")
-    model = str(folder.model)
     print_result(as_json, run=folder.name, model=model, seconds=done.seconds, metrics=done.metrics)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from overtrick.reports.progress import OnProgress
 from overtrick.runs import folder_kind, html_page, lifecycle
 from overtrick.runs.child_runs import ChildRun, FinishedGroup, RunGroup, open_group
 from overtrick.solvers.extensive import best_response
-from overtrick.storage import model_files
+from overtrick.storage import bucket_copy, locate, model_files
 from overtrick.storage.run_folder import RunFolder
 from overtrick.storage.stored_results import ROW
 from overtrick.training.registry import TRAINERS
@@ -93,7 +94,7 @@ def _train(
     group.train(jobs[: plan.early], progress, _save_model)
     for column, who in zip(table.opponents, plan.opponents, strict=True):
         trained = isinstance(table.opponents[column], ModelOf)
-        if trained and not model_files.is_model(Path(who)):
+        if trained and not _is_stored(who):
             raise RunError(f"no model for opponents.{column}: {'; '.join(group.failed)}")
     if plan.early < len(jobs):
         group.train(jobs, progress, _save_model)
@@ -103,6 +104,14 @@ def _save_model(child: ChildRun) -> None:
     """Store the model of a finished child run, unless it is stored already."""
     if not model_files.is_model(child.folder.model):
         lifecycle.save_model(child.job, child.folder, child.checkpoints.state(), child.tracker)
+        bucket_copy.push(child.folder.path)
+
+
+def _is_stored(model: str) -> bool:
+    """Return whether there is a model at a path or URL."""
+    with suppress(UserError):  # nothing is stored at the URL
+        return model_files.is_model(locate.model_folder(model))
+    return False
 
 
 def _evaluate(
@@ -127,6 +136,7 @@ def _evaluate(
     def save(shard: int, row: Row) -> None:
         nonlocal done
         write_text(left[shard][2], json.dumps(row) + "\n")
+        bucket_copy.push(left[shard][2])
         done += 1
         progress(done)
 

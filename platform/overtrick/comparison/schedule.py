@@ -17,6 +17,7 @@ from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.evaluate import HeldOutEvaluation
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.runs import videos
+from overtrick.storage.bucket_copy import path_or_url
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import server_address
 from overtrick.training.registry import JOBS, TRAINERS
@@ -86,7 +87,7 @@ def plan_comparison(table: ComparisonJob, folder: RunFolder) -> ComparisonSchedu
     for who in table.opponents.values():
         if isinstance(who, ModelOf):
             number = trials.index((who.method, table.seeds[0]))
-            opponents.append(str(folder.child(number).model))
+            opponents.append(path_or_url(folder.child(number).model))
         else:
             opponents.append(who)
     entries = []

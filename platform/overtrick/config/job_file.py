@@ -18,9 +18,9 @@ from overtrick.config.packaged_jobs import job_path
 from overtrick.config.search_space import Search
 from overtrick.config.strict_yaml import check_values, parse_yaml
 from overtrick.core import UserError, suggestion
-from overtrick.core.files import local_path
 from overtrick.games import registry
 from overtrick.storage import locate
+from overtrick.storage.bucket_copy import absolute_or_url, copy_of
 from overtrick.storage.old_names import new_key, translate_job
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import server_address
@@ -30,10 +30,8 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
-FolderPath = Annotated[
-    str, AfterValidator(lambda path: str(local_path(path, "the path").absolute()))
-]
-"""Path of a folder or file, not a URL; the job stores the absolute path."""
+DataPath = Annotated[str, AfterValidator(lambda path: absolute_or_url(path, "the path"))]
+"""Path or URL of a folder or file; the job stores the absolute path, or the URL."""
 ModelPath = Annotated[str, AfterValidator(locate.absolute_path)]
 """Folder of a model, or name or folder of its run; the job stores the absolute path."""
 Opponent = Annotated[str, AfterValidator(locate.absolute_if_path)]
@@ -348,10 +346,17 @@ def load(path: str | Path, overrides: Sequence[str], jobs: Mapping[str, type[Job
 def load_stored(run: RunFolder, jobs: Mapping[str, type[JobT]]) -> JobT:
     """Load the job from the folder of a run, translating keys of earlier versions.
 
+    A run in a bucket may continue on another machine, which lacks the folder of its MLflow
+    database; its job then has this machine's address of MLflow.
+
     `jobs`: the job class of each trainer, by the trainer's name. Raises UserError if the file is
     missing or damaged.
     """
-    return parse_stored(translate_job(run.read_job()), jobs, str(run.job))
+    content = translate_job(run.read_job())
+    track = content.get("track")
+    if copy_of(run.path) is not None and isinstance(track, dict) and "uri" in track:
+        content["track"] = {**track, "uri": server_address.existing_or_default(str(track["uri"]))}
+    return parse_stored(content, jobs, str(run.job))
 
 
 def read(path: str | Path) -> dict[str, Any]:

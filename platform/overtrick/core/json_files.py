@@ -40,10 +40,18 @@ def read_json(path: Path, schema: TypeAdapter[T], remedy: str) -> T:
         content = path.read_bytes()
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
+    return parse_json(content, str(path), schema, remedy)
+
+
+def parse_json(content: bytes, source: str, schema: TypeAdapter[T], remedy: str) -> T:
+    """Validate the content of a JSON file by a schema. `source`, `remedy`: for the error message.
+
+    Raises UserError if the content does not have the schema.
+    """
     try:
         return schema.validate_json(content)
     except ValidationError as error:
-        raise UserError(f"{path} is damaged ({first_problem(error)}): {remedy}") from None
+        raise UserError(f"{source} is damaged ({first_problem(error)}): {remedy}") from None
 
 
 def parse_lines(lines: Iterable[bytes], schema: TypeAdapter[T]) -> list[T | None]:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
@@ -31,6 +30,7 @@ from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction import packed_features
 from overtrick.games.bridge.system import public_knowledge
 from overtrick.storage import parquet
+from overtrick.storage.bucket_copy import local_copy, path_or_url
 
 KIND = parquet.Kind(
     "bidding examples", packed_features.VERSION, "generate them again, in another folder",
@@ -53,15 +53,16 @@ TEST_SHARE = 0.2  # share of deals in the test split (Zhang et al. 2022, section
 class BiddingExamples:
     """Bidding examples of the training or test split, read from a few files at a time.
 
-    `folder`: has a folder of Parquet files for each split. `split`: "train" or "test". `readers`:
-    number of cluster CPUs that read files by Ray Data; with 0 this process reads. The batches are
-    the same for any number of readers. Raises UserError if there are no examples, if they have
-    features of another version, or if they were generated with different parameters.
+    `folder`: path or URL of a folder that has a folder of Parquet files for each split. `split`:
+    "train" or "test". `readers`: number of cluster CPUs that read files by Ray Data; with 0 this
+    process reads. The batches are the same for any number of readers. Raises UserError if there are
+    no examples, if they have features of another version, or if they were generated with different
+    parameters.
     """
 
     def __init__(self, folder: str, split: str, readers: int = 0) -> None:
         self.readers = readers
-        self.files = sorted(Path(folder).glob(f"{split}/*.parquet"))
+        self.files = sorted(local_copy(folder, "the examples").glob(f"{split}/*.parquet"))
         if not self.files:
             raise UserError(
                 f"no examples in {folder}: overtrick generate examples --file BOARDS --out {folder}"
@@ -130,7 +131,7 @@ class BiddingExamples:
         A window is a group of files whose examples are shuffled together. `windows`: for each
         window, an array of indices into `self.files`.
         """
-        files = [str(self.files[k]) for places in windows for k in places]
+        files = [path_or_url(self.files[k]) for places in windows for k in places]
         parts, available = list[dict[str, Array]](), 0
         stream = data_parallel.read_files(_read, files, self.readers)
         for places in windows:
@@ -145,7 +146,7 @@ class BiddingExamples:
 
 
 def _read(file: str) -> dict[str, Array]:
-    return parquet.load(Path(file), KIND).columns
+    return parquet.load(local_copy(file, "a file of examples"), KIND).columns
 
 
 def in_test_split(hands: Array) -> Array:

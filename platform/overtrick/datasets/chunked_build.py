@@ -18,9 +18,8 @@ from typing import Any, ClassVar, Self
 from overtrick.config.job_file import Section, validated
 from overtrick.config.overrides import field_overrides
 from overtrick.core import Array, UserError, concat_columns
-from overtrick.core.files import local_path
 from overtrick.distributed.workers import Shard, Work, WorkerPool, generator
-from overtrick.storage import parquet
+from overtrick.storage import bucket_copy, parquet
 
 Progress = Callable[[str, int, int], None]
 """Callback (stage, shards done, shards in all), called before the first shard and after each."""
@@ -56,19 +55,19 @@ def ignore_progress(stage: str, done: int, total: int) -> None:
 
 
 def generate(
-    config: DatasetConfig, out: Path, pool: WorkerPool, progress: Progress = ignore_progress
+    config: DatasetConfig, out: str | Path, pool: WorkerPool, progress: Progress = ignore_progress
 ) -> dict[str, Any]:
     """Generate a data set, or complete an interrupted generation.
 
-    `out`: the file or folder of the data set. Once the data set is complete, the folder of partial
-    files is deleted. Returns a dictionary with the keys `path`, `rows` (number of rows) and
-    `seconds` (duration); some data sets add keys. Raises UserError for a URL, and as
-    `DatasetConfig.build` does.
+    `out`: path or URL of the file or folder of the data set. Once the data set is complete, the
+    folder of partial files is deleted; it is on this machine, also if `out` is a URL. Returns a
+    dictionary with the keys `path`, `rows` (number of rows) and `seconds` (duration); some data
+    sets add keys. Raises UserError for a URL of another kind, and as `DatasetConfig.build` does.
     """
-    local_path(out, "--out")
     began = time.monotonic()
-    result = config.build(out, pool, progress)
-    shutil.rmtree(parts_folder(out), ignore_errors=True)
+    with bucket_copy.output(str(out), "--out") as path:
+        result = config.build(path, pool, progress)
+    shutil.rmtree(parts_folder(path), ignore_errors=True)
     return {"path": str(out), **result, "seconds": time.monotonic() - began}
 
 

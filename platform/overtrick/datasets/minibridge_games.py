@@ -22,6 +22,7 @@ from overtrick.evaluation import cardplay
 from overtrick.evaluation.cardplay import CardplayGames
 from overtrick.games.bridge.cards import CARDS, STRAINS, TRICKS
 from overtrick.storage import parquet
+from overtrick.storage.bucket_copy import local_copy
 
 
 class GenerationParameters(OpenRecord):
@@ -126,9 +127,9 @@ def load(folder: Path, config: MinibridgeConfig | None = None) -> CardplayGames:
 def check_games_folder(folder: str, wanted: Mapping[str, Any]) -> None:
     """Raise UserError unless the games of a folder were generated with the values in `wanted`.
 
-    `wanted`: required values of some fields of MinibridgeConfig.
+    `folder`: its path or URL. `wanted`: required values of some fields of MinibridgeConfig.
     """
-    made_with = parquet.load(_files_of(Path(folder))[0], KIND).parameters
+    made_with = parquet.load(_files_of(local_copy(folder, "the games"))[0], KIND).parameters
     for name, value in wanted.items():
         if made_with.get(name) != value:
             raise UserError(
@@ -146,8 +147,11 @@ def _files_of(folder: Path) -> list[Path]:
 
 @lru_cache(maxsize=1)
 def load_cached(folder: str) -> CardplayGames:
-    """Load all games of a folder; each process caches the games of the folder loaded last."""
-    return load(Path(folder))
+    """Load all games of a folder; each process caches the games of the folder loaded last.
+
+    `folder`: its path or URL.
+    """
+    return load(local_copy(folder, "the games"))
 
 
 def _play_shard(_: Generator, config: MinibridgeConfig, shard: int, count: int) -> Columns:

@@ -13,16 +13,30 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.core import UserError
+from overtrick.storage.object_store import is_url
 
 MAX_SIZE = 100 * 2**20  # bytes of files sent with a job; Ray takes 500 MiB in all
 NO_RUNS_FOLDER = (
     "error: the folder of runs on this cluster is unknown: name an absolute path that outlives the "
-    "job, by --runs, or as OVERTRICK_RUNS where its head is started"
+    "job, or a URL such as s3://BUCKET/runs, by --runs, or by OVERTRICK_RUNS where the head is "
+    "started"
 )
-CHECK_RUNS_FOLDER = (
-    f'case "$OVERTRICK_RUNS" in /*) ;; *) echo "{NO_RUNS_FOLDER}" >&2; exit 2;; esac'
+PREPARE_RUNS = (
+    f'case "$OVERTRICK_RUNS" in /*) mkdir -p "$OVERTRICK_RUNS" || exit 1; '
+    f"database=$OVERTRICK_RUNS;; "
+    f's3://*|gs://*) database=$HOME;; *) echo "{NO_RUNS_FOLDER}" >&2; exit 2;; esac'
 )
-TRACKING_URI = "${MLFLOW_TRACKING_URI:-sqlite:///$OVERTRICK_RUNS/mlflow.db}"
+"""Shell command that makes the folder of runs, and finds a folder for MLflow's database."""
+TRACKING_URI = "${MLFLOW_TRACKING_URI:-sqlite:///$database/mlflow.db}"
+UPLOAD = "from overtrick.storage.bucket_copy import upload; import sys; upload(*sys.argv[1:])"
+TRIES = 4
+RETRY = (  # a signal that is trapped also reaches the command, and its end is awaited
+    "trap : TERM INT; for left in {left}; do {command}; code=$?; "
+    "case $code in 130|143) exit $code;; esac; [ $code -lt 128 ] && exit $code; "
+    'echo "the driver was killed (exit code $code); tries left: $left" >&2; '
+    "done; exit $code"
+)
+"""Shell command that runs a command again after a signal has killed it, up to TRIES times."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +47,7 @@ class ClusterTask:
     name: str  # name of the job, or of the run to resume
     run: str  # name of the run
     job: Mapping[str, Any] | None  # plain data; None: resume the run
-    runs: str  # the folder of runs on the cluster; "": its own OVERTRICK_RUNS
+    runs: str  # the folder or URL of runs on the cluster; "": its own OVERTRICK_RUNS
     environment: Mapping[str, str]  # environment variables of the driver
 
 
@@ -41,14 +55,13 @@ def pack(task: ClusterTask, folder: Path) -> str:
     """Write a job and all local files that it names into a folder, to be uploaded to a cluster.
 
     Returns the shell command that runs the job on the cluster, in a copy of the folder. The command
-    first copies the uploaded files into the folder `task.runs`, where they outlive the job. Raises
-    UserError if the files are too large. Also raises it if the job names local files and
-    `task.runs` is empty.
+    first copies the uploaded files into the folder or bucket `task.runs`, where they outlive the
+    job. If the driver is killed, for instance for lack of memory, the command continues the run, at
+    most TRIES - 1 times. Raises UserError if the files are too large. Also raises it if the
+    job names local files and `task.runs` is empty.
     """
-    call = f'export MLFLOW_TRACKING_URI="{TRACKING_URI}" && exec python -m overtrick {task.command}'
-    runs = f'{CHECK_RUNS_FOLDER}; mkdir -p "$OVERTRICK_RUNS"'
     if task.job is None:
-        return f"{runs} && {call} {shlex.quote(task.name)}"
+        return _entry(f"{task.command} {shlex.quote(task.name)}")
     files = sorted(set(_files(task.job)))
     size = sum(_size(path) for path in files)
     if size > MAX_SIZE:
@@ -76,10 +89,23 @@ def pack(task: ClusterTask, folder: Path) -> str:
         (folder / file).write_text(text, encoding="utf-8")
     except UnicodeEncodeError:
         raise UserError(f"{task.name} names a path that is not text in UTF-8: rename it") from None
+    before = "true"
     if there:  # stored with the runs, because a model may be evaluated later
         store = '"$OVERTRICK_RUNS/.files"'
-        runs = f"{CHECK_RUNS_FOLDER}; mkdir -p {store} && cp -r files/. {store}"
-    return f"{runs} && {call} {shlex.quote(file)} --name {shlex.quote(task.run)}"
+        upload = f"python -c {shlex.quote(UPLOAD)} files {store}"
+        before = upload if is_url(task.runs) else f"mkdir -p {store} && cp -r files/. {store}"
+    return _entry(f"{task.command} {shlex.quote(file)} --name {shlex.quote(task.run)}", before)
+
+
+def _entry(call: str, before: str = "true") -> str:
+    """Return the shell command that runs a call of `overtrick` on a cluster.
+
+    `before`: a shell command to run first.
+    """
+    command = f"python -m overtrick {call}"
+    retry = RETRY.format(left=" ".join(map(str, reversed(range(TRIES)))), command=command)
+    tracking = f'export MLFLOW_TRACKING_URI="{TRACKING_URI}"'
+    return f"{PREPARE_RUNS}; {before} && {tracking} && {{ {retry}; }}"
 
 
 def _files(plain: Any) -> Iterator[Path]:

@@ -25,6 +25,7 @@ from overtrick.games.bridge.system import auction_simulation, loader
 from overtrick.games.bridge.system.loader import System
 from overtrick.policies.rollout import play
 from overtrick.storage import locate, model_files, parquet
+from overtrick.storage.bucket_copy import local_copy
 from overtrick.storage.champions import default_champion
 
 
@@ -194,12 +195,13 @@ def solved_deals(path: str) -> Iterator[Deals]:
 def sample_deals(path: str, limit: int, seed: int) -> Deals:
     """Sample uniformly at most `limit` deals (G, 74) of a file, as `solved_deals` yields them.
 
-    Each deal draws a random number. The sample is the `limit` deals with the lowest numbers, in the
-    order of the file. Raises UserError as `solved_deals` does.
+    `path`: the path or URL of the file. Each deal draws a random number. The sample is the `limit`
+    deals with the lowest numbers, in the order of the file. Raises UserError as `solved_deals`
+    does.
     """
     rng = generator(seed, RngStream.INITIAL)
     deals, keys, pending = np.zeros((0, DEAL_WIDTH), np.int8), np.zeros(0), list[Deals]()
-    for part in chain(solved_deals(path), [None]):
+    for part in chain(solved_deals(str(local_copy(path, "deals"))), [None]):
         pending += [] if part is None else [part]
         if part is None or sum(map(len, pending)) >= limit:  # sorting for every part is slow
             deals = np.concatenate([deals, *pending])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, FolderPath, GameChoice, Section
+from overtrick.config.job_file import Count, DataPath, GameChoice, Section
 from overtrick.core import Array, BehaviouralPolicy, Deals, Observations, UserError, concat_columns
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, chunks, generator
 from overtrick.games import registry
@@ -22,7 +21,7 @@ from overtrick.games.bridge.cards import CARDS, TRICKS, hand_bits
 from overtrick.games.bridge.trick_rules import NO_CARD, replay_tricks
 from overtrick.policies.rollout import play
 from overtrick.reports import metric_names
-from overtrick.storage import parquet
+from overtrick.storage import bucket_copy, parquet
 
 POSITIONS: dict[str, tuple[int, ...]] = {"declarer": (0, 2), "left": (1,), "right": (3,)}
 """Hands that each learner plays: 0 declarer, 1 left of the declarer, 2 dummy, 3 right."""
@@ -62,8 +61,8 @@ class CardplayEvaluation(Section):
     that are made if both sides play perfectly.
     """
 
-    solutions: FolderPath = "double_dummy"
-    """Folder that stores the double-dummy solutions."""
+    solutions: DataPath = "double_dummy"
+    """Folder or URL that stores the double-dummy solutions."""
 
 
 class CardplayGames(NamedTuple):
@@ -250,19 +249,20 @@ def double_dummy_share(
 ) -> float:
     """Compute the share of contracts made with double-dummy play on a seed's evaluation deals.
 
-    `count`: number of deals. `folder`: stores the double-dummy tricks, so that they are computed
-    only once. Raises UserError for a damaged file.
+    `count`: number of deals. `folder`: path or URL of a folder that stores the double-dummy tricks,
+    so that they are computed only once. Raises UserError for a damaged file.
     """
     deals = np.concatenate([evaluation_deals(choice, seed, *each) for each in _shards(count)])
     strain = choice.options.get("strain", "notrump")  # no other option changes a deal
     made_with = {"strain": strain, "seed": seed, "deals": count}
-    path = Path(folder) / f"{choice.name}-{strain}-{seed}-{count}.parquet"
-    if not path.exists():
-        parts = array_chunks(DOUBLE_DUMMY_SHARD, deals)
-        tricks = np.concatenate(pool.map(_solve, None, parts, generator(seed)))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        parquet.save(path, DOUBLE_DUMMY, made_with, {"tricks": tricks.astype(np.int8)})
-    tricks = parquet.load(path, DOUBLE_DUMMY, made_with).columns["tricks"]
+    file = f"{folder}/{choice.name}-{strain}-{seed}-{count}.parquet"
+    with bucket_copy.output(file, "solutions") as path:
+        if not path.exists():
+            parts = array_chunks(DOUBLE_DUMMY_SHARD, deals)
+            tricks = np.concatenate(pool.map(_solve, None, parts, generator(seed)))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            parquet.save(path, DOUBLE_DUMMY, made_with, {"tricks": tricks.astype(np.int8)})
+        tricks = parquet.load(path, DOUBLE_DUMMY, made_with).columns["tricks"]
     if len(tricks) != count:
         problem = f"it has {len(tricks)} of {count} deals"
         raise UserError(f"{path} is damaged ({problem}): {DOUBLE_DUMMY.remedy}")

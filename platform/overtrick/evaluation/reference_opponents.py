@@ -12,6 +12,7 @@ from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.storage import locate, model_files
+from overtrick.storage.bucket_copy import path_or_url
 from overtrick.storage.champions import is_champion
 
 CFR_ITERATIONS = 10_000  # of opponent `cfr`
@@ -64,7 +65,7 @@ def make_opponent(name: str, game: Game, tree: Tree | None) -> Any:
 
 
 def resolve_opponent(name: str, game: Game) -> str:
-    """Return the absolute path of an opponent's stored model, or the name of a reference opponent.
+    """Return the path or URL of an opponent's stored model, or the name of a reference opponent.
 
     `name`: a registered model, a run, the folder of a model, a champion, or a reference opponent.
     The last two and any other name are returned unchanged. Raises UserError for an unknown
@@ -73,7 +74,7 @@ def resolve_opponent(name: str, game: Game) -> str:
     if name in opponent_names(game) or is_champion(name):
         return name
     folder = locate.model_folder(name)
-    return str(folder.absolute()) if model_files.is_model(folder) else name
+    return path_or_url(folder.absolute()) if model_files.is_model(folder) else name
 
 
 def _is_model(name: str) -> bool:

@@ -14,6 +14,7 @@ from overtrick.reports.progress import OnProgress
 from overtrick.runs import html_page, lifecycle, mlflow_note, tune_trial
 from overtrick.runs.early_stopping import EarlyStopping
 from overtrick.runs.listener import Listener, combined
+from overtrick.storage import bucket_copy
 from overtrick.storage.run_folder import RunFolder, TrialCheckpoints
 from overtrick.tracking.mlflow_tracker import Tracker
 
@@ -171,6 +172,7 @@ def open_group(folder: RunFolder, work: BaseJob, jobs: Sequence[Job]) -> Iterato
     """
     with lifecycle.locked(folder):
         group = RunGroup(folder, work, jobs)
+        bucket_copy.push(folder.path)
         with html_page.reporting_failure(folder, group.tracker, group.close):
             yield group
         group.close("FINISHED")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from overtrick.core import UserError
 from overtrick.storage.run_folder import RunFolder
 from overtrick.training.registry import TRAINERS
@@ -17,9 +20,12 @@ def kind_of(run: RunFolder) -> tuple[str, RunFolder]:
     returns the kind and the folder of its parent run.
     """
     group = run.group
-    if not group.children.exists():
-        return "run", group
-    return "sweep" if group.read_job().get("trainer") in TRAINERS else "table", group
+    return ("run" if not group.children.exists() else kind_of_group(group.read_job())), group
+
+
+def kind_of_group(job: Mapping[str, Any]) -> str:
+    """Return "sweep" or "table" for a run with child runs. `job`: its job's plain data."""
+    return "sweep" if job.get("trainer") in TRAINERS else "table"
 
 
 def check_kind(run: RunFolder, kind: str) -> None:

@@ -27,7 +27,7 @@ from overtrick.runs import html_page, provenance, videos
 from overtrick.runs.folder_kind import check_kind
 from overtrick.runs.listener import Listener, combined
 from overtrick.serving import predictor
-from overtrick.storage import job_inputs, locate, model_files
+from overtrick.storage import bucket_copy, job_inputs, locate, model_files
 from overtrick.storage.run_folder import RunFolder, TrialCheckpoints
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
 from overtrick.tracking.mlflow_tracker import Tracker
@@ -52,10 +52,11 @@ def new_folder(name: str) -> RunFolder:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for attempt in range(100):
         folder = locate.runs_folder() / (f"{name}-{stamp}" + (f"-{attempt}" if attempt else ""))
-        with suppress(FileExistsError):
-            folder.mkdir(parents=True)
-            return RunFolder(folder)
-    raise UserError(f"{locate.runs_folder()} already holds 100 runs named {name}-{stamp}")
+        if locate.find_by_name(folder.name) is None:
+            with suppress(FileExistsError):
+                folder.mkdir(parents=True)
+                return RunFolder(folder)
+    raise UserError(f"{locate.runs_location()} already holds 100 runs named {name}-{stamp}")
 
 
 def check_job(job: Job) -> None:
@@ -80,16 +81,21 @@ def open_folder(
         run.children.mkdir(exist_ok=True)
     if not run.job.exists():
         write_job(job, run)
+        bucket_copy.create_run(run.path)
     return run
 
 
 def _named_folder(job: BaseJob, name: str, children: bool) -> RunFolder:
     """Return the folder of the run with this name; create it if there is none."""
-    run = RunFolder(locate.runs_folder() / name)
+    run = locate.find_by_name(name)
+    if run is None:
+        run = RunFolder(locate.runs_folder() / name)
+        bucket_copy.forget(run.path)
     run.path.mkdir(parents=True, exist_ok=True)
     other = f"choose another --name; `overtrick resume {name}` continues {name}"
     if not run.job.exists():
-        if any(path.name != run.children.name for path in run.path.iterdir()):
+        others = (path.name for path in run.path.iterdir() if not path.name.startswith("."))
+        if any(name != run.children.name for name in others):
             raise UserError(f"{run.path} is not a run: choose another --name")
     elif run.children.exists() != children:
         raise UserError(f"run {name} exists, but is not of this command: {other}")
@@ -119,7 +125,8 @@ def read_job(run: RunFolder) -> Job:
 def locked(run: RunFolder) -> Iterator[None]:
     """Context manager that locks a run for this process.
 
-    Raises UserError if another process works on the run.
+    For a run in a bucket, the process also holds the run's lease, and uploads all changes at the
+    end. Raises UserError if another process works on the run, RunError if the lease was lost.
     """
     with run.lock.open("w") as lock:
         for pause in (0.1, 0.5, None):  # `overtrick list` holds a lock for a moment
@@ -131,7 +138,8 @@ def locked(run: RunFolder) -> Iterator[None]:
                     line = f"run {run.name} is still going on in another process"
                     raise UserError(line) from None
                 time.sleep(pause)
-        yield
+        with bucket_copy.leased(run.path):
+            yield
 
 
 def train(run: RunFolder, progress: Listener) -> FinishedRun:
@@ -164,8 +172,17 @@ def train(run: RunFolder, progress: Listener) -> FinishedRun:
 
 
 def tracked(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Listener:
-    """Return a listener that sends a trial's metrics to MLflow and makes videos of its model."""
-    return combined(tracker.metrics, videos.listener(job, checkpoints, tracker))
+    """Return a listener that sends a trial's metrics to MLflow and makes videos of its model.
+
+    Before each checkpoint it also uploads the files of a run in a bucket, so that a checkpoint
+    there never lacks the metrics of its iterations.
+    """
+
+    def upload(iteration: int, metrics: dict[str, float]) -> None:
+        if iteration % job.checkpoints.every == 0 or iteration >= job.stop.iterations:
+            bucket_copy.push(tracker.folder)
+
+    return combined(tracker.metrics, videos.listener(job, checkpoints, tracker), upload)
 
 
 def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) -> Tracker:
@@ -239,6 +256,7 @@ def save_results(
     if math.isfinite(score):
         tracker.result({metric_names.SCORE: score})
     html_page.save_page(run, tracker)
+    bucket_copy.push(run.path)
     return list(report.rows)
 
 

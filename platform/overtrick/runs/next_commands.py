@@ -20,7 +20,7 @@ def next_commands(run: RunFolder, job: Job) -> list[tuple[str, str]]:
     The commands stand without the leading `overtrick`, such as "play leduc --against RUN".
     """
     game = registry.make(job.game.name, **job.game.options)
-    name = run.name if run.path.parent == locate.runs_folder() else str(run.path)
+    name = run.short_name(locate.runs_location())
     trainer: Any = TRAINERS[job.trainer].trainer
     adapts = issubclass(trainer, HeldOutTrainer) and trainer.adapts()
     commands = []

@@ -31,6 +31,9 @@ from overtrick.distributed.data_parallel import DataParallelTrainer, LearnerShar
 from overtrick.distributed.workers import room_for, start_pool, start_ray
 from overtrick.runs.early_stopping import EarlyStopping
 from overtrick.runs.listener import Listener
+from overtrick.storage import bucket_copy
+from overtrick.storage.bucket_copy import lease_token
+from overtrick.storage.run_file_names import TUNE
 from overtrick.storage.run_folder import STATE, RunFolder, iteration_of, read_state, trial_name
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -65,7 +68,7 @@ class Trial(tune.Trainable):
     - `job`: the plain data of the job
     - `number`: the number of the trial in its sweep
     - `last`: the iteration at which training stops
-    - `resume`: the checkpoint folder to continue from, or None
+    - `resume`: the folder or URL of the checkpoint to continue from, or None
     """
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -99,9 +102,22 @@ class Trial(tune.Trainable):
         state = {name: np.array(v, order="C") for name, v in self.trainer.state().items()}
         write_weights(Path(checkpoint_dir) / STATE, state)
 
+    def save(self, checkpoint_dir: str | None = None) -> Any:
+        """Write a checkpoint into Tune's storage, and verify that it is there.
+
+        Pyarrow ignores the errors of a file that ends an upload. Raises RunError, upon which Tune
+        restarts the trial.
+        """
+        result = super().save(checkpoint_dir)
+        stored = result.checkpoint
+        if not stored.filesystem.get_file_info(f"{stored.path}/{STATE}").is_file:
+            raise RunError(f"the checkpoint {stored.path} could not be stored")
+        return result
+
     def load_checkpoint(self, checkpoint: str) -> None:
-        """Load the trainer's state from a checkpoint folder."""
-        load_state(self.trainer, read_state(Path(checkpoint)))
+        """Load the trainer's state from a checkpoint. `checkpoint`: its folder or URL."""
+        with bucket_copy.checkpoint_folder(checkpoint, STATE) as folder:
+            load_state(self.trainer, read_state(folder))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Switch this process to another trial's job, so that Tune need not start a new process.
@@ -216,8 +232,7 @@ def train(
             trial_dirname_creator=lambda trial: trial_name(trial.config["run"]["number"]),
         ),
         run_config=RunConfig(
-            name=f"tune-{len(list(run.path.glob('tune-*')))}",
-            storage_path=str(run),
+            **_storage(run),
             stop=_Stopper(waiting, early_stopping),
             verbose=0,
             failure_config=FailureConfig(max_failures=policy.retries),
@@ -243,8 +258,25 @@ def train(
         elif FAILED in result.metrics:
             errors[number] = RunError(result.metrics[FAILED])
         elif unfinished(number):
+            bucket_copy.check_lease(run.path)  # without it Tune could not store the trial's error
             raise KeyboardInterrupt
     return errors
+
+
+def _storage(run: RunFolder) -> dict[str, Any]:
+    """Return the settings of Tune that store a run's checkpoints: in its folder or its bucket."""
+    copy = bucket_copy.copy_of(run.path)
+    if copy is None:
+        before = [path.name for path in run.path.glob(f"{TUNE}*")]
+        return {"name": f"{TUNE}{len(before)}", "storage_path": str(run.path)}
+    from overtrick.storage.bucket_filesystem import bucket_filesystem
+
+    before = [name for name in copy.objects.folders() if name.startswith(TUNE)]
+    return {
+        "name": f"{TUNE}{len(before)}",
+        "storage_path": "/",
+        "storage_filesystem": bucket_filesystem(copy.objects.url, lease_token(run.path)),
+    }
 
 
 @contextmanager
@@ -284,7 +316,7 @@ def _config(trial: PlannedTrial, run: RunFolder, number: int) -> dict[str, Any]:
         "job": trial.job.model_dump(mode="json"),
         "number": number,
         "last": trial.last,
-        "resume": str(resume) if resume else None,
+        "resume": bucket_copy.path_or_url(resume) if resume else None,
     }
 
 

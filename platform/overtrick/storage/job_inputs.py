@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 from overtrick.core.json_files import read_json
 from overtrick.storage import locate, parquet
+from overtrick.storage.bucket_copy import local_copy
 from overtrick.storage.champions import champion_folder, is_champion
+from overtrick.storage.object_store import BUCKET_URL
 from overtrick.storage.run_folder import RunFolder
 
 FILES = ("*.parquet", "*/*.parquet", "*/*/*.parquet")
@@ -34,13 +36,16 @@ class ModelInput(NamedTuple):
 
 
 def dataset_inputs(content: Mapping[str, Any]) -> list[DatasetInput]:
-    """Return the data sets that a job names by absolute path.
+    """Return the data sets that a job names by absolute path or URL.
 
     `content`: the job's plain data. A data set is a Parquet file, or a folder with such files, at
     most two folders deep. Raises UserError for a file that is not a table of this package.
     """
     found = []
-    for path in sorted({text for text in _texts(content) if text.startswith("/")}):
+    for place in sorted(set(_texts(content))):
+        path = _local_path(place)
+        if path is None:
+            continue
         files = [Path(path)] if path.endswith(".parquet") and os.path.isfile(path) else []
         if os.path.isdir(path):
             files = sorted(file for pattern in FILES for file in Path(path).glob(pattern))
@@ -53,7 +58,7 @@ def dataset_inputs(content: Mapping[str, Any]) -> list[DatasetInput]:
             digest.update(f"{name} {table.digest}\n".encode())
         kinds = " and ".join(sorted({table.kind for table in tables}))
         rows = sum(table.rows for table in tables)
-        found.append(DatasetInput(path, kinds, rows, digest.hexdigest()[:DIGEST_LENGTH]))
+        found.append(DatasetInput(place, kinds, rows, digest.hexdigest()[:DIGEST_LENGTH]))
     return found
 
 
@@ -68,15 +73,25 @@ def model_inputs(content: Mapping[str, Any]) -> list[ModelInput]:
     for text in sorted(set(_texts(content))):
         if is_champion(text):
             found.append(ModelInput(text, locate.digests(champion_folder(text))))
-        elif text.startswith("/"):
-            origin = Path(text) / locate.ORIGIN
-            folders = [f for f in (Path(text), RunFolder(Path(text)).model) if _is_complete(f)]
+        elif (path := _local_path(text)) is not None:
+            origin = Path(path) / locate.ORIGIN
+            folders = [f for f in (Path(path), RunFolder(Path(path)).model) if _is_complete(f)]
             if os.path.isfile(origin):
                 remedy = "restore it, or download the model again"
                 found.append(ModelInput(**read_json(origin, locate.MODEL_ORIGIN, remedy)))
             elif folders:
                 found.append(ModelInput(text, locate.digests(folders[0])))
     return found
+
+
+def _local_path(text: str) -> str | None:
+    """Return the local path of a stored file or folder; None for a text that is no path or URL.
+
+    `text`: an absolute path, or the URL of something in a bucket, which is downloaded.
+    """
+    if BUCKET_URL.fullmatch(text):
+        return str(local_copy(text, "the job's input"))
+    return text if text.startswith("/") else None
 
 
 def _is_complete(folder: Path) -> bool:

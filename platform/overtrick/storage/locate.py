@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired
 
@@ -19,12 +19,22 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from overtrick.core import UserError, suggestion
-from overtrick.core.files import cache_folder, check_names, local_path, write_text
+from overtrick.core.files import cache_folder, check_names, write_text
 from overtrick.core.json_files import OpenRecord, first_problem
+from overtrick.storage import bucket_copy
 from overtrick.storage.champions import champion_folder, is_champion
 from overtrick.storage.model_files import CARD, FORMAT, WEIGHTS, is_model
+from overtrick.storage.object_store import (
+    BUCKET_URL,
+    ObjectFolder,
+    check_url,
+    is_url,
+    without_file_scheme,
+)
+from overtrick.storage.run_file_names import JOB
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
+from overtrick.tracking.mlflow_tracker import MODEL
 from overtrick.tracking.model_versions import SCHEME
 
 FILES = (WEIGHTS, CARD)
@@ -52,30 +62,84 @@ class ModelOrigin(OpenRecord):
 MODEL_ORIGIN: TypeAdapter[Any] = TypeAdapter(ModelOrigin)
 
 
-def runs_folder() -> Path:
-    """Return the folder of all runs: ./runs, or the value of OVERTRICK_RUNS.
+def runs_location() -> str:
+    """Return the place of all runs: the absolute path of ./runs, or the value of OVERTRICK_RUNS.
 
-    Raises UserError if that value is a URL.
+    That value may be a path, or a URL that begins with s3://, gs:// or file://. Raises UserError
+    for any other URL.
     """
-    return local_path(os.environ.get("OVERTRICK_RUNS") or "runs", "OVERTRICK_RUNS").absolute()
+    value = os.environ.get("OVERTRICK_RUNS") or "runs"
+    return bucket_copy.absolute_or_url(value, "OVERTRICK_RUNS")
+
+
+def runs_folder() -> Path:
+    """Return the folder of all runs; for runs in a bucket, the folder of their local copies.
+
+    Raises UserError as `runs_location` does.
+    """
+    place = runs_location()
+    return bucket_copy.copies_folder(place) if is_url(place) else Path(place)
 
 
 def run_names() -> list[str]:
-    """Return the sorted names of the runs in `runs_folder()`."""
-    return sorted(folder.parent.name for folder in runs_folder().glob("*/job.json"))
+    """Return the sorted names of the runs in `runs_location()`."""
+    place = runs_location()
+    if is_url(place):
+        runs = ObjectFolder(place)
+        return [name for name in runs.folders() if runs.stat(f"{name}/{JOB}") is not None]
+    return sorted(folder.parent.name for folder in Path(place).glob(f"*/{JOB}"))
+
+
+def newest_run(names: Sequence[str]) -> str:
+    """Return the name of the run that was begun last. `names`: of runs in `runs_location()`."""
+    place = runs_location()
+
+    def begun(name: str) -> float:
+        if not is_url(place):
+            return (Path(place) / name / JOB).stat().st_mtime
+        job = ObjectFolder(place).stat(f"{name}/{JOB}")
+        return job.changed if job else 0.0
+
+    return max(names, key=begun)
 
 
 def find_run(run: str) -> RunFolder | None:
-    """Find a run by its path or its name; return None if there is no such run.
+    """Find a run by its path, URL or name; return None if there is no such run.
 
-    Raises UserError for a name that no file can have.
+    The files of a run in a bucket are downloaded, except its checkpoints. Raises UserError for a
+    name that no file can have.
     """
+    run = without_file_scheme(run)
     check_names(run)
-    for path in (Path(run), runs_folder() / run):
-        folder = RunFolder(path.absolute())
-        if os.path.exists(folder.job):  # Path.exists raises for a path of more than 4,095 bytes
-            return folder
-    return None
+    if is_url(run):
+        return _run_in_bucket(check_url(run, "the run"))
+    folder = RunFolder(Path(run).absolute())
+    if os.path.exists(folder.job):  # Path.exists raises for a path of more than 4,095 bytes
+        return folder
+    return find_by_name(run)
+
+
+def find_by_name(name: str) -> RunFolder | None:
+    """Find a run in `runs_location()`; return None if there is no such run.
+
+    `name`: its name, or its path relative to that place. The files of a run in a bucket are
+    downloaded, except its checkpoints.
+    """
+    place = runs_location()
+    if is_url(place):
+        url = f"{place}/{name}".rstrip("/")
+        return _run_in_bucket(url) if BUCKET_URL.fullmatch(url) else None
+    folder = RunFolder(Path(place) / name)
+    return folder if os.path.exists(folder.job) else None
+
+
+def _run_in_bucket(url: str) -> RunFolder | None:
+    """Download the files of a run in a bucket; return None if there is no such run."""
+    if not bucket_copy.run_exists(url, bucket_copy.cache_period()):
+        return None
+    copy = bucket_copy.run_copy(url)
+    copy.pull()
+    return RunFolder(copy.folder / url.removeprefix(copy.objects.url).strip("/"))
 
 
 def existing_run(run: str) -> RunFolder:
@@ -87,13 +151,16 @@ def existing_run(run: str) -> RunFolder:
     if folder is None:
         known = run_names()
         hint = f": {suggestion(run, known)}" if known else ""
-        raise UserError(f"no run '{run}' in {runs_folder()}{hint}")
+        raise UserError(f"no run '{run}' in {runs_location()}{hint}")
     return folder
 
 
 def absolute_path(name: str) -> str:
-    """Return the absolute path of the run with this name, or else of the file or folder `name`."""
-    return str(find_run(name) or Path(name).absolute())
+    """Return the absolute path of the run with this name, or else of the file or folder `name`.
+
+    For what is stored in a bucket, returns the URL.
+    """
+    return str(find_run(name) or (name if is_url(name) else Path(name).absolute()))
 
 
 def absolute_if_path(name: str) -> str:
@@ -106,23 +173,24 @@ def model_folder(name: str) -> Path:
     """Find the folder of a model; download a registered model first.
 
     `name`: the folder of a model, the folder or name of its run, champion:NAME, or
-    models:/NAME/VERSION. Any other path is returned unchanged. Raises UserError for an unknown
-    champion or registered model, and for a run without a model.
+    models:/NAME/VERSION; also the URL of a model or run in a bucket. Any other path is returned
+    unchanged. Raises UserError for an unknown champion or registered model, for a run without a
+    model, and for a URL where nothing is stored.
     """
     if is_champion(name):
         return champion_folder(name)
     if is_registered(name):
         return download(name, server_address.default())
     run = find_run(name)
-    folder = (run or RunFolder(Path(name))).model
-    if is_model(folder):
-        return folder
     if run is None:
-        return Path(name)
+        place = bucket_copy.local_copy(name, "the model")
+        return place if is_model(place) or not is_model(place / MODEL) else place / MODEL
+    if is_model(run.model):
+        return run.model
     if run.children.exists():
         raise UserError(f"{name} has child runs: name one of those in {run.children}")
     group = run.group
-    resumed = group.name if group.path.parent == runs_folder() else group
+    resumed = group.short_name(runs_location())
     remedy = f"`overtrick resume {resumed}` continues it"
     raise UserError(f"{run.name} is not done and has no model yet: {remedy}")
 
@@ -148,7 +216,8 @@ def pin_models(content: Mapping[str, Any], source: str) -> dict[str, Any]:
 
     `content`: the job's plain data. `source`: names the job in errors. The models are downloaded
     from the MLflow server of the job. With these folders a resumed job keeps its models, even if an
-    alias has moved in the meantime. Raises UserError.
+    alias has moved in the meantime. If runs are stored in a bucket, the copies are stored beside
+    them, so that every machine finds them. Raises UserError.
     """
     section = content.get("track")
     uri = section.get("uri") if isinstance(section, Mapping) else None
@@ -166,11 +235,25 @@ def pin_models(content: Mapping[str, Any], source: str) -> dict[str, Any]:
         if not isinstance(value, str) or not is_registered(value):
             return value
         try:
-            return str(download(value, server))
+            return _place_for_job(download(value, server))
         except UserError as error:
             raise UserError(f"'{key}' in {source}: {error}") from None
 
     return {str(key): pinned(value, str(key)) for key, value in content.items()}
+
+
+def _place_for_job(model: Path) -> str:
+    """Return the place of a downloaded model by which a job names it.
+
+    The place is the folder, or, if runs are stored in a bucket, the URL of a copy beside them.
+    """
+    runs = runs_location()
+    if not is_url(runs):
+        return str(model)
+    digest = hashlib.sha256(json.dumps(digests(model)).encode()).hexdigest()[:16]
+    url = f"{runs}/.files/{digest}/{model.name}"
+    bucket_copy.upload(str(model), url)
+    return url
 
 
 def download(name: str, uri: str) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 from overtrick.core import Array
 from overtrick.core.files import DamagedWeightsError, read_weights
 from overtrick.core.json_files import read_json
-from overtrick.storage import stored_results
+from overtrick.storage import bucket_copy, run_file_names, stored_results
+from overtrick.storage.run_file_names import TUNE
 from overtrick.tracking import mlflow_tracker
 
 log = logging.getLogger(__name__)
@@ -33,14 +33,15 @@ class _PathInRun:
 class RunFolder:
     """The folder of a run, a sweep or a comparison.
 
-    The child runs of a sweep or comparison have their own folders in `children`.
+    The child runs of a sweep or comparison have their own folders in `children`. The folder of a
+    run in a bucket is its local copy.
     """
 
     path: Path
 
-    job = _PathInRun("job.json")
+    job = _PathInRun(run_file_names.JOB)
     """The job file, written when the run is opened."""
-    table = _PathInRun("table.json")
+    table = _PathInRun(run_file_names.TABLE)
     """The results table. A run that has this file is finished."""
     markdown_table = _PathInRun("table.md")
     """The table of a comparison as Markdown."""
@@ -52,15 +53,23 @@ class RunFolder:
     """The folder of the videos made during training."""
     page = _PathInRun("view.html")
     """The HTML report."""
-    lock = _PathInRun("lock")
+    lock = _PathInRun(run_file_names.LOCK)
     """The file that a process locks while it works on the run."""
-    children = _PathInRun("trials")
+    children = _PathInRun(run_file_names.CHILDREN)
     """The folder of the child runs. Only a sweep or comparison has one."""
     rejected_events = _PathInRun(mlflow_tracker.REJECTED_EVENTS)
     """The file of events that MLflow has rejected."""
 
     def __str__(self) -> str:
-        return str(self.path)
+        """Return the path of the folder, or the URL of a run in a bucket."""
+        return bucket_copy.path_or_url(self.path)
+
+    def short_name(self, runs: str) -> str:
+        """Return the name of a run that is stored in `runs`; otherwise its path or URL.
+
+        `runs`: the path or URL of a folder of runs.
+        """
+        return self.name if str(self).rpartition("/")[0] == runs else str(self)
 
     @property
     def name(self) -> str:
@@ -135,9 +144,17 @@ class TrialCheckpoints:
         return self._newest()[0]
 
     def _newest(self, most: int | None = None) -> tuple[int, Path | None]:
-        """Return the newest readable checkpoint with its iteration; (0, None) if there is none."""
+        """Return the newest readable checkpoint with its iteration; (0, None) if there is none.
+
+        Downloads the trial's checkpoints first, if the run is in a bucket.
+        """
+        copy = bucket_copy.copy_of(self.folder)
+        if copy is not None:
+            for name in copy.objects.folders():
+                if name.startswith(TUNE):
+                    copy.pull(f"{name}/{trial_name(self.trial)}")
         found = list[tuple[int, Path]]()
-        for file in self.folder.glob(f"tune-*/{trial_name(self.trial)}/checkpoint_*/{STATE}"):
+        for file in self.folder.glob(f"{TUNE}*/{trial_name(self.trial)}/checkpoint_*/{STATE}"):
             try:
                 found.append((iteration_of(file.parent), file.parent))
             except DamagedWeightsError:
@@ -156,9 +173,9 @@ class TrialCheckpoints:
     def delete_older(self) -> None:
         """Delete all checkpoints of the trial except the newest."""
         newest = self.newest()
-        for checkpoint in self.folder.glob(f"tune-*/{trial_name(self.trial)}/checkpoint_*"):
+        for checkpoint in self.folder.glob(f"{TUNE}*/{trial_name(self.trial)}/checkpoint_*"):
             if checkpoint != newest:
-                shutil.rmtree(checkpoint)
+                bucket_copy.delete(checkpoint)
 
 
 @cache

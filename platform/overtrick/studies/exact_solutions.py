@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from overtrick import core
 from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, UserError, suggestion
-from overtrick.core.files import local_path
 from overtrick.evaluation.lower_bound import lower_bound
 from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
 from overtrick.games import openspiel_tree, registry
@@ -22,6 +22,7 @@ from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
 from overtrick.solvers.iterative_solver import IterativeSolver
 from overtrick.storage import model_files
+from overtrick.storage.bucket_copy import output
 from overtrick.training.equilibrium import strategy_evaluator
 from overtrick.training.equilibrium.solve import SOLVERS, SolveJob, make_solver, tree_bytes
 
@@ -97,29 +98,31 @@ def solve_game(
     iterations: int,
     seed: int = 0,
     memory: float | None = None,
-    save: Path | None = None,
+    save: str | Path | None = None,
     progress: OnProgress = lambda done: None,
 ) -> dict[str, Any]:
     """Solve a game as `solve` does; return the values that `overtrick solve --json` prints.
 
-    `save`: a folder in which the strategy is stored as a model; None: do not store it. Raises
-    UserError, also for an unusable folder.
+    `save`: the path or URL of a folder in which the strategy is stored as a model; None: do not
+    store it. Raises UserError, also for an unusable folder.
     """
-    if save is not None:
-        model_files.check_place(local_path(save, "--save"))
-    done = solve(GameChoice(name=name), plan, iterations, seed, memory, (), progress)
-    found = {
-        "exploitability": done.exploitability,
-        "nash_conv": done.nash_conv,
-        "values": list(done.values),
-    }
-    if save is not None:
-        job = SolveJob.model_validate(
-            {"trainer": "solve", "game": name, "seed": seed, "solve": {"variants": [plan]}}
-        )
-        record = job.model_dump(mode="json", exclude_unset=True)  # without unused defaults
-        result = {"plan": plan, "iterations": done.iterations, **found}
-        model_files.save(model_files.Model({"sigma": done.strategy}, name, record, result), save)
+    with output(str(save), "--save") if save is not None else nullcontext() as folder:
+        if folder is not None:
+            model_files.check_place(folder)
+        done = solve(GameChoice(name=name), plan, iterations, seed, memory, (), progress)
+        found = {
+            "exploitability": done.exploitability,
+            "nash_conv": done.nash_conv,
+            "values": list(done.values),
+        }
+        if folder is not None:
+            job = SolveJob.model_validate(
+                {"trainer": "solve", "game": name, "seed": seed, "solve": {"variants": [plan]}}
+            )
+            record = job.model_dump(mode="json", exclude_unset=True)  # without unused defaults
+            result = {"plan": plan, "iterations": done.iterations, **found}
+            model = model_files.Model({"sigma": done.strategy}, name, record, result)
+            model_files.save(model, folder)
     return {
         "game": name,
         "plan": plan,

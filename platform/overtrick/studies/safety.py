@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from overtrick.evaluation.evaluate import exact_payoff
 from overtrick.evaluation.game_cache import cached_opponent, game_with_tree
 from overtrick.evaluation.reference_opponents import resolve_opponent
 from overtrick.reports import figures
+from overtrick.runs import lifecycle
 from overtrick.solvers import safe_exploitation, sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
-from overtrick.storage import locate, model_files
+from overtrick.storage import bucket_copy, locate, model_files
 from overtrick.storage.run_folder import RunFolder
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -58,10 +60,17 @@ def evaluate_safety(
     run = RunFolder(folder.parent)
     if out is None and run.job.exists():
         out = run.figures
-    if out is not None:
-        figures.save({"safety": figures.safety(rows, game.unit)}, out)
-        write_text(out / "safety.json", json.dumps(answer, indent=1) + "\n")
+        with lifecycle.locked(run) if bucket_copy.copy_of(out) else nullcontext():
+            _save(answer, out)
+    elif out is not None:
+        _save(answer, out)
     return answer, out
+
+
+def _save(answer: Mapping[str, Any], folder: Path) -> None:
+    """Save the results of a study, as a figure and as JSON."""
+    figures.save({"safety": figures.safety(answer["rows"], answer["unit"])}, folder)
+    write_text(folder / "safety.json", json.dumps(answer, indent=1) + "\n")
 
 
 def _jobs_by_bound(

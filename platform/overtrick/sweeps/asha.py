@@ -24,6 +24,7 @@ from pydantic import Field, TypeAdapter
 
 from overtrick.core.files import append_line
 from overtrick.core.json_files import ClosedRecord, read_intact_lines
+from overtrick.storage import bucket_copy
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,7 @@ class Asha:
         score = finite_or_worst(score)
         entry = {"trial": trial, "iteration": iteration, "score": score}
         append_line(self._file, json.dumps(entry))
+        bucket_copy.push(self._file)
         self._decide(trial, iteration, score)
         return trial in self._stopped
 

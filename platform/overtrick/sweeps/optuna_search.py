@@ -33,6 +33,7 @@ from overtrick.config.search_space import ParameterSpace, Search, TrialValues
 from overtrick.core import UserError
 from overtrick.core.files import write_text
 from overtrick.core.json_files import ClosedRecord, read_json
+from overtrick.storage import bucket_copy
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 STARTUP_DRAWS = 8
@@ -127,6 +128,7 @@ class BatchedStudy:
     def _write(self) -> None:
         if self._file is not None:
             write_text(self._file, json.dumps(self._batches, indent=1) + "\n")
+            bucket_copy.push(self._file)
 
     def _check_shapes(self) -> None:
         """Raise UserError if a stored batch has not one list of scores a draw, for all objectives.

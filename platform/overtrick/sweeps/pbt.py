@@ -28,6 +28,7 @@ from overtrick.core.json_files import ClosedRecord, read_json
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.reports.progress import OnProgress
 from overtrick.runs.child_runs import ChildRun, RunGroup, save_results
+from overtrick.storage import bucket_copy
 from overtrick.sweeps.asha import Measure, finite_or_worst
 
 SCHEDULE = "schedule.json"  # by round and trial: its values, and the trial it was copied from
@@ -75,6 +76,7 @@ def train(
         if number == len(rounds):
             rounds.append(_next(job, rounds, _scores(group, measure, begin - interval, begin)))
             write_text(file, json.dumps(rounds, indent=1) + "\n")
+            bucket_copy.push(file)
             for child in group.children:
                 child.checkpoints.delete_older()
         if number + 1 < len(rounds):

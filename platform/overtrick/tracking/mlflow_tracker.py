@@ -40,6 +40,7 @@ IDENTITY = "track.run"  # the file in a run's folder that holds MLflow's id of t
 RUN_ID = re.compile(rb"\s*([\w-]{1,64})\s*")  # content of the file IDENTITY
 BATCH = 200  # events delivered in one call
 BACKOFF = (1.0, 30.0)  # seconds between tries while the server is away: first, most
+UNKNOWN = "RESOURCE_DOES_NOT_EXIST"  # MLflow's error code for a run that it does not have
 REJECTED = "INVALID_PARAMETER_VALUE"  # MLflow's error code for an event that it never accepts
 PARAM_BATCH, PARAM_LENGTH = 100, 6000  # MLflow's limits
 LOADER = Path(__file__).parents[1] / "serving" / "pyfunc_model.py"  # loads a model in MLflow
@@ -118,7 +119,7 @@ class Tracker:
 
         `place`: the artifact folder in MLflow; empty: the root of the run's artifacts.
         """
-        self._add({"artifact": str(path.absolute()), "place": place})
+        self._add({"artifact": self._stored_path(path), "place": place})
 
     def model(self, path: Path, answers: Mapping[str, Any]) -> None:
         """Report the folder of the trained model, to be logged as the run's model in MLflow.
@@ -126,7 +127,13 @@ class Tracker:
         `answers`: the model's signature, example inputs and metadata, as
         `predictor.mlflow_description` returns them.
         """
-        self._add({"model": str(path.absolute()), "answers": dict(answers), "step": self.reported})
+        event = {"model": self._stored_path(path), "answers": dict(answers)}
+        self._add({**event, "step": self.reported})
+
+    def _stored_path(self, path: Path) -> str:
+        """Return the path of a file, relative to the run's folder if the file is in it."""
+        path, folder = path.absolute(), self.folder.absolute()
+        return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
     def note(self, text: str) -> None:
         """Set the description on the run's page in MLflow. `text`: in Markdown."""
@@ -192,10 +199,10 @@ class Tracker:
             self._new.wait()
             self._new.clear()
             while self._waiting:
-                batch = list(itertools.islice(self._waiting, size))
                 try:
                     if client is None:
                         client, run_id = self._open()
+                    batch = list(itertools.islice(self._waiting, size))
                     if not self._deliver_batch(client, run_id, batch):
                         size = 1  # to find the rejected event
                     wait = BACKOFF[0]
@@ -214,7 +221,7 @@ class Tracker:
         on its own, or whose file is lost, is written to the file REJECTED_EVENTS.
         """
         try:
-            _send(client, run_id, batch)
+            _send(client, run_id, batch, self.folder)
         except Exception as error:
             lost = isinstance(error, LostFileError)
             if not lost and getattr(error, "error_code", "") != REJECTED:
@@ -240,18 +247,31 @@ class Tracker:
         time.sleep(min(seconds, 1.0))
         return time.monotonic() < self._deadline
 
+    def _send_again(self) -> None:
+        """Mark all events that were delivered before this process began as not delivered."""
+        lines = read_complete_lines(self._spool, repair=False)
+        sent = [event for event in parse_lines(lines, EVENT) if event is not None]
+        self._waiting.extendleft(reversed(sent[: self._sent_events]))
+        self._sent_events = 0
+        write_text(self._sent, "0")
+
     def _open(self) -> tuple[Any, str]:
         """Connect to MLflow; return the client and the run's id.
 
-        The run is created in MLflow only once.
+        The run is created in MLflow only once, and again if MLflow has lost it.
         """
         from mlflow.exceptions import MlflowException
 
         with server_address.sqlite_lock(self._uri):
             client = connect(self._uri)
         if self.run_id:
-            client.update_run(self.run_id, status="RUNNING")
-            return client, self.run_id
+            try:
+                client.update_run(self.run_id, status="RUNNING")
+                return client, self.run_id
+            except MlflowException as error:
+                if error.error_code != UNKNOWN:
+                    raise
+            self._send_again()  # to another MLflow than before, such as that of another machine
         known = partial(client.get_experiment_by_name, self._experiment)
         if known() is None:
             try:
@@ -261,8 +281,9 @@ class Tracker:
                 if known() is None:
                     raise
         tags = self._tags
-        if self._parent is not None:  # fails, and is tried again, until the parent has an id
-            tags = {**tags, "mlflow.parentRunId": _parent_id(self._parent)}
+        if self._parent is not None:  # fails, and is tried again, until MLflow knows the parent
+            parent = client.get_run(_parent_id(self._parent))
+            tags = {**tags, "mlflow.parentRunId": parent.info.run_id}
         experiment, began = known().experiment_id, self._waiting[0]["time"]
         found = client.search_runs([experiment], f"attributes.start_time = {began}")
         # the run exists already if the answer to its creation was lost
@@ -338,10 +359,10 @@ def fetch(uri: str, file: str, folder: Path) -> Path:
         raise UserError(f"MLflow at {uri} cannot load {file}: restore it, or train again") from None
 
 
-def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
+def _send(client: Any, run_id: str, events: list[dict[str, Any]], folder: Path) -> None:
     """Send events of a run to MLflow: first all metrics, then the other events in order.
 
-    `client`: of MLflow. Raises LostFileError.
+    `client`: of MLflow. `folder`: of the run. Raises LostFileError.
     """
     from mlflow.entities import Metric, Param
 
@@ -356,10 +377,11 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
         params = [Param(name, value) for name, value in event.get("params", {}).items()]
         for start in range(0, len(params), PARAM_BATCH):
             client.log_batch(run_id, params=params[start : start + PARAM_BATCH])
-        path = event.get("artifact") or event.get("model")
+        named = event.get("artifact") or event.get("model")
+        path = str(folder / named) if named else None
         if path and not os.path.exists(path):
             raise LostFileError(f"{path} does not exist")
-        if path := event.get("artifact"):
+        if path and "artifact" in event:
             log = client.log_artifacts if os.path.isdir(path) else client.log_artifact
             log(run_id, path, event["place"] or None)
         if "dataset" in event:
@@ -367,7 +389,7 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]]) -> None:
         if "note" in event:
             client.set_tag(run_id, "mlflow.note.content", event["note"])
         if "model" in event:
-            _log_model(client, run_id, event)
+            _log_model(client, run_id, {**event, "model": path})
         if "register" in event:
             model_versions.register(client, run_id, event["register"])
         if "status" in event:

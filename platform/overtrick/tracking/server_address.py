@@ -83,6 +83,15 @@ def validated(uri: str, where: str) -> str:
         raise UserError(f"{where}: {error}") from None
 
 
+def existing_or_default(uri: str) -> str:
+    """Return an MLflow address unchanged, unless it is a SQLite file whose folder is missing here.
+
+    Then returns `default()`.
+    """
+    file = sqlite_file(uri)
+    return uri if file is None or file.parent.is_dir() else default()
+
+
 def artifact_folder(uri: str, experiment: str) -> str | None:
     """Return the URI of a folder beside the SQLite file `uri`, for the artifacts of an experiment.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, FolderPath, Positive, Section
+from overtrick.config.job_file import Count, DataPath, Positive, Section
 from overtrick.core import Array, UserError, concat_columns, select_rows
 from overtrick.core.checkpoints import prefixed
 from overtrick.core.lazy_modules import torch
@@ -122,7 +122,7 @@ class BiddingJob(BiddingSystemJob):
     used_resources: ClassVar[frozenset[str]] = frozenset({"gpus", "learners", "data_readers"})
 
     trainer: Literal["bidding"]
-    examples: FolderPath
+    examples: DataPath
     """Folder of examples made by `overtrick generate examples`."""
 
     target: LearningTarget = "calls"

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.config.job_file import Count, FolderPath, Job, Opponent, Section
+from overtrick.config.job_file import Count, DataPath, Job, Opponent, Section
 from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation import cardplay, reference_opponents
@@ -44,7 +44,7 @@ class PimcConfig(Section):
     perfectly.
     """
 
-    solutions: FolderPath = "double_dummy"
+    solutions: DataPath = "double_dummy"
     """Folder that stores the double-dummy solutions."""
 
 

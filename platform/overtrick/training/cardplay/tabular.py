@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Count, FolderPath, Fraction, Job, Section
+from overtrick.config.job_file import Count, DataPath, Fraction, Job, Section
 from overtrick.core import Array, BehaviouralPolicy, Observations, UserError, select_rows
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.datasets import minibridge_games
@@ -74,7 +74,7 @@ class TabularQConfig(Section):
     players that other iterations train follow their greedy policies.
     """
 
-    data: FolderPath | None = None
+    data: DataPath | None = None
     """Folder of games from `overtrick generate minibridge`, which replace newly played games; each
     is used once.
     """

@@ -1,0 +1,7 @@
+"""Names of the files and folders of a run, on disk and in a bucket."""
+
+JOB = "job.json"
+TABLE = "table.json"  # a run that has it is finished
+LOCK = "lock"
+CHILDREN = "trials"
+TUNE = "tune-"  # the beginning of the names of the folders that Ray Tune writes
