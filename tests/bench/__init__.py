@@ -48,5 +48,6 @@ NAMES = (
     "two_workers_cardplay",
     "search_methods",
     "submit_latency",
+    "bucket_runs",
     "demo_memory",
 )
