@@ -104,6 +104,7 @@ class Section(BaseModel):
     """Frozen section of a job file. Unknown keys, and keys without effect, are errors."""
 
     model_config = ConfigDict(
+        defer_build=True,  # most commands use few of the schemas
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,

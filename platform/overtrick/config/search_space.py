@@ -17,7 +17,7 @@ from overtrick.storage.old_names import new_key
 Range = tuple[float, float]
 TrialValues = dict[str, Any]
 """Values of a trial by dotted key of the job."""
-FORM = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+FORM = ConfigDict(defer_build=True, frozen=True, extra="forbid", allow_inf_nan=False)
 METHODS_OF = {
     "trials": ("random", "asha", "pbt", "tpe", "cmaes"),
     "metric": ("asha", "pbt", "tpe", "cmaes"),

@@ -53,7 +53,6 @@ import numpy as np
 from overtrick.core import Array, Observations
 from overtrick.games.poker.betting_tree import BettingTree
 from overtrick.games.poker.deck import RANKS, SUITS
-from overtrick.games.poker.holdem.hand_percentile import SHOWN, percentiles
 from overtrick.games.poker.rules import PokerRules
 
 CHIPS = 15  # columns of one-hot chips in the pot
@@ -116,6 +115,8 @@ def strength_features(rules: PokerRules, betting: BettingTree, seen: Array) -> A
     The features are the percentile of the hole cards on this board instead of the cards themselves,
     the chips in the pot, the round, and the raises in each round. seen: (R, K) observations.
     """
+    from overtrick.games.poker.holdem.hand_percentile import percentiles  # builds tables
+
     strength = percentiles(seen[:, : rules.hole], seen[:, rules.hole : -4])
     own, other = seen[:, -4], seen[:, -3]
     columns = [
@@ -150,6 +151,8 @@ def privileged_features(
     order = (seat[:, None] + np.arange(seats)) % seats
     board = seats * rules.hole
     if rules.best_five:
+        from overtrick.games.poker.holdem.hand_percentile import SHOWN, percentiles
+
         known += list(np.eye(len(rules.board))[seen[:, -2]].T)
         up = np.full((len(seat), deals.shape[1] - board), -1)
         for cards in SHOWN:

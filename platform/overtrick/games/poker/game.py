@@ -86,8 +86,17 @@ class Poker:
             *_numbered("hole", rules.hole), *_numbered("board", max(1, sum(rules.board))),
             "own_chips", "other_chips", "round", "betting",
         )  # fmt: skip
-        self.betting: BettingTree = build_betting_tree(rules)
-        self.turned = np.cumsum(rules.board)[self.betting.round]  # (B,) visible board cards
+
+    @cached_property
+    def betting(self) -> BettingTree:
+        """The betting tree of the rules; hold'em's takes a quarter of a second to build."""
+        return build_betting_tree(self.rules)
+
+    @cached_property
+    def turned(self) -> Array:
+        """Number of visible board cards (B,) at each node of the betting tree."""
+        visible: Array = np.cumsum(self.rules.board)[self.betting.round]
+        return visible
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.rules, self.fold, None, self.view)

@@ -9,7 +9,6 @@ import numpy as np
 
 from overtrick.core import Array, BehaviouralPolicy, Observations
 from overtrick.games.poker.game import Poker
-from overtrick.games.poker.holdem.hand_percentile import percentiles
 from overtrick.games.poker.rules import CALL, CHECK, FOLD, RAISE, VERBS
 from overtrick.policies.memoryless import MemorylessPolicy
 
@@ -103,6 +102,8 @@ class ThresholdPlayer(ScriptedPlayer):
     def probs(self, observations: Observations) -> Array:
         """Return action probabilities (R, A), which depend on the percentile of the hole cards."""
         seen, hole = observations.observation, self.game.rules.hole
+        from overtrick.games.poker.holdem.hand_percentile import percentiles  # builds tables
+
         strength = percentiles(seen[:, :hole], seen[:, hole:-4])[:, None]
         strong, weak = strength >= 1 - self.raises, strength < 1 - self.plays
         return self.play_by_strength(observations, strong, weak, self.bluff)
