@@ -12,8 +12,9 @@ Points = dict[str, list[tuple[int, float]]]
 
 
 def in_mlflow(client: MlflowClient, run_id: str) -> Points:
-    """Return the metrics of a run's iterations in MLflow."""
-    names = client.get_run(run_id).data.metrics.keys() - {"score"}
+    """Return the metrics of a run's iterations in MLflow, without those of the machine's speed."""
+    logged = client.get_run(run_id).data.metrics
+    names = [name for name in logged if name != "score" and not name.startswith("speed/")]
     return {n: [(m.step, m.value) for m in client.get_metric_history(run_id, n)] for n in names}
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import logged_metrics
 import pytest
 from mlflow import MlflowClient
 
+from overtrick.reports.metric_names import GAMES_PER_SECOND, ITERATION_SECONDS
 from overtrick.tracking import mlflow_tracker
 
 
@@ -63,6 +65,46 @@ def test_events_wait_for_an_unreachable_server_and_arrive_once_and_in_order(
     assert logged_metrics.in_mlflow(MlflowClient(store), tracker.run_id) == {
         "payoff": [(s, float(s)) for s in range(1, 31)]
     }
+
+
+def test_speeds_are_logged_but_are_not_part_of_the_history(store: str, tmp_path: Path) -> None:
+    tracker = open_tracker(store, tmp_path / "fast")
+    tracker.metrics(1, {"payoff": 1.0, ITERATION_SECONDS: 0.5, GAMES_PER_SECOND: 80.0})
+    assert tracker.close("FINISHED") == 0
+    assert mlflow_tracker.history(tmp_path / "fast") == [(1, {"payoff": 1.0})]
+    logged = MlflowClient(store).get_run(tracker.run_id).data.metrics
+    assert logged == {"payoff": 1.0, ITERATION_SECONDS: 0.5, GAMES_PER_SECOND: 80.0}
+
+
+def test_a_table_is_that_of_mlflow_and_is_delivered_twice_without_harm(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"opponent": "call", "steps": [0.5, 0.75]}, {"opponent": "cfr", "steps": [-0.25, 0]}]
+    tracker = open_tracker(store, tmp_path / "table")
+    tracker.table("evaluation.json", rows)
+    tracker.table("evaluation.json", rows)
+    assert tracker.close("FINISHED") == 0
+    client = MlflowClient(store)
+    experiment = client.get_run(tracker.run_id).info.experiment_id
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)  # MLflow's function searches there
+    found = client.load_table(experiment, "evaluation.json", [tracker.run_id])
+    assert found.to_dict("records") == rows
+
+
+def test_the_use_of_the_machine_is_recorded_if_it_is_asked_for(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "1")
+    (folder := tmp_path / "measured").mkdir()
+    tracker = mlflow_tracker.Tracker(store, "tests", "measured", folder, {}, system_metrics=True)
+    tracker.metrics(1, {"payoff": 1.0})
+    client, name = MlflowClient(store), "system/cpu_utilization_percentage"
+    deadline = time.monotonic() + 60
+    while not tracker.run_id or name not in client.get_run(tracker.run_id).data.metrics:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert tracker.close("FINISHED") == 0
+    assert 0 <= client.get_run(tracker.run_id).data.metrics[name] <= 100
 
 
 def test_another_mlflow_gets_the_whole_run(store: str, tmp_path: Path) -> None:

@@ -179,6 +179,13 @@ def test_an_interrupted_search_by_optuna_gives_the_same_table(
     again = sweep.run(folder, lambda done: None)
     assert again.rows == whole.rows
     assert study.read_text() == (whole.folder.path / "study.json").read_text()
+    # of a told trial the table is lost, of another one the checkpoints
+    again.folder.child(1).table.unlink()
+    for lost in folder.path.glob("tune-*/trial-2"):
+        shutil.rmtree(lost)
+    monkeypatch.setattr(tune_trial, "train", None)  # nothing is trained again
+    assert sweep.run(folder, lambda done: None).rows == whole.rows
+    assert again.folder.child(1).table.exists()
 
 
 def test_several_metrics_put_the_best_compromises_first(

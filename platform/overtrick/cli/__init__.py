@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.exceptions import TyperException
 
-from overtrick.core import RayDiedError, RunError, UserError
+from overtrick.core import RayDiedError, RunError, UserError, structured_log
 
 TRAIN, PLAY = "Train and evaluate", "Solve and play"
 """Panels of `overtrick --help`; each command group has a panel of its own."""
@@ -55,6 +55,7 @@ def main() -> None:
     leave: Callable[[int], NoReturn] = sys.exit
     try:
         _check_words(sys.argv[1:])
+        structured_log.configure()
         returned = app(standalone_mode=False)
         if returned == INTERRUPTED:  # Typer returns it after Ctrl-C
             say(f"stopped{'; `overtrick resume RUN` continues it' if resumable else ''}")

@@ -227,6 +227,9 @@ class Track(Section):
     register: str | None = Field(default=None, pattern=NAMED)
     """Name under which the model is registered in MLflow; null: do not register it."""
 
+    system_metrics: bool = False
+    """Record the use of processors, memory, disk, network and GPUs of the driver's machine."""
+
 
 class Videos(Section):
     """Settings of the videos of the model during training, for games with videos."""

@@ -15,8 +15,13 @@ _played = {"games": 0}
 
 
 def count_games(games: int) -> None:
-    """Add `games` finished games to this process's count, which WorkerMetrics reports to Ray."""
+    """Add `games` finished games to this process's count, which a worker reports to Ray."""
     _played["games"] += games
+
+
+def games_played() -> int:
+    """Return the number of games that this process and its game workers have finished."""
+    return _played["games"]
 
 
 class WorkerMetrics:

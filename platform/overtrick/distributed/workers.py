@@ -24,7 +24,7 @@ from overtrick import startup
 from overtrick.core import Array, RunError, UserError
 from overtrick.core.devices import on_cpu
 from overtrick.core.lazy_modules import ray, torch
-from overtrick.core.ray_metrics import WorkerMetrics
+from overtrick.core.ray_metrics import WorkerMetrics, count_games, games_played
 from overtrick.distributed import local_ray, placement
 
 LOST = ("RayActorError", "ObjectLostError", "OutOfMemoryError", "NodeDiedError")
@@ -193,7 +193,7 @@ class RayPool:
             shard, worker, actor = running.pop(done)
             load[worker] -= 1
             try:
-                result = ray.get(done)
+                result, games = ray.get(done)
             except _lost() as error:
                 losses[shard] += 1
                 if losses[shard] == MAX_LOSSES:
@@ -206,6 +206,7 @@ class RayPool:
                 raise error.as_instanceof_cause() from None
             else:
                 results[shard] = result
+                count_games(games)
                 on_result(shard, result)
         return results
 
@@ -305,10 +306,15 @@ class _Worker:
     def __init__(self) -> None:
         self._meters = WorkerMetrics()
 
-    def run(self, work: Work, rng: Generator, common: Any, shard: Shard) -> Any:
-        """Return work(rng, common, *shard), computed on one PyTorch thread."""
+    def run(self, work: Work, rng: Generator, common: Any, shard: Shard) -> tuple[Any, int]:
+        """Compute work(rng, common, *shard) on one PyTorch thread.
+
+        Returns the result, and the number of games played for it.
+        """
+        before = games_played()
         with self._meters.shard(), _as_in_workers():
-            return work(rng, common, *shard)
+            result = work(rng, common, *shard)
+        return result, games_played() - before
 
 
 class _HostActor:

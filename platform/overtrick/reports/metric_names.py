@@ -27,6 +27,15 @@ MADE = "made/"
 SCORE = "score"
 """Final metric of every run in MLflow: its score, larger is better. Of a sweep, the best one."""
 
+SPEED = "speed/"
+"""Prefix of metrics that differ between equal runs; they are not part of a run's history."""
+
+ITERATION_SECONDS = f"{SPEED}iteration_seconds"
+"""Metric: seconds of an iteration."""
+
+GAMES_PER_SECOND = f"{SPEED}games_per_second"
+"""Metric: games played in an iteration, divided by its seconds."""
+
 RECOGNISED = "recognised"
 """Metric: share of decisions for which a Q-table of card play has an entry."""
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob, Job
-from overtrick.core import Array, Trainer, UserError
+from overtrick.core import Array, Trainer, UserError, structured_log
 from overtrick.core.checkpoints import load_state
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import LocalPool, RngStream, generator, open_pool
@@ -32,6 +32,9 @@ from overtrick.storage.run_folder import RunFolder, TrialCheckpoints
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
 from overtrick.tracking.mlflow_tracker import Tracker
 from overtrick.training.registry import JOBS, TRAINERS
+
+log = logging.getLogger(__name__)
+EVALUATION = "evaluation.json"  # the results table as a table of MLflow
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,7 @@ def locked(run: RunFolder) -> Iterator[None]:
                     line = f"run {run.name} is still going on in another process"
                     raise UserError(line) from None
                 time.sleep(pause)
+        structured_log.label(run.name)
         with bucket_copy.leased(run.path):
             yield
 
@@ -174,15 +178,21 @@ def train(run: RunFolder, progress: Listener) -> FinishedRun:
 def tracked(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Listener:
     """Return a listener that sends a trial's metrics to MLflow and makes videos of its model.
 
-    Before each checkpoint it also uploads the files of a run in a bucket, so that a checkpoint
-    there never lacks the metrics of its iterations.
+    It also logs each iteration. Before each checkpoint it uploads the files of a run in a bucket,
+    so that a checkpoint there never lacks the metrics of its iterations.
     """
 
     def upload(iteration: int, metrics: dict[str, float]) -> None:
         if iteration % job.checkpoints.every == 0 or iteration >= job.stop.iterations:
             bucket_copy.push(tracker.folder)
 
-    return combined(tracker.metrics, videos.listener(job, checkpoints, tracker), upload)
+    def write_line(iteration: int, metrics: dict[str, float]) -> None:
+        run = tracker.folder.name
+        more = {"run": run, "iteration": iteration, "metrics": metrics}
+        log.info("%s: iteration %d", run, iteration, extra=more)
+
+    listeners = tracker.metrics, videos.listener(job, checkpoints, tracker), upload, write_line
+    return combined(*listeners)
 
 
 def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) -> Tracker:
@@ -195,7 +205,9 @@ def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) 
     for number, each in enumerate(job_inputs.model_inputs(content), 1):
         tags[f"{mlflow_tracker.MODEL_TAG}{number}"] = json.dumps(each._asdict())
     above = None if parent is None else parent.path
-    tracker = Tracker(job.track.uri, job.track.experiment, run.name, run.path, tags, above)
+    track = job.track
+    record = track.uri, track.experiment, run.name, run.path, tags, above
+    tracker = Tracker(*record, system_metrics=track.system_metrics and parent is None)
     if not tracker.reported:
         tracker.params(provenance.dotted(content))
         for dataset in job_inputs.dataset_inputs(content):
@@ -279,7 +291,7 @@ def save_model(job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tr
     try:
         tracker.model(run.model, predictor.mlflow_description(run.model))
     except UserError as error:  # not servable on single observations, or weights are not finite
-        logging.getLogger(__name__).info("MLflow gets %s as files: %s", run.model, error)
+        log.info("MLflow gets %s as files: %s", run.model, error)
         tracker.artifact(run.model, run.model.name)
     if job.track.register is not None:
         tracker.register(job.track.register)
@@ -294,4 +306,6 @@ def save_table(run: RunFolder, rows: Any, tracker: Tracker) -> None:
     """
     write_text(run.table, json.dumps(rows, indent=1) + "\n")
     tracker.artifact(run.table)
+    if rows and isinstance(rows, list):
+        tracker.table(EVALUATION, rows)
     html_page.update_description(run, tracker)

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,13 +23,15 @@ from ray.tune.result import SHOULD_CHECKPOINT
 from ray.tune.schedulers import FIFOScheduler
 
 from overtrick.config.job_file import Job, parse_stored
-from overtrick.core import RunError, Trainer, UserError
+from overtrick.core import RunError, Trainer, UserError, structured_log
 from overtrick.core.checkpoints import load_state
 from overtrick.core.devices import use_gpu
 from overtrick.core.files import write_weights
+from overtrick.core.ray_metrics import games_played
 from overtrick.distributed import local_ray, placement
 from overtrick.distributed.data_parallel import DataParallelTrainer, LearnerShare
 from overtrick.distributed.workers import room_for, start_pool, start_ray
+from overtrick.reports import metric_names
 from overtrick.runs.early_stopping import EarlyStopping
 from overtrick.runs.listener import Listener
 from overtrick.storage import bucket_copy
@@ -65,6 +68,7 @@ class Trial(tune.Trainable):
 
     Its configuration is config["run"], with these keys:
 
+    - `name`: the name of the run, sweep or comparison
     - `job`: the plain data of the job
     - `number`: the number of the trial in its sweep
     - `last`: the iteration at which training stops
@@ -74,6 +78,8 @@ class Trial(tune.Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """Build the trainer, and load its state if there is a checkpoint to resume."""
         run = config["run"]
+        structured_log.configure()
+        structured_log.label(run["name"], run["number"])
         self.job = parse_stored(run["job"], JOBS, "the trial's job")
         self.last = run["last"]
         self.trainer = _build_trainer(self.job)
@@ -81,15 +87,20 @@ class Trial(tune.Trainable):
             self.load_checkpoint(run["resume"])
 
     def step(self) -> dict[str, Any]:
-        """Train for one iteration and return its metrics to Tune.
+        """Train for one iteration and return its metrics to Tune, with its speed.
 
         A RunError would recur, so it ends the trial without a checkpoint. After any other error
         Tune restarts the trial.
         """
+        began, games = time.perf_counter(), games_played()
         try:
             metrics = self.trainer.step()
         except RunError as error:
             return {"iteration": 0, "last": 1, "metrics": {}, FAILED: str(error)}
+        seconds, games = time.perf_counter() - began, games_played() - games
+        metrics = {**metrics, metric_names.ITERATION_SECONDS: seconds}
+        if games:
+            metrics[metric_names.GAMES_PER_SECOND] = games / seconds
         iteration = self.trainer.iteration
         last = iteration >= self.last
         due = last or iteration % self.job.checkpoints.every == 0
@@ -313,6 +324,7 @@ def _config(trial: PlannedTrial, run: RunFolder, number: int) -> dict[str, Any]:
     if trial.start is not None and checkpoints.iteration() <= iteration_of(trial.start):
         resume = trial.start
     return {
+        "name": run.name,
         "job": trial.job.model_dump(mode="json"),
         "number": number,
         "last": trial.last,

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -47,6 +47,8 @@ LOADER = Path(__file__).parents[1] / "serving" / "pyfunc_model.py"  # loads a mo
 MODEL = "model"  # MLflow's name for the model of a run, and the folder of the model's data
 MODEL_TAG = "overtrick.model."  # prefix of the tags of the models that a run reads
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # else MLflow expects chat models
+TABLES_TAG = "mlflow.loggedArtifacts"  # of a run: its tables, which MLflow shows and compares
+SPEED = "speed/"  # beginning of the names of metrics that measure the machine, not the learner
 STORED = f"artifacts/{MODEL}"  # the folder of the model's data within MLflow's model
 
 log = logging.getLogger(__name__)
@@ -65,7 +67,7 @@ class Tracker:
 
     def __init__(
         self, uri: str, experiment: str, name: str, folder: Path, tags: Mapping[str, str],
-        parent: Path | None = None,
+        parent: Path | None = None, system_metrics: bool = False,
     ) -> None:  # fmt: skip
         self.folder = folder
         self._uri = uri
@@ -75,6 +77,8 @@ class Tracker:
         self._spool = folder / SPOOL
         self._sent = folder / "track.sent"  # holds the number of delivered events
         self._parent = parent  # the folder of the run group of a child run
+        self._system_metrics = system_metrics
+        self._monitor: Any = None  # of MLflow, which measures this machine
         events = self._read_events()
         self.reported = max((e.get("step", 0) for e in events), default=0)
         self._last_time = max((e["time"] for e in events), default=0)  # ms since 1970
@@ -101,9 +105,15 @@ class Tracker:
         self._add({"params": {k: str(v)[:PARAM_LENGTH] for k, v in values.items()}})
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Report an iteration's metrics; ignore an iteration that was reported before."""
+        """Report an iteration's metrics; ignore an iteration that was reported before.
+
+        Metrics whose names begin with SPEED, such as seconds, differ between equal runs. MLflow
+        gets them, but they do not belong to the run's history.
+        """
         if step > self.reported:
-            self._add({"step": step, "metrics": dict(values)})
+            speed = {name: v for name, v in values.items() if name.startswith(SPEED)}
+            metrics = {name: v for name, v in values.items() if name not in speed}
+            self._add({"step": step, "metrics": metrics, **({"speed": speed} if speed else {})})
             self.reported = step
 
     def result(self, values: Mapping[str, float]) -> None:
@@ -120,6 +130,10 @@ class Tracker:
         `place`: the artifact folder in MLflow; empty: the root of the run's artifacts.
         """
         self._add({"artifact": self._stored_path(path), "place": place})
+
+    def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Log rows with equal columns as a table of MLflow. `name`: of its file, NAME.json."""
+        self._add({"table": name, "rows": [dict(row) for row in rows]})
 
     def model(self, path: Path, answers: Mapping[str, Any]) -> None:
         """Report the folder of the trained model, to be logged as the run's model in MLflow.
@@ -149,6 +163,8 @@ class Tracker:
         `status`: MLflow's status of the run. `patience`: seconds after which delivery gives up.
         Undelivered events stay on disk.
         """
+        if self._monitor is not None:
+            self._monitor.finish()
         try:
             self._add({"status": status})
         finally:  # earlier events are delivered even if the disk is full
@@ -202,6 +218,8 @@ class Tracker:
                 try:
                     if client is None:
                         client, run_id = self._open()
+                        if self._system_metrics:
+                            self._monitor = _start_monitor(self._uri, run_id)
                     batch = list(itertools.islice(self._waiting, size))
                     if not self._deliver_batch(client, run_id, batch):
                         size = 1  # to find the rejected event
@@ -293,6 +311,18 @@ class Tracker:
         return client, run.info.run_id
 
 
+def _start_monitor(uri: str, run_id: str) -> Any:
+    """Start MLflow's measurement of this machine for a run; return the monitor, which has a thread.
+
+    The interval is that of MLflow: 10 seconds, or MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL.
+    """
+    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+    monitor = SystemMetricsMonitor(run_id, resume_logging=True, tracking_uri=uri)
+    monitor.start()
+    return monitor
+
+
 def history(folder: Path) -> list[tuple[int, dict[str, float]]]:
     """Read all reported iterations of a run with their metrics, even while the run continues.
 
@@ -369,7 +399,8 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]], folder: Path) 
     metrics = [
         Metric(name, value, event["time"], event["step"])
         for event in events
-        for name, value in event.get("metrics", event.get("result", {})).items()
+        for values in (event.get("metrics", event.get("result", {})), event.get("speed", {}))
+        for name, value in values.items()
     ]
     for start in range(0, len(metrics), 1000):
         client.log_batch(run_id, metrics=metrics[start : start + 1000])
@@ -386,6 +417,8 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]], folder: Path) 
             log(run_id, path, event["place"] or None)
         if "dataset" in event:
             client.log_inputs(run_id, [_dataset_input(event)])
+        if "table" in event:
+            _log_table(client, run_id, event["table"], event["rows"])
         if "note" in event:
             client.set_tag(run_id, "mlflow.note.content", event["note"])
         if "model" in event:
@@ -394,6 +427,17 @@ def _send(client: Any, run_id: str, events: list[dict[str, Any]], folder: Path) 
             model_versions.register(client, run_id, event["register"])
         if "status" in event:
             client.set_terminated(run_id, event["status"], event["time"])
+
+
+def _log_table(client: Any, run_id: str, name: str, rows: list[dict[str, Any]]) -> None:
+    """Log a table of a run, in the form of MLflow's `log_table`; a second call changes nothing.
+
+    MLflow's own function would append the rows again.
+    """
+    columns = list(rows[0]) if rows else []
+    content = {"columns": columns, "data": [[row[column] for column in columns] for row in rows]}
+    client.log_text(run_id, json.dumps(content), name)
+    client.set_tag(run_id, TABLES_TAG, json.dumps([{"path": name, "type": "table"}]))
 
 
 def _dataset_input(event: Mapping[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, TypeAdapter
 
@@ -25,10 +25,11 @@ class ParamsEvent(_Event):
 
 
 class MetricsEvent(_Event):
-    """The metrics of one iteration."""
+    """The metrics of one iteration, and its speed on the machines at hand."""
 
     step: Count
     metrics: dict[str, float]
+    speed: NotRequired[dict[str, float]]
 
 
 class ResultEvent(_Event):
@@ -77,6 +78,13 @@ class DatasetEvent(_Event):
     digest: str
 
 
+class TableEvent(_Event):
+    """A table of the run: the name of its file in MLflow, and its rows."""
+
+    table: str
+    rows: list[dict[str, Any]]
+
+
 class NoteEvent(_Event):
     """The description on the run's page in MLflow, in Markdown."""
 
@@ -102,6 +110,7 @@ Event = (
     | ArtifactEvent
     | ModelEvent
     | DatasetEvent
+    | TableEvent
     | NoteEvent
     | RegisterEvent
     | StatusEvent
