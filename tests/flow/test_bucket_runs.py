@@ -22,7 +22,7 @@ from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.bidders import sample_deals
 from overtrick.runs import lifecycle, run_list
 from overtrick.storage import bucket_copy, job_inputs, locate, model_files
-from overtrick.storage.object_store import ObjectFolder
+from overtrick.storage.object_store import ObjectFolder, ObjectVersion, StoredObject
 from overtrick.storage.run_folder import RunFolder
 from overtrick.storage.run_lease import LEASE, RunLease
 from overtrick.studies.exact_solutions import solve_game
@@ -285,6 +285,62 @@ def test_two_runs_of_one_name_are_not_mixed(
     monkeypatch.setattr(locate, "find_by_name", lambda name: None)
     with pytest.raises(UserError, match="has just been made by another process: try again"):
         lifecycle.open_folder(parse(TINY, store), "tiny", run_name="small")
+
+
+def test_listings_without_generations_download_nothing_twice(
+    small_run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Google's listings, and Amazon's of buckets with versions, lack what reading an object has."""
+    read, reads = ObjectFolder.read_version, []
+
+    def with_generation(self: ObjectFolder, name: str) -> tuple[bytes, StoredObject]:
+        reads.append(name)
+        content, found = read(self, name)
+        return content, found._replace(version=ObjectVersion(found.version.e_tag, "17"))
+
+    monkeypatch.setattr(ObjectFolder, "read_version", with_generation)
+    copy = bucket_copy.run_copy(str(small_run))
+    copy.pull()
+    assert reads
+    reads.clear()
+    copy.pull()
+    assert not reads
+
+
+def test_a_failed_upload_does_not_forget_the_others(
+    small_run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = ObjectFolder.create
+
+    def fail(self: ObjectFolder, name: str, content: bytes) -> ObjectVersion | None:
+        if name == "b":
+            raise RunError("the server is away")
+        return create(self, name, content)
+
+    with lifecycle.locked(small_run):
+        (small_run.path / "a").write_text("1")
+        (small_run.path / "b").write_text("1")
+        with monkeypatch.context() as patch:
+            patch.setattr(ObjectFolder, "create", fail)
+            with pytest.raises(RunError, match="the server is away"):
+                bucket_copy.push(small_run.path)
+        (small_run.path / "a").write_text("22")
+    stored = ObjectFolder(str(small_run))
+    assert (stored.read("a"), stored.read("b")) == (b"22", b"1")
+
+
+def test_a_model_that_will_be_stored_later_is_no_input_yet(home: Path, bucket: str) -> None:
+    job = {"evaluate": {"opponents": ["call", f"{bucket}/table/trials/table-003/model"]}}
+    assert job_inputs.model_inputs(job) == []
+    assert job_inputs.dataset_inputs(job) == []
+
+
+def test_a_name_that_no_url_can_have_is_refused(
+    home: Path, bucket: str, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OVERTRICK_RUNS", bucket)
+    with pytest.raises(UserError, match=r"cannot be named 'a#b': leave out \? and #"):
+        lifecycle.open_folder(parse(TINY, store), "tiny", run_name="a#b")
 
 
 def test_a_data_set_in_a_bucket_is_that_of_a_file(home: Path, bucket: str) -> None:

@@ -20,6 +20,7 @@ import pytest
 import requests
 from command_process import environment
 from fsspec.implementations.local import LocalFileSystem
+from obstore.exceptions import GenericError
 from pyarrow import fs
 from tests.bucket_server import Connection, client_settings
 
@@ -33,7 +34,7 @@ from overtrick.storage.object_store import (
     split_url,
     without_file_scheme,
 )
-from overtrick.storage.run_lease import LEASE, RunLease, check_token, is_leased
+from overtrick.storage.run_lease import LEASE, RunLease, check_stored_lease, is_leased
 
 RACES = 100
 RACER = """
@@ -88,6 +89,23 @@ def test_an_object_is_created_once_and_replaced_in_its_version_only(folder: Obje
     assert folder.replace("x", b"4", first) is None
     assert folder.replace("never there", b"4", first) is None
     assert folder.read("x") == b"3"
+
+
+def test_a_conditional_write_without_an_answer_is_repeated(
+    folder: ObjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, asked = ObjectFolder._put, []
+
+    def lose_answers(self: ObjectFolder, name: str, content: bytes, mode: object) -> ObjectVersion:
+        asked.append(mode)
+        if len(asked) < 3:
+            raise GenericError("connection reset")
+        return put(self, name, content, mode)
+
+    monkeypatch.setattr(object_store, "CONDITION_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(ObjectFolder, "_put", lose_answers)
+    assert folder.create("x", b"1") is not None
+    assert asked == ["create"] * 3
 
 
 @pytest.mark.parametrize(
@@ -307,15 +325,15 @@ def test_a_lease_excludes_others_until_it_expires(folder: ObjectFolder, monkeypa
     monkeypatch.setenv("OVERTRICK_LEASE_SECONDS", "1")
     assert not is_leased(folder)
     first = RunLease(folder)
-    first.check()
-    check_token(folder, first.token)
+    first.check_not_expired()
+    check_stored_lease(folder, first.token)
     assert is_leased(folder)
     with pytest.raises(UserError, match=r"is still going on in another process \(process \d+ on "):
         RunLease(folder)
     first.release()
     assert not is_leased(folder)
     with pytest.raises(RunError, match=r"^this process has lost the lease of s3://"):
-        check_token(folder, first.token)
+        check_stored_lease(folder, first.token)
     second = RunLease(folder)
     second.release()
 
@@ -329,10 +347,10 @@ def test_an_abandoned_lease_is_taken_over(folder: ObjectFolder, monkeypatch) -> 
     heir = RunLease(folder)
     assert 0.5 < time.monotonic() - began < 30
     with pytest.raises(RunError, match="has lost the lease"):
-        dead.check()
+        dead.check_not_expired()
     with pytest.raises(RunError, match="has lost the lease"):
-        check_token(folder, dead.token)
-    heir.check()
+        check_stored_lease(folder, dead.token)
+    heir.check_not_expired()
     dead.release()
     assert is_leased(folder)  # the release of a lost lease changes nothing
     heir.release()
@@ -364,7 +382,7 @@ def test_a_lost_answer_does_not_lose_the_lease(folder: ObjectFolder, monkeypatch
 
     monkeypatch.setattr(ObjectFolder, "create", create_twice)
     lease = RunLease(folder)
-    lease.check()
+    lease.check_not_expired()
     lease.release()
 
 
@@ -376,7 +394,7 @@ def test_the_lease_of_another_process_that_took_over_is_noticed(
     folder.write(LEASE, b'{"owner": "someone", "token": "t", "expires": 1e12}')
     lease._thread.join(30)  # it ends when a renewal is refused
     with pytest.raises(RunError, match="has lost the lease"):
-        lease.check()
+        lease.check_not_expired()
 
 
 def test_a_damaged_lease_counts_as_expired(folder: ObjectFolder) -> None:

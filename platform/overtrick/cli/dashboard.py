@@ -61,7 +61,7 @@ def _tracking_store(run: str | None, uri: str | None) -> str:
     It is `uri`, or the store of the run, or the default store, or that of the newest run. Raises
     UserError for an invalid URI.
     """
-    from overtrick.storage import locate
+    from overtrick.storage import bucket_copy, locate
     from overtrick.tracking import server_address
 
     if uri is not None:
@@ -70,7 +70,9 @@ def _tracking_store(run: str | None, uri: str | None) -> str:
     if run is None and (os.environ.get("MLFLOW_TRACKING_URI") or not names):
         return server_address.default()
     newest = locate.newest_run(names) if run is None else run
-    return str(locate.existing_run(newest).read_job()["track"]["uri"])
+    folder = locate.existing_run(newest)
+    uri = str(folder.read_job()["track"]["uri"])
+    return server_address.usable_here(uri) if bucket_copy.copy_of(folder.path) else uri
 
 
 def _run_id(run: str) -> str:

@@ -359,7 +359,7 @@ def load_stored(run: RunFolder, jobs: Mapping[str, type[JobT]]) -> JobT:
     content = translate_job(run.read_job())
     track = content.get("track")
     if copy_of(run.path) is not None and isinstance(track, dict) and "uri" in track:
-        content["track"] = {**track, "uri": server_address.existing_or_default(str(track["uri"]))}
+        content["track"] = {**track, "uri": server_address.usable_here(str(track["uri"]))}
     return parse_stored(content, jobs, str(run.job))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import sys
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from overtrick.core.errors import check_choice
 
 VARIABLE = "OVERTRICK_LOG"
 PACKAGE = "overtrick"
-EXTRA = ("run", "iteration", "metrics")  # keys that a message may bring with it
+EXTRA = ("run", "trial", "iteration", "metrics")  # keys that a message may bring with it
 
 _labels: dict[str, Any] = {"run": None, "trial": None}
 
@@ -39,6 +40,8 @@ class JsonFormatter(logging.Formatter):
         content |= {key: getattr(record, key) for key in EXTRA if hasattr(record, key)}
         if record.exc_info:
             content["error"] = self.formatException(record.exc_info)
+        if metrics := content.get("metrics"):  # JSON has no infinite numbers
+            content["metrics"] = {k: v if math.isfinite(v) else str(v) for k, v in metrics.items()}
         return json.dumps(content, default=str)
 
 

@@ -22,6 +22,7 @@ NO_RUNS_FOLDER = (
     "started"
 )
 PREPARE_RUNS = (
+    'export OVERTRICK_RUNS="${OVERTRICK_RUNS#file://}"; '
     f'case "$OVERTRICK_RUNS" in /*) mkdir -p "$OVERTRICK_RUNS" || exit 1; '
     f"database=$OVERTRICK_RUNS;; "
     f's3://*|gs://*) database=$HOME;; *) echo "{NO_RUNS_FOLDER}" >&2; exit 2;; esac'
@@ -30,7 +31,7 @@ PREPARE_RUNS = (
 TRACKING_URI = "${MLFLOW_TRACKING_URI:-sqlite:///$database/mlflow.db}"
 UPLOAD = "from overtrick.storage.bucket_copy import upload; import sys; upload(*sys.argv[1:])"
 TRIES = 4
-RETRY = (  # a signal that is trapped also reaches the command, and its end is awaited
+RETRY = (  # the trap keeps the shell alive when a signal stops both: it waits for the command
     "trap : TERM INT; for left in {left}; do {command}; code=$?; "
     "case $code in 130|143) exit $code;; esac; [ $code -lt 128 ] && exit $code; "
     'echo "the driver was killed (exit code $code); tries left: $left" >&2; '

@@ -107,7 +107,8 @@ class RunGroup:
             progress(done)
 
         def listener(job: Job, child: ChildRun) -> Listener:
-            return combined(lifecycle.tracked(job, child.checkpoints, child.tracker), count)
+            tracked = lifecycle.tracked(job, child.checkpoints, child.tracker, until)
+            return combined(tracked, count)
 
         children = self.children[: len(jobs)]
         trials = []

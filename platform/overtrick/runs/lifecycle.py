@@ -54,7 +54,7 @@ def new_folder(name: str) -> RunFolder:
     """Create an empty folder for a run, named after `name` and the current time."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for attempt in range(100):
-        folder = locate.runs_folder() / (f"{name}-{stamp}" + (f"-{attempt}" if attempt else ""))
+        folder = locate.new_folder(f"{name}-{stamp}" + (f"-{attempt}" if attempt else ""))
         if locate.find_by_name(folder.name) is None:
             with suppress(FileExistsError):
                 folder.mkdir(parents=True)
@@ -92,8 +92,8 @@ def _named_folder(job: BaseJob, name: str, children: bool) -> RunFolder:
     """Return the folder of the run with this name; create it if there is none."""
     run = locate.find_by_name(name)
     if run is None:
-        run = RunFolder(locate.runs_folder() / name)
-        bucket_copy.forget(run.path)
+        run = RunFolder(locate.new_folder(name))
+        bucket_copy.delete_stale_copy(run.path)
     run.path.mkdir(parents=True, exist_ok=True)
     other = f"choose another --name; `overtrick resume {name}` continues {name}"
     if not run.job.exists():
@@ -175,21 +175,28 @@ def train(run: RunFolder, progress: Listener) -> FinishedRun:
     return FinishedRun(run, unit, seconds, last, rows, missing, tracker.rejected)
 
 
-def tracked(job: Job, checkpoints: TrialCheckpoints, tracker: Tracker) -> Listener:
+def tracked(
+    job: Job, checkpoints: TrialCheckpoints, tracker: Tracker, until: int | None = None
+) -> Listener:
     """Return a listener that sends a trial's metrics to MLflow and makes videos of its model.
 
     It also logs each iteration. Before each checkpoint it uploads the files of a run in a bucket,
-    so that a checkpoint there never lacks the metrics of its iterations.
+    so that a checkpoint there never lacks the metrics of its iterations. `until`: the iteration at
+    which training stops, with a checkpoint; None: the job's last.
     """
+    last = job.stop.iterations if until is None else until
+    folder = RunFolder(tracker.folder)
+    group = folder.group
+    number = None if group == folder else int(folder.name.rpartition("-")[2])
 
     def upload(iteration: int, metrics: dict[str, float]) -> None:
-        if iteration % job.checkpoints.every == 0 or iteration >= job.stop.iterations:
+        if iteration % job.checkpoints.every == 0 or iteration >= last:
             bucket_copy.push(tracker.folder)
 
     def write_line(iteration: int, metrics: dict[str, float]) -> None:
-        run = tracker.folder.name
-        more = {"run": run, "iteration": iteration, "metrics": metrics}
-        log.info("%s: iteration %d", run, iteration, extra=more)
+        named = {"run": group.name, "trial": number}
+        more = {**named, "iteration": iteration, "metrics": metrics}
+        log.info("%s: iteration %d", folder.name, iteration, extra=more)
 
     listeners = tracker.metrics, videos.listener(job, checkpoints, tracker), upload, write_line
     return combined(*listeners)

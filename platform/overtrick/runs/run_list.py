@@ -42,7 +42,7 @@ class _StoredRun(NamedTuple):
     read_job: Callable[[], dict[str, Any]]
     read_table: Callable[[], list[dict[str, Any]]] | None  # None: the run is not finished
     is_running: Callable[[], bool]
-    changed: float  # of a result or checkpoint, in seconds since 1970
+    changed: float  # time of the newest result or checkpoint, in seconds since 1970
 
 
 def list_runs() -> list[RunSummary]:

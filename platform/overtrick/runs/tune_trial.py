@@ -70,7 +70,8 @@ class Trial(tune.Trainable):
 
     - `name`: the name of the run, sweep or comparison
     - `job`: the plain data of the job
-    - `number`: the number of the trial in its sweep
+    - `number`: the number of the trial
+    - `in_group`: whether it is one of a sweep or comparison
     - `last`: the iteration at which training stops
     - `resume`: the folder or URL of the checkpoint to continue from, or None
     """
@@ -79,7 +80,7 @@ class Trial(tune.Trainable):
         """Build the trainer, and load its state if there is a checkpoint to resume."""
         run = config["run"]
         structured_log.configure()
-        structured_log.label(run["name"], run["number"])
+        structured_log.label(run["name"], run["number"] if run["in_group"] else None)
         self.job = parse_stored(run["job"], JOBS, "the trial's job")
         self.last = run["last"]
         self.trainer = _build_trainer(self.job)
@@ -264,7 +265,8 @@ def train(
     for number in waiting:
         result = results[trial_name(number)]
         if result.error is not None:
-            message = f"{_last_line(result.error)}; its log is in {result.path}"
+            where = f"{run}{result.path}" if bucket_copy.copy_of(run.path) else result.path
+            message = f"{_last_line(result.error)}; its log is in {where}"
             errors[number] = RunError(f"the trial failed: {message}")
         elif FAILED in result.metrics:
             errors[number] = RunError(result.metrics[FAILED])
@@ -327,6 +329,7 @@ def _config(trial: PlannedTrial, run: RunFolder, number: int) -> dict[str, Any]:
         "name": run.name,
         "job": trial.job.model_dump(mode="json"),
         "number": number,
+        "in_group": run.children.exists(),
         "last": trial.last,
         "resume": bucket_copy.path_or_url(resume) if resume else None,
     }

@@ -41,12 +41,12 @@ from overtrick.storage.object_store import (
     without_file_scheme,
 )
 from overtrick.storage.run_file_names import CHILDREN, JOB, LOCK, TABLE, TUNE
-from overtrick.storage.run_lease import LEASE, RunLease, check_token
+from overtrick.storage.run_lease import LEASE, RunLease, check_stored_lease
 
 BUCKETS = "buckets"  # the folder of all local copies, in the cache folder
 URL_FILE = ".url"  # in the folder of copies from one URL: that URL
-SINGLE = ".objects"  # in such a folder: the objects that are not in a folder of their own
-OUTPUTS = ".outputs"  # in such a folder: what commands write before it is uploaded
+SINGLE = ".objects"  # in such a folder: single downloaded files, such as a Parquet file
+OUTPUTS = ".outputs"  # in such a folder: results that are uploaded when their command ends
 VERSIONS = ".versions.json"  # in a copy: the version of each object, and the file of that version
 PULLING = ".pulling"  # in a copy: locked by the process that downloads
 README = "README.txt"  # in the folder of the child runs of a run in a bucket
@@ -60,15 +60,15 @@ _leases: dict[Path, RunLease] = {}
 
 
 @dataclass(frozen=True)
-class FileVersion:
-    """The version of an object, and size and time of the local file with that content."""
+class SyncedFile:
+    """A local file when it was last equal to its object: version, size, and time of change."""
 
     version: ObjectVersion
     size: int
     changed: int  # ns since 1970, of the local file
 
 
-_VERSIONS: TypeAdapter[dict[str, FileVersion]] = TypeAdapter(dict[str, FileVersion])
+_VERSIONS: TypeAdapter[dict[str, SyncedFile]] = TypeAdapter(dict[str, SyncedFile])
 
 
 @dataclass(frozen=True)
@@ -118,14 +118,15 @@ class BucketCopy:
                 self._save_versions(known)
         return self.folder / name
 
-    def _update(self, name: str, version: ObjectVersion, known: dict[str, FileVersion]) -> None:
+    def _update(self, name: str, version: ObjectVersion, known: dict[str, SyncedFile]) -> None:
         """Download an object unless the local file is of its version; note the version in `known`.
 
         An object that is deleted meanwhile is left out, and so is the empty object by which some
         programs mark a folder.
         """
         path = self.folder / name
-        if name in known and known[name].version == version and os.path.exists(path):
+        known_e_tag = known[name].version.e_tag if name in known else None
+        if known_e_tag == version.e_tag and os.path.exists(path):  # listings have no generations
             return
         try:
             content, stored = self.objects.read_version(name)
@@ -133,7 +134,7 @@ class BucketCopy:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, content)
-        known[name] = FileVersion(stored.version, stored.size, path.stat().st_mtime_ns)
+        known[name] = SyncedFile(stored.version, stored.size, path.stat().st_mtime_ns)
 
     def push(self) -> None:
         """Upload all files that have changed since the last `pull` or `push`.
@@ -147,25 +148,27 @@ class BucketCopy:
             _uploaded_files(self.folder),
             key=lambda path: (path.name == TABLE, -len(path.parts), path),
         )
-        for path in files:
-            name = path.relative_to(self.folder).as_posix()
-            try:
-                found, content = path.stat(), path.read_bytes()
-            except FileNotFoundError:  # replaced in this moment by another thread
-                continue
-            before = known.get(name)
-            if before and (before.size, before.changed) == (found.st_size, found.st_mtime_ns):
-                continue
-            lease.check()
-            version = self._upload(name, content, before.version if before else None)
-            known[name] = FileVersion(version, found.st_size, found.st_mtime_ns)
-        self._save_versions(known)
+        try:
+            for path in files:
+                name = path.relative_to(self.folder).as_posix()
+                try:
+                    found, content = path.stat(), path.read_bytes()
+                except FileNotFoundError:  # replaced in this moment by another thread
+                    continue
+                before = known.get(name)
+                if before and (before.size, before.changed) == (found.st_size, found.st_mtime_ns):
+                    continue
+                lease.check_not_expired()
+                version = self._upload(name, content, before.version if before else None)
+                known[name] = SyncedFile(version, found.st_size, found.st_mtime_ns)
+        finally:
+            self._save_versions(known)
 
     def _upload(self, name: str, content: bytes, before: ObjectVersion | None) -> ObjectVersion:
         """Write an object on condition that it has the version `before`; None: that it is absent.
 
-        So a late request of a process that has lost its lease changes nothing. Raises RunError if
-        the object is another one.
+        So a late request of a process that has lost its lease replaces nothing that another process
+        has written. Raises RunError if the object is another one.
         """
         if before is None:
             version = self.objects.create(name, content)
@@ -181,7 +184,7 @@ class BucketCopy:
 
     def delete(self, path: Path) -> None:
         """Delete a folder here and in the bucket. Raises RunError without the lease of the run."""
-        _held_lease(self).check()
+        _held_lease(self).check_not_expired()
         below = self.objects.below(path.relative_to(self.folder).as_posix())
         below.delete(list(below.objects()))
         shutil.rmtree(path, ignore_errors=True)
@@ -202,14 +205,14 @@ class BucketCopy:
             with suppress(FileNotFoundError):
                 folder.rmdir()
 
-    def _versions(self) -> dict[str, FileVersion]:
+    def _versions(self) -> dict[str, SyncedFile]:
         """Return the known versions by name; none if the file is missing or damaged."""
         try:
             return _VERSIONS.validate_json((self.folder / VERSIONS).read_bytes())
         except (OSError, ValidationError):
             return {}
 
-    def _save_versions(self, versions: dict[str, FileVersion]) -> None:
+    def _save_versions(self, versions: dict[str, SyncedFile]) -> None:
         write_bytes(self.folder / VERSIONS, _VERSIONS.dump_json(versions))
 
 
@@ -368,8 +371,9 @@ def upload(folder: str, url: str) -> None:
 
 @contextmanager
 def leased(folder: Path) -> Iterator[None]:
-    """Context manager that holds the lease of a run in a bucket and uploads its changes at the end.
+    """Context manager that holds the lease of a run in a bucket while its block changes the run.
 
+    Downloads the run before the block, and uploads the changed files after it, also after an error.
     Does nothing for a run on a disk. `folder`: of the run; this process has locked its lock file.
     Raises UserError if another process works on the run, RunError if the lease was lost.
     """
@@ -413,8 +417,8 @@ def create_run(folder: Path) -> None:
     run_exists.cache_clear()
 
 
-def forget(folder: Path) -> None:
-    """Delete the local copy of a run that no longer exists in its bucket.
+def delete_stale_copy(folder: Path) -> None:
+    """Delete the local copy of a run that was deleted from its bucket.
 
     Does nothing for a run on a disk, or while a process works on the run.
     """
@@ -472,7 +476,7 @@ def check_lease(folder: Path) -> None:
     """
     copy = copy_of(folder)
     if copy is not None:
-        check_token(copy.objects, _held_lease(copy).token)
+        check_stored_lease(copy.objects, _held_lease(copy).token)
 
 
 def lease_token(path: Path) -> str:

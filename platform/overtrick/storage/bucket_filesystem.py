@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from overtrick.core import RunError
 from overtrick.storage.object_store import ObjectFolder, StoredObject
-from overtrick.storage.run_lease import check_token
+from overtrick.storage.run_lease import check_stored_lease
 
 log = logging.getLogger(__name__)
 KEPT = ("checkpoint_", "experiment_state-", "error.", ".validate_storage_marker")
@@ -30,8 +30,8 @@ files of Tune are dropped."""
 class _Upload:
     """A file in memory that becomes an object when it is closed.
 
-    It is no io.IOBase, which would be closed when it is deleted: a file whose writer has failed is
-    dropped.
+    It does not derive from io.IOBase: Python closes such files when it frees them, and a
+    half-written file would be uploaded.
     """
 
     def __init__(self, handler: _Handler, name: str) -> None:
@@ -108,7 +108,7 @@ class _Handler(fs.FileSystemHandler):
         """Do nothing: a folder exists as soon as there is an object in it."""
 
     def delete_dir(self, path: str) -> None:
-        check_token(self.objects, self.token)
+        check_stored_lease(self.objects, self.token)
         below = self.objects.below(_name(path))
         below.delete(list(below.objects()))
 
@@ -119,7 +119,7 @@ class _Handler(fs.FileSystemHandler):
         raise NotImplementedError("the root is a whole run")
 
     def delete_file(self, path: str) -> None:
-        check_token(self.objects, self.token)
+        check_stored_lease(self.objects, self.token)
         self.objects.delete([_name(path)])
 
     def move(self, src: str, dest: str) -> None:
@@ -144,7 +144,7 @@ class _Handler(fs.FileSystemHandler):
 
     def write(self, name: str, content: bytes) -> None:
         """Write a whole object. Raises RunError if the lease of the run is lost."""
-        check_token(self.objects, self.token)
+        check_stored_lease(self.objects, self.token)
         self.objects.write(name, content)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from overtrick.core import UserError
 from overtrick.core.json_files import read_json
 from overtrick.storage import locate, parquet
 from overtrick.storage.bucket_copy import local_copy
@@ -87,10 +89,13 @@ def model_inputs(content: Mapping[str, Any]) -> list[ModelInput]:
 def _local_path(text: str) -> str | None:
     """Return the local path of a stored file or folder; None for a text that is no path or URL.
 
-    `text`: an absolute path, or the URL of something in a bucket, which is downloaded.
+    `text`: an absolute path, or the URL of something in a bucket, which is downloaded. Returns None
+    if nothing is stored there yet, such as the model of another child run.
     """
     if BUCKET_URL.fullmatch(text):
-        return str(local_copy(text, "the job's input"))
+        with suppress(UserError):
+            return str(local_copy(text, "the job's input"))
+        return None
     return text if text.startswith("/") else None
 
 

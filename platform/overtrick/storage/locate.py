@@ -81,6 +81,17 @@ def runs_folder() -> Path:
     return bucket_copy.copies_folder(place) if is_url(place) else Path(place)
 
 
+def new_folder(name: str) -> Path:
+    """Return the folder for a new run, which is not created.
+
+    Raises UserError for a name that the URL of a run in a bucket cannot have.
+    """
+    place = runs_location()
+    if is_url(place) and not BUCKET_URL.fullmatch(f"{place}/{name}"):
+        raise UserError(f"a run in {place} cannot be named '{name}': leave out ? and #")
+    return runs_folder() / name
+
+
 def run_names() -> list[str]:
     """Return the sorted names of the runs in `runs_location()`."""
     place = runs_location()

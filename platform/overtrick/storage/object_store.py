@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ BUCKET_URL = re.compile(
 """URL of a bucket or of a folder in it: the bucket, and the path with its leading slash."""
 RETRIES = 12  # of a request without an answer
 FIRST_PAUSE = timedelta(seconds=0.2)  # before a retry; each pause is up to twice as long
-PATIENCE = timedelta(seconds=30)  # for all tries; shorter than a lease, so that none outlives it
+PATIENCE = timedelta(seconds=30)  # after which there is no further try; half of a lease's time
+CONDITION_PAUSES = (0.5, 2.0)  # seconds before repetitions of a conditional write
 LONGEST_ERROR = 300  # characters of a message of the object store
 
 
@@ -108,30 +110,30 @@ class ObjectFolder:
 
     def read_version(self, name: str) -> tuple[bytes, StoredObject]:
         """Return the content of an object with its version. Raises FileNotFoundError."""
-        with self._naming(name, reading=True):
+        with self._one_line_errors(name, reading=True):
             answer = self._store.get(self._path(name))
             return bytes(answer.bytes()), _stored(answer.meta)
 
     def stat(self, name: str) -> StoredObject | None:
         """Return size, version and age of an object; None if there is no such object."""
         try:
-            with self._naming(name, reading=True):
+            with self._one_line_errors(name, reading=True):
                 return _stored(self._store.head(self._path(name)))
         except FileNotFoundError:
             return None
 
     def write(self, name: str, content: bytes | Path) -> ObjectVersion:
         """Write an object, replacing an old one. `content`: bytes, or a file."""
-        with self._naming(name):
+        with self._one_line_errors(name):
             return self._put(name, content, "overwrite")
 
     def create(self, name: str, content: bytes) -> ObjectVersion | None:
         """Write an object and return its version; return None, unwritten, if the object exists."""
         from obstore.exceptions import AlreadyExistsError
 
-        with self._naming(name):
+        with self._one_line_errors(name):
             try:
-                return self._put(name, content, "create")
+                return self._put_on_condition(name, content, "create")
             except AlreadyExistsError:
                 return None
 
@@ -142,12 +144,12 @@ class ObjectFolder:
         """
         from obstore.exceptions import PreconditionError
 
-        with self._naming(name):
+        with self._one_line_errors(name):
             try:
                 if self.url.startswith("gs:"):
                     mode = {"e_tag": version.e_tag, "version": version.generation}
-                    return self._put(name, content, mode)  # type: ignore[arg-type]
-                return self._put(name, content, {"e_tag": version.e_tag})
+                    return self._put_on_condition(name, content, mode)  # type: ignore[arg-type]
+                return self._put_on_condition(name, content, {"e_tag": version.e_tag})
             except (PreconditionError, FileNotFoundError):
                 return None
 
@@ -156,13 +158,13 @@ class ObjectFolder:
         # Google's store is asked for each object, and says if there is none
         groups = [names] if self.url.startswith("s3:") else [[name] for name in names]
         for group in filter(None, groups):
-            with self._naming(group[0]), suppress(FileNotFoundError):
+            with self._one_line_errors(group[0]), suppress(FileNotFoundError):
                 self._store.delete([self._path(name) for name in group])
 
     def objects(self) -> dict[str, StoredObject]:
         """Return all objects in this folder and below, by name."""
         above = self._path("").rstrip("/")
-        with self._naming(""):
+        with self._one_line_errors(""):
             pages = self._store.list(above or None)
             found = [(each["path"], _stored(each)) for page in pages for each in page]
         start = f"{above}/" if above else ""
@@ -174,13 +176,28 @@ class ObjectFolder:
     def folders(self) -> list[str]:
         """Return the sorted names of the folders directly in this folder."""
         above = self._path("").rstrip("/")
-        with self._naming(""):
+        with self._one_line_errors(""):
             found = self._store.list_with_delimiter(above or None)["common_prefixes"]
         return sorted(path.rpartition("/")[2] for path in found)
 
     def _put(self, name: str, content: bytes | Path, mode: PutMode) -> ObjectVersion:
         answer = self._store.put(self._path(name), content, mode=mode)
         return ObjectVersion(str(answer["e_tag"]), answer["version"])
+
+    def _put_on_condition(self, name: str, content: bytes, mode: PutMode) -> ObjectVersion:
+        """Write an object; repeat a request whose answer is lost, which obstore does not.
+
+        If the lost request has arrived, the repetition is refused. Callers then compare the object
+        with their own content.
+        """
+        from obstore.exceptions import GenericError
+
+        for pause in CONDITION_PAUSES:
+            try:
+                return self._put(name, content, mode)
+            except GenericError:
+                time.sleep(pause)
+        return self._put(name, content, mode)
 
     @property
     def _store(self) -> ObjectStore:
@@ -195,10 +212,10 @@ class ObjectFolder:
         return f"{found[2]}/{name}".lstrip("/")
 
     @contextmanager
-    def _naming(self, name: str, reading: bool = False) -> Iterator[None]:
+    def _one_line_errors(self, name: str, reading: bool = False) -> Iterator[None]:
         """Context manager that turns errors of the object store into a one-line RunError.
 
-        `reading`: raise FileNotFoundError, naming the object, if there is none.
+        The error names the object. `reading`: raise FileNotFoundError if the object is missing.
         """
         from obstore.exceptions import BaseError
 

@@ -74,8 +74,8 @@ def is_leased(objects: ObjectFolder) -> bool:
     return found is not None and found[0].expires > time.time()
 
 
-def check_token(objects: ObjectFolder, token: str) -> None:
-    """Raise RunError unless the lease of a run in the bucket has this token and has not expired."""
+def check_stored_lease(objects: ObjectFolder, token: str) -> None:
+    """Read the lease of a run; raise RunError unless it has this token and has not expired."""
     found = read_lease(objects)
     if found is None or found[0].token != token or found[0].expires <= time.time():
         raise _lost(objects)
@@ -117,7 +117,7 @@ class RunLease:
             time.sleep(PAUSE)
         self._thread.start()
 
-    def check(self) -> None:
+    def check_not_expired(self) -> None:
         """Raise RunError if the lease has expired, or if a renewal has found another holder.
 
         This asks the clock of this machine, not the bucket.

@@ -83,11 +83,8 @@ def validated(uri: str, where: str) -> str:
         raise UserError(f"{where}: {error}") from None
 
 
-def existing_or_default(uri: str) -> str:
-    """Return an MLflow address unchanged, unless it is a SQLite file whose folder is missing here.
-
-    Then returns `default()`.
-    """
+def usable_here(uri: str) -> str:
+    """Return an MLflow address; for a SQLite file whose folder this machine lacks, `default()`."""
     file = sqlite_file(uri)
     return uri if file is None or file.parent.is_dir() else default()
 
