@@ -415,7 +415,7 @@ def test_of_two_writers_one_wins(folder: ObjectFolder, bucket_port: int) -> None
     urls = [f"{folder.url}/{k}" for k in range(RACES)]
     for url in urls[::2]:
         ObjectFolder(url).write(LEASE, b'{"owner": "dead", "token": "t", "expires": 1.0}')
-    settings = environment() | client_settings(bucket_port) | {"OVERTRICK_LEASE_SECONDS": "8"}
+    settings = environment() | client_settings(bucket_port) | {"OVERTRICK_LEASE_SECONDS": "16"}
     racers = [
         subprocess.Popen(
             [sys.executable, "-c", RACER, *urls], env=settings, text=True,
