@@ -9,11 +9,13 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -482,9 +484,11 @@ def run_entrypoint(entry: str, tmp_path: Path, **environment: str) -> tuple[int,
     )
     python.chmod(0o755)
     fetch_status = {"PATH": f"{python.parent}:/usr/bin:/bin", **environment}
+    # tests in the background ignore Ctrl-C, and would hand that down
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     done = subprocess.run(
         ["/bin/sh", "-c", entry], env=fetch_status, cwd=tmp_path, capture_output=True, text=True,
-        check=False,
+        check=False, preexec_fn=heed,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr
 

@@ -23,13 +23,15 @@ def as_json(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv(structured_log.VARIABLE, "json")
     monkeypatch.setattr(structured_log, "_labels", {"run": None, "trial": None})
     logger = logging.getLogger(structured_log.PACKAGE)
-    level = logger.level
+    level, disabled = logger.level, logging.root.manager.disable
+    logging.disable(logging.NOTSET)  # the client of a cluster has disabled messages of Ray
     structured_log.configure()
     structured_log.configure()  # no second handler
     (added,) = [h for h in logger.handlers if isinstance(h.formatter, structured_log.JsonFormatter)]
     yield
     logger.removeHandler(added)
     logger.setLevel(level)
+    logging.disable(disabled)
     logger.propagate = True
 
 
