@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import json
 import pickle
 import subprocess
@@ -316,6 +317,17 @@ def test_the_file_system_of_tune_lists_what_is_there(folder: ObjectFolder) -> No
     assert top.path == "/tune-0/trial-0"
     assert store.get_file_info("/tune-1").type == fs.FileType.NotFound
     assert store.open_input_stream("/tune-0/trial-0/checkpoint_1/state").read() == b"state"
+    store.copy_file("/tune-0/trial-0/checkpoint_1/state", "/tune-0/copy")
+    store.move("/tune-0/copy", "/tune-0/moved")
+    assert sorted(folder.objects()) == [
+        LEASE, "tune-0/moved", "tune-0/trial-0/checkpoint_1/state",
+    ]  # fmt: skip
+    for delete in (store.delete_dir, store.delete_dir_contents):
+        with pytest.raises(io.UnsupportedOperation, match="is a run: delete it outside of"):
+            delete("/")
+    with pytest.raises(io.UnsupportedOperation, match="is an object: write it anew"):
+        store.open_append_stream("/tune-0/moved")
+    assert folder.read("tune-0/moved") == b"state"
     store.delete_dir("/tune-0")
     assert list(folder.objects()) == [LEASE]
     lease.release()

@@ -108,6 +108,9 @@ class _Handler(fs.FileSystemHandler):
         """Do nothing: a folder exists as soon as there is an object in it."""
 
     def delete_dir(self, path: str) -> None:
+        """Delete a folder. Raises io.UnsupportedOperation for the root, which is the whole run."""
+        if not _name(path):
+            self.delete_root_dir_contents()
         check_stored_lease(self.objects, self.token)
         below = self.objects.below(_name(path))
         below.delete(list(below.objects()))
@@ -116,7 +119,8 @@ class _Handler(fs.FileSystemHandler):
         self.delete_dir(path)
 
     def delete_root_dir_contents(self) -> NoReturn:
-        raise NotImplementedError("the root is a whole run")
+        """Refuse to delete the root: trials may delete their checkpoints, not the whole run."""
+        raise io.UnsupportedOperation(f"{self.objects.url} is a run: delete it outside of training")
 
     def delete_file(self, path: str) -> None:
         check_stored_lease(self.objects, self.token)
@@ -140,7 +144,8 @@ class _Handler(fs.FileSystemHandler):
         return pa.PythonFile(_Upload(self, _name(path)) if kept else io.BytesIO(), mode="w")
 
     def open_append_stream(self, path: str, metadata: Any) -> NoReturn:
-        raise NotImplementedError("objects cannot be appended to")
+        """Refuse to append, as pyarrow's own file system of S3 does: objects are written whole."""
+        raise io.UnsupportedOperation(f"{self.objects.url}{path} is an object: write it anew")
 
     def write(self, name: str, content: bytes) -> None:
         """Write a whole object. Raises RunError if the lease of the run is lost."""
