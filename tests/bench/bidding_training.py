@@ -7,21 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from tests.bench.measure import Result, in_turns
+from tests.bidding_files import write_boards
 from torch import nn
 
 from overtrick.config import job_file
 from overtrick.datasets import chunked_build
 from overtrick.datasets.bidding_examples_build import ExamplesConfig
-from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import LocalPool
-from overtrick.evaluation import bidders
-from overtrick.games.bridge import auction_rules
-from overtrick.games.bridge.cards import SEATS, format_deal
-from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.training import registry
 from overtrick.training.bidding import supervised
 
@@ -56,21 +50,11 @@ def run() -> Result:
 
 def generate_examples(folder: Path, boards: int) -> None:
     """Write examples of random deals that the system natural bids."""
-    rng = np.random.default_rng(0)
-    holder, dealer, vulnerable = deal_boards(0, boards, "random", "random", rng)
-    side = bidders.load_side("natural")
-    calls = bidders.bid_auctions(side, side, holder, dealer, vulnerable, rng)
-    columns = {
-        "dealer": [SEATS[seat] for seat in dealer],
-        "vulnerability": [VULNERABILITIES[which] for which in vulnerable],
-        "deal": [format_deal(each) for each in holder],
-        "auction": [auction_rules.format_calls(each[each >= 0].tolist()) for each in calls],
-    }
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "boards.parquet"
-        pq.write_table(pa.table(columns), file)
-        plan = ExamplesConfig.parse([], [file])
-        chunked_build.generate(plan, folder, LocalPool(), lambda stage, done, total: None)
+        write_boards(file, boards, seed=0)
+        config = ExamplesConfig.parse([], [file])
+        chunked_build.generate(config, folder, LocalPool(), lambda stage, done, total: None)
 
 
 def job_content(folder: Path, hidden: tuple[int, ...], half: bool, batch: int) -> dict[str, Any]:

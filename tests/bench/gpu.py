@@ -9,6 +9,7 @@ from torch's profiler.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -118,7 +119,10 @@ def cores() -> list[int]:
 def workloads() -> list[tuple[str, str, dict[str, Any]]]:
     """Return name, unit and job of every workload."""
     if not EXAMPLES.exists():
-        bidding_training.generate_examples(EXAMPLES, BOARDS)
+        half_made = EXAMPLES.with_name(f"{EXAMPLES.name}.part")
+        shutil.rmtree(half_made, ignore_errors=True)
+        bidding_training.generate_examples(half_made, BOARDS)
+        half_made.rename(EXAMPLES)
     found = []
     for batch in BATCHES:
         for half in (True, False):

@@ -8,24 +8,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from tests.fake_gpu import fake_gpu
+from tests.bidding_files import write_boards, write_untrained_model
 from tests.rounding import assert_float32_close
 
 from overtrick.config import job_file
 from overtrick.core import UserError, select_rows
-from overtrick.core.checkpoints import prefixed
-from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import LocalPool, WorkerPool
 from overtrick.evaluation import bidders
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.auction.game import Auction
-from overtrick.games.bridge.cards import format_deal
-from overtrick.games.bridge.formats.zhang_tsv import format_trick_table
 from overtrick.games.bridge.system import loader
-from overtrick.learners.initialisation import initial_weights
 from overtrick.policies.rollout import play
 from overtrick.storage import model_files
 from overtrick.training import registry
@@ -38,33 +31,16 @@ BOARDS = 60
 @pytest.fixture(scope="module")
 def deals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write deals with random tricks."""
-    rng = np.random.default_rng(8)
-    holder, _, _ = deal_boards(0, 200, "random", "random", rng)
-    columns = {
-        "deal": [format_deal(each) for each in holder],
-        "dd_table": [format_trick_table(table) for table in rng.integers(14, size=(200, 4, 5))],
-    }
     path = tmp_path_factory.mktemp("deals") / "deals.parquet"
-    pq.write_table(pa.table(columns), path)
+    write_boards(path, 200, seed=8)
     return path
 
 
 @pytest.fixture(scope="module")
 def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Store untrained models of both networks; one of them has the auction as input."""
-    rng = np.random.default_rng(3)
-    weights: dict[str, np.ndarray] = {}
-    for name, outputs in network_bidder.OUTPUT_WIDTHS.items():
-        sizes = (network_bidder.input_width(name == "imps"), 8, outputs)
-        weights |= prefixed(name, initial_weights(sizes, rng, 3.0))
-    rules = {"natural": loader.fingerprint(loader.load("natural"))}
-    expected = {
-        "system": "natural",
-        "system_version": rules,
-        "network": {"activation": "leaky_relu", "bfloat16": False},
-    }
     folder = tmp_path_factory.mktemp("untaught") / "model"
-    model_files.save(model_files.Model(weights, "auction", expected), folder)
+    write_untrained_model(folder)
     return folder
 
 
@@ -115,15 +91,6 @@ def test_training_is_the_same_with_workers_and_after_a_stop(
     before = model_files.load(untrained).weights["calls.w0"]
     assert np.array_equal(second, before)  # it joined before the first update
     assert not np.array_equal(first, before)
-
-
-def test_training_is_the_same_on_a_fake_gpu(untrained: Path, deals: Path):
-    job = job_of(untrained, deals)
-    metrics, state = ended(job, LocalPool(), stop=0)
-    with fake_gpu():
-        there, state_there = ended(job, LocalPool(), stop=2)
-    assert there == metrics
-    assert all(np.array_equal(value, state_there[name]) for name, value in state.items())
 
 
 def sides(untrained: Path) -> tuple[bidders.Side, bidders.Side]:

@@ -14,7 +14,7 @@ import pytest
 import ray
 from ray import cloudpickle
 from safetensors.numpy import save_file
-from tests.fake_gpu import fake_gpu
+from tests.bidding_files import write_boards
 from tests.rounding import assert_float32_close
 
 from overtrick import cli
@@ -28,8 +28,6 @@ from overtrick.evaluation import bidders, bidding_accuracy
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction import network_bidder
 from overtrick.games.bridge.auction.packed_features import unpack
-from overtrick.games.bridge.cards import SEATS, format_deal
-from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.formats.zhang_tsv import format_trick_table
 from overtrick.games.bridge.system import loader
 from overtrick.runs import tune_trial
@@ -50,23 +48,8 @@ def silent(stage: str, done: int, total: int) -> None:
 @pytest.fixture(scope="module")
 def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write boards that natural bids, with random tricks."""
-    rng = np.random.default_rng(8)
-    holder, dealer, vulnerable = deal_boards(0, BOARDS, "random", "random", rng)
-    side = bidders.load_side("natural")
-    calls = bidders.bid_auctions(side, side, holder, dealer, vulnerable, rng)
-    tables = rng.integers(14, size=(BOARDS, 4, 5))
     path = tmp_path_factory.mktemp("boards") / "boards.parquet"
-    columns = {
-        "dealer": [SEATS[seat] for seat in dealer],
-        "vulnerability": [VULNERABILITIES[which] for which in vulnerable],
-        "deal": [format_deal(each) for each in holder],
-        "auction": [auction_rules.format_calls(each[each >= 0].tolist()) for each in calls],
-        "system_ns": ["2/1", "unknown"] * (BOARDS // 2),
-        "system_ew": ["Precision", "unknown"] * (BOARDS // 2),
-        "sys_inferred_ew": [None, "strong_club"] * (BOARDS // 2),
-        "dd_table": [format_trick_table(table) for table in tables],
-    }
-    pq.write_table(pa.table(columns), path, row_group_size=100)
+    write_boards(path, BOARDS, seed=8, row_group_size=100)
     return path
 
 
@@ -310,19 +293,6 @@ def test_a_resumed_network_ends_as_one_that_never_stopped(folder: str, optimizer
     assert all(np.array_equal(value, ended[name]) for name, value in whole.state().items())
 
 
-@pytest.mark.parametrize("network", [{}, {"bfloat16": True, "dropout": 0.2, "optimizer": "sgd"}])
-def test_training_networks_that_bid_is_the_same_on_a_fake_gpu(folder: str, network: dict[str, Any]):
-    job = job_of(folder, network={"hidden": [16], **network}, stop={"iterations": 1})
-    here = supervised.BiddingTrainer(job, LocalPool())
-    metrics, rows = here.step(), here.rows()
-    with fake_gpu():
-        there = supervised.BiddingTrainer(job, LocalPool())
-        assert there.step() == metrics
-        assert there.rows() == rows
-        state = there.state()
-    assert all(np.array_equal(value, state[name]) for name, value in here.state().items())
-
-
 def test_a_loss_of_nan_stops_training_with_one_line(folder: str):
     trainer = supervised.BiddingTrainer(job_of(folder), LocalPool())
     trainer.step()
@@ -459,15 +429,6 @@ def test_reinforcement_learning_is_the_same_with_workers_and_after_a_stop(
     assert metrics == uninterrupted
     assert all(np.array_equal(value, state[name]) for name, value in whole.state().items())
     assert metrics[1]["auctions"] == 600
-
-
-def test_reinforcement_learning_is_the_same_on_a_fake_gpu(trained: dict[str, Path], boards: Path):
-    job = bidder_job(trained, boards)
-    metrics, state = ended(job, LocalPool())
-    with fake_gpu():
-        there, state_there = ended(job, LocalPool())
-    assert there == metrics
-    assert all(np.array_equal(value, state_there[name]) for name, value in state.items())
 
 
 def test_the_target_of_a_call_is_the_value_of_its_sides_next_call(

@@ -4,15 +4,19 @@ the CPU, and runs on a real GPU are repeatable."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.bidding_files import write_boards, write_untrained_model
 from tests.fake_gpu import FakeGpuTensor, fake_gpu
 
 from overtrick.config import job_file
 from overtrick.core import devices
+from overtrick.datasets import chunked_build
+from overtrick.datasets.bidding_examples_build import ExamplesConfig
 from overtrick.distributed.workers import LocalPool
 from overtrick.training import registry
 from overtrick.training.adaptation import evolve
@@ -20,6 +24,8 @@ from overtrick.training.adaptation import evolve
 EVALUATION = {"opponents": ["random", "call"], "steps": 1, "repeats": 2, "games": 9, "every": 1}
 VALUES = {"gradient_steps": 3, "batch_size": 16, "replay_capacity": 500}
 META = {"hidden": [8], "tasks": 4, "games": 5, "inner_steps": 2}
+BIDDING = {"game": "auction", "network": {"batch_size": 32}, "evaluate": {"every": 2}}
+MODELS_AND_DEALS = {"call_model": "model", "value_model": "model", "deals": "boards.parquet"}
 JOBS: dict[str, dict[str, Any]] = {
     "meta": {
         "trainer": "meta",
@@ -79,6 +85,40 @@ JOBS: dict[str, dict[str, Any]] = {
         "values": VALUES,
         "evaluate": {"deals": 100, "final_deals": 100},
     },
+    "bidding": {
+        **BIDDING,
+        "trainer": "bidding",
+        "examples": "examples",
+        "network": {"hidden": [16], "batch_size": 32},
+    },
+    "bidding in bfloat16": {
+        **BIDDING,
+        "trainer": "bidding",
+        "target": "imps",
+        "examples": "examples",
+        "network": {
+            "hidden": [16], "batch_size": 32, "bfloat16": True, "dropout": 0.2, "optimizer": "sgd",
+        },
+    },
+    "bidder": {
+        **BIDDING,
+        **MODELS_AND_DEALS,
+        "trainer": "bidder",
+        "bidder": {
+            "games": 100, "gradient_steps": 5, "replay_capacity": 2000,
+            "target_update_interval": 3,
+        },
+    },
+    "selfplay_bidding": {
+        **BIDDING,
+        **MODELS_AND_DEALS,
+        "trainer": "selfplay_bidding",
+        "play": {
+            "boards": 100, "minibatches": 2, "value_warmup_iterations": 0, "past_selves": 2,
+            "snapshot_interval": 1,
+        },
+        "values": {"gradient_steps": 3, "replay_capacity": 3000},
+    },
 }  # fmt: skip
 
 
@@ -89,6 +129,23 @@ State = dict[str, np.ndarray]
 def _back_to_the_cpu() -> Iterator[None]:
     yield
     devices.use_gpu(False)
+
+
+@pytest.fixture(scope="module")
+def bidding_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the boards, examples and untrained model that the bidding jobs name."""
+    folder = tmp_path_factory.mktemp("bidding")
+    write_boards(folder / "boards.parquet", 200, seed=8)
+    write_untrained_model(folder / "model")
+    options = ["outcomes=true", "system_ns=natural", "system_ew=natural"]
+    config = ExamplesConfig.parse(options, [folder / "boards.parquet"])
+    chunked_build.generate(config, folder / "examples", LocalPool(), lambda *_: None)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_the_folder_of_the_files(bidding_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(bidding_files)
 
 
 def new_trainer(name: str) -> Any:
