@@ -31,9 +31,9 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def started(cpus: int, token: str, environment: Mapping[str, str]) -> Iterator[str]:
+def started(cpus: int, token: str, environment: Mapping[str, str], **more: str) -> Iterator[str]:
     """Start a head in an environment without Ray settings and yield the address of its dashboard.
-    The head is stopped at the end."""
+    The head is stopped at the end. `more`: further options of `ray start`, with underscores."""
     folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # paths of sockets must be short
     port, dashboard, agent, client = free_ports(4)
     python = Path(sys.executable)
@@ -49,6 +49,7 @@ def started(cpus: int, token: str, environment: Mapping[str, str]) -> Iterator[s
         "dashboard-agent-listen-port": agent, "ray-client-server-port": client,
         "min-worker-port": 0, "max-worker-port": 0, "temp-dir": folder, "num-cpus": cpus,
         "object-store-memory": 80 * 2**20,
+        **{name.replace("_", "-"): value for name, value in more.items()},
     }  # fmt: skip
     log = folder / "head.log"
     with log.open("w") as out:

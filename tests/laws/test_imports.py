@@ -49,6 +49,7 @@ DOORS = {
     "mlflow": {"tracking/mlflow_tracker.py", "serving/pyfunc_model.py"},
     "pyarrow": {"storage/parquet.py", "storage/bucket_filesystem.py"},
     "obstore": {"storage/object_store.py"},
+    "opentelemetry": {"core/tracing.py"},
     "pettingzoo": {"environments/pettingzoo_parallel.py", "environments/pettingzoo_aec.py"},
     "gymnasium": {
         "environments/pettingzoo_parallel.py",

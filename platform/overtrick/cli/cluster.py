@@ -27,7 +27,7 @@ from overtrick.cli import (
     say,
     show,
 )
-from overtrick.core import UserError
+from overtrick.core import UserError, tracing
 
 if TYPE_CHECKING:
     from overtrick.config.job_file import Job
@@ -87,7 +87,9 @@ def submit(
     environment = {provenance.SENT: json.dumps(provenance.code_tags())}
     cluster = _cluster(address)
     cluster.check_fits([placement.all_bundles(each.model_dump(mode="json")) for each in jobs])
-    submission = cluster.submit(ClusterTask(command, what, run, config, runs, environment))
+    with tracing.span("submit", run=run) as carrier:
+        environment |= tracing.as_environment(carrier)
+        submission = cluster.submit(ClusterTask(command, what, run, config, runs, environment))
     say(f"{submission}: {command} {what} at {cluster.address}, run {run}")
     code = _follow(cluster, submission, as_json) if follow else None
     print_result(as_json, id=submission, command=command, job=what, run=run, exit_code=code)

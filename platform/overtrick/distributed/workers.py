@@ -21,7 +21,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick import startup
-from overtrick.core import Array, RunError, UserError
+from overtrick.core import Array, RunError, UserError, tracing
 from overtrick.core.devices import on_cpu
 from overtrick.core.lazy_modules import ray, torch
 from overtrick.core.ray_metrics import WorkerMetrics, count_games, games_played
@@ -141,7 +141,7 @@ class LocalPool:
         """
         results = []
         for k, (child, shard) in enumerate(zip(rng.spawn(len(shards)), shards, strict=True)):
-            with self._context():
+            with tracing.span("shard", shard=k), self._context():
                 results.append(work(child, common, *shard))
             on_result(k, results[k])
         return results
@@ -171,7 +171,7 @@ class RayPool:
         arguments, one for each piece of work. `rng`: spawns one generator for each shard. Raises
         RunError if MAX_LOSSES workers died on one shard. Errors of `work` are raised unchanged.
         """
-        shared, rngs = ray.put(common), rng.spawn(len(shards))
+        shared, rngs, carrier = ray.put(common), rng.spawn(len(shards)), tracing.carrier()
         waiting, workers = deque(range(len(shards))), range(len(self._workers))
         load, most = [0 for _ in workers], 1  # shards per worker now, and at most
         running: dict[Any, tuple[int, int, Any]] = {}
@@ -183,7 +183,7 @@ class RayPool:
                 if load[worker] >= (most if len(waiting) > len(workers) else 1):
                     break  # the last shards go to the first free workers
                 shard, actor = waiting.popleft(), self._workers[worker]
-                call = actor.run.remote(work, rngs[shard], shared, shards[shard])
+                call = actor.run.remote(work, rngs[shard], shared, shards[shard], shard, carrier)
                 running[call] = (shard, worker, actor)
                 load[worker] += 1
             first = len(waiting) + len(running) == len(shards)
@@ -217,6 +217,9 @@ class RayPool:
 
     def close(self) -> None:
         """Kill the workers and the actors that host objects."""
+        if tracing.is_enabled():
+            calls = [worker.flush_spans.remote() for worker in self._workers]
+            ray.wait(calls, num_returns=len(calls), timeout=tracing.FLUSH_TIMEOUT / 1_000)
         for actor in (*self._workers, *(host.actor for host in self._hosts)):
             ray.kill(actor)
 
@@ -306,15 +309,23 @@ class _Worker:
     def __init__(self) -> None:
         self._meters = WorkerMetrics()
 
-    def run(self, work: Work, rng: Generator, common: Any, shard: Shard) -> tuple[Any, int]:
+    def run(
+        self, work: Work, rng: Generator, common: Any, shard: Shard, number: int,
+        carrier: tracing.Carrier,
+    ) -> tuple[Any, int]:  # fmt: skip
         """Compute work(rng, common, *shard) on one PyTorch thread.
 
-        Returns the result, and the number of games played for it.
+        `number`: of the shard. `carrier`: of the span to which the shard belongs. Returns the
+        result, and the number of games played for it.
         """
         before = games_played()
-        with self._meters.shard(), _as_in_workers():
+        with self._meters.shard(), tracing.span("shard", carrier, shard=number), _as_in_workers():
             result = work(rng, common, *shard)
         return result, games_played() - before
+
+    def flush_spans(self) -> None:
+        """Send this worker's spans to their collector, before the worker is killed."""
+        tracing.flush()
 
 
 class _HostActor:

@@ -17,7 +17,7 @@ from typing import Any
 
 from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob, Job
-from overtrick.core import Array, Trainer, UserError, structured_log
+from overtrick.core import Array, Trainer, UserError, structured_log, tracing
 from overtrick.core.checkpoints import load_state
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import LocalPool, RngStream, generator, open_pool
@@ -142,7 +142,7 @@ def locked(run: RunFolder) -> Iterator[None]:
                     raise UserError(line) from None
                 time.sleep(pause)
         structured_log.label(run.name)
-        with bucket_copy.leased(run.path):
+        with tracing.span("run", run=run.name), bucket_copy.leased(run.path):
             yield
 
 

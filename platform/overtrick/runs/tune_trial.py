@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from ray.tune.result import SHOULD_CHECKPOINT
 from ray.tune.schedulers import FIFOScheduler
 
 from overtrick.config.job_file import Job, parse_stored
-from overtrick.core import RunError, Trainer, UserError, structured_log
+from overtrick.core import RunError, Trainer, UserError, structured_log, tracing
 from overtrick.core.checkpoints import load_state
 from overtrick.core.devices import use_gpu
 from overtrick.core.files import write_weights
@@ -74,6 +74,7 @@ class Trial(tune.Trainable):
     - `in_group`: whether it is one of a sweep or comparison
     - `last`: the iteration at which training stops
     - `resume`: the folder or URL of the checkpoint to continue from, or None
+    - `carrier`: of the span of the run
     """
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -81,6 +82,9 @@ class Trial(tune.Trainable):
         run = config["run"]
         structured_log.configure()
         structured_log.label(run["name"], run["number"] if run["in_group"] else None)
+        self._open_spans = ExitStack()
+        span = tracing.span("trial", run["carrier"], run=run["name"], trial=run["number"])
+        self._carrier = self._open_spans.enter_context(span)
         self.job = parse_stored(run["job"], JOBS, "the trial's job")
         self.last = run["last"]
         self.trainer = _build_trainer(self.job)
@@ -94,8 +98,10 @@ class Trial(tune.Trainable):
         Tune restarts the trial.
         """
         began, games = time.perf_counter(), games_played()
+        number = self.trainer.iteration + 1
         try:
-            metrics = self.trainer.step()
+            with tracing.span("iteration", self._carrier, iteration=number):
+                metrics = self.trainer.step()
         except RunError as error:
             return {"iteration": 0, "last": 1, "metrics": {}, FAILED: str(error)}
         seconds, games = time.perf_counter() - began, games_played() - games
@@ -137,13 +143,15 @@ class Trial(tune.Trainable):
         `new_config`: the configuration of the other trial. The docstring of `Trial` lists its keys.
         Returns True, which tells Tune that the process can be reused.
         """
-        self.trainer.close()
+        self.cleanup()
         self.setup(new_config)
         return True
 
     def cleanup(self) -> None:
-        """Close the trainer."""
+        """Close the trainer, and end the trial's span."""
         self.trainer.close()
+        self._open_spans.close()
+        tracing.flush()
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
@@ -332,6 +340,7 @@ def _config(trial: PlannedTrial, run: RunFolder, number: int) -> dict[str, Any]:
         "in_group": run.children.exists(),
         "last": trial.last,
         "resume": bucket_copy.path_or_url(resume) if resume else None,
+        "carrier": tracing.carrier(),
     }
 
 
