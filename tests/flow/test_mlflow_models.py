@@ -229,7 +229,7 @@ def log_model(store: str, folder: Path, source: Path, name: str | None = None) -
     """Record a run that stores the model of a folder; return its name in MLflow."""
     folder.mkdir()
     tracker = mlflow_tracker.Tracker(store, "models", folder.name, folder, {})
-    tracker.model(source, predictor.mlflow_description(source))
+    tracker.model(source, predictor.mlflow_description(source), 1)
     if name is not None:
         tracker.register(name)
     assert tracker.close("FINISHED") == 0
@@ -399,7 +399,8 @@ def test_a_missing_mlflow_store_gives_one_error_line(tmp_path, monkeypatch):
 def stored_in_mlflow(store: str, run_id: str) -> Path:
     """Return the folder in which MLflow stores the model of a run on this machine."""
     client = MlflowClient(store, store)
-    where = client.get_logged_model(model_versions.model_id(client, run_id)).artifact_location
+    (model,) = model_versions.models(client, run_id).values()
+    where = client.get_logged_model(model).artifact_location
     return Path(where.removeprefix("file://"))
 
 

@@ -45,7 +45,7 @@ def server(store, tmp_path, game_and_tree, random_strategy, rng):
     job = {"trainer": "tests", "game": {"name": "leduc", "options": {}}}
     model_files.save(model_files.Model({"sigma": sigma}, "leduc", job), folder)
     tracker = mlflow_tracker.Tracker(store, "models", "served", tmp_path, {})
-    tracker.model(folder, predictor.mlflow_description(folder))
+    tracker.model(folder, predictor.mlflow_description(folder), 1)
     tracker.register("served")
     assert tracker.close("FINISHED") == 0
     with socket.socket() as free:

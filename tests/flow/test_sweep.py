@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -43,7 +44,8 @@ def swept(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> sweep.Fi
     folder = tmp_path_factory.mktemp("sweep")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OVERTRICK_RUNS", str(folder / "runs"))
-        job = parse(track={"uri": f"sqlite:///{folder}/mlflow.db"})
+        search = {**GRID["search"], "trial_name": "{coevolve.genome}, seed {seed} (no. {trial})"}
+        job = parse(search=search, track={"uri": f"sqlite:///{folder}/mlflow.db"})
         answer: list[int] = []
         done = sweep.run(lifecycle.open_folder(job, "grid", children=True), answer.append)
     assert answer == list(range(1, 9))  # four trials of two iterations
@@ -62,6 +64,35 @@ def test_every_combination_is_trained_as_in_a_single_run(swept: sweep.FinishedSw
         trainer.step(), trainer.step()
         stored = model_files.load(swept.folder.child(row["trial"]).model)
         assert (stored.weights["sigma"] == trainer.model()["sigma"]).all()
+
+
+def test_trials_may_be_named_after_their_values(swept: sweep.FinishedSweep) -> None:
+    named = {
+        f"{row['coevolve.genome']}, seed {row['seed']} (no. {row['trial']})" for row in swept.rows
+    }
+    assert {row["name"] for row in swept.rows} == named
+    client = MlflowClient(lifecycle.read_job(swept.folder).track.uri)
+    runs = client.search_runs([client.get_experiment_by_name("overtrick").experiment_id])
+    assert {run.info.run_name for run in runs} == named | {swept.folder.name}
+
+
+def test_a_trial_named_after_an_unknown_key_is_refused() -> None:
+    for name, problem in {
+        "{coevolve.genom}": "has {coevolve.genom}, but the job has no 'genom': did you mean",
+        "{seed.x}": "has {seed.x}, but the job has no 'x'",
+        "{}": "has {}, but the job has no ''",
+    }.items():
+        with pytest.raises(UserError, match=f"grid.yaml: search.trial_name {re.escape(problem)}"):
+            sweep.check(parse(search={**GRID["search"], "trial_name": name}), "grid.yaml")
+    with pytest.raises(UserError, match="trial_name"):
+        parse(search={**GRID["search"], "trial_name": ""})
+
+
+def test_a_name_shows_numbers_with_six_digits() -> None:
+    search = parse(search={**GRID["search"], "trial_name": "lr {a.b} x{trial}"}).search
+    assert search.name_of(3, {"a": {"b": 0.1 + 0.2}}) == "lr 0.3 x3"
+    assert search.name_of(3, {"a": {"b": [1, 2]}}) == "lr [1, 2] x3"
+    assert parse().search.name_of(3, {}) is None
 
 
 def test_only_a_lost_trial_is_trained_again(
@@ -218,7 +249,7 @@ def test_mlflow_has_the_trials_under_their_sweep(swept: sweep.FinishedSweep) -> 
     children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
     assert len(children) >= 4
     assert {r.info.status for r in runs} == {"FINISHED"}
-    scores = {swept.folder.child(row["trial"]).name: row["score"] for row in swept.rows}
+    scores = {row["name"]: row["score"] for row in swept.rows}
     assert {c.info.run_name: c.data.metrics["score"] for c in children} == scores
     assert parent.data.metrics["score"] == max(scores.values())
     files = {f.path for f in client.list_artifacts(parent.info.run_id)}
@@ -286,7 +317,7 @@ def test_a_trial_with_a_nan_score_is_ranked_last(tmp_path: Path) -> None:
         part.folder.path.mkdir()
         part.folder.table.write_text(json.dumps([{"exploitability": gap}]))
     whole: Any = SimpleNamespace(children=places)
-    rows = sweep._rows("coevolve", [{}] * 3, whole, [{}] * 3)
+    rows = sweep._rows(parse(), [{}] * 3, whole, [{}] * 3)
     assert [(row["trial"], row["score"]) for row in rows] == [(2, -0.25), (1, -0.5), (0, None)]
 
 

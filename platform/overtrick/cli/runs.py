@@ -250,6 +250,9 @@ def register(
     run: Annotated[str, Argument(help="A finished run.")],
     name: Annotated[str, Argument(help="Name of the registered model.")],
     alias: Annotated[str | None, Option(help="Alias of this version, e.g. champion.")] = None,
+    best: Annotated[
+        bool, Option("--best", help="Register the model that scored best in training.")
+    ] = False,
     as_json: arguments.Json = False,
 ) -> None:
     """Register a run's model in the MLflow model registry.
@@ -258,7 +261,7 @@ def register(
     """
     from overtrick.runs import lifecycle
 
-    version = lifecycle.register(run, name, alias)
+    version = lifecycle.register(run, name, alias, best)
     show(f"models:/{name}/{version}{f', models:/{name}@{alias}' if alias else ''}")
     print_result(as_json, run=run, name=name, version=version, alias=alias)
 

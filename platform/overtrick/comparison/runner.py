@@ -103,7 +103,7 @@ def _train(
 def _save_model(child: ChildRun) -> None:
     """Store the model of a finished child run, unless it is stored already."""
     if not model_files.is_model(child.folder.model):
-        lifecycle.save_model(child.job, child.folder, child.checkpoints.state(), child.tracker)
+        lifecycle.save_models(child.job, child.folder, child.checkpoints, child.tracker)
         bucket_copy.push(child.folder.path)
 
 

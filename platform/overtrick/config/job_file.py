@@ -212,6 +212,9 @@ class Checkpoints(Section):
     retries: int = Field(default=3, ge=0)
     """Maximum number of restarts of a trial that crashed."""
 
+    best: bool = True
+    """Also keep the model that scored best in the evaluations during training."""
+
 
 class Track(Section):
     """Settings of a run's MLflow tracking."""

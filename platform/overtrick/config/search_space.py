@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -28,6 +29,7 @@ METHODS_OF = {
     "quantile_fraction": ("pbt",),
 }
 """For each option of the search, the methods that use it; all methods use other options."""
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")  # in the name of a trial
 RESAMPLE_PROBABILITY = 0.25  # probability of a new draw, as in Ray Tune
 PERTURBATION_FACTORS = (0.8, 1.2)  # if there is no new draw (Jaderberg 2017, 4.1.1)
 
@@ -116,6 +118,10 @@ class Search(BaseModel):
     metric: str | tuple[str, ...] | None = Field(default=None, min_length=1)
     """Metric by which trials are compared; -NAME if smaller is better; null: the trainer's score.
     tpe: also a list of several metrics, between which it seeks the best compromises."""
+
+    trial_name: str | None = Field(default=None, min_length=1)
+    """Name of a trial in MLflow. {KEY} stands for its value of a key, such as {meta.inner_lr};
+    {trial} for its number. null: the name of the sweep, and the number."""
 
     batch: Annotated[int, Field(ge=1)] = 8
     """tpe, cmaes: draws of a batch. A batch is drawn when all trials of the last one have ended."""
@@ -206,6 +212,16 @@ class Search(BaseModel):
         """Return the dotted keys whose values are drawn at random, not listed as a grid."""
         return [key for key, space in self.spaces.items() if space.grid is None]
 
+    def name_of(self, number: int, job: Mapping[str, Any]) -> str | None:
+        """Return the name of a trial by `trial_name`; None if that is not set.
+
+        `number`: of the trial. `job`: plain data of its job. Raises ValueError for a key that the
+        job does not have.
+        """
+        if self.trial_name is None:
+            return None
+        return PLACEHOLDER.sub(lambda found: _shown(found[1], number, job), self.trial_name)
+
     def trial_values(self, rng_of: Callable[[int], Generator]) -> list[TrialValues]:
         """Return the values of all trials: every random draw combined with every grid point.
 
@@ -227,3 +243,19 @@ class Search(BaseModel):
     def perturb(self, values: TrialValues, rng: Generator) -> TrialValues:
         """Return a copy of a trial's values; all values that are not from a grid are perturbed."""
         return values | {key: self.spaces[key].perturb(values[key], rng) for key in self.drawn_keys}
+
+
+def _shown(key: str, number: int, job: Mapping[str, Any]) -> str:
+    """Return what a placeholder in the name of a trial stands for.
+
+    `key`: `trial`, which stands for `number`, or a dotted key of the job. Raises ValueError for a
+    key that the job does not have.
+    """
+    value: Any = {**job, "trial": number}
+    for part in key.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            known = list(value) if isinstance(value, Mapping) else []
+            hint = f": {suggestion(part, known)}" if known else ""
+            raise ValueError(f"search.trial_name has {{{key}}}, but the job has no '{part}'{hint}")
+        value = value[part]
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -43,8 +43,17 @@ class ChildRun:
 class RunGroup:
     """A running sweep or comparison: a parent run in MLflow, and its child runs."""
 
-    def __init__(self, folder: RunFolder, work: BaseJob, jobs: Sequence[Job]) -> None:
+    def __init__(
+        self, folder: RunFolder, work: BaseJob, jobs: Sequence[Job],
+        name_of: Callable[[int, Job], str | None],
+    ) -> None:  # fmt: skip
+        """Open the MLflow records of a sweep or comparison, and of its children.
+
+        `name_of`: function from the number and the job of a child to its name in MLflow; None
+        stands for the name of its folder.
+        """
         self.folder = folder
+        self._name_of = name_of
         self.tracker = lifecycle.open_tracker(work, folder)
         self.children: list[ChildRun] = []
         self.errors: list[RunError | None] = []  # error of each failed child
@@ -63,7 +72,8 @@ class RunGroup:
         if not folder.job.exists():
             folder.path.mkdir(exist_ok=True)
             lifecycle.write_job(job, folder)
-        tracker = lifecycle.open_tracker(job, folder, parent=self.folder)
+        name = self._name_of(number, job)
+        tracker = lifecycle.open_tracker(job, folder, self.folder, name)
         return ChildRun(number, job, folder, tracker, self.folder.checkpoints(number))
 
     @property
@@ -161,18 +171,22 @@ class RunGroup:
 def save_results(child: ChildRun) -> None:
     """Store the results of a finished child run, unless they are stored already."""
     if not child.folder.table.exists():
-        lifecycle.save_results(child.job, child.folder, child.checkpoints.state(), child.tracker)
+        lifecycle.save_results(child.job, child.folder, child.checkpoints, child.tracker)
 
 
 @contextmanager
-def open_group(folder: RunFolder, work: BaseJob, jobs: Sequence[Job]) -> Iterator[RunGroup]:
+def open_group(
+    folder: RunFolder, work: BaseJob, jobs: Sequence[Job],
+    name_of: Callable[[int, Job], str | None] = lambda number, job: None,
+) -> Iterator[RunGroup]:  # fmt: skip
     """Context manager that locks and opens a sweep or comparison, and closes it afterwards.
 
-    `work`: the job of the sweep or comparison itself. `jobs`: the job of each child run. Raises
-    UserError if another process works on the same folder.
+    `work`: the job of the sweep or comparison itself. `jobs`: the job of each child run.
+    `name_of`: function from the number and the job of a child to its name in MLflow; None stands
+    for the name of its folder. Raises UserError if another process works on the same folder.
     """
     with lifecycle.locked(folder):
-        group = RunGroup(folder, work, jobs)
+        group = RunGroup(folder, work, jobs, name_of)
         bucket_copy.push(folder.path)
         with html_page.reporting_failure(folder, group.tracker, group.close):
             yield group

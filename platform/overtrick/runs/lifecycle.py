@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from overtrick.config import job_file
@@ -24,6 +25,7 @@ from overtrick.distributed.workers import LocalPool, RngStream, generator, open_
 from overtrick.games import registry
 from overtrick.reports import figures, metric_names
 from overtrick.runs import html_page, provenance, videos
+from overtrick.runs.best_model import BestModel
 from overtrick.runs.folder_kind import check_kind
 from overtrick.runs.listener import Listener, combined
 from overtrick.serving import predictor
@@ -166,7 +168,7 @@ def train(run: RunFolder, progress: Listener) -> FinishedRun:
             if failed is not None:
                 raise failed
             seconds = time.perf_counter() - began
-            rows = save_results(job, run, run.checkpoints().state(), tracker)
+            rows = save_results(job, run, run.checkpoints(), tracker)
         undelivered = tracker.close("FINISHED")
     missing = f"{undelivered} events: {tracker.error}" if undelivered else ""
     history = run.history()  # empty if somebody has damaged the record of a finished run
@@ -202,10 +204,13 @@ def tracked(
     return combined(*listeners)
 
 
-def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) -> Tracker:
+def open_tracker(
+    job: BaseJob, run: RunFolder, parent: RunFolder | None = None, name: str | None = None
+) -> Tracker:
     """Open the MLflow record of a run. If it is new, send the job and the data sets that it reads.
 
-    `parent`: for a child run, the sweep or comparison that it belongs to.
+    `parent`: for a child run, the sweep or comparison that it belongs to. `name`: of the run in
+    MLflow; None: that of its folder.
     """
     content = job.model_dump(mode="json")
     tags = provenance.run_tags(job.trainer, job.game.name)
@@ -213,7 +218,7 @@ def open_tracker(job: BaseJob, run: RunFolder, parent: RunFolder | None = None) 
         tags[f"{mlflow_tracker.MODEL_TAG}{number}"] = json.dumps(each._asdict())
     above = None if parent is None else parent.path
     track = job.track
-    record = track.uri, track.experiment, run.name, run.path, tags, above
+    record = track.uri, track.experiment, name or run.name, run.path, tags, above
     tracker = Tracker(*record, system_metrics=track.system_metrics and parent is None)
     if not tracker.reported:
         tracker.params(provenance.dotted(content))
@@ -243,11 +248,12 @@ def evaluate_stored(name: str, workers: int) -> tuple[list[dict[str, Any]], str,
     return rows, stored.game, registry.evaluation_game(game).unit
 
 
-def register(name: str, model: str, alias: str | None) -> int:
-    """Register the model of a run in MLflow's model registry and return the model's new version.
+def register(name: str, model: str, alias: str | None, best: bool = False) -> int:
+    """Register a model of a run in MLflow's model registry and return the model's new version.
 
     `name`: the run. `model`: the name of the registered model. `alias`: an alias of that model,
-    which is moved to the new version; None: no alias. Raises UserError.
+    which is moved to the new version; None: no alias. `best`: register the model with the best
+    score in training, not the last one. Raises UserError.
     """
     model_versions.check_names(model, alias)
     run = locate.existing_run(name)
@@ -257,18 +263,18 @@ def register(name: str, model: str, alias: str | None) -> int:
         remedy = f"`overtrick train --resume {run.name}` sends it"
         raise UserError(f"MLflow at {uri} does not know {run.name}: {remedy}")
     with mlflow_tracker.command_client(uri) as client:
-        return model_versions.register(client, run.run_id, model, alias)
+        return model_versions.register(client, run.run_id, model, alias, best)
 
 
 def save_results(
-    job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tracker
+    job: Job, run: RunFolder, checkpoints: TrialCheckpoints, tracker: Tracker
 ) -> list[dict[str, Any]]:
-    """Store model, figures, results table and HTML report of a trained run; send them to MLflow.
+    """Store models, figures, results table and HTML report of a trained run; send them to MLflow.
 
-    MLflow also gets the run's score, under one name for all trainers. `state`: the trainer's state
-    after the last iteration. Returns the rows of the results table.
+    MLflow also gets the run's score, under one name for all trainers. `checkpoints`: of the run;
+    the newest is that of the last iteration. Returns the rows of the results table.
     """
-    report = save_model(job, run, state, tracker).report(run.history())
+    report = save_models(job, run, checkpoints, tracker).report(run.history())
     save_figures(report.figures, run, tracker)
     save_table(run, report.rows, tracker)
     score = TRAINERS[job.trainer].table_score(list(report.rows))
@@ -285,25 +291,41 @@ def save_figures(drawn: Mapping[str, Any], run: RunFolder, tracker: Tracker) -> 
     tracker.artifact(run.figures, run.figures.name)
 
 
-def save_model(job: Job, run: RunFolder, state: Mapping[str, Array], tracker: Tracker) -> Trainer:
-    """Store the model from a trainer's state in a run's folder and in MLflow.
+def save_models(
+    job: Job, run: RunFolder, checkpoints: TrialCheckpoints, tracker: Tracker
+) -> Trainer:
+    """Store the last model and the best model of a trained run in its folder and in MLflow.
 
-    `state`: the trainer's state after the last iteration. Returns the trainer, loaded with that
-    state. Also registers the model in MLflow and makes a video, if the job asks for them.
+    The best model is that with the best score in training. It is not stored if it is the last one.
+    `checkpoints`: of the run; the newest is that of the last iteration. Returns the trainer, loaded
+    with its state. Also registers the last model in MLflow and makes a video, if the job asks for
+    them.
     """
     trainer = TRAINERS[job.trainer].trainer(job, LocalPool())
+    state = checkpoints.state()
     load_state(trainer, state)
-    model = model_files.Model(trainer.model(), job.game.name, job.model_dump(mode="json"))
-    model_files.save(model, run.model)
-    try:
-        tracker.model(run.model, predictor.mlflow_description(run.model))
-    except UserError as error:  # not servable on single observations, or weights are not finite
-        log.info("MLflow gets %s as files: %s", run.model, error)
-        tracker.artifact(run.model, run.model.name)
+    best = BestModel.of_state(checkpoints.best_model())
+    if best.weights is not None and best.iteration != trainer.iteration:
+        _save_model(job, best.weights, best.iteration, run.best_model, tracker)
+    _save_model(job, trainer.model(), trainer.iteration, run.model, tracker)
     if job.track.register is not None:
         tracker.register(job.track.register)
     videos.save_video(job, state, tracker)
     return trainer
+
+
+def _save_model(
+    job: Job, weights: Mapping[str, Array], iteration: int, folder: Path, tracker: Tracker
+) -> None:
+    """Store the model of an iteration in a folder and in MLflow."""
+    model = model_files.Model(dict(weights), job.game.name, job.model_dump(mode="json"))
+    folder.parent.mkdir(exist_ok=True)
+    model_files.save(model, folder)
+    try:
+        tracker.model(folder, predictor.mlflow_description(folder), iteration)
+    except UserError as error:  # not servable on single observations, or weights are not finite
+        log.info("MLflow gets %s as files: %s", folder, error)
+        tracker.artifact(folder, str(folder.relative_to(tracker.folder)))
 
 
 def save_table(run: RunFolder, rows: Any, tracker: Tracker) -> None:

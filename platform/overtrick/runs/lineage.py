@@ -15,15 +15,16 @@ def lineage(name: str) -> dict[str, Any]:
     """Return where a model comes from, as MLflow has recorded it.
 
     `name`: a run of this machine, or a registered model models:/NAME/VERSION. The result has the
-    model, the run and its MLflow id, the trainer and game, the version and commit of the code,
-    whether uncommitted changes were used, the job's settings by dotted key, and lists of data sets
-    and models that the run has read. Raises UserError if MLflow does not know the model.
+    model, the run and its MLflow id, the iteration after which the model was stored, the trainer
+    and game, the version and commit of the code, whether uncommitted changes were used, the job's
+    settings by dotted key, and lists of data sets and models that the run has read. Raises
+    UserError if MLflow does not know the model.
     """
     if locate.is_registered(name):
         uri = server_address.default()
         with mlflow_tracker.command_client(uri) as client:
-            run_id = model_versions.find(client, model_versions.parse(name), uri).run_id
-            return _of_run(client, name, run_id)
+            version = model_versions.find(client, model_versions.parse(name), uri)
+            return _of_run(client, name, version.run_id, version.source)
     run = locate.existing_run(name)
     uri = run.read_job().get("track", {}).get("uri") or server_address.default()
     if run.run_id is None:
@@ -35,8 +36,14 @@ def lineage(name: str) -> dict[str, Any]:
         return _of_run(client, name, run.run_id)
 
 
-def _of_run(client: Any, name: str, run_id: str) -> dict[str, Any]:
+def _of_run(client: Any, name: str, run_id: str, source: str | None = None) -> dict[str, Any]:
+    """Return the lineage of a run's last model, or of its model that is stored at `source`."""
     run = client.get_run(run_id)
+    iterations = [
+        iteration
+        for iteration, model in model_versions.models(client, run_id).items()
+        if source in (None, client.get_logged_model(model).artifact_location)
+    ]
     tags = run.data.tags
     datasets = [
         {
@@ -56,6 +63,7 @@ def _of_run(client: Any, name: str, run_id: str) -> dict[str, Any]:
         "model": name,
         "run": run.info.run_name,
         "run_id": run_id,
+        "iteration": iterations[-1] if iterations else None,
         "trainer": tags.get("overtrick.trainer"),
         "game": tags.get("overtrick.game"),
         "version": tags.get("overtrick.version"),

@@ -23,21 +23,30 @@ from ray.tune.result import SHOULD_CHECKPOINT
 from ray.tune.schedulers import FIFOScheduler
 
 from overtrick.config.job_file import Job, parse_stored
-from overtrick.core import RunError, Trainer, UserError, structured_log, tracing
-from overtrick.core.checkpoints import load_state
+from overtrick.core import Array, RunError, Trainer, UserError, structured_log, tracing
+from overtrick.core.checkpoints import load_state, prefixed
 from overtrick.core.devices import use_gpu
 from overtrick.core.files import write_weights
 from overtrick.core.ray_metrics import games_played
 from overtrick.distributed import local_ray, placement
 from overtrick.distributed.data_parallel import DataParallelTrainer, LearnerShare
-from overtrick.distributed.workers import room_for, start_pool, start_ray
+from overtrick.distributed.workers import LocalPool, room_for, start_pool, start_ray
 from overtrick.reports import metric_names
+from overtrick.runs.best_model import BestModel
 from overtrick.runs.early_stopping import EarlyStopping
 from overtrick.runs.listener import Listener
 from overtrick.storage import bucket_copy
 from overtrick.storage.bucket_copy import lease_token
 from overtrick.storage.run_file_names import TUNE
-from overtrick.storage.run_folder import STATE, RunFolder, iteration_of, read_state, trial_name
+from overtrick.storage.run_folder import (
+    BEST,
+    STATE,
+    RunFolder,
+    iteration_of,
+    read_best_model,
+    read_state,
+    trial_name,
+)
 from overtrick.training.registry import JOBS, TRAINERS
 
 os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # no second copy of the metrics
@@ -88,6 +97,7 @@ class Trial(tune.Trainable):
         self.job = parse_stored(run["job"], JOBS, "the trial's job")
         self.last = run["last"]
         self.trainer = _build_trainer(self.job)
+        self.best = BestModel()
         if run["resume"]:
             self.load_checkpoint(run["resume"])
 
@@ -109,6 +119,9 @@ class Trial(tune.Trainable):
         if games:
             metrics[metric_names.GAMES_PER_SECOND] = games / seconds
         iteration = self.trainer.iteration
+        score = TRAINERS[self.job.trainer].progress_score
+        if self.job.checkpoints.best and score is not None:
+            self.best = self.best.updated(iteration, score(metrics), self._model)
         last = iteration >= self.last
         due = last or iteration % self.job.checkpoints.every == 0
         report = {"iteration": iteration, "last": int(last), "metrics": metrics}
@@ -118,7 +131,19 @@ class Trial(tune.Trainable):
         """Write the trainer's state into a checkpoint folder."""
         # safetensors writes an array's memory as it lies, so it must be in C order
         state = {name: np.array(v, order="C") for name, v in self.trainer.state().items()}
+        state |= prefixed(BEST, self.best.state())
         write_weights(Path(checkpoint_dir) / STATE, state)
+
+    def _model(self) -> Mapping[str, Array]:
+        """Return the weights of the present model.
+
+        Several learners are processes of their own, so that it is built from their state.
+        """
+        if not isinstance(self.trainer, DataParallelTrainer):
+            return self.trainer.model()
+        trainer = TRAINERS[self.job.trainer].trainer(self.job, LocalPool())
+        load_state(trainer, self.trainer.state())
+        return trainer.model()
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
         """Write a checkpoint into Tune's storage, and verify that it is there.
@@ -136,6 +161,7 @@ class Trial(tune.Trainable):
         """Load the trainer's state from a checkpoint. `checkpoint`: its folder or URL."""
         with bucket_copy.checkpoint_folder(checkpoint, STATE) as folder:
             load_state(self.trainer, read_state(folder))
+            self.best = BestModel.of_state(read_best_model(folder))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Switch this process to another trial's job, so that Tune need not start a new process.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.core import Array
+from overtrick.core.checkpoints import unprefixed
 from overtrick.core.files import DamagedWeightsError, read_weights
 from overtrick.core.json_files import read_json
 from overtrick.storage import bucket_copy, run_file_names, stored_results
@@ -17,6 +18,7 @@ from overtrick.tracking import mlflow_tracker
 
 log = logging.getLogger(__name__)
 STATE = "state.safetensors"  # the file of a checkpoint that holds the trainer's state
+BEST = "best_model"  # prefix of the arrays in that file that hold the best model so far
 
 
 class _PathInRun:
@@ -49,6 +51,8 @@ class RunFolder:
     """The folder of the figures."""
     model = _PathInRun(mlflow_tracker.MODEL)
     """The folder of the trained model."""
+    best_model = _PathInRun(f"best/{mlflow_tracker.MODEL}")
+    """The folder of the model with the best score in training, unless that is the last one."""
     videos = _PathInRun("films")  # the name that runs before 0.2 have
     """The folder of the videos made during training."""
     page = _PathInRun("view.html")
@@ -170,6 +174,11 @@ class TrialCheckpoints:
         assert newest is not None
         return read_state(newest)
 
+    def best_model(self) -> dict[str, Array]:
+        """Return the best model so far, from the newest checkpoint, as arrays for BestModel."""
+        newest = self.newest()
+        return {} if newest is None else read_best_model(newest)
+
     def delete_older(self) -> None:
         """Delete all checkpoints of the trial except the newest."""
         newest = self.newest()
@@ -194,7 +203,16 @@ def read_state(checkpoint: Path) -> dict[str, Array]:
 
     Raises DamagedWeightsError for a damaged file.
     """
-    return dict(sorted(read_weights(checkpoint / STATE).items()))
+    found = read_weights(checkpoint / STATE)
+    return {name: found[name] for name in sorted(found) if not name.startswith(f"{BEST}.")}
+
+
+def read_best_model(checkpoint: Path) -> dict[str, Array]:
+    """Read the best model so far from a checkpoint folder, as arrays for BestModel.
+
+    Raises DamagedWeightsError for a damaged file.
+    """
+    return unprefixed(BEST, read_weights(checkpoint / STATE))
 
 
 def iteration_of(checkpoint: Path) -> int:

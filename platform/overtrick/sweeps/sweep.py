@@ -72,7 +72,8 @@ def check(job: Job, source: str) -> int:
     if search.method in ("asha", "pbt"):
         _check_comparable(job, source)
     trials = trials_of(job, source)
-    for _, trial in trials:
+    for number, (_, trial) in enumerate(trials):
+        _trial_name(job, source, number, trial)
         lifecycle.check_job(trial)
     if search.method == "pbt":
         _check_copies(job, [trial for _, trial in trials], source)
@@ -173,17 +174,30 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedSweep:
     job = lifecycle.read_job(folder)
     source = str(folder.job)
     began = time.perf_counter()
+    name_of = functools.partial(_trial_name, job, source)
     if job.search.by_optuna:
-        with open_group(folder, job, []) as group:
+        with open_group(folder, job, [], name_of) as group:
             rows = _train_by_optuna(job, source, group, progress)
             _save(job, rows, group)
     else:
         trials = trials_of(job, source, stored=True)
-        with open_group(folder, job, [trial for _, trial in trials]) as group:
+        with open_group(folder, job, [trial for _, trial in trials], name_of) as group:
             rows = _train(job, source, [chosen for chosen, _ in trials], group, progress)
             _save(job, rows, group)
     seconds = time.perf_counter() - began
     return FinishedSweep(folder, group.failed, seconds, group.undelivered, rows)
+
+
+def _trial_name(job: Job, source: str, number: int, trial: Job) -> str | None:
+    """Return the name of a trial in MLflow; None if the sweep does not name its trials.
+
+    `job`: of the sweep. `source`: names its job file in errors. `number`: of the trial. `trial`:
+    its job. Raises UserError for a name with an unknown key.
+    """
+    try:
+        return job.search.name_of(number, trial.model_dump(mode="json"))
+    except ValueError as error:
+        raise UserError(f"{source}: {error}") from None
 
 
 def _train(
@@ -215,7 +229,7 @@ def _train(
         ]
     else:
         group.train(jobs, progress, save_results)
-    return _rows(job.trainer, tried, group, more)
+    return _rows(job, tried, group, more)
 
 
 def _train_by_optuna(
@@ -251,7 +265,7 @@ def _train_by_optuna(
         named = dict(zip(search.metrics, scored, strict=False))
         pareto = {"pareto": child.number // each in front} if search.objectives > 1 else {}
         columns.append(named | pareto)
-    rows = _rows(job.trainer, tried, group, columns)
+    rows = _rows(job, tried, group, columns)
     if search.metrics:
         for row in rows:
             row["score"] = row[search.metrics[0]]
@@ -306,21 +320,22 @@ def _perturbation_interval(job: Job) -> int:
 
 
 def _rows(
-    trainer: str, tried: Sequence[TrialValues], group: RunGroup, more: Sequence[Mapping[str, Any]]
+    job: Job, tried: Sequence[TrialValues], group: RunGroup, more: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the results table of a sweep: one row for each trial, the best score first.
 
-    A row has the trial's number, values and score. The score is None if the trial failed, was
-    stopped, or ended with a score that is not finite. `tried`: values of each trial by job key.
-    `more`: additional columns of each trial.
+    A row has the trial's number, its name if the sweep names its trials, its values and its score.
+    The score is None if the trial failed, was stopped, or ended with a score that is not finite.
+    `tried`: values of each trial by job key. `more`: additional columns of each trial.
     """
     rows = []
     for chosen, child, columns in zip(tried, group.children, more, strict=True):
         score = None
         if child.folder.table.exists():
-            final = finite_or_worst(_final_score(trainer, child.folder))
+            final = finite_or_worst(_final_score(job.trainer, child.folder))
             score = final if final > -math.inf else None
-        rows.append({"trial": child.number, **chosen, **columns, "score": score})
+        name = {"name": child.tracker.name} if job.search.trial_name else {}
+        rows.append({"trial": child.number, **name, **chosen, **columns, "score": score})
     rows.sort(key=lambda r: (r["score"] is None, -(r["score"] or 0.0), -r.get("iterations", 0)))
     return rows
 

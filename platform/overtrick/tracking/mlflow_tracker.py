@@ -61,8 +61,8 @@ class LostFileError(Exception):
 class Tracker:
     """The record of one run in MLflow, written through a spool file in the run's folder.
 
-    `reported`: the last reported iteration. `error`: the error of the last failed delivery.
-    `rejected`: the number of events that MLflow rejected.
+    `name`: of the run in MLflow. `reported`: the last reported iteration. `error`: the error of the
+    last failed delivery. `rejected`: the number of events that MLflow rejected.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Tracker:
         self.folder = folder
         self._uri = uri
         self._experiment = experiment
-        self._name = name
+        self.name = name
         self._tags = dict(tags)
         self._spool = folder / SPOOL
         self._sent = folder / "track.sent"  # holds the number of delivered events
@@ -135,14 +135,18 @@ class Tracker:
         """Log rows with equal columns as a table of MLflow. `name`: of its file, NAME.json."""
         self._add({"table": name, "rows": [dict(row) for row in rows]})
 
-    def model(self, path: Path, answers: Mapping[str, Any]) -> None:
-        """Report the folder of the trained model, to be logged as the run's model in MLflow.
+    def model(self, path: Path, answers: Mapping[str, Any], iteration: int) -> None:
+        """Report the folder of a model of the run, to be logged in MLflow with its metrics.
 
         `answers`: the model's signature, example inputs and metadata, as
-        `predictor.mlflow_description` returns them.
+        `predictor.mlflow_description` returns them. `iteration`: after which it was stored.
         """
-        event = {"model": self._stored_path(path), "answers": dict(answers)}
-        self._add({**event, "step": self.reported})
+        event = {"model": self._stored_path(path), "answers": dict(answers), "step": iteration}
+        reported = read_intact_lines(self._spool, EVENT, repair=False)
+        of_step = (e for e in reported if "metrics" in e and e["step"] == iteration)
+        if found := next(of_step, None):
+            event["measured"] = {"time": found["time"], "metrics": found["metrics"]}
+        self._add(event)
 
     def _stored_path(self, path: Path) -> str:
         """Return the path of a file, relative to the run's folder if the file is in it."""
@@ -305,8 +309,8 @@ class Tracker:
         experiment, began = known().experiment_id, self._waiting[0]["time"]
         found = client.search_runs([experiment], f"attributes.start_time = {began}")
         # the run exists already if the answer to its creation was lost
-        same = [run for run in found if run.info.run_name == self._name]
-        run = same[0] if same else client.create_run(experiment, began, tags, self._name)
+        same = [run for run in found if run.info.run_name == self.name]
+        run = same[0] if same else client.create_run(experiment, began, tags, self.name)
         write_text(self.folder / IDENTITY, run.info.run_id)
         return client, run.info.run_id
 
@@ -452,9 +456,10 @@ def _dataset_input(event: Mapping[str, Any]) -> Any:
 
 
 def _log_model(client: Any, run_id: str, event: Mapping[str, Any]) -> None:
-    """Log the model of a run in MLflow, with LOADER as the code that loads it.
+    """Log a model of a run in MLflow as that of its step, with LOADER as the code that loads it.
 
-    A second call changes nothing. `event["answers"]` has these keys:
+    A second call changes nothing. `event["measured"]` has the metrics of the step, which MLflow
+    shows with the model. `event["answers"]` has these keys:
 
     - `facts`: input schema of the MLflow signature, the MLflow type of each input column.
     - `said`: output schema of the MLflow signature, the MLflow type of each output column.
@@ -462,16 +467,23 @@ def _log_model(client: Any, run_id: str, event: Mapping[str, Any]) -> None:
     - `about`: MLflow metadata of the model.
     """
     from mlflow import pyfunc
-    from mlflow.entities import LoggedModelOutput
+    from mlflow.entities import LoggedModelOutput, Metric
     from mlflow.models import Model, ModelSignature
     from mlflow.types import ColSpec, Schema
 
-    known, answers = model_versions.model_id(client, run_id), event["answers"]
+    step, answers = event["step"], event["answers"]
+    known = model_versions.models(client, run_id).get(step)
     if known is None:
         experiment = client.get_run(run_id).info.experiment_id
         made = client.create_logged_model(experiment, MODEL, run_id, model_type="overtrick")
         known = made.model_id
-        client.log_outputs(run_id, [LoggedModelOutput(known, event["step"])])
+        client.log_outputs(run_id, [LoggedModelOutput(known, step)])
+    measured = event.get("measured", {"time": 0, "metrics": {}})
+    metrics = [
+        Metric(name, value, measured["time"], step, model_id=known)
+        for name, value in measured["metrics"].items()
+    ]
+    client.log_batch(run_id, metrics=metrics)
     where = client.get_logged_model(known).artifact_location
     schemas = (
         Schema([ColSpec(kind, name) for name, kind in answers[key].items()])

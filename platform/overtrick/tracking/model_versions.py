@@ -78,22 +78,30 @@ def find(client: Any, reference: ModelReference, uri: str) -> Any:
     return versions[str(version)]
 
 
-def model_id(client: Any, run_id: str) -> str | None:
-    """Return MLflow's id of the model of a run, or None if MLflow has no model of the run."""
+def models(client: Any, run_id: str) -> dict[int, str]:
+    """Return MLflow's ids of the models of a run by their iteration, in ascending order.
+
+    The last one is the run's final model. The one before, if any, has the best score in training.
+    """
     outputs = client.get_run(run_id).outputs
-    return outputs.model_outputs[0].model_id if outputs and outputs.model_outputs else None
+    found = outputs.model_outputs if outputs else []
+    return {each.step: each.model_id for each in sorted(found, key=lambda each: each.step)}
 
 
-def register(client: Any, run_id: str, name: str, alias: str | None = None) -> int:
-    """Register the model of a run under a name and return its version.
+def register(
+    client: Any, run_id: str, name: str, alias: str | None = None, best: bool = False
+) -> int:
+    """Register a model of a run under a name and return its version.
 
     A model that is already registered keeps its version. `alias`: an alias that is moved to this
-    version; None: no alias. Raises NoModelError if MLflow has no model of the run.
+    version; None: no alias. `best`: register the model with the best score in training, not the
+    last one. Raises NoModelError if MLflow has no model of the run.
     """
-    known = model_id(client, run_id)
-    if known is None:
+    by_iteration = list(models(client, run_id).values())
+    if not by_iteration:
         reason = "only a model that answers by itself has one"
         raise NoModelError(f"MLflow has no model of run {run_id}: {reason}")
+    known = by_iteration[0 if best else -1]
     try:
         client.create_registered_model(name)
     except Exception as error:

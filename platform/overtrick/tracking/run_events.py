@@ -61,12 +61,20 @@ class ModelDescription(ClosedRecord):
     about: ModelMetadata
 
 
+class Measurement(ClosedRecord):
+    """The metrics of one iteration, and the time of their event."""
+
+    time: Count
+    metrics: dict[str, float]
+
+
 class ModelEvent(_Event):
-    """The folder of the trained model, and the iteration after which it was stored."""
+    """The folder of a trained model, the iteration after which it was stored, and its metrics."""
 
     model: str
     answers: ModelDescription
     step: Count
+    measured: NotRequired[Measurement]
 
 
 class DatasetEvent(_Event):

@@ -1,0 +1,51 @@
+"""The model with the best score that was measured during training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from overtrick.core import Array
+from overtrick.core.checkpoints import prefixed, unprefixed
+
+WEIGHTS = "weights"  # prefix of the weights among the arrays of a checkpoint
+
+
+@dataclass(frozen=True)
+class BestModel:
+    """Weights after the iteration with the best score so far; a checkpoint holds them, too."""
+
+    iteration: int = 0  # 0: no iteration has had a score
+    score: float = -math.inf  # larger is better
+    weights: Mapping[str, Array] | None = None
+
+    def updated(
+        self, iteration: int, score: float | None, weights: Callable[[], Mapping[str, Array]]
+    ) -> BestModel:
+        """Return the better of this model and that of an iteration; of equal ones, this.
+
+        `score`: of the iteration; None if none was measured. `weights`: returns the iteration's
+        model; called only if it is the better one.
+        """
+        if score is None or not score > self.score:
+            return self
+        copied = {name: np.array(each, order="C") for name, each in weights().items()}
+        return BestModel(iteration, score, copied)
+
+    def state(self) -> dict[str, Array]:
+        """Return this model as arrays for a checkpoint; none if no iteration has had a score."""
+        if self.weights is None:
+            return {}
+        numbers = {"iteration": np.array(self.iteration), "score": np.array(self.score)}
+        return numbers | prefixed(WEIGHTS, self.weights)
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Array]) -> BestModel:
+        """Return the model of which `state` returned these arrays."""
+        if not state:
+            return cls()
+        weights = unprefixed(WEIGHTS, state)
+        return cls(int(state["iteration"]), float(state["score"]), weights)
