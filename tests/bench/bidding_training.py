@@ -53,7 +53,7 @@ def generate_examples(folder: Path, boards: int) -> None:
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "boards.parquet"
         write_boards(file, boards, seed=0)
-        config = ExamplesConfig.parse([], [file])
+        config = ExamplesConfig.parse(["system_ns=natural", "system_ew=natural"], [file])
         chunked_build.generate(config, folder, LocalPool(), lambda stage, done, total: None)
 
 

@@ -1,14 +1,14 @@
 """Fit a model of the speed of a run on many nodes to measurements of 1 to 32 nodes of this machine.
 
-`python -m tests.bench.cost_model` prints the tables of docs/scaling.md. The work of a node is to
-sleep, so that 32 nodes fit on two cores. The measured part is the driver, which all nodes share:
-it sends every shard, receives its result and unpacks it. K shards, each of W seconds of work and B
-bytes of result, take on N nodes
+`python -m tests.bench.cost_model` prints the tables of docs/scaling.md, and some rows more. A node
+sleeps as its work, so that many nodes fit on two cores. The measured part is the driver, which all
+nodes share: it sends every shard, receives its result and unpacks it. K shards, each of W
+seconds of work and B bytes of result, take on N nodes that are first sent S bytes each
 
-    max(K / N (W + l), K (d + B / r)) seconds
+    N S / s + max(K / N (W + l), K (d + B / r)) seconds
 
-with l seconds between two shards of a node, d seconds of the driver per shard, and r bytes per
-second that the driver receives.
+with l seconds between two shards of a node, d seconds of the driver per shard, r bytes per second
+that the driver receives, and s bytes per second that it sends.
 """
 
 from __future__ import annotations
@@ -98,15 +98,20 @@ def wait(rng: Generator, common: Any, seconds: float, size: int) -> Waited:
 
 
 @contextmanager
-def nodes(count: int, workers: int = 1) -> Iterator[WorkerPool]:
-    """Start a pool with `workers` workers on each of `count` nodes, and a head without workers."""
+def nodes(
+    count: int, workers: int = 1, head_store: int = HEAD_STORE, store: int = STORE
+) -> Iterator[WorkerPool]:
+    """Start a pool with `workers` workers on each of `count` nodes, and a head without workers.
+
+    `head_store`, `store`: bytes of the object stores of the head and of the other nodes.
+    """
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(dir="/tmp") as folder:
         patch.setenv("RAY_TMPDIR", folder)
         cluster = Cluster(shutdown_at_exit=False)
         try:
-            cluster.add_node(num_cpus=0, object_store_memory=HEAD_STORE, include_dashboard=False)
+            cluster.add_node(num_cpus=0, object_store_memory=head_store, include_dashboard=False)
             for _ in range(count):
-                cluster.add_node(num_cpus=workers, object_store_memory=STORE)
+                cluster.add_node(num_cpus=workers, object_store_memory=store)
             ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
             pool = start_pool(count * workers)
             pool.map(wait, None, [(0.5, 1)] * count * workers, generator(0))  # starts the workers
@@ -118,7 +123,8 @@ def nodes(count: int, workers: int = 1) -> Iterator[WorkerPool]:
 
 @dataclass(frozen=True)
 class WorkerTime:
-    """Seconds of a worker per shard, by use; the sum is workers times seconds, by shards.
+    """Seconds of a worker per shard, by use; the sum is the number of workers times the seconds of
+    the call, divided by the number of shards.
 
     A worker without work waits for Ray, which delivers its next shard or the last result
     (`waiting`), for the driver, which is busy with another shard (`driver`), or for the end of the
@@ -157,7 +163,7 @@ def timed_map(
     by_worker = dict[int, list[tuple[float, float, float]]]()
     for number, (worker, first, last, _) in enumerate(results):
         by_worker.setdefault(worker, []).append((first, last, timed.taken[number]))
-    worked = waiting = driver = 0.0
+    worked = waiting = driver = end = 0.0
     for done in by_worker.values():
         free = began
         for first, last, taken in sorted(done):
@@ -167,9 +173,10 @@ def timed_map(
             driver += sent - free - waited
             worked += last - first
             free = last
-    each = worked / shards, waiting / shards, driver / shards
-    per_shard = (ended - began) / shards
-    return per_shard, WorkerTime(*each, workers * per_shard - sum(each))
+        end += ended - free
+    end += (workers - len(by_worker)) * (ended - began)
+    uses = (each / shards for each in (worked, waiting, driver, end))
+    return (ended - began) / shards, WorkerTime(*uses)
 
 
 def _timed(function: Callable[..., Any], found: list[tuple[float, float]], *args: Any, **kw: Any):
@@ -292,22 +299,22 @@ def main() -> None:
     print(f"l {model.between * 1e3:.1f} ms, d {model.driver * 1e3:.2f} ms,", end=" ")
     print(f"r {model.rate / 1e6:,.0f} MB/s, s {model.sending / 1e6:,.0f} MB/s")
     head(
-        "nodes", "workers", "result, kB", "ms per shard", "by the model", "work", "scheduling",
-        "transfer", "driver", "end", "at work",
+        "nodes", "workers", "result, kB", "ms per shard", "by the model", "work", "late",
+        "scheduling", "transfer", "driver", "end", "at work",
     )  # fmt: skip
     for call in calls:
         if call.size == SIZES[0]:
             scheduling = call.time.waiting
         use = call.time
         parts = (
-            use.work, min(scheduling, use.waiting), max(0.0, use.waiting - scheduling),
+            WORK, use.work - WORK, min(scheduling, use.waiting), max(0.0, use.waiting - scheduling),
             use.driver, use.end,
         )  # fmt: skip
         predicted = model.seconds(call.nodes * call.workers, 1, WORK, call.size)
         row(
             call.nodes, call.nodes * call.workers, f"{call.size / 1e3:,g}",
             f"{call.per_shard * 1e3:.1f}", f"{predicted * 1e3:.1f}",
-            *(f"{part * 1e3:.1f}" for part in parts), f"{use.work / sum(parts):.0%}",
+            *(f"{part * 1e3:.1f}" for part in parts), f"{WORK / sum(parts):.0%}",
         )  # fmt: skip
     head("work, s", "result, kB", "nodes kept busy", *(f"{n:,} nodes used" for n in NODE_COUNTS))
     for work in (0.2, 1.0, 10.0):

@@ -111,12 +111,14 @@ class JobFolder:
 
 
 def outcome(run: RunFolder) -> dict[str, Any]:
-    """Return the metrics, model and table of a run, without what differs between equal runs."""
+    """Return the metrics, models and table of a run, without what differs between equal runs."""
+    best = run.best_model / model_files.WEIGHTS
     card = json.loads((run.model / model_files.CARD).read_text())
     del card["job"]["track"]  # the server
     return {
         "metrics": run.history(),
         "weights": (run.model / model_files.WEIGHTS).read_bytes(),
+        "best": best.read_bytes() if best.exists() else None,
         "card": card,
         "table": run.table.read_bytes(),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,14 +13,14 @@ from mlflow import MlflowClient
 from small_meta_job import TINY
 
 from overtrick.config import job_file
-from overtrick.core import Array
+from overtrick.core import Array, UserError
 from overtrick.distributed.workers import LocalPool
 from overtrick.runs import lifecycle, lineage
 from overtrick.runs.best_model import BestModel
 from overtrick.runs.next_commands import next_commands
 from overtrick.runs.tune_trial import PlannedTrial, train
 from overtrick.storage import locate, model_files
-from overtrick.storage.run_folder import RunFolder
+from overtrick.sweeps import pbt, sweep
 from overtrick.tracking import model_versions
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -44,7 +45,7 @@ def test_a_later_model_replaces_the_best_only_with_a_better_score() -> None:
         return {"w": weights["w"] + number}
 
     best = BestModel()
-    assert best.state() == {}
+    assert BestModel.of_state(best.state()) == best
     scores = [None, math.nan, -2.0, -2.0, None, 3.0, 1.0]
     for number, score in enumerate(scores):
         best = best.updated(number, score, lambda number=number: model(number))
@@ -53,7 +54,13 @@ def test_a_later_model_replaces_the_best_only_with_a_better_score() -> None:
     again = BestModel.of_state(best.state())
     assert (again.iteration, again.score) == (5, 3.0)
     assert_equal(again.weights, {"w": weights["w"] + 5})
-    assert BestModel.of_state({}) == BestModel()
+
+
+def test_the_best_model_of_an_earlier_versions_run_stays_unknown() -> None:
+    """Its checkpoint has no arrays of it."""
+    best = BestModel.of_state({}).updated(9, 1e9, lambda: {})
+    assert best.weights is None
+    assert BestModel.of_state(best.state()).updated(10, 1e9, lambda: {}).weights is None
 
 
 def test_the_best_model_does_not_change_with_the_trainer() -> None:
@@ -110,16 +117,17 @@ def test_a_run_stores_and_registers_its_best_model(
     lifecycle.train(run, lambda *_: None)
     stored = model_files.load(run.best_model)
     assert_equal(stored.weights, weights)
-    assert (
-        f"evaluate {run}/best",
-        "measure the model that scored best in training",
-    ) in next_commands(run, job)
-    assert locate.existing_model(f"{run}/best") == run.best_model
+    assert f"evaluate {run.name}/best" in [command for command, _ in next_commands(run, job)]
+    for name in (f"{run.name}/best", f"{run}/best", str(run.best_model)):
+        assert locate.existing_model(name) == run.best_model
     client = MlflowClient(uri, uri)
     assert run.run_id is not None
-    models = model_versions.models(client, run.run_id)
-    assert list(models) == [iteration, JOB["stop"]["iterations"]]
-    logged = client.get_logged_model(models[iteration])
+    models = model_versions.model_ids(client, run.run_id)
+    assert models.keys() == {"model", "best_model"}
+    iterations = model_versions.iterations(client, run.run_id)
+    assert iterations[models["best_model"]] == iteration
+    assert iterations[models["model"]] == JOB["stop"]["iterations"]
+    logged = client.get_logged_model(models["best_model"])
     assert {m.key: m.value for m in logged.metrics} == pytest.approx(metrics)
     assert {m.step for m in logged.metrics} == {iteration}
     for name in metrics:  # MLflow has each metric of the run once
@@ -142,5 +150,39 @@ def test_a_job_may_keep_only_its_last_model(
     content["track"] = {"uri": f"sqlite:///{tmp_path}/mlflow.db"}
     run = lifecycle.open_folder(job_file.parse(content, JOBS, "tiny"), "tiny")
     lifecycle.train(run, lambda *_: None)
-    assert run.checkpoints().best_model() == {}
-    assert not RunFolder(run.path).best_model.exists()
+    assert not run.best_model.exists()
+    with pytest.raises(UserError, match=r"the best model of tiny-.* was not kept"):
+        lifecycle.register(run.name, "tiny", None, best=True)
+
+
+def test_a_trial_of_pbt_keeps_the_best_model_of_its_own_iterations(
+    local_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it continued from another trial's checkpoint, which holds the best model of that."""
+    monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
+    search = {
+        "method": "pbt", "trials": 4, "perturbation_interval": 2, "quantile_fraction": 0.5,
+        "meta.inner_lr": {"loguniform": [0.01, 1.0]},
+    }  # fmt: skip
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    content = {**JOB, "stop": {"iterations": 6}, "search": search, "track": {"uri": uri}}
+    content["checkpoints"] = {"every": 1}
+    job = job_file.parse(content, JOBS, "tiny")
+    done = sweep.run(lifecycle.open_folder(job, "pbt", children=True), lambda done: None)
+    score = TRAINERS["meta"].progress_score
+    assert score is not None
+    rounds = json.loads((done.folder.path / pbt.SCHEDULE).read_text())
+    assert any(each["copied"] is not None for trials in rounds[1:] for each in trials)
+    client = MlflowClient(uri, uri)
+    for number in range(4):
+        child = done.folder.child(number)
+        _, state = done.folder.checkpoints(number).state_and_best()
+        best = BestModel.of_state(state)
+        measured = {step: score(metrics) for step, metrics in child.history()}
+        assert best.score == max(value for value in measured.values() if value is not None)
+        assert best.score == measured[best.iteration]
+        if child.best_model.exists():
+            ids = model_versions.model_ids(client, str(child.run_id))
+            logged = client.get_logged_model(ids["best_model"]).metrics
+            (metrics,) = [m for step, m in child.history() if step == best.iteration]
+            assert {m.key: m.value for m in logged} == pytest.approx(metrics)

@@ -3,12 +3,14 @@ nothing."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from command_process import kill_once
 from disturbed_command import FaultRow, JobFolder, compare, outcome
 from small_meta_job import TINY
@@ -29,7 +31,7 @@ from overtrick.studies.exact_solutions import solve_game
 from overtrick.sweeps import pbt, sweep
 from overtrick.training.registry import JOBS
 
-PBT = {
+PBT: dict[str, Any] = {
     "trainer": "coevolve",
     "game": "kuhn",
     "stop": {"iterations": 6},
@@ -149,6 +151,33 @@ def test_a_sweep_in_a_bucket_is_resumed_with_an_empty_disk(
     found = locate.existing_run(child)
     assert (str(found), str(found.group)) == (child, f"{bucket}/pbt")
     assert found.history() == whole.folder.child(2).history()
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_within_a_round_continues_on_another_machine(
+    home: Path, local_ray: None, bucket: str, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver is killed in the second round of PBT, whose trials have copied each other."""
+    monkeypatch.setenv("OVERTRICK_RUNS", str(home / "runs"))
+    content = {**PBT, "stop": {"iterations": 60}, "checkpoints": {"every": 1}}
+    content["search"] = {**PBT["search"], "perturbation_interval": 20}
+    job = parse(content, store)
+    whole = sweep.run(lifecycle.open_folder(job, "pbt", children=True), lambda done: None)
+    monkeypatch.setenv("OVERTRICK_RUNS", bucket)
+    monkeypatch.setenv("OVERTRICK_CACHE", str(home / "cache"))
+    killed = JobFolder(home / "killed", store)
+    (killed.folder / "pbt.yaml").write_text(yaml.safe_dump(job.model_dump(mode="json")))
+    stored = ObjectFolder(f"{bucket}/pbt")
+    driver = killed.start("sweep", "pbt.yaml", "--name", "pbt")
+    of_second_round = re.compile(r"tune-1/trial-\d/checkpoint_00000[2-9]/state.safetensors")
+    kill_once(lambda: any(map(of_second_round.fullmatch, stored.objects())), driver)
+    lose_disk(home)
+    resumed = sweep.run(locate.existing_run("pbt"), lambda done: None)
+    assert resumed.rows == whole.rows
+    schedules = [(each.folder.path / pbt.SCHEDULE).read_text() for each in (resumed, whole)]
+    assert schedules[0] == schedules[1]
+    for trial in range(4):
+        assert resumed.folder.child(trial).history() == whole.folder.child(trial).history()
 
 
 @pytest.fixture

@@ -26,7 +26,8 @@ from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
 from overtrick.runs import lifecycle
-from overtrick.storage import model_files
+from overtrick.storage import locate, model_files
+from overtrick.storage.object_store import ObjectFolder
 from overtrick.storage.run_folder import RunFolder
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -111,6 +112,35 @@ def test_a_table_killed_during_training_gives_the_same_results(
     assert not (place / "table.md").exists()
     again = runner.run(RunFolder(place), lambda done: None)
     assert again.outcome.rows == compared.outcome.rows
+
+
+@pytest.mark.slow
+def test_a_table_in_a_bucket_is_continued_on_another_machine(
+    compared: runner.FinishedComparison, bucket: str, tmp_path: Path, monkeypatch
+) -> None:
+    """The driver is killed when the model of `other`, an opponent of all methods, is stored, and
+    all local files are lost."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for machine in (first, second):
+        machine.mkdir()
+        write(machine)
+    monkeypatch.setenv("OVERTRICK_RUNS", bucket)
+    monkeypatch.setenv("OVERTRICK_CACHE", str(first))
+    monkeypatch.setenv("OVERTRICK_LEASE_SECONDS", "10")
+    started = subprocess.Popen(
+        [*COMMAND, "evaluate", "table.yaml", "--name", "table"],
+        cwd=first, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    stored = ObjectFolder(f"{bucket}/table")
+    models = ("trials/table-002/model/model.json", "trials/table-003/model/model.json")
+    kill_once(lambda: all(stored.stat(name) is not None for name in models), started)
+    shutil.rmtree(first)
+    monkeypatch.setenv("OVERTRICK_CACHE", str(second))
+    monkeypatch.chdir(second)
+    run = locate.existing_run("table")
+    assert not run.markdown_table.exists()
+    assert runner.run(run, lambda done: None).outcome.rows == compared.outcome.rows
+    assert stored.stat("table.md") is not None
 
 
 def row(found: statistics.Outcome, method: str, held_out: str) -> dict[str, Any]:

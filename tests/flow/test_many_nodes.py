@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import ray
 from numpy.random import Generator
@@ -21,6 +22,8 @@ from overtrick.policies.uniform import UniformPolicy
 pytestmark = pytest.mark.slow
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
+SMALL_STORE = 80 * 2**20  # bytes of an object store
+MEMORY = 0.5 * 2**30  # bytes of free memory that a node and its worker may take
 LEDUC = overtrick.make("leduc")
 
 
@@ -32,9 +35,11 @@ def _play(rng: Generator, common: Any, games: int) -> tuple[str, Array]:
 
 @pytest.mark.parametrize("nodes", [2, 8, 16, 32])
 def test_all_nodes_work_and_the_results_are_those_of_one_process(nodes: int) -> None:
+    if psutil.virtual_memory().available < (nodes + 1) * MEMORY:
+        pytest.skip(f"{nodes} nodes need {(nodes + 1) * MEMORY / 2**30:.0f} GiB of free memory")
     shards = [(50 + k,) for k in range(4 * nodes)]
     wanted = LocalPool().map(_play, None, shards, generator(7))
-    with cost_model.nodes(nodes) as pool:
+    with cost_model.nodes(nodes, head_store=SMALL_STORE, store=SMALL_STORE) as pool:
         found = pool.map(_play, None, shards, generator(7))
     assert len({node for node, _ in found}) == nodes
     for (_, points), (_, expected) in zip(found, wanted, strict=True):
@@ -43,7 +48,7 @@ def test_all_nodes_work_and_the_results_are_those_of_one_process(nodes: int) -> 
 
 def test_the_use_of_the_workers_time_adds_up() -> None:
     """A worker's time is that of the call; the work is at least the sleep."""
-    with cost_model.nodes(2) as pool:
+    with cost_model.nodes(2, head_store=SMALL_STORE, store=SMALL_STORE) as pool:
         per_shard, use = cost_model.timed_map(pool, 2, 20, 0.05, 1_000)
     assert use.work + use.waiting + use.driver + use.end == pytest.approx(2 * per_shard)
     assert use.work >= 0.05

@@ -399,7 +399,7 @@ def test_a_missing_mlflow_store_gives_one_error_line(tmp_path, monkeypatch):
 def stored_in_mlflow(store: str, run_id: str) -> Path:
     """Return the folder in which MLflow stores the model of a run on this machine."""
     client = MlflowClient(store, store)
-    (model,) = model_versions.models(client, run_id).values()
+    (model,) = model_versions.model_ids(client, run_id).values()
     where = client.get_logged_model(model).artifact_location
     return Path(where.removeprefix("file://"))
 

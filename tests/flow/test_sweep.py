@@ -35,6 +35,9 @@ GRID: dict[str, Any] = {
 }
 
 
+NAMED = "{game.name} with {game.ranks} ranks"
+
+
 def parse(**changes: Any) -> job_file.Job:
     return job_file.parse({**GRID, **changes}, JOBS, "grid.yaml")
 
@@ -81,6 +84,7 @@ def test_a_trial_named_after_an_unknown_key_is_refused() -> None:
         "{coevolve.genom}": "has {coevolve.genom}, but the job has no 'genom': did you mean",
         "{seed.x}": "has {seed.x}, but the job has no 'x'",
         "{}": "has {}, but the job has no ''",
+        "{coevolve}": "has {coevolve}, which is a section: name a key in it",
     }.items():
         with pytest.raises(UserError, match=f"grid.yaml: search.trial_name {re.escape(problem)}"):
             sweep.check(parse(search={**GRID["search"], "trial_name": name}), "grid.yaml")
@@ -91,7 +95,9 @@ def test_a_trial_named_after_an_unknown_key_is_refused() -> None:
 def test_a_name_shows_numbers_with_six_digits() -> None:
     search = parse(search={**GRID["search"], "trial_name": "lr {a.b} x{trial}"}).search
     assert search.name_of(3, {"a": {"b": 0.1 + 0.2}}) == "lr 0.3 x3"
-    assert search.name_of(3, {"a": {"b": [1, 2]}}) == "lr [1, 2] x3"
+    assert search.name_of(3, {"a": {"b": [1, None]}}) == "lr [1, null] x3"
+    kuhn = parse(game={"name": "kuhn", "ranks": 4}, search={**GRID["search"], "trial_name": NAMED})
+    assert sweep._trial_name(kuhn, "grid.yaml", 0, kuhn) == "kuhn with 4 ranks"
     assert parse().search.name_of(3, {}) is None
 
 

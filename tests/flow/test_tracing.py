@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,10 +36,12 @@ def _new_provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in (*tracing.ENDPOINTS, tracing.TRACEPARENT):
         monkeypatch.delenv(name, raising=False)
     tracing._provider.cache_clear()
+    tracing._away.clear()
     yield
     if tracing.is_enabled():
-        tracing._provider().shutdown()
+        threading.Thread(target=tracing._provider().shutdown, daemon=True).start()
     tracing._provider.cache_clear()
+    tracing._away.clear()
 
 
 @pytest.fixture
@@ -107,6 +110,49 @@ def _command(folder: Path, *arguments: str, **settings: str) -> None:
     subprocess.run([*command_process.COMMAND, *arguments], cwd=folder, env=environment, check=True)
 
 
+def test_a_process_waits_once_for_a_collector_that_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(tracing, "PATIENCE", 0.2)  # OpenTelemetry tries for ten seconds
+    flushes: list[int] = []
+    send = tracing._provider().force_flush
+    monkeypatch.setattr(tracing._provider(), "force_flush", lambda: flushes.append(1) or send())
+    for number in range(3):
+        with tracing.span("iteration", iteration=number):
+            pass
+        tracing.flush()
+    assert flushes == [1]
+
+
+def test_exporting_can_be_turned_off_by_the_exporters_name(
+    collected: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tracing.is_enabled()
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
+    assert not tracing.is_enabled()
+
+
+def test_the_service_may_be_named(collected: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=ours")
+    with tracing.span("run"):
+        pass
+    tracing.flush()
+    assert [span.service for span in collected.spans] == ["ours"]
+
+
+def test_without_a_span_above_the_carrier_is_that_of_the_environment(
+    collected: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tracing.carrier() == {}
+    monkeypatch.setenv(tracing.TRACEPARENT, PARENT)
+    assert tracing.carrier() == {"traceparent": PARENT}
+    with tracing.span("shard", {}):  # as a worker gets it whose driver has no span
+        pass
+    tracing.flush()
+    assert [span.parent.hex() for span in collected.spans] == [PARENT.split("-")[2]]
+
+
 @pytest.mark.slow
 def test_a_submitted_job_is_one_trace_down_to_its_shards(
     collected: Collector, tmp_path: Path
@@ -124,13 +170,14 @@ def test_a_submitted_job_is_one_trace_down_to_its_shards(
         )  # fmt: skip
     ours = [span for span in collected.spans if any("overtrick" in a for a in span.attributes)]
     assert len({span.trace for span in ours}) == 1
-    chain = ["submit", "run", "trial", "iteration", "shard"]
+    chain = ["submit", "command", "run", "trial", "iteration", "shard"]
     counted = Counter(span.name for span in ours)
-    assert [counted[name] for name in chain[:4]] == [1, 1, 1, 3]
+    assert [counted[name] for name in chain[:5]] == [1, 2, 1, 1, 3]
     assert counted["shard"] >= 3
     for span in ours:
         above = [name for name in collected.path(span).split("/") if name in chain]
-        assert above == chain[: chain.index(span.name) + 1]
+        if above != ["command"]:  # that of the submission
+            assert above == ["command", *chain][: chain.index(span.name) + 2]
     by_id = {span.id: span for span in collected.spans}
     for span in ours:
         if span.name in ("iteration", "shard"):

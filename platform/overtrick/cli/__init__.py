@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.exceptions import TyperException
 
-from overtrick.core import RayDiedError, RunError, UserError, structured_log
+from overtrick.core import RayDiedError, RunError, UserError, structured_log, tracing
 
 TRAIN, PLAY = "Train and evaluate", "Solve and play"
 """Panels of `overtrick --help`; each command group has a panel of its own."""
@@ -56,7 +56,8 @@ def main() -> None:
     try:
         _check_words(sys.argv[1:])
         structured_log.configure()
-        returned = app(standalone_mode=False)
+        with tracing.span("command", command=command):
+            returned = app(standalone_mode=False)
         if returned == INTERRUPTED:  # Typer returns it after Ctrl-C
             say(f"stopped{'; `overtrick resume RUN` continues it' if resumable else ''}")
         sys.exit(returned if isinstance(returned, int) else 0)

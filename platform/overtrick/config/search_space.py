@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -120,8 +121,8 @@ class Search(BaseModel):
     tpe: also a list of several metrics, between which it seeks the best compromises."""
 
     trial_name: str | None = Field(default=None, min_length=1)
-    """Name of a trial in MLflow. {KEY} stands for its value of a key, such as {meta.inner_lr};
-    {trial} for its number. null: the name of the sweep, and the number."""
+    """Name of a trial in MLflow. {KEY} stands for the value of a key, such as {meta.inner_lr},
+    at the start of the trial; {trial} for its number. null: name of the sweep, and number."""
 
     batch: Annotated[int, Field(ge=1)] = 8
     """tpe, cmaes: draws of a batch. A batch is drawn when all trials of the last one have ended."""
@@ -248,8 +249,8 @@ class Search(BaseModel):
 def _shown(key: str, number: int, job: Mapping[str, Any]) -> str:
     """Return what a placeholder in the name of a trial stands for.
 
-    `key`: `trial`, which stands for `number`, or a dotted key of the job. Raises ValueError for a
-    key that the job does not have.
+    `key`: `trial`, which stands for `number`, or a dotted key of the job. Raises ValueError for any
+    other key.
     """
     value: Any = {**job, "trial": number}
     for part in key.split("."):
@@ -258,4 +259,8 @@ def _shown(key: str, number: int, job: Mapping[str, Any]) -> str:
             hint = f": {suggestion(part, known)}" if known else ""
             raise ValueError(f"search.trial_name has {{{key}}}, but the job has no '{part}'{hint}")
         value = value[part]
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, Mapping):
+        raise ValueError(f"search.trial_name has {{{key}}}, which is a section: name a key in it")
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) else json.dumps(value)

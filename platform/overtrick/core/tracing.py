@@ -1,8 +1,8 @@
-"""OpenTelemetry spans of a job: its submission, its run, and the run's trials, iterations, shards.
+"""OpenTelemetry spans of a command, and of a job: its submission, run, trials, iterations, shards.
 
 Spans are sent by OTLP over HTTP if OTEL_EXPORTER_OTLP_ENDPOINT or
-OTEL_EXPORTER_OTLP_TRACES_ENDPOINT names a collector. The other variables of OpenTelemetry's SDK
-(headers, timeout, sampler, service name) hold too. Without these variables nothing is recorded.
+OTEL_EXPORTER_OTLP_TRACES_ENDPOINT names a collector. Without these variables nothing is recorded.
+OTEL_SDK_DISABLED=true and OTEL_TRACES_EXPORTER=none turn it off.
 
 Each process passes a carrier on to the processes that work for it: a dictionary with the trace
 context of W3C, by which their spans become children of its own.
@@ -10,7 +10,10 @@ context of W3C, by which their spans become children of its own.
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -18,13 +21,16 @@ from typing import Any
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 TRACEPARENT = "TRACEPARENT"  # variable that names the span to which a process belongs
-FLUSH_TIMEOUT = 5_000  # milliseconds
+PATIENCE = 5.0  # seconds to wait for the collector
 Carrier = Mapping[str, str]
+
+_away = threading.Event()  # the collector did not answer in time: never wait for it again
 
 
 def is_enabled() -> bool:
     """Return whether the environment names a collector of spans."""
     disabled = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    disabled = disabled or os.environ.get("OTEL_TRACES_EXPORTER", "").lower() == "none"
     return not disabled and any(os.environ.get(name) for name in ENDPOINTS)
 
 
@@ -32,21 +38,16 @@ def is_enabled() -> bool:
 def span(name: str, parent: Carrier | None = None, **attributes: str | int) -> Iterator[Carrier]:
     """Context manager that records its block as a span; its value is the span's carrier.
 
-    `parent`: the carrier of the span above. None: this thread's current span or, if there is none,
-    that of the environment variable TRACEPARENT. `attributes`: of the span, by the end of their
-    names, which begin with `overtrick.`. Without a collector the carrier is empty.
+    `parent`: the carrier of the span above. None or empty: this thread's current span or, if there
+    is none, that of the environment variable TRACEPARENT. `attributes`: values by name; each name
+    gets the prefix `overtrick.`. Without a collector the carrier is empty.
     """
     if not is_enabled():
         yield {}
         return
-    from opentelemetry import trace
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    propagator = TraceContextTextMapPropagator()
-    above = parent
-    if above is None and not trace.get_current_span().get_span_context().is_valid:
-        above = {"traceparent": os.environ.get(TRACEPARENT, "")}
-    context = propagator.extract(above) if above else None
+    context = TraceContextTextMapPropagator().extract(parent or carrier())
     named = {f"overtrick.{key}": value for key, value in attributes.items()}
     tracer = _provider().get_tracer("overtrick")
     with tracer.start_as_current_span(name, context, attributes=named):
@@ -54,12 +55,17 @@ def span(name: str, parent: Carrier | None = None, **attributes: str | int) -> I
 
 
 def carrier() -> Carrier:
-    """Return the carrier of this thread's current span; empty if there is none."""
+    """Return the carrier of this thread's current span, or that of TRACEPARENT if there is none.
+
+    Without both the carrier is empty.
+    """
     found: dict[str, str] = {}
     if is_enabled():
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         TraceContextTextMapPropagator().inject(found)
+        if not found and (above := os.environ.get(TRACEPARENT)):
+            found["traceparent"] = above
     return found
 
 
@@ -69,9 +75,16 @@ def as_environment(carrier: Carrier) -> dict[str, str]:
 
 
 def flush() -> None:
-    """Send all recorded spans now; wait for the collector for at most five seconds."""
-    if is_enabled():
-        _provider().force_flush(FLUSH_TIMEOUT)
+    """Send all recorded spans now, and wait for the collector for at most PATIENCE seconds.
+
+    A process waits only once for a collector that does not answer.
+    """
+    if is_enabled() and not _away.is_set():  # OpenTelemetry ignores the timeout of force_flush
+        sending = threading.Thread(target=_provider().force_flush, daemon=True)
+        sending.start()
+        sending.join(PATIENCE)
+        if sending.is_alive():
+            _away.set()
 
 
 def export_ray_spans() -> None:
@@ -89,11 +102,15 @@ def export_ray_spans() -> None:
 def _provider() -> Any:
     """Return OpenTelemetry's provider of tracers, which sends spans in batches from a thread."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "overtrick"}
-    provider = TracerProvider(resource=Resource.create(named))
+    logging.getLogger("opentelemetry").setLevel(logging.ERROR)  # no line for every try
+    resource = Resource.create({})
+    if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
+        resource = resource.merge(Resource({SERVICE_NAME: "overtrick"}))
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    atexit.register(flush)
     return provider

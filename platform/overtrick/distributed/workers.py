@@ -219,7 +219,7 @@ class RayPool:
         """Kill the workers and the actors that host objects."""
         if tracing.is_enabled():
             calls = [worker.flush_spans.remote() for worker in self._workers]
-            ray.wait(calls, num_returns=len(calls), timeout=tracing.FLUSH_TIMEOUT / 1_000)
+            ray.wait(calls, num_returns=len(calls), timeout=tracing.PATIENCE)
         for actor in (*self._workers, *(host.actor for host in self._hosts)):
             ray.kill(actor)
 

@@ -25,7 +25,7 @@ class BestModel:
     def updated(
         self, iteration: int, score: float | None, weights: Callable[[], Mapping[str, Array]]
     ) -> BestModel:
-        """Return the better of this model and that of an iteration; of equal ones, this.
+        """Return the better of this model and that of an iteration; on a tie, this one.
 
         `score`: of the iteration; None if none was measured. `weights`: returns the iteration's
         model; called only if it is the better one.
@@ -36,16 +36,18 @@ class BestModel:
         return BestModel(iteration, score, copied)
 
     def state(self) -> dict[str, Array]:
-        """Return this model as arrays for a checkpoint; none if no iteration has had a score."""
-        if self.weights is None:
-            return {}
+        """Return this model as arrays for a checkpoint."""
         numbers = {"iteration": np.array(self.iteration), "score": np.array(self.score)}
-        return numbers | prefixed(WEIGHTS, self.weights)
+        return numbers | prefixed(WEIGHTS, self.weights or {})
 
     @classmethod
     def of_state(cls, state: Mapping[str, Array]) -> BestModel:
-        """Return the model of which `state` returned these arrays."""
+        """Restore a model from the arrays of `state`.
+
+        A checkpoint of an earlier version has none of them. As the best of its iterations is
+        unknown, no later one replaces it.
+        """
         if not state:
-            return cls()
+            return cls(score=math.inf)
         weights = unprefixed(WEIGHTS, state)
-        return cls(int(state["iteration"]), float(state["score"]), weights)
+        return cls(int(state["iteration"]), float(state["score"]), weights or None)

@@ -19,9 +19,8 @@ from typing import Any
 from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob, Job
 from overtrick.core import Array, Trainer, UserError, structured_log, tracing
-from overtrick.core.checkpoints import load_state
 from overtrick.core.files import write_text
-from overtrick.distributed.workers import LocalPool, RngStream, generator, open_pool
+from overtrick.distributed.workers import RngStream, generator, open_pool
 from overtrick.games import registry
 from overtrick.reports import figures, metric_names
 from overtrick.runs import html_page, provenance, videos
@@ -33,7 +32,7 @@ from overtrick.storage import bucket_copy, job_inputs, locate, model_files
 from overtrick.storage.run_folder import RunFolder, TrialCheckpoints
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
 from overtrick.tracking.mlflow_tracker import Tracker
-from overtrick.training.registry import JOBS, TRAINERS
+from overtrick.training.registry import JOBS, TRAINERS, restored_trainer
 
 log = logging.getLogger(__name__)
 EVALUATION = "evaluation.json"  # the results table as a table of MLflow
@@ -188,15 +187,13 @@ def tracked(
     """
     last = job.stop.iterations if until is None else until
     folder = RunFolder(tracker.folder)
-    group = folder.group
-    number = None if group == folder else int(folder.name.rpartition("-")[2])
 
     def upload(iteration: int, metrics: dict[str, float]) -> None:
         if iteration % job.checkpoints.every == 0 or iteration >= last:
             bucket_copy.push(tracker.folder)
 
     def write_line(iteration: int, metrics: dict[str, float]) -> None:
-        named = {"run": group.name, "trial": number}
+        named = {"run": folder.group.name, "trial": folder.number}
         more = {**named, "iteration": iteration, "metrics": metrics}
         log.info("%s: iteration %d", folder.name, iteration, extra=more)
 
@@ -253,7 +250,7 @@ def register(name: str, model: str, alias: str | None, best: bool = False) -> in
 
     `name`: the run. `model`: the name of the registered model. `alias`: an alias of that model,
     which is moved to the new version; None: no alias. `best`: register the model with the best
-    score in training, not the last one. Raises UserError.
+    score in training, which may be the last one. Raises UserError.
     """
     model_versions.check_names(model, alias)
     run = locate.existing_run(name)
@@ -262,8 +259,28 @@ def register(name: str, model: str, alias: str | None, best: bool = False) -> in
     if run.run_id is None:
         remedy = f"`overtrick train --resume {run.name}` sends it"
         raise UserError(f"MLflow at {uri} does not know {run.name}: {remedy}")
+    logged = mlflow_tracker.MODEL
+    if best and run.best_model.exists():
+        logged = mlflow_tracker.BEST_MODEL
+    elif best:
+        _check_last_is_best(run)
     with mlflow_tracker.command_client(uri) as client:
-        return model_versions.register(client, run.run_id, model, alias, best)
+        return model_versions.register(client, run.run_id, model, alias, logged)
+
+
+def _check_last_is_best(run: RunFolder) -> None:
+    """Raise UserError if a finished run without a folder of its best model did not keep that model.
+
+    If it did, the last model is the best.
+    """
+    checkpoints = run.group.checkpoints(run.number or 0)
+    if checkpoints.newest() is None:  # not finished: MLflow has no model of it either
+        return
+    if BestModel.of_state(checkpoints.state_and_best()[1]).weights is None:
+        raise UserError(
+            f"the best model of {run.name} was not kept: checkpoints.best of its job is false, its "
+            "trainer has no score in training, or an earlier version trained it; leave out --best"
+        )
 
 
 def save_results(
@@ -301,13 +318,13 @@ def save_models(
     with its state. Also registers the last model in MLflow and makes a video, if the job asks for
     them.
     """
-    trainer = TRAINERS[job.trainer].trainer(job, LocalPool())
-    state = checkpoints.state()
-    load_state(trainer, state)
-    best = BestModel.of_state(checkpoints.best_model())
+    state, best_state = checkpoints.state_and_best()
+    trainer, best = restored_trainer(job, state), BestModel.of_state(best_state)
     if best.weights is not None and best.iteration != trainer.iteration:
-        _save_model(job, best.weights, best.iteration, run.best_model, tracker)
-    _save_model(job, trainer.model(), trainer.iteration, run.model, tracker)
+        made = mlflow_tracker.BEST_MODEL, best.iteration, best.weights
+        _save_model(job, made, run.best_model, tracker)
+    made = mlflow_tracker.MODEL, trainer.iteration, trainer.model()
+    _save_model(job, made, run.model, tracker)
     if job.track.register is not None:
         tracker.register(job.track.register)
     videos.save_video(job, state, tracker)
@@ -315,14 +332,15 @@ def save_models(
 
 
 def _save_model(
-    job: Job, weights: Mapping[str, Array], iteration: int, folder: Path, tracker: Tracker
+    job: Job, made: tuple[str, int, Mapping[str, Array]], folder: Path, tracker: Tracker
 ) -> None:
-    """Store the model of an iteration in a folder and in MLflow."""
+    """Store a model in a folder and in MLflow. `made`: its name there, iteration and weights."""
+    name, iteration, weights = made
     model = model_files.Model(dict(weights), job.game.name, job.model_dump(mode="json"))
     folder.parent.mkdir(exist_ok=True)
     model_files.save(model, folder)
     try:
-        tracker.model(folder, predictor.mlflow_description(folder), iteration)
+        tracker.model(folder, predictor.mlflow_description(folder), iteration, name)
     except UserError as error:  # not servable on single observations, or weights are not finite
         log.info("MLflow gets %s as files: %s", folder, error)
         tracker.artifact(folder, str(folder.relative_to(tracker.folder)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from overtrick.core import UserError
@@ -24,7 +25,7 @@ def lineage(name: str) -> dict[str, Any]:
         uri = server_address.default()
         with mlflow_tracker.command_client(uri) as client:
             version = model_versions.find(client, model_versions.parse(name), uri)
-            return _of_run(client, name, version.run_id, version.source)
+            return _of_run(client, name, version.run_id, version.tags)
     run = locate.existing_run(name)
     uri = run.read_job().get("track", {}).get("uri") or server_address.default()
     if run.run_id is None:
@@ -36,14 +37,13 @@ def lineage(name: str) -> dict[str, Any]:
         return _of_run(client, name, run.run_id)
 
 
-def _of_run(client: Any, name: str, run_id: str, source: str | None = None) -> dict[str, Any]:
-    """Return the lineage of a run's last model, or of its model that is stored at `source`."""
+def _of_run(
+    client: Any, name: str, run_id: str, version: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the lineage of a run's last model, or of a registered version with these tags."""
     run = client.get_run(run_id)
-    iterations = [
-        iteration
-        for iteration, model in model_versions.models(client, run_id).items()
-        if source in (None, client.get_logged_model(model).artifact_location)
-    ]
+    last = max(model_versions.iterations(client, run_id).values(), default=None)
+    iteration = (version or {}).get(model_versions.ITERATION, last)
     tags = run.data.tags
     datasets = [
         {
@@ -63,7 +63,7 @@ def _of_run(client: Any, name: str, run_id: str, source: str | None = None) -> d
         "model": name,
         "run": run.info.run_name,
         "run_id": run_id,
-        "iteration": iterations[-1] if iterations else None,
+        "iteration": None if iteration is None else int(iteration),
         "trainer": tags.get("overtrick.trainer"),
         "game": tags.get("overtrick.game"),
         "version": tags.get("overtrick.version"),

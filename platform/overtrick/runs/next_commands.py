@@ -32,10 +32,7 @@ def next_commands(run: RunFolder, job: Job) -> list[tuple[str, str]]:
             commands.append((f"match {name} {champion}", "play a match against the champion"))
     commands.append((f"evaluate {name}", "measure it again, from the stored model"))
     if model_files.is_model(run.best_model):
-        best = run.best_model.parent.name
-        commands.append(
-            (f"evaluate {run}/{best}", "measure the model that scored best in training")
-        )
+        commands.append((f"evaluate {name}/best", "measure the model that scored best in training"))
     if adapts and isinstance(game, (Enumerable, ExplicitTreeGame)):
         commands.append((f"safety {name}", "payoff and exploitability under several bounds"))
     commands.append((f"dashboard --run {name}", "see its curves and files in MLflow"))

@@ -30,7 +30,7 @@ from overtrick.core.files import write_weights
 from overtrick.core.ray_metrics import games_played
 from overtrick.distributed import local_ray, placement
 from overtrick.distributed.data_parallel import DataParallelTrainer, LearnerShare
-from overtrick.distributed.workers import LocalPool, room_for, start_pool, start_ray
+from overtrick.distributed.workers import room_for, start_pool, start_ray
 from overtrick.reports import metric_names
 from overtrick.runs.best_model import BestModel
 from overtrick.runs.early_stopping import EarlyStopping
@@ -43,11 +43,10 @@ from overtrick.storage.run_folder import (
     STATE,
     RunFolder,
     iteration_of,
-    read_best_model,
-    read_state,
-    trial_name,
+    read_checkpoint,
+    trial_folder_name,
 )
-from overtrick.training.registry import JOBS, TRAINERS
+from overtrick.training.registry import JOBS, TRAINERS, restored_trainer
 
 os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # no second copy of the metrics
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # otherwise verbose=0 still prints
@@ -83,6 +82,8 @@ class Trial(tune.Trainable):
     - `in_group`: whether it is one of a sweep or comparison
     - `last`: the iteration at which training stops
     - `resume`: the folder or URL of the checkpoint to continue from, or None
+    - `best`: that of the checkpoint with the best model of this trial so far, or None. In a round
+      of PBT `resume` may be the checkpoint of another trial.
     - `carrier`: of the span of the run
     """
 
@@ -100,6 +101,8 @@ class Trial(tune.Trainable):
         self.best = BestModel()
         if run["resume"]:
             self.load_checkpoint(run["resume"])
+        if run["best"] != run["resume"]:
+            self.best = _best_model(run["best"]) if run["best"] else BestModel()
 
     def step(self) -> dict[str, Any]:
         """Train for one iteration and return its metrics to Tune, with its speed.
@@ -141,9 +144,7 @@ class Trial(tune.Trainable):
         """
         if not isinstance(self.trainer, DataParallelTrainer):
             return self.trainer.model()
-        trainer = TRAINERS[self.job.trainer].trainer(self.job, LocalPool())
-        load_state(trainer, self.trainer.state())
-        return trainer.model()
+        return restored_trainer(self.job, self.trainer.state()).model()
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
         """Write a checkpoint into Tune's storage, and verify that it is there.
@@ -160,8 +161,9 @@ class Trial(tune.Trainable):
     def load_checkpoint(self, checkpoint: str) -> None:
         """Load the trainer's state from a checkpoint. `checkpoint`: its folder or URL."""
         with bucket_copy.checkpoint_folder(checkpoint, STATE) as folder:
-            load_state(self.trainer, read_state(folder))
-            self.best = BestModel.of_state(read_best_model(folder))
+            state, best = read_checkpoint(folder)
+        load_state(self.trainer, state)
+        self.best = BestModel.of_state(best)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Switch this process to another trial's job, so that Tune need not start a new process.
@@ -175,9 +177,11 @@ class Trial(tune.Trainable):
 
     def cleanup(self) -> None:
         """Close the trainer, and end the trial's span."""
-        self.trainer.close()
-        self._open_spans.close()
-        tracing.flush()
+        try:
+            self.trainer.close()
+        finally:
+            self._open_spans.close()
+            tracing.flush()
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
@@ -275,7 +279,7 @@ def train(
             scheduler=_BoundedMemoryScheduler(),
             reuse_actors=True,
             max_concurrent_trials=at_once,
-            trial_dirname_creator=lambda trial: trial_name(trial.config["run"]["number"]),
+            trial_dirname_creator=lambda trial: trial_folder_name(trial.config["run"]["number"]),
         ),
         run_config=RunConfig(
             **_storage(run),
@@ -297,7 +301,7 @@ def train(
     if early_stopping is not None and early_stopping.error():
         raise UserError(early_stopping.error())
     for number in waiting:
-        result = results[trial_name(number)]
+        result = results[trial_folder_name(number)]
         if result.error is not None:
             where = f"{run}{result.path}" if bucket_copy.copy_of(run.path) else result.path
             message = f"{_last_line(result.error)}; its log is in {where}"
@@ -356,7 +360,7 @@ def _config(trial: PlannedTrial, run: RunFolder, number: int) -> dict[str, Any]:
     `run`: the folder that holds the trial's checkpoints. `number`: the number of the trial.
     """
     checkpoints = run.checkpoints(number)
-    resume = checkpoints.newest()
+    resume = own = checkpoints.newest()
     if trial.start is not None and checkpoints.iteration() <= iteration_of(trial.start):
         resume = trial.start
     return {
@@ -366,8 +370,15 @@ def _config(trial: PlannedTrial, run: RunFolder, number: int) -> dict[str, Any]:
         "in_group": run.children.exists(),
         "last": trial.last,
         "resume": bucket_copy.path_or_url(resume) if resume else None,
+        "best": bucket_copy.path_or_url(own) if own else None,
         "carrier": tracing.carrier(),
     }
+
+
+def _best_model(checkpoint: str) -> BestModel:
+    """Return the best model in a checkpoint. `checkpoint`: its folder or URL."""
+    with bucket_copy.checkpoint_folder(checkpoint, STATE) as folder:
+        return BestModel.of_state(read_checkpoint(folder)[1])
 
 
 def _build_trainer(job: Job) -> Trainer | DataParallelTrainer:

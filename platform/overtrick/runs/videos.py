@@ -8,7 +8,7 @@ from pathlib import Path
 
 from overtrick.config.job_file import Job
 from overtrick.core import Array, RunError, UserError
-from overtrick.core.checkpoints import load_state, unprefixed
+from overtrick.core.checkpoints import unprefixed
 from overtrick.distributed.workers import LocalPool, RngStream, generator
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
@@ -19,7 +19,7 @@ from overtrick.runs.listener import Listener
 from overtrick.storage import model_files
 from overtrick.storage.run_folder import RunFolder, TrialCheckpoints
 from overtrick.tracking.mlflow_tracker import Tracker
-from overtrick.training.registry import TRAINERS
+from overtrick.training.registry import TRAINERS, restored_trainer
 
 log = logging.getLogger(__name__)
 
@@ -77,8 +77,7 @@ def save_video(job: Job, state: Mapping[str, Array], tracker: Tracker) -> None:
         tracker.artifact(path, folder.name)
         return
     folder.mkdir(exist_ok=True)
-    trainer = TRAINERS[job.trainer].trainer(job, LocalPool())
-    load_state(trainer, state)
+    trainer = restored_trainer(job, state)
     made, _ = two_seat_game(job.game)
     learner = network_policy(made.features, unprefixed("policy", trainer.model()))
     players = (learner, cached_opponent(job.game, job.videos.opponent))

@@ -31,7 +31,7 @@ from overtrick.storage.object_store import (
     is_url,
     without_file_scheme,
 )
-from overtrick.storage.run_file_names import JOB
+from overtrick.storage.run_file_names import BEST, JOB
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
 from overtrick.tracking.mlflow_tracker import MODEL
@@ -183,15 +183,18 @@ def absolute_if_path(name: str) -> str:
 def model_folder(name: str) -> Path:
     """Find the folder of a model; download a registered model first.
 
-    `name`: the folder of a model, the folder or name of its run, champion:NAME, or
-    models:/NAME/VERSION; also the URL of a model or run in a bucket. Any other path is returned
-    unchanged. Raises UserError for an unknown champion or registered model, for a run without a
-    model, and for a URL where nothing is stored.
+    `name`: the folder of a model, the folder or name of its run, RUN/best for its best model,
+    champion:NAME, or models:/NAME/VERSION; also the URL of a model or run in a bucket. Any other
+    path is returned unchanged. Raises UserError for an unknown champion or registered model, for a
+    run without a model, and for a URL where nothing is stored.
     """
     if is_champion(name):
         return champion_folder(name)
     if is_registered(name):
         return download(name, server_address.default())
+    of_run, _, last = without_file_scheme(name).rpartition("/")
+    if last == BEST and (above := find_run(of_run)) and is_model(above.best_model):
+        return above.best_model
     run = find_run(name)
     if run is None:
         place = bucket_copy.local_copy(name, "the model")

@@ -4,4 +4,5 @@ JOB = "job.json"
 TABLE = "table.json"  # a run that has it is finished
 LOCK = "lock"
 CHILDREN = "trials"
+BEST = "best"  # the folder of the model with the best score in training
 TUNE = "tune-"  # the beginning of the names of the folders that Ray Tune writes

@@ -18,7 +18,7 @@ from overtrick.tracking import mlflow_tracker
 
 log = logging.getLogger(__name__)
 STATE = "state.safetensors"  # the file of a checkpoint that holds the trainer's state
-BEST = "best_model"  # prefix of the arrays in that file that hold the best model so far
+BEST = "best"  # prefix of the arrays in that file that hold the best model so far
 
 
 class _PathInRun:
@@ -51,7 +51,7 @@ class RunFolder:
     """The folder of the figures."""
     model = _PathInRun(mlflow_tracker.MODEL)
     """The folder of the trained model."""
-    best_model = _PathInRun(f"best/{mlflow_tracker.MODEL}")
+    best_model = _PathInRun(f"{run_file_names.BEST}/{mlflow_tracker.MODEL}")
     """The folder of the model with the best score in training, unless that is the last one."""
     videos = _PathInRun("films")  # the name that runs before 0.2 have
     """The folder of the videos made during training."""
@@ -89,6 +89,11 @@ class RunFolder:
         """For a child run, the folder of its sweep or comparison; otherwise this folder."""
         above = RunFolder(self.path.parent.parent)
         return above if above.children.exists() else self
+
+    @property
+    def number(self) -> int | None:
+        """For a child run, its number in the sweep or comparison; otherwise None."""
+        return None if self.group == self else int(self.name.rpartition("-")[2])
 
     @property
     def run_id(self) -> str | None:
@@ -156,9 +161,9 @@ class TrialCheckpoints:
         if copy is not None:
             for name in copy.objects.folders():
                 if name.startswith(TUNE):
-                    copy.pull(f"{name}/{trial_name(self.trial)}")
-        found = list[tuple[int, Path]]()
-        for file in self.folder.glob(f"{TUNE}*/{trial_name(self.trial)}/checkpoint_*/{STATE}"):
+                    copy.pull(f"{name}/{trial_folder_name(self.trial)}")
+        found, trial = list[tuple[int, Path]](), trial_folder_name(self.trial)
+        for file in self.folder.glob(f"{TUNE}*/{trial}/checkpoint_*/{STATE}"):
             try:
                 found.append((iteration_of(file.parent), file.parent))
             except DamagedWeightsError:
@@ -170,19 +175,21 @@ class TrialCheckpoints:
 
     def state(self) -> dict[str, Array]:
         """Return the trainer's state in the newest checkpoint, which must exist."""
+        return self.state_and_best()[0]
+
+    def state_and_best(self) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return trainer state and best model in the newest checkpoint, which must exist.
+
+        Both are arrays; those of the best model are for BestModel.
+        """
         newest = self.newest()
         assert newest is not None
-        return read_state(newest)
-
-    def best_model(self) -> dict[str, Array]:
-        """Return the best model so far, from the newest checkpoint, as arrays for BestModel."""
-        newest = self.newest()
-        return {} if newest is None else read_best_model(newest)
+        return read_checkpoint(newest)
 
     def delete_older(self) -> None:
         """Delete all checkpoints of the trial except the newest."""
         newest = self.newest()
-        for checkpoint in self.folder.glob(f"{TUNE}*/{trial_name(self.trial)}/checkpoint_*"):
+        for checkpoint in self.folder.glob(f"{TUNE}*/{trial_folder_name(self.trial)}/checkpoint_*"):
             if checkpoint != newest:
                 bucket_copy.delete(checkpoint)
 
@@ -193,7 +200,7 @@ def _warn_of_damage(checkpoint: Path) -> None:
     log.warning("%s is damaged: the checkpoint before it is used", checkpoint)
 
 
-def trial_name(trial: int) -> str:
+def trial_folder_name(trial: int) -> str:
     """Return the folder name of a trial inside the folders that Ray Tune writes."""
     return f"trial-{trial}"
 
@@ -203,16 +210,17 @@ def read_state(checkpoint: Path) -> dict[str, Array]:
 
     Raises DamagedWeightsError for a damaged file.
     """
-    found = read_weights(checkpoint / STATE)
-    return {name: found[name] for name in sorted(found) if not name.startswith(f"{BEST}.")}
+    return read_checkpoint(checkpoint)[0]
 
 
-def read_best_model(checkpoint: Path) -> dict[str, Array]:
-    """Read the best model so far from a checkpoint folder, as arrays for BestModel.
+def read_checkpoint(checkpoint: Path) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Read a trainer's state and its best model from a checkpoint folder, as arrays by name.
 
     Raises DamagedWeightsError for a damaged file.
     """
-    return unprefixed(BEST, read_weights(checkpoint / STATE))
+    found = read_weights(checkpoint / STATE)
+    best = unprefixed(BEST, found)
+    return {name: found[name] for name in sorted(found) if not name.startswith(f"{BEST}.")}, best
 
 
 def iteration_of(checkpoint: Path) -> int:

@@ -157,8 +157,7 @@ def _job_of(job: Job, source: str, stored: bool, chosen: TrialValues) -> Job:
     Raises UserError if the resulting job is invalid. `source`: names the job file in errors.
     `stored`: see `trials_of`.
     """
-    game = {"name": job.game.name, **job.game.options}
-    content = job.model_dump(mode="json") | {"game": game, "search": {}}
+    content = _as_written(job) | {"search": {}}
     for key, value in chosen.items():
         set_value(content, key, value, f"search of '{key}' in {source}")
     return job_file.parse(content, JOBS, f"{source} with {chosen}", stored)
@@ -188,6 +187,11 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedSweep:
     return FinishedSweep(folder, group.failed, seconds, group.undelivered, rows)
 
 
+def _as_written(job: Job) -> dict[str, Any]:
+    """Return the plain data of a job with the game's options beside its name, as in a job file."""
+    return job.model_dump(mode="json") | {"game": {"name": job.game.name, **job.game.options}}
+
+
 def _trial_name(job: Job, source: str, number: int, trial: Job) -> str | None:
     """Return the name of a trial in MLflow; None if the sweep does not name its trials.
 
@@ -195,7 +199,7 @@ def _trial_name(job: Job, source: str, number: int, trial: Job) -> str | None:
     its job. Raises UserError for a name with an unknown key.
     """
     try:
-        return job.search.name_of(number, trial.model_dump(mode="json"))
+        return job.search.name_of(number, _as_written(trial))
     except ValueError as error:
         raise UserError(f"{source}: {error}") from None
 

@@ -45,6 +45,8 @@ REJECTED = "INVALID_PARAMETER_VALUE"  # MLflow's error code for an event that it
 PARAM_BATCH, PARAM_LENGTH = 100, 6000  # MLflow's limits
 LOADER = Path(__file__).parents[1] / "serving" / "pyfunc_model.py"  # loads a model in MLflow
 MODEL = "model"  # MLflow's name for the model of a run, and the folder of the model's data
+BEST_MODEL = "best_model"  # MLflow's name for the model with the best score in training
+FOLDER_TAG = "overtrick.folder"  # of a run: the name of its folder
 MODEL_TAG = "overtrick.model."  # prefix of the tags of the models that a run reads
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # else MLflow expects chat models
 TABLES_TAG = "mlflow.loggedArtifacts"  # of a run: its tables, which MLflow shows and compares
@@ -73,7 +75,7 @@ class Tracker:
         self._uri = uri
         self._experiment = experiment
         self.name = name
-        self._tags = dict(tags)
+        self._tags = {**tags, FOLDER_TAG: folder.name}
         self._spool = folder / SPOOL
         self._sent = folder / "track.sent"  # holds the number of delivered events
         self._parent = parent  # the folder of the run group of a child run
@@ -135,13 +137,17 @@ class Tracker:
         """Log rows with equal columns as a table of MLflow. `name`: of its file, NAME.json."""
         self._add({"table": name, "rows": [dict(row) for row in rows]})
 
-    def model(self, path: Path, answers: Mapping[str, Any], iteration: int) -> None:
+    def model(
+        self, path: Path, answers: Mapping[str, Any], iteration: int, name: str = MODEL
+    ) -> None:
         """Report the folder of a model of the run, to be logged in MLflow with its metrics.
 
         `answers`: the model's signature, example inputs and metadata, as
         `predictor.mlflow_description` returns them. `iteration`: after which it was stored.
+        `name`: MODEL for the last model of the run, BEST_MODEL for another one.
         """
-        event = {"model": self._stored_path(path), "answers": dict(answers), "step": iteration}
+        event: dict[str, Any] = {"model": self._stored_path(path), "answers": dict(answers)}
+        event |= {"step": iteration, "name": name}
         reported = read_intact_lines(self._spool, EVENT, repair=False)
         of_step = (e for e in reported if "metrics" in e and e["step"] == iteration)
         if found := next(of_step, None):
@@ -309,7 +315,7 @@ class Tracker:
         experiment, began = known().experiment_id, self._waiting[0]["time"]
         found = client.search_runs([experiment], f"attributes.start_time = {began}")
         # the run exists already if the answer to its creation was lost
-        same = [run for run in found if run.info.run_name == self.name]
+        same = [run for run in found if run.data.tags.get(FOLDER_TAG) == self.folder.name]
         run = same[0] if same else client.create_run(experiment, began, tags, self.name)
         write_text(self.folder / IDENTITY, run.info.run_id)
         return client, run.info.run_id
@@ -471,17 +477,17 @@ def _log_model(client: Any, run_id: str, event: Mapping[str, Any]) -> None:
     from mlflow.models import Model, ModelSignature
     from mlflow.types import ColSpec, Schema
 
-    step, answers = event["step"], event["answers"]
-    known = model_versions.models(client, run_id).get(step)
+    step, answers, name = event["step"], event["answers"], event.get("name", MODEL)
+    known = model_versions.model_ids(client, run_id).get(name)
     if known is None:
         experiment = client.get_run(run_id).info.experiment_id
-        made = client.create_logged_model(experiment, MODEL, run_id, model_type="overtrick")
+        made = client.create_logged_model(experiment, name, run_id, model_type="overtrick")
         known = made.model_id
         client.log_outputs(run_id, [LoggedModelOutput(known, step)])
     measured = event.get("measured", {"time": 0, "metrics": {}})
     metrics = [
-        Metric(name, value, measured["time"], step, model_id=known)
-        for name, value in measured["metrics"].items()
+        Metric(metric, value, measured["time"], step, model_id=known)
+        for metric, value in measured["metrics"].items()
     ]
     client.log_batch(run_id, metrics=metrics)
     where = client.get_logged_model(known).artifact_location

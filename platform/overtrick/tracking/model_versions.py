@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from overtrick.core import UserError, suggestion
 
 SCHEME = "models:/"
+ITERATION = "overtrick.iteration"  # tag of a version: the iteration after which it was stored
 NAME = r"\w[\w .-]*"  # of a model or an experiment
 NAMED = f"^{NAME}$"
 RESERVED = r"(?i)latest|v\d+"
@@ -78,30 +79,32 @@ def find(client: Any, reference: ModelReference, uri: str) -> Any:
     return versions[str(version)]
 
 
-def models(client: Any, run_id: str) -> dict[int, str]:
-    """Return MLflow's ids of the models of a run by their iteration, in ascending order.
-
-    The last one is the run's final model. The one before, if any, has the best score in training.
-    """
+def model_ids(client: Any, run_id: str) -> dict[str, str]:
+    """Return MLflow's ids of the models of a run, by their names in MLflow."""
     outputs = client.get_run(run_id).outputs
-    found = outputs.model_outputs if outputs else []
-    return {each.step: each.model_id for each in sorted(found, key=lambda each: each.step)}
+    ids = [each.model_id for each in outputs.model_outputs] if outputs else []
+    return {client.get_logged_model(each).name: each for each in ids}
+
+
+def iterations(client: Any, run_id: str) -> dict[str, int]:
+    """Return the iterations after which the models of a run were stored, by MLflow's model id."""
+    outputs = client.get_run(run_id).outputs
+    return {each.model_id: each.step for each in outputs.model_outputs} if outputs else {}
 
 
 def register(
-    client: Any, run_id: str, name: str, alias: str | None = None, best: bool = False
+    client: Any, run_id: str, name: str, alias: str | None = None, logged: str = "model"
 ) -> int:
     """Register a model of a run under a name and return its version.
 
     A model that is already registered keeps its version. `alias`: an alias that is moved to this
-    version; None: no alias. `best`: register the model with the best score in training, not the
-    last one. Raises NoModelError if MLflow has no model of the run.
+    version; None: no alias. `logged`: name of the model in the run. Raises NoModelError if MLflow
+    has no such model of the run.
     """
-    by_iteration = list(models(client, run_id).values())
-    if not by_iteration:
+    known = model_ids(client, run_id).get(logged)
+    if known is None:
         reason = "only a model that answers by itself has one"
         raise NoModelError(f"MLflow has no model of run {run_id}: {reason}")
-    known = by_iteration[0 if best else -1]
     try:
         client.create_registered_model(name)
     except Exception as error:
@@ -110,7 +113,8 @@ def register(
     location = client.get_logged_model(known).artifact_location
     same = [v for v in client.search_model_versions(f"name='{name}'") if v.source == location]
     if not same:
-        same = [client.create_model_version(name, location, run_id, model_id=known)]
+        tags = {ITERATION: str(iterations(client, run_id)[known])}
+        same = [client.create_model_version(name, location, run_id, tags, model_id=known)]
     if alias is not None:
         client.set_registered_model_alias(name, alias, same[0].version)
     return int(same[0].version)

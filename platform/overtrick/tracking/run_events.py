@@ -74,6 +74,7 @@ class ModelEvent(_Event):
     model: str
     answers: ModelDescription
     step: Count
+    name: NotRequired[str]
     measured: NotRequired[Measurement]
 
 
