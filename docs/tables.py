@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple
+from math import isnan
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -26,7 +27,7 @@ from overtrick.games import registry
 from overtrick.games.poker import rules as poker
 from overtrick.games.poker.rules import PokerRules
 from overtrick.policies.network_sizes import input_size
-from overtrick.solvers import cfr
+from overtrick.solvers import cfr, scheduled_cfr
 from overtrick.storage.champions import champions as read_champions
 from overtrick.training.registry import JOBS
 
@@ -165,6 +166,24 @@ def plans(_: str) -> str:
     """List the variants of CFR with their parameters."""
     body = [(f"`{name}`", *map(_plain, astuple(plan))) for name, plan in cfr.VARIANTS.items()]
     return rows(("plan", r"$\alpha$", r"$\beta$", r"$\gamma$", "alternating"), body)
+
+
+def scheduled_plans(_: str) -> str:
+    """List the variants of CFR with prediction or with scheduled exponents."""
+    body = []
+    for name, plan in scheduled_cfr.VARIANTS.items():
+        predictive = not isnan(plan.prediction)
+        negative = "" if predictive else _line(plan.negative)
+        weight = f"{plan.prediction:.3g}" if predictive else ""
+        body.append((f"`{name}`", _line(plan.positive), negative, _line(plan.average), weight))
+    return rows(("plan", r"$\alpha$", r"$\beta$", r"$\gamma$", "$c$"), body)
+
+
+def _line(schedule: scheduled_cfr.Schedule) -> str:
+    """Return a schedule as a formula of the share s of a run."""
+    if not schedule.slope:
+        return f"{schedule.start:g}"
+    return f"{schedule.start:g} {'-' if schedule.slope < 0 else '+'} {abs(schedule.slope):g}s"
 
 
 def options(name: str) -> str:
@@ -312,7 +331,7 @@ TABLES: dict[str, Callable[[str], str]] = {
     each.__name__: each
     for each in (
         *(about, actions, facts, matrix, options, rewards, rules, speed),
-        *(champions, example, jobs, keys, page, plans, said),
+        *(champions, example, jobs, keys, page, plans, said, scheduled_plans),
     )
 }
 

@@ -106,7 +106,7 @@ def test_samples_of_a_solver_depend_only_on_the_seed_and_its_name():
         one_solver.evaluator.tree, one_solver.model()["sigma"]
     )
     draws = [
-        solve.make_solver(plan, one_solver.evaluator, 0).rng.random()
+        solve.make_solver(plan, one_solver.evaluator, 0, 10).rng.random()
         for plan in ("outcome", "external")
     ]
     assert draws[0] != draws[1]

@@ -105,8 +105,8 @@ def metric_meaning(name: str) -> str:
 
 def _in_words(part: str) -> str:
     """Return a part of a metric's name in words: a unit, a solver, or all training opponents."""
-    words = {OPPONENTS: "the opponents of training", "cfr_plus": "cfr+", "big_blind": "big blind"}
-    return words.get(part, part)
+    words = {OPPONENTS: "the opponents of training", "big_blind": "big blind"}
+    return words.get(part, part.replace("cfr_plus", "cfr+"))
 
 
 def gap_name(policy: str, unit: str) -> str:

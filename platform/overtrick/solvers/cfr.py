@@ -119,9 +119,9 @@ def _run(  # type: ignore[no-untyped-def]
     value = gain.copy()  # a terminal node's value is its gain
     for t in range(first + 1, first + iterations + 1):
         weight = float(t) ** average
-        discounts = _discount_factor(positive, t), _discount_factor(negative, t)
+        discounts = discount_factor(positive, t), discount_factor(negative, t)
         for seat in range(seats):
-            _add_regrets(walk, chance, gain[seat], sigma, plan, seat, value[seat], regret)
+            add_regrets(walk, chance, gain[seat], sigma, plan, seat, value[seat], regret)
             own_rows = rows[bounds[seat] : bounds[seat + 1]]
             for row in own_rows:
                 for place in range(start[row], start[row + 1]):
@@ -133,15 +133,18 @@ def _run(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _discount_factor(power, t):  # type: ignore[no-untyped-def]
-    """Return t^power / (t^power + 1), without overflow; 1 if `power` is inf, 0 if it is -inf."""
+def discount_factor(power, t):  # type: ignore[no-untyped-def]
+    """Return t^power / (t^power + 1), without overflow; 1 if `power` is inf, 0 if it is -inf.
+
+    At t = 0, where all regrets are 0, returns 0 for any finite `power`.
+    """
     if np.isinf(power):
         return 1.0 if power > 0 else 0.0
-    return 1 / (1 + float(t) ** -power)
+    return 1 / (1 + float(t) ** -power) if t > 0 else 0.0
 
 
 @njit(cache=True)
-def _add_regrets(walk, chance, gain, sigma, plan, seat, value, regret):  # type: ignore[no-untyped-def]
+def add_regrets(walk, chance, gain, sigma, plan, seat, value, regret):  # type: ignore[no-untyped-def]
     """Add the instantaneous counterfactual regrets of `seat` to `regret` (L,).
 
     `regret` has one entry for each legal action of each information set. Also fills `value` (V,)

@@ -77,7 +77,7 @@ def solve(
     else:
         evaluator = strategy_evaluator.TreeEvaluator(game, build(game, limit))
     iterations = 1 if plan == "lp" else iterations  # the linear program has no iterations
-    solver = make_solver(plan, evaluator, seed)
+    solver = make_solver(plan, evaluator, seed, iterations)
     solver.run(0)  # compiles the kernels or loads them; so does equilibrium_distance
     strategy_evaluator.equilibrium_distance(evaluator, solver.average())
     progress(0)

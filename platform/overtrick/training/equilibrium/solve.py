@@ -18,7 +18,7 @@ from overtrick.config.job_file import Checkpoints, Count, Job, Section, Stop
 from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.reports import figures, metric_names
-from overtrick.solvers import cfr, mccfr, sequence_form
+from overtrick.solvers import cfr, mccfr, scheduled_cfr, sequence_form
 from overtrick.solvers.iterative_solver import IterativeSolver
 from overtrick.solvers.public_tree import cfr_and_descent
 from overtrick.solvers.public_tree.values import IndexedGame
@@ -37,10 +37,12 @@ if TYPE_CHECKING:
 SolverName = Literal[
     "cfr", "cfr+", "linear", "dcfr",
     "cfr-simultaneous", "cfr+-simultaneous", "linear-simultaneous", "dcfr-simultaneous",
+    "pcfr+", "pcfr+-5", "sapcfr+", "pdcfr+", "hs-dcfr-15", "hs-dcfr-30", "hs-pcfr+-15",
+    "hs-pcfr+-30", "hs-pdcfr+-15", "hs-pdcfr+", "dcfr-discount-first",
     "external", "outcome", "lp", "descent",
 ]  # fmt: skip
 SOLVERS = get_args(SolverName)
-TREE_SOLVERS = (*cfr.VARIANTS, *mccfr.VARIANTS, "lp")
+TREE_SOLVERS = (*cfr.VARIANTS, *scheduled_cfr.VARIANTS, *mccfr.VARIANTS, "lp")
 BUCKETED_SOLVERS: dict[str, Callable[[IndexedGame], IterativeSolver]] = {
     "cfr+": cfr_and_descent.BucketedCfrPlus,
     "descent": cfr_and_descent.NashConvDescent,
@@ -138,12 +140,13 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         super().__init__(job, pool)
         self.evaluator = _evaluator(job)
         self.solvers: dict[str, IterativeSolver] = {
-            name: make_solver(name, self.evaluator, job.seed) for name in job.solve.variants
+            name: make_solver(name, self.evaluator, job.seed, _solver_iterations(job))
+            for name in job.solve.variants
         }
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Run every solver up to the next measurement; return the exploitability of each."""
-        reached = math.ceil(10 ** (self.iteration / self.job.solve.measurements_per_decade))
+        reached = _solver_iterations(self.job, self.iteration)
         metrics = {metric_names.ITERATIONS: float(reached)}
         for name, solver in self.solvers.items():
             solver.run(reached - solver.iteration)
@@ -177,7 +180,7 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         """Raise UserError if the tree is too large or a solver does not support the game."""
         evaluator = _evaluator(job)
         for name in job.solve.variants:
-            make_solver(name, evaluator, job.seed)
+            make_solver(name, evaluator, job.seed, _solver_iterations(job))
 
     @staticmethod
     def evaluate_model(
@@ -200,11 +203,20 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         return rows
 
 
-def make_solver(plan: str, evaluator: StrategyEvaluator, seed: int) -> IterativeSolver:
+def _solver_iterations(job: SolveJob, measurement: int | None = None) -> int:
+    """Return the iterations of each solver up to a measurement, from 1; None: up to the last."""
+    number = job.stop.iterations if measurement is None else measurement
+    return math.ceil(10 ** (number / job.solve.measurements_per_decade))
+
+
+def make_solver(
+    plan: str, evaluator: StrategyEvaluator, seed: int, iterations: int
+) -> IterativeSolver:
     """Make the solver named `plan` (one of `SOLVERS`) for the game of an evaluator.
 
-    The random numbers of MCCFR depend on `seed` and on the solver's name. Raises UserError if the
-    solver does not support the game.
+    The random numbers of MCCFR depend on `seed` and on the solver's name. `iterations`: of the
+    whole run; the exponents of some CFR variants depend on it. Raises UserError if the solver does
+    not support the game.
     """
     bucketed = isinstance(evaluator, BucketedEvaluator)
     able = tuple(BUCKETED_SOLVERS) if bucketed else TREE_SOLVERS
@@ -214,6 +226,9 @@ def make_solver(plan: str, evaluator: StrategyEvaluator, seed: int) -> Iterative
         return BUCKETED_SOLVERS[plan](evaluator.view)
     if plan in cfr.VARIANTS:
         return cfr.CfrSolver(evaluator.tree, cfr.VARIANTS[plan])
+    if plan in scheduled_cfr.VARIANTS:
+        variant = scheduled_cfr.VARIANTS[plan]
+        return scheduled_cfr.ScheduledCfrSolver(evaluator.tree, variant, iterations)
     try:
         if plan == "lp":
             return sequence_form.SequenceFormSolver(evaluator.tree)

@@ -1,0 +1,191 @@
+"""CFR variants with predicted regrets, and with discounts that change over a run, on tree arrays.
+
+In iteration t = 1, 2, ..., with p = t - 1, the seats are updated in turn. The seat at turn observes
+its instantaneous regrets r under the current strategies of all seats. Its average strategy is
+multiplied by (p / (p + 1))^gamma, and its current strategy is added. Then its regrets are
+
+    R = R d + r               with d = p^a / (1 + p^a), a = alpha where R > 0, otherwise beta
+    R = max(R d + r, 0)       in predictive variants
+
+The next strategy is proportional to max(R, 0), or to max(R d' + c r, 0) in predictive variants,
+where d' is d of the next iteration. Exponents may change linearly over the run.
+
+| here | the papers |
+|---|---|
+| alternating updates in all variants | alternating |
+| a schedule needs the number of iterations of the whole run, and ends there | the same |
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from math import inf, nan
+
+import numpy as np
+from numba import njit
+
+from overtrick.core import Array, UserError
+from overtrick.solvers.cfr import add_regrets, discount_factor, strategy_from_weights
+from overtrick.solvers.extensive.traversal_order import realisation_plan
+from overtrick.solvers.extensive.tree import Tree
+from overtrick.solvers.iterative_solver import IterativeSolver
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Number that changes linearly over a run: start + slope * share of the iterations done."""
+
+    start: float
+    slope: float = 0.0
+
+
+@dataclass(frozen=True)
+class ScheduledVariant:
+    """CFR variant, given by its exponents and its prediction."""
+
+    positive: Schedule  # alpha: discount of positive regrets; inf: none
+    negative: Schedule = Schedule(-inf)  # beta: discount of negative regrets; predictive: unused
+    average: Schedule = Schedule(2)  # gamma: weight of later strategies in the average
+    prediction: float = nan  # c: weight of the predicted regrets; nan: no prediction
+
+    @property
+    def needs_horizon(self) -> bool:
+        """Whether the exponents depend on the number of iterations of the whole run."""
+        return any(each.slope for each in (self.positive, self.negative, self.average))
+
+
+NONE = Schedule(inf)
+FROM_15, FROM_30 = Schedule(15, -5), Schedule(30, -5)
+
+# Farina, Kroer and Sandholm 2021, "Faster game solving via predictive Blackwell approachability"
+PCFR_PLUS = ScheduledVariant(NONE, average=Schedule(2), prediction=1)
+PCFR_PLUS_5 = ScheduledVariant(NONE, average=Schedule(5), prediction=1)
+# Meng et al. 2025, "Asynchronous predictive counterfactual regret minimization+ algorithm in
+# solving extensive-form games": the simple form, with a third of the prediction
+SAPCFR_PLUS = ScheduledVariant(NONE, average=Schedule(2), prediction=1 / 3)
+# Xu et al. 2024, "Minimizing weighted counterfactual regret with optimistic online mirror descent"
+PDCFR_PLUS = ScheduledVariant(Schedule(2.3), average=Schedule(5), prediction=1)
+# Brown and Sandholm 2019; cfr.DISCOUNTED adds regrets before it discounts them, as OpenSpiel does
+DISCOUNT_FIRST = ScheduledVariant(Schedule(1.5), Schedule(0), Schedule(2))
+
+VARIANTS = {
+    "pcfr+": PCFR_PLUS,
+    "pcfr+-5": PCFR_PLUS_5,
+    "sapcfr+": SAPCFR_PLUS,
+    "pdcfr+": PDCFR_PLUS,
+    # Zhang, McAleer and Sandholm 2024, "Faster game solving via hyperparameter schedules"
+    "hs-dcfr-15": ScheduledVariant(Schedule(1, 3), Schedule(-1, -2), FROM_15),
+    "hs-dcfr-30": ScheduledVariant(Schedule(1, 3), Schedule(-1, -2), FROM_30),
+    "hs-pcfr+-15": ScheduledVariant(NONE, average=FROM_15, prediction=1),
+    "hs-pcfr+-30": ScheduledVariant(NONE, average=FROM_30, prediction=1),
+    "hs-pdcfr+-15": ScheduledVariant(Schedule(2.3), average=FROM_15, prediction=1),
+    "hs-pdcfr+": ScheduledVariant(Schedule(2.3), average=FROM_30, prediction=1),
+    "dcfr-discount-first": DISCOUNT_FIRST,
+}
+
+
+class ScheduledCfrSolver(IterativeSolver):
+    """CFR with a ScheduledVariant on a game tree: regrets, current strategy, average strategy."""
+
+    saved = ("iteration", "regret", "total", "sigma")
+
+    def __init__(self, tree: Tree, variant: ScheduledVariant, horizon: int) -> None:
+        """Set up the first iteration.
+
+        `horizon`: number of iterations of the whole run, at least 1; only variants whose exponents
+        change use it.
+        """
+        self.tree = tree
+        self.variant = variant
+        self.horizon = horizon
+        self.regret = np.zeros(tree.start[-1])  # (L,) cumulative
+        self.total = np.zeros(tree.start[-1])  # (L,) weighted sum of strategies times own reach
+        self.sigma = tree.flat(tree.uniform())  # (L,) strategy of the next iteration
+
+    def run(self, iterations: int) -> None:
+        """Run more iterations; each iteration updates every seat once.
+
+        Raises UserError if the variant's exponents end before.
+        """
+        tree, variant = self.tree, self.variant
+        if variant.needs_horizon and self.iteration + iterations > self.horizon:
+            raise UserError(
+                f"the exponents of this plan are made for a run of {self.horizon:,} iterations: to "
+                f"do {self.iteration + iterations:,}, solve again with that number"
+            )
+        bounds = np.searchsorted(tree.observations.seat[tree.order], np.arange(tree.seats + 1))
+        _run(
+            tree.walk, tree.chance, tree.gains, tree.order, bounds, tree.start,
+            tree.parent_sequence, self.regret, np.zeros_like(self.regret), self.total, self.sigma,
+            realisation_plan(tree, self.sigma), self.iteration, iterations, float(self.horizon),
+            *(tuple(map(float, astuple(each)))
+              for each in (variant.positive, variant.negative, variant.average)),
+            float(variant.prediction),
+        )  # fmt: skip
+        self.iteration += iterations
+
+    def average(self) -> Array:
+        """Return the average strategy (N, A); uniform at information sets never reached."""
+        return strategy_from_weights(self.tree, self.total)
+
+
+@njit(cache=True)
+def _run(  # type: ignore[no-untyped-def]
+    walk, chance, gain, rows, bounds, start, past,
+    regret, instant, strategy_sum, sigma, plan,
+    first, iterations, horizon, alpha, beta, gamma, prediction,
+):  # fmt: skip
+    value = gain.copy()  # a terminal node's value is its gain
+    for done in range(first, first + iterations):
+        share = done / horizon
+        positive, negative = (alpha[0] + alpha[1] * share), (beta[0] + beta[1] * share)
+        keep = (done / (done + 1.0)) ** (gamma[0] + gamma[1] * share)
+        discounts = discount_factor(positive, done), discount_factor(negative, done)
+        discount_after = discount_factor(positive, done + 1)
+        for seat in range(len(gain)):
+            own_rows = rows[bounds[seat] : bounds[seat + 1]]
+            for row in own_rows:
+                for place in range(start[row], start[row + 1]):
+                    instant[place] = 0.0
+            add_regrets(walk, chance, gain[seat], sigma, plan, seat, value[seat], instant)
+            for row in own_rows:
+                places = range(start[row], start[row + 1])
+                for place in places:
+                    strategy_sum[place] = strategy_sum[place] * keep + plan[1 + place]
+                if np.isnan(prediction):
+                    _observe(places, regret, instant, discounts)
+                    _play(places, regret, instant, 1.0, 0.0, sigma)
+                else:
+                    _observe_positive(places, regret, instant, discounts[0])
+                    _play(places, regret, instant, discount_after, prediction, sigma)
+                for place in places:
+                    plan[1 + place] = plan[past[row]] * sigma[place]
+
+
+@njit(cache=True)
+def _observe(places, regret, instant, discounts):  # type: ignore[no-untyped-def]
+    """Discount positive and negative regrets by their factors, and add the instantaneous ones."""
+    for place in places:
+        discount = discounts[0] if regret[place] > 0 else discounts[1]
+        regret[place] = regret[place] * discount + instant[place]
+
+
+@njit(cache=True)
+def _observe_positive(places, regret, instant, discount):  # type: ignore[no-untyped-def]
+    """Discount the regrets, add the instantaneous ones, and set negative sums to 0."""
+    for place in places:
+        regret[place] = max(regret[place] * discount + instant[place], 0.0)
+
+
+@njit(cache=True)
+def _play(places, regret, instant, discount, prediction, sigma):  # type: ignore[no-untyped-def]
+    """Set the strategy of an information set in proportion to its positive predicted regrets.
+
+    They are regret * discount + prediction * instant. If none is positive, the strategy is uniform.
+    """
+    positive = 0.0
+    for place in places:
+        sigma[place] = max(regret[place] * discount + prediction * instant[place], 0.0)
+        positive += sigma[place]
+    for place in places:
+        sigma[place] = sigma[place] / positive if positive > 0 else 1.0 / len(places)
