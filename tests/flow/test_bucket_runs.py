@@ -336,6 +336,27 @@ def test_listings_without_generations_download_nothing_twice(
     assert not reads
 
 
+def test_what_completes_a_model_or_a_run_is_uploaded_last(
+    small_run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another machine that continues the run takes what is there for complete."""
+    names: list[str] = []
+    upload = bucket_copy.BucketCopy._upload
+
+    def record(copy: bucket_copy.BucketCopy, name: str, *rest: Any) -> ObjectVersion:
+        names.append(name)
+        return upload(copy, name, *rest)
+
+    monkeypatch.setattr(bucket_copy.BucketCopy, "_upload", record)
+    with lifecycle.locked(small_run):
+        for name in ("model/model.json", "model/weights.safetensors", "table.json", "view.html"):
+            (small_run.path / name).parent.mkdir(exist_ok=True)
+            (small_run.path / name).write_text("[]")
+    last = ["model/model.json", "table.json"]
+    assert names[-2:] == last
+    assert {"model/weights.safetensors", "view.html"} <= set(names[:-2])
+
+
 def test_a_failed_upload_does_not_forget_the_others(
     small_run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,7 @@ from overtrick.storage.object_store import (
     split_url,
     without_file_scheme,
 )
-from overtrick.storage.run_file_names import CHILDREN, JOB, LOCK, TABLE, TUNE
+from overtrick.storage.run_file_names import CARD, CHILDREN, JOB, LOCK, TABLE, TUNE
 from overtrick.storage.run_lease import LEASE, RunLease, check_stored_lease
 
 BUCKETS = "buckets"  # the folder of all local copies, in the cache folder
@@ -139,15 +139,18 @@ class BucketCopy:
     def push(self) -> None:
         """Upload all files that have changed since the last `pull` or `push`.
 
-        Hidden files and those of Ray Tune stay here. The tables, by which runs are finished, come
-        last. Raises RunError if this process does not hold the lease of the run, or no longer.
+        Hidden files and those of Ray Tune stay here. The files by which models are complete and
+        runs are finished come last. Raises RunError if this process does not hold the lease of the
+        run, or no longer.
         """
         lease = _held_lease(self)
         known = self._versions()
-        files = sorted(
-            _uploaded_files(self.folder),
-            key=lambda path: (path.name == TABLE, -len(path.parts), path),
-        )
+        last = (CARD, TABLE)
+
+        def order(path: Path) -> tuple[int, int, Path]:
+            return (last.index(path.name) if path.name in last else -1, -len(path.parts), path)
+
+        files = sorted(_uploaded_files(self.folder), key=order)
         try:
             for path in files:
                 name = path.relative_to(self.folder).as_posix()

@@ -26,13 +26,14 @@ from overtrick.core.files import (
 from overtrick.core.json_files import OpenRecord, first_problem
 from overtrick.policies import model_kinds
 from overtrick.policies.model_kinds import StoredWeights
+from overtrick.storage import run_file_names
 from overtrick.storage.old_names import translate_job
 
 for _module in walk_packages(learners.__path__, f"{learners.__name__}."):
     import_module(_module.name)  # each learner registers the kinds of its models
 
 FORMAT = 1
-WEIGHTS, CARD = "weights.safetensors", "model.json"
+WEIGHTS, CARD = "weights.safetensors", run_file_names.CARD
 
 
 class FormatVersion(OpenRecord):

@@ -2,6 +2,7 @@
 
 JOB = "job.json"
 TABLE = "table.json"  # a run that has it is finished
+CARD = "model.json"  # a model that has it is complete
 LOCK = "lock"
 CHILDREN = "trials"
 BEST = "best"  # the folder of the model with the best score in training
