@@ -173,9 +173,9 @@ def scheduled_plans(_: str) -> str:
     body = []
     for name, plan in scheduled_cfr.VARIANTS.items():
         predictive = not isnan(plan.prediction)
-        negative = "" if predictive else _line(plan.negative)
+        negative = "" if predictive else _line(plan.beta)
         weight = f"{plan.prediction:.3g}" if predictive else ""
-        body.append((f"`{name}`", _line(plan.positive), negative, _line(plan.average), weight))
+        body.append((f"`{name}`", _line(plan.alpha), negative, _line(plan.gamma), weight))
     return rows(("plan", r"$\alpha$", r"$\beta$", r"$\gamma$", "$c$"), body)
 
 

@@ -81,9 +81,9 @@ def test_trials_may_be_named_after_their_values(swept: sweep.FinishedSweep) -> N
 
 def test_a_trial_named_after_an_unknown_key_is_refused() -> None:
     for name, problem in {
-        "{coevolve.genom}": "has {coevolve.genom}, but the job has no 'genom': did you mean",
-        "{seed.x}": "has {seed.x}, but the job has no 'x'",
-        "{}": "has {}, but the job has no ''",
+        "{coevolve.genom}": "has {coevolve.genom}: the job has no key 'coevolve.genom': did",
+        "{seed.x}": "has {seed.x}: the job has no key 'seed.x'",
+        "{}": "has {}: the job has no key ''",
         "{coevolve}": "has {coevolve}, which is a section: name a key in it",
     }.items():
         with pytest.raises(UserError, match=f"grid.yaml: search.trial_name {re.escape(problem)}"):

@@ -121,8 +121,8 @@ class Search(BaseModel):
     tpe: also a list of several metrics, between which it seeks the best compromises."""
 
     trial_name: str | None = Field(default=None, min_length=1)
-    """Name of a trial in MLflow. {KEY} stands for the value of a key, such as {meta.inner_lr},
-    at the start of the trial; {trial} for its number. null: name of the sweep, and number."""
+    """Name of a trial in MLflow and in the table. {KEY} is replaced by the first value of a key,
+    such as {meta.inner_lr}, {trial} by the trial's number, from 0. null: the name of its folder."""
 
     batch: Annotated[int, Field(ge=1)] = 8
     """tpe, cmaes: draws of a batch. A batch is drawn when all trials of the last one have ended."""
@@ -221,7 +221,9 @@ class Search(BaseModel):
         """
         if self.trial_name is None:
             return None
-        return PLACEHOLDER.sub(lambda found: _shown(found[1], number, job), self.trial_name)
+        return PLACEHOLDER.sub(
+            lambda found: _placeholder_text(found[1], number, job), self.trial_name
+        )
 
     def trial_values(self, rng_of: Callable[[int], Generator]) -> list[TrialValues]:
         """Return the values of all trials: every random draw combined with every grid point.
@@ -246,7 +248,7 @@ class Search(BaseModel):
         return values | {key: self.spaces[key].perturb(values[key], rng) for key in self.drawn_keys}
 
 
-def _shown(key: str, number: int, job: Mapping[str, Any]) -> str:
+def _placeholder_text(key: str, number: int, job: Mapping[str, Any]) -> str:
     """Return what a placeholder in the name of a trial stands for.
 
     `key`: `trial`, which stands for `number`, or a dotted key of the job. Raises ValueError for any
@@ -257,7 +259,7 @@ def _shown(key: str, number: int, job: Mapping[str, Any]) -> str:
         if not isinstance(value, Mapping) or part not in value:
             known = list(value) if isinstance(value, Mapping) else []
             hint = f": {suggestion(part, known)}" if known else ""
-            raise ValueError(f"search.trial_name has {{{key}}}, but the job has no '{part}'{hint}")
+            raise ValueError(f"search.trial_name has {{{key}}}: the job has no key '{key}'{hint}")
         value = value[part]
     if isinstance(value, Mapping):
         raise ValueError(f"search.trial_name has {{{key}}}, which is a section: name a key in it")

@@ -4,8 +4,8 @@ Spans are sent by OTLP over HTTP if OTEL_EXPORTER_OTLP_ENDPOINT or
 OTEL_EXPORTER_OTLP_TRACES_ENDPOINT names a collector. Without these variables nothing is recorded.
 OTEL_SDK_DISABLED=true and OTEL_TRACES_EXPORTER=none turn it off.
 
-Each process passes a carrier on to the processes that work for it: a dictionary with the trace
-context of W3C, by which their spans become children of its own.
+Each process passes a carrier (a W3C trace context) to the processes that work for it; their spans
+become children of its current span.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def as_environment(carrier: Carrier) -> dict[str, str]:
 def flush() -> None:
     """Send all recorded spans now, and wait for the collector for at most PATIENCE seconds.
 
-    A process waits only once for a collector that does not answer.
+    After a collector has not answered in time, later calls in this process do nothing.
     """
     if is_enabled() and not _away.is_set():  # OpenTelemetry ignores the timeout of force_flush
         sending = threading.Thread(target=_provider().force_flush, daemon=True)

@@ -16,7 +16,7 @@ WEIGHTS = "weights"  # prefix of the weights among the arrays of a checkpoint
 
 @dataclass(frozen=True)
 class BestModel:
-    """Weights after the iteration with the best score so far; a checkpoint holds them, too."""
+    """Iteration, score and weights of the best model so far; they are part of each checkpoint."""
 
     iteration: int = 0  # 0: no iteration has had a score
     score: float = -math.inf  # larger is better
@@ -44,8 +44,8 @@ class BestModel:
     def of_state(cls, state: Mapping[str, Array]) -> BestModel:
         """Restore a model from the arrays of `state`.
 
-        A checkpoint of an earlier version has none of them. As the best of its iterations is
-        unknown, no later one replaces it.
+        An earlier version's checkpoint has no such arrays. Its best model is unknown, so that the
+        result has the score inf and no weights, and no later iteration counts as best.
         """
         if not state:
             return cls(score=math.inf)

@@ -246,11 +246,12 @@ def evaluate_stored(name: str, workers: int) -> tuple[list[dict[str, Any]], str,
 
 
 def register(name: str, model: str, alias: str | None, best: bool = False) -> int:
-    """Register a model of a run in MLflow's model registry and return the model's new version.
+    """Register a model of a run in MLflow's model registry and return its version.
 
-    `name`: the run. `model`: the name of the registered model. `alias`: an alias of that model,
-    which is moved to the new version; None: no alias. `best`: register the model with the best
-    score in training, which may be the last one. Raises UserError.
+    A model that is already registered keeps its version. `name`: the run. `model`: the name of the
+    registered model. `alias`: an alias of that model, which is moved to that version; None: no
+    alias. `best`: register the model with the best score in training, which may be the last one.
+    Raises UserError.
     """
     model_versions.check_names(model, alias)
     run = locate.existing_run(name)
@@ -269,17 +270,19 @@ def register(name: str, model: str, alias: str | None, best: bool = False) -> in
 
 
 def _check_last_is_best(run: RunFolder) -> None:
-    """Raise UserError if a finished run without a folder of its best model did not keep that model.
+    """Raise UserError unless the last model of a run is known to have the best score.
 
-    If it did, the last model is the best.
+    The run has no folder of a best model.
     """
+    if not run.table.exists():
+        raise UserError(f"{run.name} is not finished: `overtrick resume {run.group.name}` ends it")
     checkpoints = run.group.checkpoints(run.number or 0)
-    if checkpoints.newest() is None:  # not finished: MLflow has no model of it either
-        return
-    if BestModel.of_state(checkpoints.state_and_best()[1]).weights is None:
+    best = {} if checkpoints.newest() is None else checkpoints.state_and_best()[1]
+    if BestModel.of_state(best).weights is None:
         raise UserError(
             f"the best model of {run.name} was not kept: checkpoints.best of its job is false, its "
-            "trainer has no score in training, or an earlier version trained it; leave out --best"
+            "trainer has no score in training, an earlier version trained it, or its checkpoints "
+            "are gone; leave out --best"
         )
 
 
@@ -321,10 +324,10 @@ def save_models(
     state, best_state = checkpoints.state_and_best()
     trainer, best = restored_trainer(job, state), BestModel.of_state(best_state)
     if best.weights is not None and best.iteration != trainer.iteration:
-        made = mlflow_tracker.BEST_MODEL, best.iteration, best.weights
-        _save_model(job, made, run.best_model, tracker)
-    made = mlflow_tracker.MODEL, trainer.iteration, trainer.model()
-    _save_model(job, made, run.model, tracker)
+        name = mlflow_tracker.BEST_MODEL
+        _save_model(job, name, best.iteration, best.weights, run.best_model, tracker)
+    name = mlflow_tracker.MODEL
+    _save_model(job, name, trainer.iteration, trainer.model(), run.model, tracker)
     if job.track.register is not None:
         tracker.register(job.track.register)
     videos.save_video(job, state, tracker)
@@ -332,10 +335,14 @@ def save_models(
 
 
 def _save_model(
-    job: Job, made: tuple[str, int, Mapping[str, Array]], folder: Path, tracker: Tracker
+    job: Job,
+    name: str,
+    iteration: int,
+    weights: Mapping[str, Array],
+    folder: Path,
+    tracker: Tracker,
 ) -> None:
-    """Store a model in a folder and in MLflow. `made`: its name there, iteration and weights."""
-    name, iteration, weights = made
+    """Store the model of an iteration in a folder and in MLflow. `name`: its name in MLflow."""
     model = model_files.Model(dict(weights), job.game.name, job.model_dump(mode="json"))
     folder.parent.mkdir(exist_ok=True)
     model_files.save(model, folder)

@@ -1,19 +1,21 @@
 """CFR variants with predicted regrets, and with discounts that change over a run, on tree arrays.
 
 In iteration t = 1, 2, ..., with p = t - 1, the seats are updated in turn. The seat at turn observes
-its instantaneous regrets r under the current strategies of all seats. Its average strategy is
-multiplied by (p / (p + 1))^gamma, and its current strategy is added. Then its regrets are
+its instantaneous regrets r under the current strategies of all seats. The sum of its strategies is
+multiplied by (p / (p + 1))^gamma, and the current strategy, weighted by the seat's own reach, is
+added. Then its regrets are
 
     R = R d + r               with d = p^a / (1 + p^a), a = alpha where R > 0, otherwise beta
     R = max(R d + r, 0)       in predictive variants
 
 The next strategy is proportional to max(R, 0), or to max(R d' + c r, 0) in predictive variants,
-where d' is d of the next iteration. Exponents may change linearly over the run.
+where d' is d with p + 1 in place of p. An exponent inf means no discount, d = 1. Exponents may
+change linearly with p / n, where n is the number of iterations of the whole run.
 
-| here | the papers |
+| here | elsewhere |
 |---|---|
-| alternating updates in all variants | alternating |
-| a schedule needs the number of iterations of the whole run, and ends there | the same |
+| discount, then add the new regrets | cfr.DISCOUNTED: add, then discount; equal strategies |
+| predict r of this iteration again | the same |
 """
 
 from __future__ import annotations
@@ -43,29 +45,31 @@ class Schedule:
 class ScheduledVariant:
     """CFR variant, given by its exponents and its prediction."""
 
-    positive: Schedule  # alpha: discount of positive regrets; inf: none
-    negative: Schedule = Schedule(-inf)  # beta: discount of negative regrets; predictive: unused
-    average: Schedule = Schedule(2)  # gamma: weight of later strategies in the average
+    alpha: Schedule  # exponent of the discount of positive regrets; inf: none
+    beta: Schedule = Schedule(-inf)  # of negative regrets; unused in predictive variants
+    gamma: Schedule = Schedule(2)  # the larger, the more weight have later strategies
     prediction: float = nan  # c: weight of the predicted regrets; nan: no prediction
 
     @property
     def needs_horizon(self) -> bool:
         """Whether the exponents depend on the number of iterations of the whole run."""
-        return any(each.slope for each in (self.positive, self.negative, self.average))
+        return any(each.slope for each in (self.alpha, self.beta, self.gamma))
 
 
-NONE = Schedule(inf)
+NO_DISCOUNT = Schedule(inf)
 FROM_15, FROM_30 = Schedule(15, -5), Schedule(30, -5)
 
 # Farina, Kroer and Sandholm 2021, "Faster game solving via predictive Blackwell approachability"
-PCFR_PLUS = ScheduledVariant(NONE, average=Schedule(2), prediction=1)
-PCFR_PLUS_5 = ScheduledVariant(NONE, average=Schedule(5), prediction=1)
+PCFR_PLUS = ScheduledVariant(NO_DISCOUNT, gamma=Schedule(2), prediction=1)
+PCFR_PLUS_5 = ScheduledVariant(NO_DISCOUNT, gamma=Schedule(5), prediction=1)
 # Meng et al. 2025, "Asynchronous predictive counterfactual regret minimization+ algorithm in
-# solving extensive-form games": the simple form, with a third of the prediction
-SAPCFR_PLUS = ScheduledVariant(NONE, average=Schedule(2), prediction=1 / 3)
+# solving extensive-form games", also "Faster game solving via asymmetry of step sizes": the simple
+# form, whose prediction has the weight 1 / (1 + 2)
+SAPCFR_PLUS = ScheduledVariant(NO_DISCOUNT, gamma=Schedule(2), prediction=1 / 3)
 # Xu et al. 2024, "Minimizing weighted counterfactual regret with optimistic online mirror descent"
-PDCFR_PLUS = ScheduledVariant(Schedule(2.3), average=Schedule(5), prediction=1)
-# Brown and Sandholm 2019; cfr.DISCOUNTED adds regrets before it discounts them, as OpenSpiel does
+PDCFR_PLUS = ScheduledVariant(Schedule(2.3), gamma=Schedule(5), prediction=1)
+# Brown and Sandholm 2019, in the order of the paper. cfr.DISCOUNTED adds regrets before it
+# discounts them. The strategies are the same but for rounding, which CFR amplifies.
 DISCOUNT_FIRST = ScheduledVariant(Schedule(1.5), Schedule(0), Schedule(2))
 
 VARIANTS = {
@@ -76,10 +80,10 @@ VARIANTS = {
     # Zhang, McAleer and Sandholm 2024, "Faster game solving via hyperparameter schedules"
     "hs-dcfr-15": ScheduledVariant(Schedule(1, 3), Schedule(-1, -2), FROM_15),
     "hs-dcfr-30": ScheduledVariant(Schedule(1, 3), Schedule(-1, -2), FROM_30),
-    "hs-pcfr+-15": ScheduledVariant(NONE, average=FROM_15, prediction=1),
-    "hs-pcfr+-30": ScheduledVariant(NONE, average=FROM_30, prediction=1),
-    "hs-pdcfr+-15": ScheduledVariant(Schedule(2.3), average=FROM_15, prediction=1),
-    "hs-pdcfr+": ScheduledVariant(Schedule(2.3), average=FROM_30, prediction=1),
+    "hs-pcfr+-15": ScheduledVariant(NO_DISCOUNT, gamma=FROM_15, prediction=1),
+    "hs-pcfr+-30": ScheduledVariant(NO_DISCOUNT, gamma=FROM_30, prediction=1),
+    "hs-pdcfr+-15": ScheduledVariant(Schedule(2.3), gamma=FROM_15, prediction=1),
+    "hs-pdcfr+": ScheduledVariant(Schedule(2.3), gamma=FROM_30, prediction=1),
     "dcfr-discount-first": DISCOUNT_FIRST,
 }
 
@@ -110,8 +114,8 @@ class ScheduledCfrSolver(IterativeSolver):
         tree, variant = self.tree, self.variant
         if variant.needs_horizon and self.iteration + iterations > self.horizon:
             raise UserError(
-                f"the exponents of this plan are made for a run of {self.horizon:,} iterations: to "
-                f"do {self.iteration + iterations:,}, solve again with that number"
+                f"the exponents of this variant are set for a run of {self.horizon:,} iterations: "
+                f"to do {self.iteration + iterations:,}, solve again with that number"
             )
         bounds = np.searchsorted(tree.observations.seat[tree.order], np.arange(tree.seats + 1))
         _run(
@@ -119,7 +123,7 @@ class ScheduledCfrSolver(IterativeSolver):
             tree.parent_sequence, self.regret, np.zeros_like(self.regret), self.total, self.sigma,
             realisation_plan(tree, self.sigma), self.iteration, iterations, float(self.horizon),
             *(tuple(map(float, astuple(each)))
-              for each in (variant.positive, variant.negative, variant.average)),
+              for each in (variant.alpha, variant.beta, variant.gamma)),
             float(variant.prediction),
         )  # fmt: skip
         self.iteration += iterations
@@ -153,17 +157,19 @@ def _run(  # type: ignore[no-untyped-def]
                 for place in places:
                     strategy_sum[place] = strategy_sum[place] * keep + plan[1 + place]
                 if np.isnan(prediction):
-                    _observe(places, regret, instant, discounts)
-                    _play(places, regret, instant, 1.0, 0.0, sigma)
+                    _update_regrets(places, regret, instant, discounts)
+                    _match_predicted_regrets(places, regret, instant, 1.0, 0.0, sigma)
                 else:
-                    _observe_positive(places, regret, instant, discounts[0])
-                    _play(places, regret, instant, discount_after, prediction, sigma)
+                    _update_clipped_regrets(places, regret, instant, discounts[0])
+                    _match_predicted_regrets(
+                        places, regret, instant, discount_after, prediction, sigma
+                    )
                 for place in places:
                     plan[1 + place] = plan[past[row]] * sigma[place]
 
 
 @njit(cache=True)
-def _observe(places, regret, instant, discounts):  # type: ignore[no-untyped-def]
+def _update_regrets(places, regret, instant, discounts):  # type: ignore[no-untyped-def]
     """Discount positive and negative regrets by their factors, and add the instantaneous ones."""
     for place in places:
         discount = discounts[0] if regret[place] > 0 else discounts[1]
@@ -171,14 +177,14 @@ def _observe(places, regret, instant, discounts):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True)
-def _observe_positive(places, regret, instant, discount):  # type: ignore[no-untyped-def]
+def _update_clipped_regrets(places, regret, instant, discount):  # type: ignore[no-untyped-def]
     """Discount the regrets, add the instantaneous ones, and set negative sums to 0."""
     for place in places:
         regret[place] = max(regret[place] * discount + instant[place], 0.0)
 
 
 @njit(cache=True)
-def _play(places, regret, instant, discount, prediction, sigma):  # type: ignore[no-untyped-def]
+def _match_predicted_regrets(places, regret, instant, discount, prediction, sigma):  # type: ignore[no-untyped-def]
     """Set the strategy of an information set in proportion to its positive predicted regrets.
 
     They are regret * discount + prediction * instant. If none is positive, the strategy is uniform.
