@@ -23,6 +23,7 @@ from overtrick.config import job_file
 from overtrick.core import RunError, files
 from overtrick.distributed.workers import LocalPool
 from overtrick.runs import child_runs, html_page, lifecycle, tune_trial
+from overtrick.runs.best_model import BestModel
 from overtrick.storage import model_files, parquet, run_folder
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import mlflow_tracker
@@ -79,7 +80,7 @@ def test_a_checkpoint_on_a_full_disk_is_skipped_and_training_continues(
 ) -> None:
     job = job_file.parse(TINY, registry.JOBS, "tiny")
     ours = tune_trial.Trial.__new__(tune_trial.Trial)  # the trainer alone, without Tune's folders
-    ours.trainer = meta.MetaTrainer(job, LocalPool())
+    ours.trainer, ours.best = meta.MetaTrainer(job, LocalPool()), BestModel()
     places = [tmp_path / f"tune-0/trial-0/checkpoint_{k}" for k in range(2)]
     for place in places:
         place.mkdir(parents=True)

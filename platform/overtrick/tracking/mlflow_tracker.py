@@ -315,7 +315,8 @@ class Tracker:
         experiment, began = known().experiment_id, self._waiting[0]["time"]
         found = client.search_runs([experiment], f"attributes.start_time = {began}")
         # the run exists already if the answer to its creation was lost
-        same = [run for run in found if run.data.tags.get(FOLDER_TAG) == self.folder.name]
+        named = [run for run in found if run.info.run_name == self.name]
+        same = [run for run in named if run.data.tags.get(FOLDER_TAG) == self.folder.name]
         run = same[0] if same else client.create_run(experiment, began, tags, self.name)
         write_text(self.folder / IDENTITY, run.info.run_id)
         return client, run.info.run_id
