@@ -291,3 +291,11 @@ def test_a_best_response_is_exact_or_reported_as_a_lower_bound():
     assert bound.keys() >= exactly.keys() | {"standard_errors", "interval", "games", "particles"}
     assert "at least" in bound_said
     assert "a lower bound" in bound_said
+
+
+def test_a_job_may_ask_for_more_measurements_than_it_will_reach():
+    """10^(3000 / 8) iterations are no float."""
+    content = {"trainer": "solve", "game": "kuhn", "stop": {"iterations": 3000}}
+    job = job_file.parse({**content, "solve": {"variants": ["hs-pdcfr+"]}}, JOBS, "x")
+    solve.SolveTrainer.validate(job)
+    assert solve.SolveTrainer(job, LocalPool()).step()

@@ -88,6 +88,9 @@ def test_a_trial_named_after_an_unknown_key_is_refused() -> None:
     }.items():
         with pytest.raises(UserError, match=f"grid.yaml: search.trial_name {re.escape(problem)}"):
             sweep.check(parse(search={**GRID["search"], "trial_name": name}), "grid.yaml")
+    long = {**GRID["search"], "trial_name": "{game.name}" * 100}
+    with pytest.raises(UserError, match="a name of 400 characters, and MLflow takes 250"):
+        sweep.check(parse(search=long), "grid.yaml")
     with pytest.raises(UserError, match="trial_name"):
         parse(search={**GRID["search"], "trial_name": ""})
 

@@ -111,7 +111,7 @@ def _command(folder: Path, *arguments: str, **settings: str) -> None:
 
 
 def test_a_process_waits_once_for_a_collector_that_is_away(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr(tracing, "PATIENCE", 0.2)  # OpenTelemetry tries for ten seconds
@@ -123,6 +123,7 @@ def test_a_process_waits_once_for_a_collector_that_is_away(
             pass
         tracing.flush()
     assert flushes == [1]
+    assert caplog.text.count("http://127.0.0.1:9 receives no spans") == 1
 
 
 def test_exporting_can_be_turned_off_by_the_exporters_name(

@@ -24,6 +24,7 @@ TRACEPARENT = "TRACEPARENT"  # variable that names the span to which a process b
 PATIENCE = 5.0  # seconds to wait for the collector
 Carrier = Mapping[str, str]
 
+log = logging.getLogger(__name__)
 _away = threading.Event()  # the collector did not answer in time: never wait for it again
 
 
@@ -85,6 +86,8 @@ def flush() -> None:
         sending.join(PATIENCE)
         if sending.is_alive():
             _away.set()
+            where = next(os.environ[name] for name in ENDPOINTS if os.environ.get(name))
+            log.warning("%s receives no spans: the trace of this process is incomplete", where)
 
 
 def export_ray_spans() -> None:

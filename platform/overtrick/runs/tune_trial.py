@@ -39,7 +39,7 @@ from overtrick.storage import bucket_copy
 from overtrick.storage.bucket_copy import lease_token
 from overtrick.storage.run_file_names import TUNE
 from overtrick.storage.run_folder import (
-    BEST,
+    BEST_MODEL,
     STATE,
     RunFolder,
     iteration_of,
@@ -134,7 +134,7 @@ class Trial(tune.Trainable):
         """Write the trainer's state into a checkpoint folder."""
         # safetensors writes an array's memory as it lies, so it must be in C order
         state = {name: np.array(v, order="C") for name, v in self.trainer.state().items()}
-        state |= prefixed(BEST, self.best.state())
+        state |= prefixed(BEST_MODEL, self.best.state())
         write_weights(Path(checkpoint_dir) / STATE, state)
 
     def _model(self) -> Mapping[str, Array]:

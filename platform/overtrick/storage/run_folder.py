@@ -18,7 +18,7 @@ from overtrick.tracking import mlflow_tracker
 
 log = logging.getLogger(__name__)
 STATE = "state.safetensors"  # the file of a checkpoint that holds the trainer's state
-BEST = "best"  # prefix of the arrays in that file that hold the best model so far
+BEST_MODEL = "best_model"  # prefix, in that file, of the arrays of the best model so far
 
 
 class _PathInRun:
@@ -219,8 +219,10 @@ def read_checkpoint(checkpoint: Path) -> tuple[dict[str, Array], dict[str, Array
     Raises DamagedWeightsError for a damaged file.
     """
     found = read_weights(checkpoint / STATE)
-    best = unprefixed(BEST, found)
-    return {name: found[name] for name in sorted(found) if not name.startswith(f"{BEST}.")}, best
+    best = unprefixed(BEST_MODEL, found)
+    return {
+        name: found[name] for name in sorted(found) if not name.startswith(f"{BEST_MODEL}.")
+    }, best
 
 
 def iteration_of(checkpoint: Path) -> int:

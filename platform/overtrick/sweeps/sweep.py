@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 SHARED = ("trainer", "checkpoints", "track", "search")
 """Job keys that cannot differ between the trials of a sweep."""
+LONGEST_NAME = 250  # characters of the name of a run in MLflow
 STUDY = "study.json"  # the file of Optuna's draws in a sweep's folder
 DECISIONS = "halving.jsonl"  # the file of ASHA's decisions in a sweep's folder
 
@@ -196,12 +197,18 @@ def _trial_name(job: Job, source: str, number: int, trial: Job) -> str | None:
     """Return the name of a trial in MLflow; None if the sweep does not name its trials.
 
     `job`: of the sweep. `source`: names its job file in errors. `number`: of the trial. `trial`:
-    its job. Raises UserError for a name with an unknown key.
+    its job. Raises UserError for a name with an unknown key, and for one that is too long.
     """
     try:
-        return job.search.name_of(number, _as_written(trial))
+        name = job.search.name_of(number, _as_written(trial))
     except ValueError as error:
         raise UserError(f"{source}: {error}") from None
+    if name is not None and len(name) > LONGEST_NAME:
+        raise UserError(
+            f"{source}: search.trial_name makes a name of {len(name)} characters, and MLflow takes "
+            f"{LONGEST_NAME}: leave out keys"
+        )
+    return name
 
 
 def _train(

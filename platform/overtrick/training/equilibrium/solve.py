@@ -108,6 +108,9 @@ class SolveCheckpoints(Checkpoints):
     every: Count = 1
     """Measurements between checkpoints."""
 
+    best: bool = False
+    """Also keep the model that scored best; the last measurement is usually the best."""
+
 
 class SolveJob(Job):
     """Job file of the trainer `solve`: convergence of equilibrium solvers on one game."""
@@ -206,7 +209,8 @@ class SolveTrainer(BaseTrainer[SolveJob]):
 def _solver_iterations(job: SolveJob, measurement: int | None = None) -> int:
     """Return the iterations of each solver up to a measurement, from 1; None: up to the last."""
     number = job.stop.iterations if measurement is None else measurement
-    return math.ceil(10 ** (number / job.solve.measurements_per_decade))
+    exponent = min(number / job.solve.measurements_per_decade, 18)  # no run gets that far
+    return math.ceil(10**exponent)
 
 
 def make_solver(
