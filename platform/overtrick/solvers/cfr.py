@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass, replace
 from math import inf
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -57,38 +58,53 @@ VARIANTS |= {
 }
 
 
-class CfrSolver(IterativeSolver):
-    """CFR on a game tree: cumulative regrets, the current strategy and the average strategy.
+class RegretMinimiser(IterativeSolver):
+    """Base class of CFR solvers: cumulative regrets, current strategy and average strategy."""
+
+    saved = ("iteration", "regret", "total", "sigma")
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.regret = np.zeros(tree.start[-1])  # (L,) cumulative
+        self.total = np.zeros(tree.start[-1])  # (L,) reach-weighted sum of strategies
+        self.sigma = tree.flat(tree.uniform())  # (L,) strategy of the next iteration
+
+    def average(self) -> Array:
+        """Return the average strategy (N, A); uniform at information sets never reached."""
+        return strategy_from_weights(self.tree, self.total)
+
+    def tree_arrays(self) -> tuple[Any, ...]:
+        """Return the arrays of the tree that both kernels take.
+
+        They are the walk, chance's probabilities, the seats' gains, the order of the information
+        sets and the bounds of each seat in it, their first actions, and their parent sequences.
+        """
+        tree = self.tree
+        bounds = np.searchsorted(tree.observations.seat[tree.order], np.arange(tree.seats + 1))
+        order = tree.order, bounds, tree.start, tree.parent_sequence
+        return tree.walk, tree.chance, tree.gains, *order
+
+
+class CfrSolver(RegretMinimiser):
+    """CFR on a game tree.
 
     Floating-point numbers are added in the order of a depth-first traversal, so that results agree
     with OpenSpiel's to the last digits. The order matters because CFR+ amplifies rounding errors
     after about 100 iterations.
     """
 
-    saved = ("iteration", "regret", "total", "sigma")
-
     def __init__(self, tree: Tree, variant: CfrVariant = CFR_PLUS) -> None:
-        self.tree = tree
+        super().__init__(tree)
         self.variant = variant
-        self.regret = np.zeros(tree.start[-1])  # (L,) cumulative
-        self.total = np.zeros(tree.start[-1])  # (L,) reach-weighted sum of strategies
-        self.sigma = tree.flat(tree.uniform())  # (L,) strategy of the next iteration
 
     def run(self, iterations: int) -> None:
         """Run more iterations; each iteration updates every seat once."""
-        tree = self.tree
-        bounds = np.searchsorted(tree.observations.seat[tree.order], np.arange(tree.seats + 1))
         _run(
-            tree.walk, tree.chance, tree.gains, tree.order, bounds, tree.start,
-            tree.parent_sequence, self.regret, self.total, self.sigma,
-            realisation_plan(tree, self.sigma), self.iteration, iterations,
+            *self.tree_arrays(), self.regret, self.total, self.sigma,
+            realisation_plan(self.tree, self.sigma), self.iteration, iterations,
             *map(float, astuple(self.variant)[:3]), self.variant.alternate,
         )  # fmt: skip
         self.iteration += iterations
-
-    def average(self) -> Array:
-        """Return the average strategy (N, A); uniform at information sets never reached."""
-        return strategy_from_weights(self.tree, self.total)
 
 
 def solve(tree: Tree, iterations: int, variant: CfrVariant = CFR_PLUS) -> Array:

@@ -26,11 +26,10 @@ from math import inf, nan
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, UserError
-from overtrick.solvers.cfr import add_regrets, discount_factor, strategy_from_weights
+from overtrick.core import UserError
+from overtrick.solvers.cfr import RegretMinimiser, add_regrets, discount_factor
 from overtrick.solvers.extensive.traversal_order import realisation_plan
 from overtrick.solvers.extensive.tree import Tree
-from overtrick.solvers.iterative_solver import IterativeSolver
 
 
 @dataclass(frozen=True)
@@ -88,10 +87,8 @@ VARIANTS = {
 }
 
 
-class ScheduledCfrSolver(IterativeSolver):
-    """CFR with a ScheduledVariant on a game tree: regrets, current strategy, average strategy."""
-
-    saved = ("iteration", "regret", "total", "sigma")
+class ScheduledCfrSolver(RegretMinimiser):
+    """CFR with a ScheduledVariant on a game tree."""
 
     def __init__(self, tree: Tree, variant: ScheduledVariant, horizon: int) -> None:
         """Set up the first iteration.
@@ -99,38 +96,29 @@ class ScheduledCfrSolver(IterativeSolver):
         `horizon`: number of iterations of the whole run, at least 1; only variants whose exponents
         change use it.
         """
-        self.tree = tree
+        super().__init__(tree)
         self.variant = variant
         self.horizon = horizon
-        self.regret = np.zeros(tree.start[-1])  # (L,) cumulative
-        self.total = np.zeros(tree.start[-1])  # (L,) weighted sum of strategies times own reach
-        self.sigma = tree.flat(tree.uniform())  # (L,) strategy of the next iteration
 
     def run(self, iterations: int) -> None:
         """Run more iterations; each iteration updates every seat once.
 
         Raises UserError if the variant's exponents end before.
         """
-        tree, variant = self.tree, self.variant
+        variant = self.variant
         if variant.needs_horizon and self.iteration + iterations > self.horizon:
             raise UserError(
                 f"the exponents of this variant are set for a run of {self.horizon:,} iterations: "
                 f"to do {self.iteration + iterations:,}, solve again with that number"
             )
-        bounds = np.searchsorted(tree.observations.seat[tree.order], np.arange(tree.seats + 1))
+        exponents = (variant.alpha, variant.beta, variant.gamma)
         _run(
-            tree.walk, tree.chance, tree.gains, tree.order, bounds, tree.start,
-            tree.parent_sequence, self.regret, np.zeros_like(self.regret), self.total, self.sigma,
-            realisation_plan(tree, self.sigma), self.iteration, iterations, float(self.horizon),
-            *(tuple(map(float, astuple(each)))
-              for each in (variant.alpha, variant.beta, variant.gamma)),
+            *self.tree_arrays(), self.regret, np.zeros_like(self.regret), self.total, self.sigma,
+            realisation_plan(self.tree, self.sigma), self.iteration, iterations,
+            float(self.horizon), *(tuple(map(float, astuple(each))) for each in exponents),
             float(variant.prediction),
         )  # fmt: skip
         self.iteration += iterations
-
-    def average(self) -> Array:
-        """Return the average strategy (N, A); uniform at information sets never reached."""
-        return strategy_from_weights(self.tree, self.total)
 
 
 @njit(cache=True)
