@@ -33,7 +33,7 @@ from overtrick.runs import lifecycle
 from overtrick.serving import predictor
 from overtrick.storage import locate, model_files
 from overtrick.storage.run_folder import RunFolder
-from overtrick.tracking import mlflow_tracker, model_versions
+from overtrick.tracking import event_delivery, mlflow_tracker, model_versions
 from overtrick.training.registry import JOBS
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
@@ -409,12 +409,12 @@ def test_commands_never_run_the_code_beside_a_model_but_mlflow_does(
 ):
     run_id = log_model(store, tmp_path / "theirs", stored("leduc solved"), "theirs")
     trap = tmp_path / "sprung"
-    script = stored_in_mlflow(store, run_id) / mlflow_tracker.LOADER.name
+    script = stored_in_mlflow(store, run_id) / event_delivery.LOADER.name
     assert (
-        script.read_bytes() == mlflow_tracker.LOADER.read_bytes()
+        script.read_bytes() == event_delivery.LOADER.read_bytes()
     )  # it is our code unless someone has changed it
     script.write_text(f"open({str(trap)!r}, 'w')\n" + script.read_text())
-    (stored_in_mlflow(store, run_id) / mlflow_tracker.STORED / "weights.pkl").write_bytes(
+    (stored_in_mlflow(store, run_id) / event_delivery.STORED / "weights.pkl").write_bytes(
         b"cos\nabort\n(tR."
     )
     folder = locate.existing_model("models:/theirs/1")
@@ -440,7 +440,7 @@ def test_foreign_and_damaged_models_are_refused_and_not_cached(
     run_id = log_model(store, tmp_path / change, stored("leduc solved"), change)
     about = stored_in_mlflow(store, run_id) / "MLmodel"
     if change == "weights":
-        file = stored_in_mlflow(store, run_id) / mlflow_tracker.STORED / model_files.WEIGHTS
+        file = stored_in_mlflow(store, run_id) / event_delivery.STORED / model_files.WEIGHTS
         file.write_bytes(file.read_bytes()[:-1] + b"x")
     elif change == "gone":
         about.unlink()
@@ -459,7 +459,7 @@ def test_foreign_and_damaged_models_are_refused_and_not_cached(
 def test_a_model_that_is_delivered_twice_is_one_model_and_one_version(
     store, stored, tmp_path, monkeypatch
 ):
-    send, lost = mlflow_tracker._send, []
+    send, lost = event_delivery.send, []
 
     def forgetful(client: object, run_id: str, events: list[dict[str, Any]], folder: Path) -> None:
         send(client, run_id, events, folder)  # it arrives, but the answer is lost
@@ -467,7 +467,7 @@ def test_a_model_that_is_delivered_twice_is_one_model_and_one_version(
             lost.append(1)
             raise ConnectionError("the server is away")
 
-    monkeypatch.setattr(mlflow_tracker, "_send", forgetful)
+    monkeypatch.setattr(event_delivery, "send", forgetful)
     monkeypatch.setattr(mlflow_tracker, "BACKOFF", (0.01, 0.05))
     run_id = log_model(store, tmp_path / "twice", stored("leduc solved"), "twice")
     assert lost

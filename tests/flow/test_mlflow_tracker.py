@@ -11,7 +11,7 @@ import pytest
 from mlflow import MlflowClient
 
 from overtrick.reports.metric_names import GAMES_PER_SECOND, ITERATION_SECONDS
-from overtrick.tracking import mlflow_tracker
+from overtrick.tracking import event_delivery, mlflow_tracker
 
 
 def open_tracker(store: str, folder: Path) -> mlflow_tracker.Tracker:
@@ -44,7 +44,7 @@ def test_a_run_is_recorded_completely(store: str, tmp_path: Path) -> None:
 def test_events_wait_for_an_unreachable_server_and_arrive_once_and_in_order(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send, calls = mlflow_tracker._send, []
+    send, calls = event_delivery.send, []
 
     def flaky(client: object, run_id: str, events: list[object], folder: Path) -> None:
         calls.append(len(events))
@@ -54,7 +54,7 @@ def test_events_wait_for_an_unreachable_server_and_arrive_once_and_in_order(
             raise ConnectionError("the server is away")
         send(client, run_id, events, folder)
 
-    monkeypatch.setattr(mlflow_tracker, "_send", flaky)
+    monkeypatch.setattr(event_delivery, "send", flaky)
     monkeypatch.setattr(mlflow_tracker, "BACKOFF", (0.01, 0.05))
     tracker = open_tracker(store, tmp_path / "flaky")
     for step in range(1, 31):
@@ -158,7 +158,7 @@ def test_undelivered_events_are_delivered_when_a_run_is_opened_again(
         raise ConnectionError("the server is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(mlflow_tracker, "_send", away)
+        patch.setattr(event_delivery, "send", away)
         patch.setattr(mlflow_tracker, "BACKOFF", (0.01, 0.05))
         first = open_tracker(store, tmp_path / "again")
         first.metrics(1, {"payoff": 1.0})
@@ -219,7 +219,7 @@ def test_an_event_that_mlflow_refuses_is_stored_and_the_others_arrive(
 def test_a_closing_run_retries_after_errors_of_the_server(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send, calls = mlflow_tracker._send, []
+    send, calls = event_delivery.send, []
 
     def fails_sometimes(*arguments: object) -> None:
         calls.append(1)
@@ -227,7 +227,7 @@ def test_a_closing_run_retries_after_errors_of_the_server(
             raise ConnectionError("database is locked")
         send(*arguments)
 
-    monkeypatch.setattr(mlflow_tracker, "_send", fails_sometimes)
+    monkeypatch.setattr(event_delivery, "send", fails_sometimes)
     monkeypatch.setattr(mlflow_tracker, "BACKOFF", (0.01, 0.05))
     tracker = open_tracker(store, tmp_path / "stumbling")
     tracker.metrics(1, {"payoff": 1.0})

@@ -46,7 +46,11 @@ DOORS = {
     },
     "ray.job_submission": {"distributed/job_client.py"},
     "optuna": {"sweeps/optuna_search.py"},
-    "mlflow": {"tracking/mlflow_tracker.py", "serving/pyfunc_model.py"},
+    "mlflow": {
+        "tracking/mlflow_tracker.py",
+        "tracking/event_delivery.py",
+        "serving/pyfunc_model.py",
+    },
     "pyarrow": {"storage/parquet.py", "storage/bucket_filesystem.py"},
     "obstore": {"storage/object_store.py"},
     "opentelemetry": {"core/tracing.py"},

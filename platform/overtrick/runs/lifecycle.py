@@ -30,7 +30,7 @@ from overtrick.runs.listener import Listener, combined
 from overtrick.serving import predictor
 from overtrick.storage import bucket_copy, job_inputs, locate, model_files
 from overtrick.storage.run_folder import RunFolder, TrialCheckpoints
-from overtrick.tracking import mlflow_tracker, model_versions, server_address
+from overtrick.tracking import event_delivery, mlflow_tracker, model_versions, server_address
 from overtrick.tracking.mlflow_tracker import Tracker
 from overtrick.training.registry import JOBS, TRAINERS, restored_trainer
 
@@ -260,9 +260,9 @@ def register(name: str, model: str, alias: str | None, best: bool = False) -> in
     if run.run_id is None:
         remedy = f"`overtrick train --resume {run.name}` sends it"
         raise UserError(f"MLflow at {uri} does not know {run.name}: {remedy}")
-    logged = mlflow_tracker.MODEL
+    logged = event_delivery.MODEL
     if best and run.best_model.exists():
-        logged = mlflow_tracker.BEST_MODEL
+        logged = event_delivery.BEST_MODEL
     elif best:
         _check_last_is_best(run)
     with mlflow_tracker.command_client(uri) as client:
@@ -324,9 +324,9 @@ def save_models(
     state, best_state = checkpoints.state_and_best()
     trainer, best = restored_trainer(job, state), BestModel.of_state(best_state)
     if best.weights is not None and best.iteration != trainer.iteration:
-        name = mlflow_tracker.BEST_MODEL
+        name = event_delivery.BEST_MODEL
         _save_model(job, name, best.iteration, best.weights, run.best_model, tracker)
-    name = mlflow_tracker.MODEL
+    name = event_delivery.MODEL
     _save_model(job, name, trainer.iteration, trainer.model(), run.model, tracker)
     if job.track.register is not None:
         tracker.register(job.track.register)

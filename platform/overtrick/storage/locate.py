@@ -33,8 +33,8 @@ from overtrick.storage.object_store import (
 )
 from overtrick.storage.run_file_names import BEST, JOB
 from overtrick.storage.run_folder import RunFolder
-from overtrick.tracking import mlflow_tracker, model_versions, server_address
-from overtrick.tracking.mlflow_tracker import MODEL
+from overtrick.tracking import event_delivery, mlflow_tracker, model_versions, server_address
+from overtrick.tracking.event_delivery import MODEL
 from overtrick.tracking.model_versions import SCHEME
 
 FILES = (WEIGHTS, CARD)
@@ -290,7 +290,7 @@ def download(name: str, uri: str) -> Path:
         above.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=above) as beside:
             _download(uri, location, name, Path(beside))
-            new = Path(beside) / mlflow_tracker.MODEL
+            new = Path(beside) / event_delivery.MODEL
             origin = {"model": f"{SCHEME}{asked.name}/{version.version}", "sha256": digests(new)}
             write_text(new / ORIGIN, json.dumps(origin) + "\n")
             try:
@@ -318,10 +318,10 @@ def _download(uri: str, location: str, name: str, folder: Path) -> None:
             f"{name} has format {about['format']}, of overtrick {about['version']}; "
             f"this version reads {FORMAT}"
         )
-    new = folder / mlflow_tracker.MODEL
+    new = folder / event_delivery.MODEL
     new.mkdir()
     for file in FILES:
-        fetched = mlflow_tracker.fetch(uri, f"{location}/{mlflow_tracker.STORED}/{file}", folder)
+        fetched = mlflow_tracker.fetch(uri, f"{location}/{event_delivery.STORED}/{file}", folder)
         fetched.rename(new / file)
     if digests(new) != about.get("sha256"):
         raise UserError(f"{name} is damaged at {uri}: train again, or restore {location}")

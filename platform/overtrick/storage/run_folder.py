@@ -14,7 +14,7 @@ from overtrick.core.files import DamagedWeightsError, read_weights
 from overtrick.core.json_files import read_json
 from overtrick.storage import bucket_copy, run_file_names, stored_results
 from overtrick.storage.run_file_names import TUNE
-from overtrick.tracking import mlflow_tracker
+from overtrick.tracking import event_delivery, mlflow_tracker
 
 log = logging.getLogger(__name__)
 STATE = "state.safetensors"  # the file of a checkpoint that holds the trainer's state
@@ -49,9 +49,9 @@ class RunFolder:
     """The table of a comparison as Markdown."""
     figures = _PathInRun("figures")
     """The folder of the figures."""
-    model = _PathInRun(mlflow_tracker.MODEL)
+    model = _PathInRun(event_delivery.MODEL)
     """The folder of the trained model."""
-    best_model = _PathInRun(f"{run_file_names.BEST}/{mlflow_tracker.MODEL}")
+    best_model = _PathInRun(f"{run_file_names.BEST}/{event_delivery.MODEL}")
     """The folder of the model with the best score in training, unless that is the last one."""
     videos = _PathInRun("films")  # the name that runs before 0.2 have
     """The folder of the videos made during training."""
