@@ -140,17 +140,20 @@ def solve(
     *,
     seed: int = 0,
     measure_at: Iterable[int] = (),
+    temperature: float = 0.1,
     **options: Any,
 ) -> Solution:
     """Compute or approximate an equilibrium of a game.
 
     `plan`: the solver, one of those that `overtrick list` names. `iterations`: each updates all
     seats. `seed`: of solvers that sample. `measure_at`: numbers of iterations after which the
-    exploitability is measured, for `Solution.history`.
+    exploitability is measured, for `Solution.history`. `temperature`: of mmd-qre, in points.
     """
     asked: Any = GameChoice(name=game, options=options) if isinstance(game, str) else None
     asked = asked or _game(game, options)
-    return exact_solutions.solve(asked, plan, iterations, seed, measure_at=measure_at)
+    return exact_solutions.solve(
+        asked, plan, iterations, seed, measure_at=measure_at, temperature=temperature
+    )
 
 
 def best_response(game: Any, opponent: PlayerLike, **options: Any) -> BestResponse:

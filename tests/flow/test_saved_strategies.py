@@ -113,6 +113,14 @@ def test_a_saved_strategy_is_as_exploitable_in_openspiel(tmp_path, game, twin):
     assert abs(pyspiel.exploitability(theirs, policy) - ours) < 1e-9
 
 
+def test_openspiel_confirms_a_saved_equilibrium_to_rounding(tmp_path):
+    """Probabilities are stored in float64, so that NashConv stays below 1e-12."""
+    exact_solutions.solve_game("leduc_textbook", "hs-pdcfr+", 100_000, save=tmp_path / "leduc")
+    twin = "leduc_poker(suit_isomorphism=true)"
+    policy = exact_solutions.openspiel_policy(tmp_path / "leduc", twin)
+    assert 0 <= pyspiel.nash_conv(pyspiel.load_game(twin), policy) < 1e-12
+
+
 def test_our_strategies_convert_to_openspiels_names_of_the_games(tmp_path):
     exact_solutions.solve_game("kuhn", "lp", 1, save=tmp_path / "kuhn")
     with pytest.raises(UserError, match="name in OpenSpiel"):

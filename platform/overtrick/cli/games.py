@@ -19,6 +19,7 @@ def solve(
     iterations: Annotated[int, Option(min=1, help="Iterations; each updates all seats.")] = 1000,
     seed: Annotated[int, Option(min=0, help="Seed of sampling algorithms.")] = 0,
     memory: Annotated[float | None, Option(help="GiB; default: free memory.")] = None,
+    temperature: Annotated[float, Option(help="Temperature of mmd-qre in points.")] = 0.1,
     save: Annotated[
         str | None, Option(help="Save the strategy as a model in this folder or at this URL.")
     ] = None,
@@ -27,19 +28,25 @@ def solve(
     """Compute or approximate an equilibrium with a solver, and print its exploitability.
 
     --plan names the solver: lp computes an equilibrium by linear programming, all other solvers
-    approximate an equilibrium in --iterations iterations.
+    approximate an equilibrium in --iterations iterations. mmd-qre approximates the quantal response
+    equilibrium of --temperature instead, and the distance from it is printed. auto chooses a solver
+    by the number of information sets or by a trial run, and says why.
     """
     from overtrick.reports.progress import counting
     from overtrick.studies.exact_solutions import solve_game
 
     exact = plan == "lp"
     with counting(console, game, 1 if exact else iterations) as progress:
-        answer = solve_game(game, plan, iterations, seed, memory, save, progress)
+        answer = solve_game(game, plan, iterations, seed, memory, save, progress, temperature)
     how = "by the linear program" if exact else f"after {iterations} iterations of {plan}"
     show(
         f"{game}: exploitability {answer['exploitability']:.3g} {how} "
         f"in {answer['seconds']:.2f} s; values {answer['values']}"
     )
+    if "choice" in answer:
+        show(f"chosen: {answer['choice']}")
+    if "qre_gap" in answer:
+        show(f"distance from the quantal response equilibrium: {answer['qre_gap']:.3g} points")
     print_result(as_json, **answer)
 
 

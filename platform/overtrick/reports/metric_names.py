@@ -46,6 +46,7 @@ MEANINGS = {
     r"(.+)/mean_(.+)": "mean payoff of {0} against all other players, in {1}s a game",
     r"exploitability_(.+)/(.+)": "gain of a best response to {1}, mean of the seats, in {0}s a "
     "game; 0 at an equilibrium",
+    "qre_gap_(.+)": "distance from the quantal response equilibrium, in {0}s a game; 0 there",
     "fitness_(best|mean|worst)": "{0} fitness of the population",
     "kl": "mean KL divergence of the new policy from the old one, in nats a decision",
     "gain": "gain in payoff of the update, estimated from its own sample",
@@ -115,6 +116,11 @@ def gap_name(policy: str, unit: str) -> str:
     A plus sign, which MLflow does not accept, becomes "_plus".
     """
     return f"exploitability_{unit.replace(' ', '_')}/{policy.replace('+', '_plus')}"
+
+
+def qre_gap_name(unit: str) -> str:
+    """Return the MLflow name of the distance from a quantal response equilibrium, with the unit."""
+    return f"qre_gap_{unit.replace(' ', '_')}"
 
 
 def opponent_label(opponent: str) -> str:

@@ -71,8 +71,13 @@ def check_two_player_zero_sum(tree: Tree, what: str = "the linear program") -> N
     """
     if tree.seats != 2:
         raise UserError(f"{what} needs 2 seats: this game has {tree.seats}")
-    if np.abs(tree.gain.sum(axis=1)).max() > 1e-9:
+    if not is_two_player_zero_sum(tree):
         raise UserError(f"{what} needs a zero-sum game: here gains do not sum to 0")
+
+
+def is_two_player_zero_sum(tree: Tree) -> bool:
+    """Return whether the game has two seats whose points sum to 0."""
+    return tree.seats == 2 and float(np.abs(tree.gain.sum(axis=1)).max()) <= 1e-9
 
 
 class LinearProgram(NamedTuple):
@@ -136,7 +141,7 @@ def seat_program(tree: Tree, seat: int) -> LinearProgram:
         (1.0, tree.action_infoset[own_action], 1 + np.flatnonzero(own_action)),
         (-1.0, own_infosets, tree.parent_sequence[own_infosets]),
     )
-    points = _points(tree, seat)
+    points = payoff_matrix(tree, seat)
     other_sequences = np.append(True, ~own_action)
     used = np.append(own, True)
     return LinearProgram(
@@ -198,7 +203,7 @@ def strategy_from_solutions(tree: Tree, solutions: Sequence[Array]) -> Array:
     )
 
 
-def _points(tree: Tree, seat: int) -> sparse.csr_array:
+def payoff_matrix(tree: Tree, seat: int) -> sparse.csr_array:
     """Return a seat's payoff matrix (1 + L, 1 + L) of the sequence form.
 
     Rows are the opponent's sequences, columns the seat's own. Row and column 0 are the empty

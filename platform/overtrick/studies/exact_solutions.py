@@ -18,13 +18,22 @@ from overtrick.evaluation.reference_opponents import make_opponent, resolve_oppo
 from overtrick.games import openspiel_tree, registry
 from overtrick.policies.tabular import TabularPolicy
 from overtrick.reports.progress import OnProgress
+from overtrick.solvers.auto_solver import AutoSolver
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
 from overtrick.solvers.iterative_solver import IterativeSolver
+from overtrick.solvers.magnetic_mirror_descent import MirrorDescentSolver
 from overtrick.storage import model_files
 from overtrick.storage.bucket_copy import output
 from overtrick.training.equilibrium import strategy_evaluator
-from overtrick.training.equilibrium.solve import SOLVERS, SolveJob, make_solver, tree_bytes
+from overtrick.training.equilibrium.solve import (
+    QUANTAL_RESPONSE,
+    SOLVERS,
+    TEMPERATURE,
+    SolveJob,
+    make_solver,
+    tree_bytes,
+)
 
 PROGRESS_SECONDS = 0.5  # of iterations between two reports of progress
 
@@ -42,6 +51,8 @@ class Solution:
     nash_conv: float
     seconds: float  # of the iterations, without compilation and evaluation
     history: Mapping[int, float]  # exploitability after the numbers of iterations asked for
+    qre_gap: float | None = None  # of mmd-qre: distance from its equilibrium, in points
+    choice: str | None = None  # of auto: the chosen algorithm, and why
 
     def policy(self) -> TabularPolicy:
         """Return the strategy as a policy for every seat."""
@@ -56,6 +67,7 @@ def solve(
     memory: float | None = None,
     measure_at: Iterable[int] = (),
     progress: OnProgress = lambda done: None,
+    temperature: float = TEMPERATURE,
 ) -> Solution:
     """Compute or approximate an equilibrium of a game.
 
@@ -65,6 +77,7 @@ def solve(
     - `measure_at`: numbers of iterations after which the exploitability is measured.
     - `progress`: called with the number of finished iterations; first with 0, when the tree is
       built and the kernels are compiled.
+    - `temperature`: of the plan mmd-qre, in points.
 
     Raises UserError for an unknown game or solver, a game that the solver does not support, or a
     tree that does not fit in memory.
@@ -77,7 +90,7 @@ def solve(
     else:
         evaluator = strategy_evaluator.TreeEvaluator(game, build(game, limit))
     iterations = 1 if plan == "lp" else iterations  # the linear program has no iterations
-    solver = make_solver(plan, evaluator, seed, iterations)
+    solver = make_solver(plan, evaluator, seed, iterations, temperature)
     solver.run(0)  # compiles the kernels or loads them; so does equilibrium_distance
     strategy_evaluator.equilibrium_distance(evaluator, solver.average())
     progress(0)
@@ -89,6 +102,9 @@ def solve(
     return Solution(
         evaluator.game, plan, iterations, solver.average(), tuple(found["values"]),
         found["exploitability"], found["nash_conv"], seconds, history,
+        solver.qre_gap() if plan == QUANTAL_RESPONSE and isinstance(solver, MirrorDescentSolver)
+        else None,
+        solver.reason if isinstance(solver, AutoSolver) else None,
     )  # fmt: skip
 
 
@@ -100,6 +116,7 @@ def solve_game(
     memory: float | None = None,
     save: str | Path | None = None,
     progress: OnProgress = lambda done: None,
+    temperature: float = TEMPERATURE,
 ) -> dict[str, Any]:
     """Solve a game as `solve` does; return the values that `overtrick solve --json` prints.
 
@@ -109,15 +126,24 @@ def solve_game(
     with output(str(save), "--save") if save is not None else nullcontext() as folder:
         if folder is not None:
             model_files.check_place(folder)
-        done = solve(GameChoice(name=name), plan, iterations, seed, memory, (), progress)
-        found = {
+        done = solve(
+            GameChoice(name=name), plan, iterations, seed, memory, (), progress, temperature
+        )
+        found: dict[str, Any] = {
             "exploitability": done.exploitability,
             "nash_conv": done.nash_conv,
             "values": list(done.values),
         }
+        if done.qre_gap is not None:
+            found["qre_gap"] = done.qre_gap
+        if done.choice is not None:
+            found["choice"] = done.choice
         if folder is not None:
+            section: dict[str, Any] = {"variants": [plan]}
+            if temperature != TEMPERATURE:
+                section["temperature"] = temperature
             job = SolveJob.model_validate(
-                {"trainer": "solve", "game": name, "seed": seed, "solve": {"variants": [plan]}}
+                {"trainer": "solve", "game": name, "seed": seed, "solve": section}
             )
             record = job.model_dump(mode="json", exclude_unset=True)  # without unused defaults
             result = {"plan": plan, "iterations": done.iterations, **found}

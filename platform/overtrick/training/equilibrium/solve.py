@@ -19,7 +19,10 @@ from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.reports import figures, metric_names
 from overtrick.solvers import cfr, mccfr, scheduled_cfr, sequence_form
+from overtrick.solvers.auto_solver import CHOICES, AutoSolver
+from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.iterative_solver import IterativeSolver
+from overtrick.solvers.magnetic_mirror_descent import MirrorDescentSolver
 from overtrick.solvers.public_tree import cfr_and_descent
 from overtrick.solvers.public_tree.values import IndexedGame
 from overtrick.training import scores
@@ -35,14 +38,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SolverName = Literal[
-    "cfr", "cfr+", "linear", "dcfr",
+    "auto", "cfr", "cfr+", "linear", "dcfr",
     "cfr-simultaneous", "cfr+-simultaneous", "linear-simultaneous", "dcfr-simultaneous",
     "pcfr+", "pcfr+-5", "sapcfr+", "pdcfr+", "hs-dcfr-15", "hs-dcfr-30", "hs-pcfr+-15",
     "hs-pcfr+-30", "hs-pdcfr+-15", "hs-pdcfr+", "dcfr-discount-first",
-    "external", "outcome", "lp", "descent",
+    "mmd", "mmd-qre", "external", "outcome", "lp", "descent",
 ]  # fmt: skip
 SOLVERS = get_args(SolverName)
-TREE_SOLVERS = (*cfr.VARIANTS, *scheduled_cfr.VARIANTS, *mccfr.VARIANTS, "lp")
+AUTO, MIRROR_DESCENT, QUANTAL_RESPONSE = "auto", "mmd", "mmd-qre"
+TREE_SOLVERS = (
+    AUTO, *cfr.VARIANTS, *scheduled_cfr.VARIANTS, MIRROR_DESCENT, QUANTAL_RESPONSE,
+    *mccfr.VARIANTS, "lp",
+)  # fmt: skip
+TEMPERATURE = 0.1  # points
 BUCKETED_SOLVERS: dict[str, Callable[[IndexedGame], IterativeSolver]] = {
     "cfr+": cfr_and_descent.BucketedCfrPlus,
     "descent": cfr_and_descent.NashConvDescent,
@@ -72,6 +80,9 @@ class Solve(Section):
     measurements_per_decade: Count = 8
     """Measurements per tenfold increase of iterations."""
 
+    temperature: float = Field(default=TEMPERATURE, gt=0, le=1e6)
+    """Temperature of mmd-qre in points; the equilibrium of a large one is close to random play."""
+
     memory_gib: float | None = None
     """Largest size of the tree in GiB; null: the free memory of the machine."""
 
@@ -90,6 +101,7 @@ class Solve(Section):
 
 
 ITERATIONS = "iterations"
+CHOICE = "auto_choice"  # array of a model: number of the solver that auto has chosen
 OTHER = "average"  # prefix in a model of the strategies of all solvers but the first
 
 
@@ -143,7 +155,9 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         super().__init__(job, pool)
         self.evaluator = _evaluator(job)
         self.solvers: dict[str, IterativeSolver] = {
-            name: make_solver(name, self.evaluator, job.seed, _solver_iterations(job))
+            name: make_solver(
+                name, self.evaluator, job.seed, _solver_iterations(job), job.solve.temperature
+            )
             for name in job.solve.variants
         }
 
@@ -155,6 +169,9 @@ class SolveTrainer(BaseTrainer[SolveJob]):
             solver.run(reached - solver.iteration)
             gap = equilibrium_distance(self.evaluator, solver.average())["exploitability"]
             metrics[metric_names.gap_name(name, self.evaluator.game.unit)] = gap
+            if name == QUANTAL_RESPONSE:
+                assert isinstance(solver, MirrorDescentSolver)
+                metrics[metric_names.qre_gap_name(self.evaluator.game.unit)] = solver.qre_gap()
         return metrics
 
     def parts(self) -> Mapping[str, IterativeSolver]:
@@ -168,10 +185,12 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         solver's name.
         """
         first, *others = self.solvers
+        auto = self.solvers.get(AUTO)
         return {
             "sigma": self.solvers[first].average(),
             ITERATIONS: np.array([solver.iteration for solver in self.solvers.values()]),
             **{f"{OTHER}.{name}": self.solvers[name].average() for name in others},
+            **({CHOICE: np.array(auto.choice)} if isinstance(auto, AutoSolver) else {}),
         }
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
@@ -202,6 +221,10 @@ class SolveTrainer(BaseTrainer[SolveJob]):
                 row: Row = {"plan": name}
                 if ITERATIONS in weights:
                     row["iterations"] = int(weights[ITERATIONS][number])
+                if CHOICE in weights:
+                    index = int(weights[CHOICE])
+                    chosen = CHOICES[index] if index >= 0 else "not yet"
+                    row["chosen"] = chosen if name == AUTO else name
                 rows.append({**row, **equilibrium_distance(evaluator, sigma)})
         return rows
 
@@ -214,13 +237,17 @@ def _solver_iterations(job: SolveJob, measurement: int | None = None) -> int:
 
 
 def make_solver(
-    plan: str, evaluator: StrategyEvaluator, seed: int, iterations: int
+    plan: str,
+    evaluator: StrategyEvaluator,
+    seed: int,
+    iterations: int,
+    temperature: float = TEMPERATURE,
 ) -> IterativeSolver:
     """Make the solver named `plan` (one of `SOLVERS`) for the game of an evaluator.
 
     The random numbers of MCCFR depend on `seed` and on the solver's name. `iterations`: of the
-    whole run; the exponents of some CFR variants depend on it. Raises UserError if the solver does
-    not support the game.
+    whole run; the exponents of some CFR variants depend on it. `temperature`: of mmd-qre, in
+    points. Raises UserError if the solver does not support the game.
     """
     bucketed = isinstance(evaluator, BucketedEvaluator)
     able = tuple(BUCKETED_SOLVERS) if bucketed else TREE_SOLVERS
@@ -228,18 +255,29 @@ def make_solver(
         raise UserError(f"plan {plan}: {evaluator.game.name} can be solved by {', '.join(able)}")
     if isinstance(evaluator, BucketedEvaluator):
         return BUCKETED_SOLVERS[plan](evaluator.view)
-    if plan in cfr.VARIANTS:
-        return cfr.CfrSolver(evaluator.tree, cfr.VARIANTS[plan])
-    if plan in scheduled_cfr.VARIANTS:
-        variant = scheduled_cfr.VARIANTS[plan]
-        return scheduled_cfr.ScheduledCfrSolver(evaluator.tree, variant, iterations)
     try:
-        if plan == "lp":
-            return sequence_form.SequenceFormSolver(evaluator.tree)
-        rng = generator(seed, RngStream.TRAIN, crc32(plan.encode()))
-        return mccfr.MccfrSolver(evaluator.tree, mccfr.VARIANTS[plan], rng)
+        return _tree_solver(plan, evaluator.tree, seed, iterations, temperature)
     except UserError as error:
         raise UserError(f"plan {plan}: {error}") from None
+
+
+def _tree_solver(
+    plan: str, tree: Tree, seed: int, iterations: int, temperature: float
+) -> IterativeSolver:
+    if plan in cfr.VARIANTS:
+        return cfr.CfrSolver(tree, cfr.VARIANTS[plan])
+    if plan in scheduled_cfr.VARIANTS:
+        return scheduled_cfr.ScheduledCfrSolver(tree, scheduled_cfr.VARIANTS[plan], iterations)
+    if plan in mccfr.VARIANTS:
+        rng = generator(seed, RngStream.TRAIN, crc32(plan.encode()))
+        return mccfr.MccfrSolver(tree, mccfr.VARIANTS[plan], rng)
+    others: dict[str, Callable[[], IterativeSolver]] = {
+        AUTO: lambda: AutoSolver(tree, iterations),
+        MIRROR_DESCENT: lambda: MirrorDescentSolver(tree),
+        QUANTAL_RESPONSE: lambda: MirrorDescentSolver(tree, temperature),
+        "lp": lambda: sequence_form.SequenceFormSolver(tree),
+    }
+    return others[plan]()
 
 
 def _evaluator(job: SolveJob) -> StrategyEvaluator:
