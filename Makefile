@@ -33,6 +33,8 @@ fuzz: $(READY)  ## feed N=100000 damaged inputs (SEED=1) to every way into the p
 bench: $(READY)  ## run every bench side by side with its peer; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(ONLY)
 
+peers: build/peers/.ready  ## install the libraries of the benches that need environments of their own (Python 3.13 as PEER_PYTHON)
+
 mutants: $(READY)  ## change lines one at a time and list the changes that no test detects; FILES="..." of some files, SEED=1, JOBS=2
 	$(BIN)/python -m tests.mutants --seed $(or $(SEED),1) --jobs $(or $(JOBS),2) $(FILES)
 
@@ -82,6 +84,14 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
+
+# LiteEFG compiles itself for minutes; nashbench needs Python 3.12 or newer
+build/peers/.ready:
+	$(PYTHON) -m venv build/peers/liteefg
+	build/peers/liteefg/bin/pip install --quiet --disable-pip-version-check LiteEFG==1.0.0 open_spiel==2.0.2
+	$(or $(PEER_PYTHON),python3.13) -m venv build/peers/nashbench
+	build/peers/nashbench/bin/pip install --quiet --disable-pip-version-check nashbench==0.2.0
+	@touch $@
 
 build/tools/.ready:
 	$(PYTHON) -m venv build/tools
