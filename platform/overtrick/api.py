@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice, Job
 from overtrick.config.overrides import apply_overrides
-from overtrick.core import Array, Observations, Policy, Rollout, UserError
+from overtrick.core import Array, HiddenBoard, Observations, Policy, Rollout, UserError
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import reference_opponents
+from overtrick.evaluation.hidden_boards import evaluate_players
 from overtrick.games import registry
 from overtrick.games.registry import make, names
 from overtrick.policies.memoryless import MemorylessPolicy
@@ -172,9 +173,12 @@ def best_response(game: Any, opponent: PlayerLike, **options: Any) -> BestRespon
 def exploitability(game: Any, player: PlayerLike, **options: Any) -> float:
     """Return the exploitability of a player in points per game: NashConv divided by the seats.
 
-    Raises UserError for a game that is too large for a tree.
+    Raises UserError for a game that is too large for a tree, except phantom tic-tac-toe and dark
+    hex.
     """
     made = _game(game, options)
+    if isinstance(made, HiddenBoard):
+        return evaluate_players(made, [_policy(player, made)] * made.seats).exploitability
     nodes = build(made)
     return exact.exploitability(nodes, _strategy(player, made, nodes))
 

@@ -87,6 +87,7 @@ SHORT = {
     "best-response kuhn --against champion": "",
     "bridge match natural": "--boards 2",
     "match la ta": "--boards 2",
+    "best-response phantom_ttt": "",
     "best-response holdem": "--games 4 --particles 10",
     "solve openspiel/liars_dice": "--iterations 1",
     "generate abstraction": "ranks=5 preflop=300 flop=20 turn=10 river=5 deals=20000 --workers 0",

@@ -19,6 +19,7 @@ from overtrick.core import (
     CHANCE,
     Enumerable,
     Game,
+    HiddenBoard,
     Observations,
     Redealable,
     UserError,
@@ -184,7 +185,7 @@ def row_contents(game, observations, row):
 
 def test_a_game_has_every_member_of_the_protocol(game):
     assert isinstance(game, Game)
-    assert isinstance(game, Redealable)
+    assert isinstance(game, (Redealable, HiddenBoard))  # marks are hidden, but no deal
     assert isinstance(game, Enumerable) == (game.infosets is not None)
     assert len(game.action_names) == game.actions
     assert game.unit

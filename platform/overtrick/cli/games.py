@@ -65,16 +65,19 @@ def best_response(
 ) -> None:
     """Compute the best-response value against an opponent in each seat.
 
-    If the game tree fits in memory, the value is exact. For a larger game, such as holdem, the
-    value is a lower bound: the mean payoff of a local best response (LBR) over sampled games. The
-    options --games, --particles and --seed are only for the lower bound. --games is the number of
-    sampled games. --particles is the number of deals that LBR samples at each decision. --seed is
-    the random seed.
+    If the game tree fits in memory, the value is exact, and also in phantom tic-tac-toe and dark
+    hex. For another large game, such as holdem, the value is a lower bound: the mean payoff of a
+    local best response (LBR) over sampled games. The options --games, --particles and --seed are
+    only for the lower bound. --games is the number of sampled games. --particles is the number of
+    deals that LBR samples at each decision. --seed is the random seed.
     """
+    from overtrick.reports.progress import counting
     from overtrick.studies.exact_solutions import best_response_to
 
     asked = {"games": games, "particles": particles, "seed": seed}
-    answer = best_response_to(game, against, {k: v for k, v in asked.items() if v is not None})
+    given = {k: v for k, v in asked.items() if v is not None}
+    with counting(console, game, 100) as progress:
+        answer = best_response_to(game, against, given, progress)
     values = ", ".join(f"{v:.4f}" for v in answer["values"])
     line = f"{values} by seat, {answer['mean']:.4f} {answer['unit']}"
     if answer["kind"] == "lower bound":

@@ -91,6 +91,27 @@ class Enumerable(Game, Protocol):
 
 
 @runtime_checkable
+class HiddenBoard(Game, Protocol):
+    """A board game in which two seats mark cells in turn and do not see each other's marks.
+
+    A seat tries a cell that it does not know yet. A free cell gets its mark, and the other seat
+    moves. If the other seat has marked the cell, the seat only learns this; then it tries again, or
+    its turn ends. A seat wins with a winning set of marks. If the board is full, nobody wins. The
+    actions are the cells.
+    """
+
+    wins: Array  # (2, 2^A) bool: whether a seat has won with a set of marks, a bit for each cell
+    failure_ends_turn: bool  # whether a seat that has tried a marked cell waits for its next turn
+
+    def view_observations(self, seat: int, attempts: Array) -> Observations:
+        """Return the observations of a seat after given attempts.
+
+        `attempts`: (R, A) int8, for each cell 0 if unknown, k if marked at the seat's k-th attempt,
+        and -k if that attempt found the other seat's mark.
+        """
+
+
+@runtime_checkable
 class Redealable(Game, Protocol):
     """A game that can resample its hidden information, given the observation of one seat."""
 

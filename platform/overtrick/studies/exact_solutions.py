@@ -13,6 +13,7 @@ from overtrick import core
 from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, UserError, suggestion
+from overtrick.evaluation import hidden_boards
 from overtrick.evaluation.lower_bound import lower_bound
 from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
 from overtrick.games import openspiel_tree, registry
@@ -159,22 +160,33 @@ def solve_game(
     }
 
 
-def best_response_to(name: str, against: str, asked: Mapping[str, int] = {}) -> dict[str, Any]:
+def best_response_to(
+    name: str,
+    against: str,
+    asked: Mapping[str, int] = {},
+    progress: OnProgress = lambda done: None,
+) -> dict[str, Any]:
     """Compute the best-response value in each seat against an opponent in all other seats.
 
     `against`: the opponent by name, a run, or a model folder. `asked`: settings of `lower_bound`,
-    which estimates the values in a game that is too large for a tree. Returns the values that
-    `overtrick best-response --json` prints. Raises UserError.
+    which estimates the values in a game that is too large for a tree. `progress`: see
+    hidden_boards.evaluate_players. Returns the values that `overtrick best-response --json` prints.
+    Raises UserError.
     """
     game = registry.make(name)
     if isinstance(game, core.Redealable) and not isinstance(game, core.Enumerable):
         return lower_bound(game, against, asked)
     if asked:
         raise UserError(f"the value of {name} is exact, without samples: leave out --{min(asked)}")
-    tree = build(game)
-    opponent = make_opponent(resolve_opponent(against, game), game, tree)
-    sigma = best_response.sigma_of(tree, [opponent] * tree.seats)
-    values = [best_response.best_response(tree, sigma, seat)[0] for seat in range(tree.seats)]
+    if isinstance(game, core.HiddenBoard):
+        opponent = make_opponent(resolve_opponent(against, game), game, None)
+        found = hidden_boards.evaluate_players(game, [opponent] * game.seats, progress)
+        values = found.best_responses.tolist()
+    else:
+        tree = build(game)
+        opponent = make_opponent(resolve_opponent(against, game), game, tree)
+        sigma = best_response.sigma_of(tree, [opponent] * tree.seats)
+        values = [best_response.best_response(tree, sigma, seat)[0] for seat in range(tree.seats)]
     return {
         "game": name,
         "stranger": against,

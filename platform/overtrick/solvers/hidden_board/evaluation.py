@@ -1,0 +1,157 @@
+"""Expected points, best responses and NashConv of policies in a game with hidden marks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from overtrick.core import Array, BehaviouralPolicy, HiddenBoard, UserError
+from overtrick.solvers.hidden_board.views import Numbering, Views, payoffs
+from overtrick.solvers.strategy_check import check_rows
+
+CHUNK = 2**18  # views for which a policy is asked at once
+
+
+class Evaluation(NamedTuple):
+    """Exact evaluation of a strategy of both seats, in points per game."""
+
+    values: Array  # (2,) expected points of each seat
+    best_responses: Array  # (2,) points of each seat's best response to the other seat
+    nash_conv: float  # sum over seats of what the best response gains
+
+    @property
+    def exploitability(self) -> float:
+        """Return NashConv divided by the number of seats."""
+        return self.nash_conv / len(self.values)
+
+
+def uniform(views: Views) -> Array:
+    """Return (L,) the uniform strategy of a seat: a probability for each of its sequences."""
+    actions = np.diff(views.start)
+    return np.repeat(1 / actions, actions)
+
+
+def tabulate(
+    game: HiddenBoard, numbering: Numbering, policies: Sequence[BehaviouralPolicy]
+) -> tuple[Array, Array]:
+    """Ask a policy of each seat for its probabilities in all views; return (L,) for each seat.
+
+    Raises UserError for probabilities that are not a strategy.
+    """
+    tables = []
+    for seat, (views, policy) in enumerate(zip(numbering.seats, policies, strict=True)):
+        table = np.empty(views.start[-1])
+        attempts = _attempts(views, game.wins.shape[1].bit_length() - 1)
+        for begin in range(0, len(attempts), CHUNK):
+            observations = game.view_observations(seat, attempts[begin : begin + CHUNK])
+            probs, legal = policy.probs(observations), observations.legal
+            assert legal is not None
+            if probs.shape != legal.shape:
+                raise UserError(f"probabilities of shape {probs.shape}, not {legal.shape}")
+            check_rows(probs, legal)
+            end = min(begin + CHUNK, len(attempts))
+            table[views.start[begin] : views.start[end]] = probs[legal]
+        tables.append(table)
+    return tables[0], tables[1]
+
+
+def evaluate(
+    game: HiddenBoard,
+    numbering: Numbering,
+    strategies: tuple[Array, Array],
+    threads: int = 1,
+) -> Evaluation:
+    """Return values, best responses and NashConv of strategies (L,) of both seats.
+
+    One walk over the game gives all of them (see views.payoffs).
+    """
+    plans = realisation_plans(numbering, strategies)
+    points = payoffs(game, numbering, plans, threads)
+    values = np.array([plan @ each for plan, each in zip(plans, points, strict=True)])
+    best = np.array(
+        [_best(views, each) for views, each in zip(numbering.seats, points, strict=True)]
+    )
+    return Evaluation(values, best, float((best - values).sum()))
+
+
+def action_values(
+    game: HiddenBoard,
+    numbering: Numbering,
+    strategies: tuple[Array, Array],
+    threads: int = 1,
+) -> tuple[Array, Array]:
+    """Return for each seat (L,) the counterfactual values of its actions under the strategies.
+
+    They are the seat's points after the action, if it follows its strategy afterwards, weighted by
+    the probability that the other seat plays towards the view.
+    """
+    plans = realisation_plans(numbering, strategies)
+    points = payoffs(game, numbering, plans, threads)
+    pairs = zip(numbering.seats, points, strategies, strict=True)
+    first, second = (_action_values(views, each, strategy) for views, each, strategy in pairs)
+    return first, second
+
+
+def realisation_plans(numbering: Numbering, strategies: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return for each seat (1 + L,) the probability of each own sequence; entry 0 is no action."""
+    pairs = zip(numbering.seats, strategies, strict=True)
+    first, second = (_plan(views, strategy) for views, strategy in pairs)
+    return first, second
+
+
+@njit(cache=True)
+def _attempts(views, cells):  # type: ignore[no-untyped-def]
+    """Return (N, cells) int8 the attempts in each view, see HiddenBoard.view_observations."""
+    attempts = np.zeros((len(views.known), cells), np.int8)
+    for before in range(len(views.known)):
+        number = 1
+        for cell in range(cells):
+            number += views.known[before] >> cell & 1
+        place = views.start[before]
+        for cell in range(cells):
+            if views.known[before] >> cell & 1:
+                continue
+            for failed in range(2):
+                view = views.after[2 * place + failed]
+                if view >= 0:
+                    attempts[view] = attempts[before]
+                    attempts[view, cell] = number * (1 - 2 * failed)
+            place += 1
+    return attempts
+
+
+@njit(cache=True)
+def _plan(views, strategy):  # type: ignore[no-untyped-def]
+    """Return (1 + L,) the realisation plan of a seat's strategy (L,)."""
+    plan = np.ones(1 + len(strategy))
+    for view in range(len(views.known)):
+        for place in range(views.start[view], views.start[view + 1]):
+            plan[1 + place] = plan[views.parent[view]] * strategy[place]
+    return plan
+
+
+@njit(cache=True)
+def _best(views, points):  # type: ignore[no-untyped-def]
+    """Return the points of a seat's best response, from its points (1 + L,) by sequence."""
+    after = points.copy()  # later: with the best points of the views after the sequence
+    for view in range(len(views.known) - 1, -1, -1):
+        best = -np.inf
+        for place in range(views.start[view], views.start[view + 1]):
+            best = max(best, after[1 + place])
+        after[views.parent[view]] += best
+    return after[0]
+
+
+@njit(cache=True)
+def _action_values(views, points, strategy):  # type: ignore[no-untyped-def]
+    """Return (L,) the counterfactual values of a seat's actions, from its points by sequence."""
+    after = points.copy()
+    for view in range(len(views.known) - 1, -1, -1):
+        value = 0.0
+        for place in range(views.start[view], views.start[view + 1]):
+            value += strategy[place] * after[1 + place]
+        after[views.parent[view]] += value
+    return after[1:]

@@ -1,0 +1,318 @@
+"""Information sets of a game with hidden marks, and the walk over all its lines.
+
+A view is an information set: the cells that a seat has tried, in order, with the outcome of each
+attempt. A line is the order of all marks of both seats and, in games in which a failed attempt ends
+the turn, of the turns that failed. In a line, the failed attempts of a seat can be at any of the
+other seat's marks, independently of the failed attempts of the other seat. The walk therefore goes
+over lines and carries the list of the views that each seat can have in the line. It never goes over
+pairs of views: the histories, of which phantom tic-tac-toe has 10^10, are all such pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from overtrick.core import Array, HiddenBoard, UserError
+
+MAX_CELLS = 9
+MAX_VIEWS, MAX_SEQUENCES = 2**25, 2**26  # of a seat; memory is taken as it is filled
+MAX_LISTS = 2**16  # entries of the lists of both seats at once
+MAX_DEPTH = 2 * MAX_CELLS + 2  # turns: each seat tries a cell at most once
+BITS = np.array([number.bit_count() for number in range(2**MAX_CELLS)], np.int32)
+START = -1  # entry of a list: the seat has not tried a cell yet
+
+
+class Views(NamedTuple):
+    """Views of one seat: N information sets with L legal actions in all, which are its sequences.
+
+    A view has a larger number than those before it. The legal actions are the cells that the seat
+    does not know.
+    """
+
+    known: Array  # (N,) int16 bit mask of the cells that the seat knows
+    start: Array  # (N + 1,) int32 first sequence of each view; its actions are in ascending order
+    parent: Array  # (N,) int32 1 + the sequence before the view; 0: none
+    after: Array  # (2 L,) int32 view after sequence k found a free cell (2 k) or a mark (2 k + 1)
+
+
+class Numbering(NamedTuple):
+    """Views of both seats, and the number of the game's terminal histories."""
+
+    seats: tuple[Views, Views]
+    ends: int
+
+
+def number_views(
+    game: HiddenBoard, progress: Callable[[int], None] = lambda percent: None
+) -> Numbering:
+    """Number the views of both seats by a walk over all lines.
+
+    `progress`: called with the percentage that is done. Raises UserError for a board of more than 9
+    cells.
+    """
+    cells = game.wins.shape[1].bit_length() - 1
+    if cells > MAX_CELLS:
+        raise UserError(
+            f"{game.name} has {cells} cells: exact evaluation needs {MAX_CELLS} or less"
+        )
+    seats = tuple(
+        Views(
+            np.empty(MAX_VIEWS, np.int16),
+            np.empty(MAX_VIEWS + 1, np.int32),
+            np.empty(MAX_VIEWS, np.int32),
+            np.empty(2 * MAX_SEQUENCES, np.int32),
+        )
+        for _ in range(2)
+    )
+    counts = np.zeros(2, np.int64)
+    for seat, views in enumerate(seats):
+        _add_view(seat, START, 0, cells, views, counts)
+    nothing = (np.zeros(1), np.zeros(1))
+    ends = 0
+    for first in range(cells):
+        ends += _walk_first_move(game, first, seats, counts, nothing, nothing, True)
+        progress(100 * (first + 1) // cells)
+    return Numbering((_cut(seats[0], counts[0]), _cut(seats[1], counts[1])), ends)
+
+
+def _cut(views: Views, count: int) -> Views:
+    """Return copies of the used parts of the arrays of `count` views."""
+    last = views.start[count]
+    return Views(
+        views.known[:count].copy(),
+        views.start[: count + 1].copy(),
+        views.parent[:count].copy(),
+        views.after[: 2 * last].copy(),
+    )
+
+
+def payoffs(
+    game: HiddenBoard, numbering: Numbering, plans: tuple[Array, Array], threads: int = 1
+) -> tuple[Array, Array]:
+    """Return the points that each sequence of both seats earns against the other seat's plan.
+
+    `plans`: for each seat the realisation plan (1 + L,). Returns for each seat (1 + L,) the sum of
+    points times the other seat's reach over all ends whose last own sequence is this one. The
+    product with the seat's own plan is its expected points. `threads` share the walks after the
+    first moves; the result does not depend on their number.
+    """
+    total = tuple(np.zeros_like(plan) for plan in plans)
+    counts = np.array([len(views.known) for views in numbering.seats])
+
+    def after_first_move(first: int) -> Array:
+        part = np.zeros_like(plans[1])  # seat 0's sequences after different first moves differ
+        _walk_first_move(game, first, numbering.seats, counts, plans, (total[0], part), False)
+        return part
+
+    cells = game.wins.shape[1].bit_length() - 1
+    with ThreadPoolExecutor(threads) as pool:
+        for begin in range(0, cells, threads):
+            for part in pool.map(after_first_move, range(begin, min(begin + threads, cells))):
+                total[1][:] += part
+    return total[0], total[1]
+
+
+def _walk_first_move(
+    game: HiddenBoard,
+    first: int,
+    seats: tuple[Views, ...],
+    counts: Array,
+    plans: tuple[Array, ...],
+    points: tuple[Array, ...],
+    numbering: bool,
+) -> int:
+    """Walk over all lines in which seat 0 first marks a given cell; return the number of ends.
+
+    No winning set has only one cell.
+    """
+    lists = np.empty(MAX_LISTS, np.int32)
+    lists[0], lists[1] = START, 2 * first
+    own = np.array([1 << first, 0])
+    return int(
+        _walk(
+            own, lists, game.wins, game.failure_ends_turn, seats, counts, plans, points, numbering
+        )
+    )
+
+
+@njit(cache=True, nogil=True)
+def _add_view(seat, entry, known, cells, views, counts):  # type: ignore[no-untyped-def]
+    """Number the view after an entry of a list (see _walk); return its number."""
+    view = counts[seat]
+    counts[seat] += 1
+    views.known[view] = known
+    views.parent[view] = (entry >> 1) + 1
+    if view == 0:
+        views.start[0] = 0
+    place = views.start[view]
+    for cell in range(cells):
+        if not known >> cell & 1:
+            views.after[2 * place] = -1
+            views.after[2 * place + 1] = -1
+            place += 1
+    views.start[view + 1] = place
+    if entry >= 0:
+        views.after[entry] = view
+    return view
+
+
+@njit(cache=True, nogil=True)
+def _sequence(views, view, cell):  # type: ignore[no-untyped-def]
+    """Return the sequence that ends with an attempt at a cell in a view."""
+    return views.start[view] + BITS[~views.known[view] & ((1 << cell) - 1)]
+
+
+@njit(cache=True, nogil=True)
+def _open_turn(  # type: ignore[no-untyped-def]
+    seat, marked, lists, begin, end, top, cells, failure_ends_turn, views, counts, numbering
+):
+    """Write the views that a seat can have at its turn to lists[top:]; return their end.
+
+    `marked`: bit mask of the other seat's marks. lists[begin:end]: the seat's last attempts. If a
+    failed attempt does not end the turn, the views after failed attempts in this turn follow.
+    """
+    first = top
+    for i in range(begin, end):
+        entry = lists[i]
+        view = 0 if entry == START else views.after[entry]
+        if view < 0 and numbering:
+            last = entry >> 1
+            before = _view_of(views, last, counts[seat])
+            cell = _cell_of(views, before, last, cells)
+            view = _add_view(seat, entry, views.known[before] | (1 << cell), cells, views, counts)
+        lists[top] = view
+        top += 1
+    if failure_ends_turn:
+        return top
+    i = first
+    while i < top:
+        before = lists[i]
+        open_marks = marked & ~views.known[before]
+        for cell in range(cells):
+            if open_marks >> cell & 1:
+                entry = 2 * _sequence(views, before, cell) + 1
+                view = views.after[entry]
+                if view < 0 and numbering:
+                    known = views.known[before] | (1 << cell)
+                    view = _add_view(seat, entry, known, cells, views, counts)
+                lists[top] = view
+                top += 1
+        i += 1
+    return top
+
+
+@njit(cache=True, nogil=True)
+def _view_of(views, sequence, count):  # type: ignore[no-untyped-def]
+    """Return the view at which a sequence ends, by bisection."""
+    low, high = 0, count
+    while high - low > 1:
+        middle = (low + high) // 2
+        if views.start[middle] <= sequence:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _cell_of(views, view, sequence, cells):  # type: ignore[no-untyped-def]
+    """Return the cell at which a sequence that ends in a view tries."""
+    left = sequence - views.start[view]
+    for cell in range(cells):
+        if not views.known[view] >> cell & 1:
+            if left == 0:
+                return cell
+            left -= 1
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _walk(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
+    own, lists, wins, failure_ends_turn, seats, counts, plans, points, numbering
+):
+    """Walk over all lines from the first turn of seat 1; return the number of ends.
+
+    An entry of a list is an attempt: twice the sequence, plus 1 if it failed; or START.
+
+    - `own` (2,): bit masks of the marks of both seats
+    - `lists`: entry 0 is the last attempt of seat 1, entry 1 that of seat 0; the rest is free
+    - `seats`, `counts`: Views of both seats and their numbers
+    - `plans`, `points`: see `payoffs`; the points are added
+    - `numbering`: number new views instead of adding points
+    """
+    full = wins.shape[1] - 1
+    cells = BITS[full]
+    # of the turn at each depth: the two lists, the views, the next cell, and sums of reaches
+    begin, end = np.zeros(MAX_DEPTH, np.int64), np.zeros(MAX_DEPTH, np.int64)
+    other_begin, other_end = np.zeros(MAX_DEPTH, np.int64), np.zeros(MAX_DEPTH, np.int64)
+    turn_end, next_cell = np.zeros(MAX_DEPTH, np.int64), np.zeros(MAX_DEPTH, np.int64)
+    others_reach, won = np.zeros(MAX_DEPTH), np.zeros(MAX_DEPTH)
+    ends = 0
+    depth, opened = 0, False
+    begin[0], end[0], other_begin[0], other_end[0] = 0, 1, 1, 2
+    while depth >= 0:
+        seat = 1 - depth % 2
+        other = 1 - seat
+        views = seats[seat]
+        # the views of the turn follow the list that was written last
+        turn = max(end[depth], other_end[depth])
+        if not opened:
+            turn_end[depth] = _open_turn(
+                seat, own[other], lists, begin[depth], end[depth], turn, cells,
+                failure_ends_turn, views, counts, numbering,
+            )  # fmt: skip
+            next_cell[depth] = 0
+            won[depth] = 0.0
+            others_reach[depth] = 0.0
+            if not numbering:
+                for i in range(other_begin[depth], other_end[depth]):
+                    others_reach[depth] += plans[other][(lists[i] >> 1) + 1]
+            opened = True
+        top = turn_end[depth]
+        marked = own[0] | own[1]
+        last = top  # end of the list of the next turn, which begins at top
+        while next_cell[depth] < cells and last == top:
+            cell = next_cell[depth]
+            next_cell[depth] += 1
+            if marked >> cell & 1:
+                continue
+            mine = own[seat] | (1 << cell)
+            if wins[seat, mine] or (marked | (1 << cell)) == full:
+                ends += (top - turn) * (other_end[depth] - other_begin[depth])
+                if wins[seat, mine] and not numbering:
+                    for i in range(turn, top):
+                        place = 1 + _sequence(views, lists[i], cell)
+                        won[depth] += plans[seat][place]
+                        points[seat][place] += others_reach[depth]
+                continue
+            for i in range(turn, top):
+                lists[last] = 2 * _sequence(views, lists[i], cell)
+                last += 1
+            own[seat] = mine
+        if last == top and next_cell[depth] == cells:
+            next_cell[depth] += 1
+            if won[depth] != 0.0:
+                for i in range(other_begin[depth], other_end[depth]):
+                    points[other][(lists[i] >> 1) + 1] -= won[depth]
+            if failure_ends_turn:
+                for i in range(turn, top):
+                    open_marks = own[other] & ~views.known[lists[i]]
+                    for cell in range(cells):
+                        if open_marks >> cell & 1:
+                            lists[last] = 2 * _sequence(views, lists[i], cell) + 1
+                            last += 1
+        if last > top:  # the other seat's turn
+            begin[depth + 1], end[depth + 1] = other_begin[depth], other_end[depth]
+            other_begin[depth + 1], other_end[depth + 1] = top, last
+            depth += 1
+            opened = False
+        else:  # back to the turn before, whose mark is taken back
+            depth -= 1
+            if depth >= 0 and next_cell[depth] <= cells:
+                own[1 - depth % 2] &= ~(1 << (next_cell[depth] - 1))
+    return ends
