@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice, Job
 from overtrick.config.overrides import apply_overrides
-from overtrick.core import Array, HiddenBoard, Observations, Policy, Rollout, UserError
+from overtrick.core import Array, Observations, PhantomGame, Policy, Rollout, UserError
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import reference_opponents
-from overtrick.evaluation.hidden_boards import evaluate_players
+from overtrick.evaluation.phantom_games import evaluate_players
 from overtrick.games import registry
 from overtrick.games.registry import make, names
 from overtrick.policies.memoryless import MemorylessPolicy
@@ -177,7 +177,9 @@ def exploitability(game: Any, player: PlayerLike, **options: Any) -> float:
     hex.
     """
     made = _game(game, options)
-    if isinstance(made, HiddenBoard):
+    if isinstance(made, PhantomGame):
+        if isinstance(player, Array):
+            raise UserError(f"{made.name} has no numbered information sets: pass a policy")
         return evaluate_players(made, [_policy(player, made)] * made.seats).exploitability
     nodes = build(made)
     return exact.exploitability(nodes, _strategy(player, made, nodes))

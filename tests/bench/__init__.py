@@ -13,6 +13,7 @@ NAMES = (
     "cfr_plus_liteefg",
     "exploitability_leduc",
     "exploitability_nashbench",
+    "phantom_evaluation",
     "mccfr_leduc",
     "growth_one_card",
     "search_rate",

@@ -60,6 +60,20 @@ def test_a_quantal_response_equilibrium_has_a_temperature_and_a_gap(tmp_path):
     assert card["job"]["solve"]["temperature"] == 0.5
 
 
+@pytest.mark.parametrize(
+    ("plan", "temperature", "message"),
+    [
+        ("mmd-qre", 2e6, "plan mmd-qre: the temperature must be"),
+        ("mmd-qre", float("nan"), "plan mmd-qre: the temperature must be"),
+        ("cfr+", 0.5, "has no temperature: leave it out, or name mmd-qre"),
+    ],
+)
+def test_a_temperature_is_refused_before_solving(tmp_path, plan, temperature, message):
+    with pytest.raises(UserError, match=message):
+        exact_solutions.solve_game("kuhn", plan, 10, temperature=temperature, save=tmp_path / "it")
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_table_of_a_run_says_what_auto_has_chosen():
     content = {"trainer": "solve", "game": "kuhn", "solve": {"variants": ["auto", "cfr"]}}
     job = job_file.parse(content, JOBS, "this test")

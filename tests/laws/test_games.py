@@ -19,8 +19,8 @@ from overtrick.core import (
     CHANCE,
     Enumerable,
     Game,
-    HiddenBoard,
     Observations,
+    PhantomGame,
     Redealable,
     UserError,
     select_rows,
@@ -185,7 +185,7 @@ def row_contents(game, observations, row):
 
 def test_a_game_has_every_member_of_the_protocol(game):
     assert isinstance(game, Game)
-    assert isinstance(game, (Redealable, HiddenBoard))  # marks are hidden, but no deal
+    assert isinstance(game, (Redealable, PhantomGame))  # marks are hidden, but no deal
     assert isinstance(game, Enumerable) == (game.infosets is not None)
     assert len(game.action_names) == game.actions
     assert game.unit

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from overtrick import make
+from overtrick.core import UserError
 from overtrick.solvers.auto_solver import AutoSolver
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
@@ -23,7 +24,7 @@ def test_a_small_zero_sum_game_is_solved_exactly(game_and_tree) -> None:
     _, tree = game_and_tree("kuhn")
     solver = AutoSolver(tree, 100)
     assert exploitability(tree, solver, 1) < 1e-12
-    assert solver.reason == "lp, because the game has only 12 information sets"
+    assert solver.reason == "lp: the game has only 12 information sets"
 
 
 def test_a_game_of_three_seats_is_not_for_the_linear_program() -> None:
@@ -64,7 +65,30 @@ def test_a_stopped_and_resumed_run_is_the_same(
     assert resumed.reason == whole.reason
 
 
+@pytest.mark.parametrize("horizon", [1, 2, 9, 30])
+def test_short_runs_stay_with_the_trial(game_and_tree, horizon: int) -> None:
+    _, tree = game_and_tree("leduc_textbook")
+    auto, alone = AutoSolver(tree, horizon), ScheduledCfrSolver(tree, VARIANTS["pcfr+"], horizon)
+    auto.run(horizon), alone.run(horizon)
+    assert np.array_equal(auto.average(), alone.average())
+    with pytest.raises(UserError, match=f"run of {horizon} iterations: to do {horizon + 1}, solve"):
+        auto.run(1)
+
+
+def test_the_strategy_never_becomes_worse_than_that_of_the_trial(game_and_tree) -> None:
+    """hs-pdcfr+ starts after 1,000 of 10,000 iterations."""
+    _, tree = game_and_tree("leduc_textbook")
+    auto = AutoSolver(tree, 10_000)
+    at_the_end = exploitability(tree, auto, 1000)
+    assert auto.chosen == "hs-pdcfr+"
+    assert exploitability(tree, auto, 1) == at_the_end
+    resumed = AutoSolver(tree, 10_000)
+    resumed.load(auto.state())
+    assert exploitability(tree, resumed, 0) == at_the_end
+    assert exploitability(tree, resumed, 4000) < at_the_end
+
+
 def test_a_solution_says_what_was_chosen() -> None:
     found = exact_solutions.solve_game("kuhn", "auto", 10)
-    assert found["choice"] == "lp, because the game has only 12 information sets"
+    assert found["choice"] == "lp: the game has only 12 information sets"
     assert "choice" not in exact_solutions.solve_game("kuhn", "cfr+", 10)

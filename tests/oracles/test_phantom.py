@@ -13,10 +13,11 @@ import pytest
 
 from overtrick import make
 from overtrick.core import UserError
+from overtrick.evaluation import phantom_games
 from overtrick.games.phantom import PhantomBoard, hex_wins, tic_tac_toe_wins
 from overtrick.policies.uniform import UniformPolicy
-from overtrick.solvers.hidden_board import evaluation
-from overtrick.solvers.hidden_board.views import number_views
+from overtrick.solvers.phantom import exact_evaluation
+from overtrick.solvers.phantom.information_sets import number_views
 
 TWINS = {
     "phantom_ttt": "phantom_ttt",
@@ -30,10 +31,18 @@ ENDS = {
     "dark_hex_3": 9_469_697_760,
     "abrupt_dark_hex_3": 14_663_760_672,
 }
-"""Terminal histories, the number that the literature has for phantom tic-tac-toe."""
+"""Terminal histories; nashbench counts the same."""
 
 WINS = {"line": tic_tac_toe_wins, "hex": hex_wins}
-SMALL = [(name, abrupt) for name in WINS for abrupt in (False, True)]
+
+
+def uneven_wins(_: int) -> np.ndarray:
+    """Return winning sets on four cells: three neighbours for seat 0, the last two for seat 1."""
+    marks = np.arange(16)
+    return np.stack([(marks & 7 == 7) | (marks & 14 == 14), marks & 12 == 12])
+
+
+SMALL = [(name, abrupt) for name in (*WINS, "uneven") for abrupt in (False, True)]
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -58,10 +67,11 @@ def numbered(name: str):
     return game, number_views(game)
 
 
-@pytest.mark.parametrize("name", ["phantom_ttt", "dark_hex_3"])
-def test_the_number_of_histories_is_published(name: str) -> None:
+@pytest.mark.parametrize(("name", "sets"), [("phantom_ttt", 5_990_669), ("dark_hex_3", 6_072_917)])
+def test_the_numbers_of_histories_and_information_sets(name: str, sets: int) -> None:
     _, numbering = numbered(name)
     assert numbering.ends == ENDS[name]
+    assert sum(len(views.known) for views in numbering.seats) == sets
 
 
 @pytest.mark.slow
@@ -73,8 +83,8 @@ def test_the_number_of_histories_of_the_abrupt_form(name: str) -> None:
 def test_uniform_play_earns_the_mean_of_random_games(rng) -> None:
     """Within four standard errors of 20,000 games."""
     game, numbering = numbered("phantom_ttt")
-    strategies = tuple(evaluation.uniform(views) for views in numbering.seats)
-    exact = evaluation.evaluate(game, numbering, strategies)
+    strategies = tuple(exact_evaluation.uniform(views) for views in numbering.seats)
+    exact = exact_evaluation.evaluate(game, numbering, strategies)
     assert exact.values.sum() == pytest.approx(0, abs=1e-9)
     state, points = game.start(game.deal(20_000, rng)), np.zeros(20_000)
     while len(observations := game.observe(state)):
@@ -85,9 +95,9 @@ def test_uniform_play_earns_the_mean_of_random_games(rng) -> None:
 
 def test_a_policy_is_asked_in_every_view() -> None:
     game, numbering = numbered("dark_hex_3")
-    tables = evaluation.tabulate(game, numbering, [UniformPolicy()] * 2)
+    tables = exact_evaluation.tabulate(game, numbering, [UniformPolicy()] * 2)
     for table, views in zip(tables, numbering.seats, strict=True):
-        assert np.array_equal(table, evaluation.uniform(views))
+        assert np.array_equal(table, exact_evaluation.uniform(views))
 
 
 class Histories:
@@ -97,9 +107,9 @@ class Histories:
         self.game = game
         self.ends = 0
         self.views: tuple[dict, dict] = ({}, {})  # legal actions of each view of each seat
-        self.walk(game.start(game.deal(1, np.random.default_rng(0))), [(), ()], [])
+        self.walk(game.start(game.deal(1, np.random.default_rng(0))))
 
-    def walk(self, state, last, played) -> None:
+    def walk(self, state) -> None:
         observations = self.game.observe(state)
         if not len(observations):
             self.ends += 1
@@ -109,7 +119,7 @@ class Histories:
         for action in self.views[seat][view]:
             after = copy.deepcopy(state)
             self.game.step(after, observations, np.array([action]))
-            self.walk(after, last, played)
+            self.walk(after)
 
     def value(self, strategies, seat: int, best: bool) -> float:
         """Return the points of a seat; best: of its best response, by backward induction."""
@@ -163,7 +173,7 @@ class Histories:
 def test_values_and_best_responses_are_those_of_a_walk_over_all_histories(
     wins: str, abrupt: bool, rng
 ) -> None:
-    game = PhantomBoard("small", WINS[wins](2), abrupt)
+    game = PhantomBoard("small", {**WINS, "uneven": uneven_wins}[wins](2), abrupt)
     numbering, slow = number_views(game), Histories(game)
     assert numbering.ends == slow.ends
     assert [len(views.known) for views in numbering.seats] == [len(each) for each in slow.views]
@@ -171,7 +181,7 @@ def test_values_and_best_responses_are_those_of_a_walk_over_all_histories(
     for seat, views in enumerate(numbering.seats):
         rows = rng.dirichlet(np.ones(game.actions), len(views.known))
         table, strategy = [], {}
-        attempts = evaluation._attempts(views, game.actions)
+        attempts = exact_evaluation._attempts(views, game.actions)
         observations = game.view_observations(seat, attempts)
         for row, view, legal in zip(
             rows, observations.observation, observations.legal, strict=True
@@ -182,17 +192,74 @@ def test_values_and_best_responses_are_those_of_a_walk_over_all_histories(
             strategy[tuple(view)] = dict(zip(actions, chances, strict=True))
         tables.append(np.array(table))
         strategies.append(strategy)
-    found = evaluation.evaluate(game, numbering, tuple(tables))
+    found = exact_evaluation.evaluate(game, numbering, tuple(tables))
     for seat in range(2):
         value, best = (slow.value(strategies, seat, how) for how in (False, True))
         assert found.values[seat] == pytest.approx(value, abs=1e-12)
         assert found.best_responses[seat] == pytest.approx(best, abs=1e-12)
     assert found.nash_conv == pytest.approx(found.best_responses.sum(), abs=1e-12)
-    actions = evaluation.action_values(game, numbering, tuple(tables))
-    for seat, views in enumerate(numbering.seats):
-        first = slice(views.start[0], views.start[1])
-        if seat == 0:
-            assert tables[0][first] @ actions[0][first] == pytest.approx(found.values[0])
+    for seat, values in enumerate(exact_evaluation.action_values(game, numbering, tuple(tables))):
+        views = numbering.seats[seat]
+        mixed = list(strategies)
+        reached = exact_evaluation._attempts(views, game.actions)
+        names = game.view_observations(seat, reached).observation
+        for view in rng.choice(len(names), min(8, len(names)), replace=False):
+            mine = {**strategies[seat]}
+            for before in range(len(names)):  # the seat's own earlier actions lead here
+                mask = (reached[before] != 0) & (reached[before] == reached[view])
+                if before != view and mask.sum() == (reached[before] != 0).sum():
+                    mine[tuple(names[before])] = dict.fromkeys(mine[tuple(names[before])], 1.0)
+            here = tuple(names[view])
+            mine[here] = dict.fromkeys(mine[here], 1.0)
+            mixed[seat] = mine
+            earned: dict[int, float] = defaultdict(float)
+            start = game.start(game.deal(1, rng))
+            slow.earn(start, mixed, seat, here, None, 1.0, earned)
+            places = slice(views.start[view], views.start[view + 1])
+            wanted = [earned[action] for action in sorted(strategies[seat][here])]
+            assert values[places] == pytest.approx(wanted, abs=1e-12)
+
+
+def test_observations_from_outside_are_exactly_those_that_a_game_can_show() -> None:
+    game = PhantomBoard("small", tic_tac_toe_wins(2), False)
+    slow = Histories(game)
+    known = {view for views in slow.views for view in views}
+    accepted = set()
+    for rest in np.ndindex(*(9,) * 4):
+        for seat in range(2):
+            row = (seat, *(number - 4 for number in rest))
+            try:
+                game.validated_observations(np.array([row]))
+                accepted.add(row)
+            except UserError:
+                pass
+    assert accepted == known
+
+
+def test_numbers_of_information_sets_are_stored_and_damage_is_mended(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path))
+    game = PhantomBoard("small", hex_wins(2), True)
+    first = phantom_games.stored_numbering(game)
+    (file,) = (tmp_path / "views").iterdir()
+    content = file.read_bytes()
+    monkeypatch.setattr(phantom_games, "number_views", lambda *_: pytest.fail("it is stored"))
+    again = phantom_games.stored_numbering(game)
+    assert again.ends == first.ends
+    for one, two in zip(first.seats, again.seats, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+    monkeypatch.undo()
+    monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path))
+    for damage in (content[:-1], b"", content.replace(b"known_0", b"knwon_0")):
+        file.write_bytes(damage)
+        assert phantom_games.stored_numbering(game).ends == first.ends
+        assert file.read_bytes() == content
+
+
+def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch) -> None:
+    (tmp_path / "views").write_text("a file where the folder should be")
+    monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path))
+    game = PhantomBoard("small", hex_wins(2), False)
+    assert phantom_games.stored_numbering(game).ends == number_views(game).ends
 
 
 def test_the_number_of_threads_does_not_change_a_bit(rng) -> None:
@@ -202,7 +269,7 @@ def test_the_number_of_threads_does_not_change_a_bit(rng) -> None:
         draws = rng.random(views.start[-1])
         sums = np.repeat(np.add.reduceat(draws, views.start[:-1]), np.diff(views.start))
         strategies.append(draws / sums)
-    one, two = (evaluation.evaluate(game, numbering, tuple(strategies), n) for n in (1, 2))
+    one, two = (exact_evaluation.evaluate(game, numbering, tuple(strategies), n) for n in (1, 2))
     assert np.array_equal(one.values, two.values)
     assert np.array_equal(one.best_responses, two.best_responses)
     assert one.nash_conv > 0

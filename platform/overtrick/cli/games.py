@@ -27,10 +27,11 @@ def solve(
 ) -> None:
     """Compute or approximate an equilibrium with a solver, and print its exploitability.
 
-    --plan names the solver: lp computes an equilibrium by linear programming, all other solvers
-    approximate an equilibrium in --iterations iterations. mmd-qre approximates the quantal response
-    equilibrium of --temperature instead, and the distance from it is printed. auto chooses a solver
-    by the number of information sets or by a trial run, and says why.
+    --plan names the solver: lp, and auto on small games, compute an equilibrium by linear
+    programming; all other solvers approximate an equilibrium in --iterations iterations. mmd-qre
+    approximates the quantal response equilibrium of --temperature instead, and prints the NashConv
+    of the game with entropy. auto chooses a solver by the number of information sets or by a trial
+    run, and says why.
     """
     from overtrick.reports.progress import counting
     from overtrick.studies.exact_solutions import solve_game
@@ -38,6 +39,8 @@ def solve(
     exact = plan == "lp"
     with counting(console, game, 1 if exact else iterations) as progress:
         answer = solve_game(game, plan, iterations, seed, memory, save, progress, temperature)
+    chosen = str(answer.get("choice", "")).partition(":")[0]
+    exact |= chosen == "lp"
     how = "by the linear program" if exact else f"after {iterations} iterations of {plan}"
     show(
         f"{game}: exploitability {answer['exploitability']:.3g} {how} "
@@ -46,7 +49,7 @@ def solve(
     if "choice" in answer:
         show(f"chosen: {answer['choice']}")
     if "qre_gap" in answer:
-        show(f"distance from the quantal response equilibrium: {answer['qre_gap']:.3g} points")
+        show(f"NashConv of the game with entropy: {answer['qre_gap']:.3g} points")
     print_result(as_json, **answer)
 
 
@@ -65,8 +68,8 @@ def best_response(
 ) -> None:
     """Compute the best-response value against an opponent in each seat.
 
-    If the game tree fits in memory, the value is exact, and also in phantom tic-tac-toe and dark
-    hex. For another large game, such as holdem, the value is a lower bound: the mean payoff of a
+    The value is exact if the game tree fits in memory, and in phantom tic-tac-toe and dark hex. For
+    another large game, such as holdem, the value is a lower bound: the mean payoff of a
     local best response (LBR) over sampled games. The options --games, --particles and --seed are
     only for the lower bound. --games is the number of sampled games. --particles is the number of
     deals that LBR samples at each decision. --seed is the random seed.

@@ -91,13 +91,13 @@ class Enumerable(Game, Protocol):
 
 
 @runtime_checkable
-class HiddenBoard(Game, Protocol):
-    """A board game in which two seats mark cells in turn and do not see each other's marks.
+class PhantomGame(Game, Protocol):
+    """A phantom game: two seats mark cells of a board in turn and do not see each other's marks.
 
     A seat tries a cell that it does not know yet. A free cell gets its mark, and the other seat
     moves. If the other seat has marked the cell, the seat only learns this; then it tries again, or
-    its turn ends. A seat wins with a winning set of marks. If the board is full, nobody wins. The
-    actions are the cells.
+    its turn ends. A seat with a winning set of marks, of at least two cells, gains 1, and the other
+    seat loses 1. A full board on which nobody has won is a draw. The actions are the cells.
     """
 
     wins: Array  # (2, 2^A) bool: whether a seat has won with a set of marks, a bit for each cell

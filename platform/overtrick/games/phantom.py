@@ -28,7 +28,7 @@ class PhantomState:
     """State of G games in progress on a board of A cells."""
 
     owner: Array  # (G, A) seat whose mark is on each cell, or -1
-    attempts: Array  # (G, S, A) int64 see HiddenBoard.view_observations
+    attempts: Array  # (G, S, A) int64 see PhantomGame.view_observations
     seat: Array  # (G,) seat at turn
     over: Array  # (G,) bool
 
@@ -91,7 +91,7 @@ class PhantomBoard:
         return self._rows(game, seat, state.attempts[game, seat])
 
     def view_observations(self, seat: int, attempts: Array) -> Observations:
-        """Return the observations of a seat after attempts (R, A), see HiddenBoard."""
+        """Return the observations of a seat after attempts (R, A), see PhantomGame."""
         rows = len(attempts)
         return self._rows(np.arange(rows), np.full(rows, seat), attempts.astype(np.int64))
 
@@ -99,7 +99,7 @@ class PhantomBoard:
         """Validate raw observations (R, K) and derive their seats and legal actions.
 
         Raises UserError for an observation that no seat can have: attempts that are not numbered 1,
-        2, ..., more of the other seat's marks than it can have had, or a game that is over.
+        2, ..., more marks of the other seat found than it had made, or a game that is over.
         """
         most = dict.fromkeys(self.observation_fields[1:], (-self.actions, self.actions))
         check_limits(self.observation_fields, observation, {"seat": (0, 1)} | most)
@@ -115,10 +115,26 @@ class PhantomBoard:
         turns = np.ones_like(failed) if self.failure_ends_turn else succeeded
         before = turns.cumsum(axis=1) - turns + seat[:, None]  # turns of the other seat
         fit &= (~failed | (failed.cumsum(axis=1) <= before)).all(axis=1)
-        for mark, player in ((attempts > 0, seat), (attempts < 0, 1 - seat)):
-            fit &= ~self.wins[player, mark @ (1 << np.arange(self.actions))]
+        fit &= self._other_marks_exist(seat, attempts)
         check_rows(self.observation_fields, observation, fit, "contradict each other")
         return self._rows(np.arange(len(observation)), seat, attempts)
+
+    def _other_marks_exist(self, seat: Array, attempts: Array) -> Array:
+        """Return (R,) whether the game can still go on with some marks of the other seat.
+
+        `attempts` (R, A): those of each row's seat. The marks include those that the seat has
+        found, are as many as the other seat's turns allow, and do not win or fill the board.
+        """
+        bits = 1 << np.arange(self.actions)
+        own, found = (attempts > 0) @ bits, (attempts < 0) @ bits
+        most = seat + ((attempts != 0) if self.failure_ends_turn else attempts > 0).sum(axis=1)
+        failed = (attempts > 0).sum(axis=1) if self.failure_ends_turn else 0  # of the other seat
+        marks = np.arange(self.wins.shape[1])
+        count = (marks[:, None] & bits > 0).sum(axis=1)
+        possible = (marks & found[:, None] == found[:, None]) & (marks & own[:, None] == 0)
+        possible &= (count <= most[:, None]) & (count >= (most - failed)[:, None])
+        possible &= ~self.wins[1 - seat] & (marks | own[:, None] != marks[-1])
+        return possible.any(axis=1) & ~self.wins[seat, own]
 
     def _rows(self, game: Array, seat: Array, attempts: Array) -> Observations:
         observation = np.column_stack([seat, attempts])
@@ -130,7 +146,6 @@ class PhantomBoard:
         Raises ValueError for an illegal action.
         """
         game, seat = observations.game, observations.seat
-        rows = np.arange(len(action))
         known = (action >= 0) & (action < self.actions)
         fine = known & (state.attempts[game, seat, action * known] == 0)
         if not fine.all():
@@ -146,7 +161,7 @@ class PhantomBoard:
         points[game[won], seat[won]], points[game[won], 1 - seat[won]] = 1.0, -1.0
         state.over[game] = won | (state.owner[game] != FREE).all(axis=1)
         passes = success | self.failure_ends_turn
-        state.seat[game[rows[passes]]] = 1 - seat[passes]
+        state.seat[game[passes]] = 1 - seat[passes]
         return points
 
     def features(self, observations: Observations) -> Array:

@@ -46,7 +46,8 @@ MEANINGS = {
     r"(.+)/mean_(.+)": "mean payoff of {0} against all other players, in {1}s a game",
     r"exploitability_(.+)/(.+)": "gain of a best response to {1}, mean of the seats, in {0}s a "
     "game; 0 at an equilibrium",
-    "qre_gap_(.+)": "distance from the quantal response equilibrium, in {0}s a game; 0 there",
+    "qre_gap_(.+)": "NashConv of the game with entropy, in {0}s a game; 0 at the "
+    "quantal response equilibrium",
     "fitness_(best|mean|worst)": "{0} fitness of the population",
     "kl": "mean KL divergence of the new policy from the old one, in nats a decision",
     "gain": "gain in payoff of the update, estimated from its own sample",
@@ -119,7 +120,7 @@ def gap_name(policy: str, unit: str) -> str:
 
 
 def qre_gap_name(unit: str) -> str:
-    """Return the MLflow name of the distance from a quantal response equilibrium, with the unit."""
+    """Return the MLflow name of the NashConv with entropy of mmd-qre, with the unit."""
     return f"qre_gap_{unit.replace(' ', '_')}"
 
 

@@ -10,11 +10,15 @@ Here psi is the dilated entropy: the sum over information sets of the reach by t
 actions times the negative entropy of the strategy there. B is its Bregman divergence. The last
 strategy, not the average, converges.
 
+At a fixed temperature, eta = alpha / L^2, where L is the largest absolute entry of the payoff
+matrix, and both seats are updated at once. The limit is the quantal response equilibrium (QRE) of
+the reduced normal form, not the agent QRE: psi is the negative entropy over reduced pure
+strategies.
+
 | here | the paper |
 |---|---|
-| the attraction is to the smallest psi: all reduced pure strategies alike | to any strategy |
-| fixed temperature: eta = alpha / L^2, L the largest entry of the payoff matrix | the same |
-| annealed: alpha = 5 L / t in iteration t, eta = 1 / L, the seats in turn | alpha and eta fall |
+| magnet: the strategy of smallest psi, all reduced pure strategies alike | any strategy |
+| annealed: alpha = 5 L / t, eta = 1 / L, the seats in turn | alpha, eta of the order 1 / sqrt(t) |
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from overtrick.solvers.extensive.traversal_order import realisation_plan
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.iterative_solver import IterativeSolver
 
+LEAST_TEMPERATURE, MOST_TEMPERATURE = 1e-6, 1e6  # points
 ANNEALED = 5.0  # temperature in iteration 1, in units of the largest entry of the payoff matrix
 
 
@@ -44,11 +49,14 @@ class MirrorDescentSolver(IterativeSolver):
         """Set up the uniform strategy.
 
         `temperature`: alpha in points; None: annealed. Raises UserError unless the game has two
-        seats and is zero-sum, and the temperature is above 0.
+        seats and is zero-sum, and for a temperature out of range.
         """
         sequence_form.check_two_player_zero_sum(tree, "magnetic mirror descent")
-        if temperature is not None and not 0 < temperature < np.inf:
-            raise UserError(f"the temperature must be a number above 0, not {temperature:g}")
+        if temperature is not None and not LEAST_TEMPERATURE <= temperature <= MOST_TEMPERATURE:
+            raise UserError(
+                f"the temperature must be {LEAST_TEMPERATURE:g} to {MOST_TEMPERATURE:g}, "
+                f"not {temperature:g}"
+            )
         self.tree = tree
         self.temperature = temperature
         self.log_sigma = np.log(tree.flat(tree.uniform()))  # (L,)
@@ -69,7 +77,7 @@ class MirrorDescentSolver(IterativeSolver):
             for seat in range(2):
                 if annealed:
                     plan = self._plan()
-                self._maximise(seat, plan, self.log_sigma, 1 / step, temperature)
+                self._update_seat(seat, plan, self.log_sigma, 1 / step, temperature)
 
     def average(self) -> Array:
         """Return the strategy (N, A) after the last iteration.
@@ -79,14 +87,13 @@ class MirrorDescentSolver(IterativeSolver):
         return self.tree.table(np.exp(self.log_sigma))
 
     def qre_gap(self) -> float:
-        """Return how far the strategy is from the quantal response equilibrium, in points.
+        """Return the NashConv of the game whose payoffs are points - temperature * psi, in points.
 
-        It is the sum over seats of what the best response would gain in the game whose payoffs
-        include entropy: points minus temperature times psi. It is 0 at the equilibrium. Annealed,
-        the temperature is that of the last iteration.
+        It is summed over both seats, and 0 at the quantal response equilibrium. Annealed, the
+        temperature is that of the last iteration.
         """
         temperature, plan, best = self._temperature(), self._plan(), self.log_sigma.copy()
-        values = [self._maximise(seat, plan, best, 0, temperature) for seat in range(2)]
+        values = [self._update_seat(seat, plan, best, 0, temperature) for seat in range(2)]
         regularised = (
             temperature * (plan[1:] * self.log_sigma).sum()
         )  # points of the seats sum to 0
@@ -98,13 +105,17 @@ class MirrorDescentSolver(IterativeSolver):
     def _plan(self) -> Array:
         return realisation_plan(self.tree, np.exp(self.log_sigma))
 
-    def _maximise(
+    def _update_seat(
         self, seat: int, plan: Array, log_sigma: Array, proximity: float, temperature: float
     ) -> float:
-        """Update a seat's part of log_sigma (L,) against the realisation plan (1 + L,) of both."""
+        """Move a seat's part of log_sigma (L,) by one step; return the value of its maximum.
+
+        `plan` (1 + L,): realisation plan of both seats. `proximity`: 1 / eta; 0 for the best
+        response of the regularised game.
+        """
         tree = self.tree
         gradient = self.gradients[seat] @ plan
-        _maximise(
+        _solve_step(
             self.rows[seat], tree.start, tree.parent_sequence, gradient, log_sigma,
             float(proximity), float(temperature),
         )  # fmt: skip
@@ -112,7 +123,7 @@ class MirrorDescentSolver(IterativeSolver):
 
 
 @njit(cache=True)
-def _maximise(rows, start, past, gradient, log_sigma, proximity, temperature):  # type: ignore[no-untyped-def]
+def _solve_step(rows, start, past, gradient, log_sigma, proximity, temperature):  # type: ignore[no-untyped-def]
     """Maximise <gradient, x> - temperature psi(x) - proximity B(x, x_old) over realisation plans x.
 
     The maximum has a closed form at each information set, computed from the last decisions to the

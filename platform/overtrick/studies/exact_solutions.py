@@ -13,7 +13,7 @@ from overtrick import core
 from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, UserError, suggestion
-from overtrick.evaluation import hidden_boards
+from overtrick.evaluation import phantom_games
 from overtrick.evaluation.lower_bound import lower_bound
 from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
 from overtrick.games import openspiel_tree, registry
@@ -52,7 +52,7 @@ class Solution:
     nash_conv: float
     seconds: float  # of the iterations, without compilation and evaluation
     history: Mapping[int, float]  # exploitability after the numbers of iterations asked for
-    qre_gap: float | None = None  # of mmd-qre: distance from its equilibrium, in points
+    qre_gap: float | None = None  # of mmd-qre: NashConv of the game with entropy, in points
     choice: str | None = None  # of auto: the chosen algorithm, and why
 
     def policy(self) -> TabularPolicy:
@@ -85,6 +85,8 @@ def solve(
     """
     if plan not in SOLVERS:
         raise UserError(f"unknown plan '{plan}': {suggestion(plan, SOLVERS)}")
+    if temperature != TEMPERATURE and plan != QUANTAL_RESPONSE:
+        raise UserError(f"plan {plan} has no temperature: leave it out, or name {QUANTAL_RESPONSE}")
     limit = tree_bytes(memory)
     if isinstance(game, GameChoice):
         evaluator = strategy_evaluator.evaluator_of(game, limit)
@@ -170,7 +172,7 @@ def best_response_to(
 
     `against`: the opponent by name, a run, or a model folder. `asked`: settings of `lower_bound`,
     which estimates the values in a game that is too large for a tree. `progress`: see
-    hidden_boards.evaluate_players. Returns the values that `overtrick best-response --json` prints.
+    phantom_games.evaluate_players. Returns the values that `overtrick best-response --json` prints.
     Raises UserError.
     """
     game = registry.make(name)
@@ -178,9 +180,9 @@ def best_response_to(
         return lower_bound(game, against, asked)
     if asked:
         raise UserError(f"the value of {name} is exact, without samples: leave out --{min(asked)}")
-    if isinstance(game, core.HiddenBoard):
+    if isinstance(game, core.PhantomGame):
         opponent = make_opponent(resolve_opponent(against, game), game, None)
-        found = hidden_boards.evaluate_players(game, [opponent] * game.seats, progress)
+        found = phantom_games.evaluate_players(game, [opponent] * game.seats, progress)
         values = found.best_responses.tolist()
     else:
         tree = build(game)

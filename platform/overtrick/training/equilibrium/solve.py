@@ -22,7 +22,11 @@ from overtrick.solvers import cfr, mccfr, scheduled_cfr, sequence_form
 from overtrick.solvers.auto_solver import CHOICES, AutoSolver
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.iterative_solver import IterativeSolver
-from overtrick.solvers.magnetic_mirror_descent import MirrorDescentSolver
+from overtrick.solvers.magnetic_mirror_descent import (
+    LEAST_TEMPERATURE,
+    MOST_TEMPERATURE,
+    MirrorDescentSolver,
+)
 from overtrick.solvers.public_tree import cfr_and_descent
 from overtrick.solvers.public_tree.values import IndexedGame
 from overtrick.training import scores
@@ -80,8 +84,8 @@ class Solve(Section):
     measurements_per_decade: Count = 8
     """Measurements per tenfold increase of iterations."""
 
-    temperature: float = Field(default=TEMPERATURE, gt=0, le=1e6)
-    """Temperature of mmd-qre in points; the equilibrium of a large one is close to random play."""
+    temperature: float = Field(default=TEMPERATURE, ge=LEAST_TEMPERATURE, le=MOST_TEMPERATURE)
+    """Temperature of mmd-qre in points; at a large one all pure strategies are equally likely."""
 
     memory_gib: float | None = None
     """Largest size of the tree in GiB; null: the free memory of the machine."""

@@ -1,11 +1,16 @@
-"""Information sets of a game with hidden marks, and the walk over all its lines.
+"""Information sets of a phantom game, and the walk over all its lines.
 
 A view is an information set: the cells that a seat has tried, in order, with the outcome of each
-attempt. A line is the order of all marks of both seats and, in games in which a failed attempt ends
-the turn, of the turns that failed. In a line, the failed attempts of a seat can be at any of the
-other seat's marks, independently of the failed attempts of the other seat. The walk therefore goes
-over lines and carries the list of the views that each seat can have in the line. It never goes over
-pairs of views: the histories, of which phantom tic-tac-toe has 10^10, are all such pairs.
+attempt. A line is the order in which both seats have made their marks and, in games in which a
+failed attempt ends the turn, the turns that failed. In one line, a seat's failed attempts can be at
+any of the other seat's marks that are on the board by then and that it has not found yet; they do
+not depend on the failed attempts of the other seat. For example, if seat 0 marks a, seat 1 marks b,
+and seat 0 marks c, then seat 1 can have found a before or not, and seat 0 can have found b or not:
+four histories.
+
+The terminal histories of a line are therefore all pairs of a view of one seat and a view of the
+other, and the payoffs of all pairs need only the sum of each seat's reach. The walk goes over lines
+with a list of each seat's views, and never over pairs, of which phantom tic-tac-toe has 10^10.
 """
 
 from __future__ import annotations
@@ -17,21 +22,21 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, HiddenBoard, UserError
+from overtrick.core import Array, PhantomGame, UserError
 
 MAX_CELLS = 9
-MAX_VIEWS, MAX_SEQUENCES = 2**25, 2**26  # of a seat; memory is taken as it is filled
+MAX_VIEWS, MAX_SEQUENCES = 2**25, 2**26  # of a seat; only pages that are written take memory
 MAX_LISTS = 2**16  # entries of the lists of both seats at once
 MAX_DEPTH = 2 * MAX_CELLS + 2  # turns: each seat tries a cell at most once
-BITS = np.array([number.bit_count() for number in range(2**MAX_CELLS)], np.int32)
-START = -1  # entry of a list: the seat has not tried a cell yet
+POPCOUNT = np.array([number.bit_count() for number in range(2**MAX_CELLS)], np.int32)
+START = -1  # in place of a last attempt: the seat has not tried a cell yet
 
 
 class Views(NamedTuple):
     """Views of one seat: N information sets with L legal actions in all, which are its sequences.
 
-    A view has a larger number than those before it. The legal actions are the cells that the seat
-    does not know.
+    Later views have larger numbers than the views before them. The legal actions are the cells
+    that the seat does not know.
     """
 
     known: Array  # (N,) int16 bit mask of the cells that the seat knows
@@ -48,18 +53,20 @@ class Numbering(NamedTuple):
 
 
 def number_views(
-    game: HiddenBoard, progress: Callable[[int], None] = lambda percent: None
+    game: PhantomGame, progress: Callable[[int], None] = lambda percent: None
 ) -> Numbering:
     """Number the views of both seats by a walk over all lines.
 
     `progress`: called with the percentage that is done. Raises UserError for a board of more than 9
-    cells.
+    cells, of too many information sets, or on which a single mark wins.
     """
     cells = game.wins.shape[1].bit_length() - 1
     if cells > MAX_CELLS:
         raise UserError(
             f"{game.name} has {cells} cells: exact evaluation needs {MAX_CELLS} or less"
         )
+    if game.wins[:, 2 ** np.arange(cells)].any():
+        raise UserError(f"{game.name}: one mark wins, but exact evaluation needs at least two")
     seats = tuple(
         Views(
             np.empty(MAX_VIEWS, np.int16),
@@ -75,7 +82,13 @@ def number_views(
     nothing = (np.zeros(1), np.zeros(1))
     ends = 0
     for first in range(cells):
-        ends += _walk_first_move(game, first, seats, counts, nothing, nothing, True)
+        try:
+            ends += _walk_first_move(game, first, seats, counts, nothing, nothing, True)
+        except MemoryError:
+            raise UserError(
+                f"{game.name} has more than {MAX_VIEWS:,} information sets of a seat, or more than "
+                f"{MAX_SEQUENCES:,} actions in them"
+            ) from None
         progress(100 * (first + 1) // cells)
     return Numbering((_cut(seats[0], counts[0]), _cut(seats[1], counts[1])), ends)
 
@@ -91,15 +104,16 @@ def _cut(views: Views, count: int) -> Views:
     )
 
 
-def payoffs(
-    game: HiddenBoard, numbering: Numbering, plans: tuple[Array, Array], threads: int = 1
+def sequence_gradients(
+    game: PhantomGame, numbering: Numbering, plans: tuple[Array, Array], threads: int = 1
 ) -> tuple[Array, Array]:
-    """Return the points that each sequence of both seats earns against the other seat's plan.
+    """Return for each seat (1 + L,) the gradient of its expected points in its own plan.
 
-    `plans`: for each seat the realisation plan (1 + L,). Returns for each seat (1 + L,) the sum of
-    points times the other seat's reach over all ends whose last own sequence is this one. The
-    product with the seat's own plan is its expected points. `threads` share the walks after the
-    first moves; the result does not depend on their number.
+    The entry of a sequence is the sum, over the terminal histories in which it is the seat's last
+    sequence, of points times the other seat's reach. The dot product with the seat's plan is its
+    expected points. `plans`: for each seat the realisation plan (1 + L,); entry 0 is the empty
+    sequence. `threads` share the walks after the first moves; the result does not depend on their
+    number.
     """
     total = tuple(np.zeros_like(plan) for plan in plans)
     counts = np.array([len(views.known) for views in numbering.seats])
@@ -118,7 +132,7 @@ def payoffs(
 
 
 def _walk_first_move(
-    game: HiddenBoard,
+    game: PhantomGame,
     first: int,
     seats: tuple[Views, ...],
     counts: Array,
@@ -128,7 +142,7 @@ def _walk_first_move(
 ) -> int:
     """Walk over all lines in which seat 0 first marks a given cell; return the number of ends.
 
-    No winning set has only one cell.
+    The first move cannot win, because winning sets have at least two cells.
     """
     lists = np.empty(MAX_LISTS, np.int32)
     lists[0], lists[1] = START, 2 * first
@@ -144,6 +158,8 @@ def _walk_first_move(
 def _add_view(seat, entry, known, cells, views, counts):  # type: ignore[no-untyped-def]
     """Number the view after an entry of a list (see _walk); return its number."""
     view = counts[seat]
+    if view + 1 == len(views.known) or 2 * (views.start[view] + cells) > len(views.after):
+        raise MemoryError
     counts[seat] += 1
     views.known[view] = known
     views.parent[view] = (entry >> 1) + 1
@@ -164,7 +180,7 @@ def _add_view(seat, entry, known, cells, views, counts):  # type: ignore[no-unty
 @njit(cache=True, nogil=True)
 def _sequence(views, view, cell):  # type: ignore[no-untyped-def]
     """Return the sequence that ends with an attempt at a cell in a view."""
-    return views.start[view] + BITS[~views.known[view] & ((1 << cell) - 1)]
+    return views.start[view] + POPCOUNT[~views.known[view] & ((1 << cell) - 1)]
 
 
 @njit(cache=True, nogil=True)
@@ -208,7 +224,7 @@ def _open_turn(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _view_of(views, sequence, count):  # type: ignore[no-untyped-def]
-    """Return the view at which a sequence ends, by bisection."""
+    """Return the view in which the last action of a sequence is taken, by bisection."""
     low, high = 0, count
     while high - low > 1:
         middle = (low + high) // 2
@@ -242,11 +258,11 @@ def _walk(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
     - `own` (2,): bit masks of the marks of both seats
     - `lists`: entry 0 is the last attempt of seat 1, entry 1 that of seat 0; the rest is free
     - `seats`, `counts`: Views of both seats and their numbers
-    - `plans`, `points`: see `payoffs`; the points are added
+    - `plans`, `points`: see `sequence_gradients`; the points are added
     - `numbering`: number new views instead of adding points
     """
     full = wins.shape[1] - 1
-    cells = BITS[full]
+    cells = POPCOUNT[full]
     # of the turn at each depth: the two lists, the views, the next cell, and sums of reaches
     begin, end = np.zeros(MAX_DEPTH, np.int64), np.zeros(MAX_DEPTH, np.int64)
     other_begin, other_end = np.zeros(MAX_DEPTH, np.int64), np.zeros(MAX_DEPTH, np.int64)

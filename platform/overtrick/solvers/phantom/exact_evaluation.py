@@ -1,4 +1,4 @@
-"""Expected points, best responses and NashConv of policies in a game with hidden marks."""
+"""Expected points, best responses and NashConv of policies in a phantom game."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, BehaviouralPolicy, HiddenBoard, UserError
-from overtrick.solvers.hidden_board.views import Numbering, Views, payoffs
+from overtrick.core import Array, BehaviouralPolicy, PhantomGame, UserError
+from overtrick.solvers.phantom.information_sets import (
+    Numbering,
+    Views,
+    sequence_gradients,
+)
 from overtrick.solvers.strategy_check import check_rows
 
 CHUNK = 2**18  # views for which a policy is asked at once
@@ -35,7 +39,7 @@ def uniform(views: Views) -> Array:
 
 
 def tabulate(
-    game: HiddenBoard, numbering: Numbering, policies: Sequence[BehaviouralPolicy]
+    game: PhantomGame, numbering: Numbering, policies: Sequence[BehaviouralPolicy]
 ) -> tuple[Array, Array]:
     """Ask a policy of each seat for its probabilities in all views; return (L,) for each seat.
 
@@ -59,17 +63,17 @@ def tabulate(
 
 
 def evaluate(
-    game: HiddenBoard,
+    game: PhantomGame,
     numbering: Numbering,
     strategies: tuple[Array, Array],
     threads: int = 1,
 ) -> Evaluation:
     """Return values, best responses and NashConv of strategies (L,) of both seats.
 
-    One walk over the game gives all of them (see views.payoffs).
+    One walk over the game gives all of them (see sequence_gradients).
     """
     plans = realisation_plans(numbering, strategies)
-    points = payoffs(game, numbering, plans, threads)
+    points = sequence_gradients(game, numbering, plans, threads)
     values = np.array([plan @ each for plan, each in zip(plans, points, strict=True)])
     best = np.array(
         [_best(views, each) for views, each in zip(numbering.seats, points, strict=True)]
@@ -78,7 +82,7 @@ def evaluate(
 
 
 def action_values(
-    game: HiddenBoard,
+    game: PhantomGame,
     numbering: Numbering,
     strategies: tuple[Array, Array],
     threads: int = 1,
@@ -89,14 +93,14 @@ def action_values(
     the probability that the other seat plays towards the view.
     """
     plans = realisation_plans(numbering, strategies)
-    points = payoffs(game, numbering, plans, threads)
+    points = sequence_gradients(game, numbering, plans, threads)
     pairs = zip(numbering.seats, points, strategies, strict=True)
     first, second = (_action_values(views, each, strategy) for views, each, strategy in pairs)
     return first, second
 
 
 def realisation_plans(numbering: Numbering, strategies: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return for each seat (1 + L,) the probability of each own sequence; entry 0 is no action."""
+    """Return for each seat (1 + L,) the probability of each own sequence; 0 is the empty one."""
     pairs = zip(numbering.seats, strategies, strict=True)
     first, second = (_plan(views, strategy) for views, strategy in pairs)
     return first, second
@@ -104,7 +108,7 @@ def realisation_plans(numbering: Numbering, strategies: tuple[Array, Array]) -> 
 
 @njit(cache=True)
 def _attempts(views, cells):  # type: ignore[no-untyped-def]
-    """Return (N, cells) int8 the attempts in each view, see HiddenBoard.view_observations."""
+    """Return (N, cells) int8 the attempts in each view, see PhantomGame.view_observations."""
     attempts = np.zeros((len(views.known), cells), np.int8)
     for before in range(len(views.known)):
         number = 1

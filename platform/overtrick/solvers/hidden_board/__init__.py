@@ -1,1 +1,0 @@
-"""Exact evaluation of board games with hidden marks, whose trees do not fit in memory."""

@@ -1,0 +1,1 @@
+"""Exact evaluation of phantom games, whose trees do not fit in memory."""
