@@ -18,7 +18,7 @@ from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.core.files import read_weights, write_weights
 from overtrick.evaluation.bidders import load_side
-from overtrick.games import registry
+from overtrick.games import phantom, registry
 from overtrick.games.bridge.auction.game import Auction
 from overtrick.interactive.human_game import make_human_game
 from overtrick.storage import locate, model_files
@@ -39,8 +39,11 @@ FILES = {CARD_FILE, model_files.CARD, model_files.WEIGHTS}
 CHAMPIONS = champion_names()
 
 
+WITHOUT_CHAMPION = {spec.name for spec in phantom.SPECS}  # no player of them is trained yet
+
+
 def test_every_game_has_a_champion_and_at_most_one_default():
-    games = {*registry.names(), *registry.solve_only_names()}
+    games = {*registry.names(), *registry.solve_only_names()} - WITHOUT_CHAMPION
     listed = ot.champions()
     assert {each.card["game"] for each in listed} == games
     defaults = [each.card["game"] for each in listed if each.card["default"]]

@@ -67,7 +67,9 @@ class MirrorDescentSolver(IterativeSolver):
         self.rows = [tree.order[bounds[seat] : bounds[seat + 1]] for seat in range(2)]
 
     def run(self, iterations: int) -> None:
-        """Run more iterations; each iteration updates both seats once."""
+        """Run more iterations; each iteration updates both seats once. With 0, only compile."""
+        if not iterations:
+            self.qre_gap()
         for _ in range(iterations):
             self.iteration += 1
             annealed = self.temperature is None
