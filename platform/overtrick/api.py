@@ -34,6 +34,7 @@ from overtrick.storage import locate, model_files
 from overtrick.storage.champions import CHAMPION_PREFIX, Champion, champions
 from overtrick.studies import exact_solutions
 from overtrick.studies.exact_solutions import Solution
+from overtrick.training.equilibrium.solve import TEMPERATURE
 from overtrick.training.held_out_trainer import HeldOutTrainer
 from overtrick.training.registry import JOBS, TRAINERS
 from overtrick.training.tournament import PairResult, play_duplicate_boards
@@ -141,7 +142,7 @@ def solve(
     *,
     seed: int = 0,
     measure_at: Iterable[int] = (),
-    temperature: float = 0.1,
+    temperature: float = TEMPERATURE,
     **options: Any,
 ) -> Solution:
     """Compute or approximate an equilibrium of a game.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.bench.measure import Result
-from tests.bench.peers import ask, cpu_rate, rates_in_turns
+from tests.bench.peers import ask, cpu_rate, exploitability_rate, rates_in_turns
 
 from overtrick import make
 from overtrick.solvers.cfr import CFR_PLUS, CfrSolver
@@ -46,13 +46,9 @@ def _compare(title: str, iterations: int, peer_iterations: int) -> tuple[float, 
     ours, peer, theirs = rates_in_turns(
         lambda: cpu_rate(solver.run, iterations), lambda: ask(*arguments), "iterations"
     )
-
-    def evaluate(calls: int) -> None:
-        for _ in range(calls):
-            best_response.exploitability(whole, sigma)
-
+    evaluations = exploitability_rate(whole, sigma, 100)
     line = (
-        f"{title}: {ours:,.0f} and {peer:,.0f} iterations, {cpu_rate(evaluate, 100):,.0f} and "
+        f"{title}: {ours:,.0f} and {peer:,.0f} iterations, {evaluations:,.0f} and "
         f"{theirs['evaluations']:,.0f} exploitabilities a second; exploitability after {COMPARED} "
         f"iterations {gap:.6g} and {theirs['exploitability']:.6g}"
     )

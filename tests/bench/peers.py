@@ -14,7 +14,9 @@ from statistics import median
 from time import process_time
 from typing import Any
 
-from overtrick.core import UserError
+from overtrick.core import Array, UserError
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import Tree
 
 ENVIRONMENTS = Path("build/peers")
 SCRIPTS = Path(__file__).parent / "peer_scripts"
@@ -43,6 +45,16 @@ def cpu_rate(work: Callable[[int], object], units: int) -> float:
     began = process_time()
     work(units)
     return units / (process_time() - began)
+
+
+def exploitability_rate(whole: Tree, sigma: Array, calls: int) -> float:
+    """Return our computations of the exploitability of a strategy (N, A) in a CPU second."""
+
+    def evaluate(calls: int) -> None:
+        for _ in range(calls):
+            best_response.exploitability(whole, sigma)
+
+    return cpu_rate(evaluate, calls)
 
 
 def rates_in_turns(

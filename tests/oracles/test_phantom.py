@@ -255,11 +255,12 @@ def test_numbers_of_information_sets_are_stored_and_damage_is_mended(tmp_path, m
         assert file.read_bytes() == content
 
 
-def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch) -> None:
+def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch, caplog) -> None:
     (tmp_path / "views").write_text("a file where the folder should be")
     monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path))
     game = PhantomBoard("small", hex_wins(2), False)
     assert phantom_games.stored_numbering(game).ends == number_views(game).ends
+    assert "the numbers of information sets are not stored" in caplog.text
 
 
 def test_the_number_of_threads_does_not_change_a_bit(rng) -> None:

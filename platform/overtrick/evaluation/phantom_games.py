@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from overtrick.core.files import (
 from overtrick.solvers.phantom import exact_evaluation
 from overtrick.solvers.phantom.information_sets import Numbering, Views, number_views
 
+log = logging.getLogger(__name__)
 THREADS = 2  # more would need more memory: each has the gradients of a seat
 VERSION = 1  # increase it when number_views changes the numbers of an unchanged game
 
@@ -45,17 +46,22 @@ def stored_numbering(
 ) -> Numbering:
     """Return the numbers of a game's information sets, from the cache folder if they are there.
 
-    Otherwise they are computed and stored; a damaged file is replaced.
+    Otherwise they are computed and stored; a damaged file is replaced. If they cannot be stored, a
+    warning says so.
     """
     path = _path(game)
     try:
         return _numbering(read_weights(path))
     except (DamagedWeightsError, LookupError, OSError, TypeError, ValueError):
         numbering = number_views(game, progress)
-    with suppress(OSError):  # a full disk or a folder of somebody else
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
             write_weights(temporary, _arrays(numbering))
+    except OSError as error:
+        log.warning(
+            "the numbers of information sets are not stored, to be computed again: %s", error
+        )
     return numbering
 
 

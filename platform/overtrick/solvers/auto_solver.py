@@ -78,7 +78,7 @@ class AutoSolver(IterativeSolver):
 
     @property
     def reason(self) -> str:
-        """Which algorithm was chosen and why, in a few words."""
+        """Name of the chosen algorithm and the reason for the choice, in one line."""
         if self.chosen is None:
             return f"the trial of {self.trial:,} iterations has not ended"
         if self.chosen == EXACT:
