@@ -11,7 +11,8 @@ iterations, the trial goes on, because its variants make good use of few iterati
 The bounds were chosen on games other than those of jobs/solver_table.yaml: leduc, one_card,
 liars_dice with 3 and 4 faces, and OpenSpiel's goofspiel with 3 cards and with 4 in random order,
 oshi_zumo, first_sealed_auction, sheriff, kuhn_poker with four players, and battleship on 1 x 4
-fields.
+fields. The results of that job are no untouched test: the rule's form, the least share and the
+limit of the linear program were settled after seeing some of them.
 """
 
 from __future__ import annotations
