@@ -89,6 +89,8 @@ $(READY): pyproject.toml constraints.txt
 build/peers/.ready:
 	$(PYTHON) -m venv build/peers/liteefg
 	build/peers/liteefg/bin/pip install --quiet --disable-pip-version-check LiteEFG==1.0.0 open_spiel==2.0.2
+	$(PYTHON) -m venv build/peers/openspiel
+	build/peers/openspiel/bin/pip install --quiet --disable-pip-version-check open_spiel==2.0.2 cvxpy==1.9.3 ecos==2.0.14 matplotlib==3.11.2 networkx==3.6.1
 	$(or $(PEER_PYTHON),python3.13) -m venv build/peers/nashbench
 	build/peers/nashbench/bin/pip install --quiet --disable-pip-version-check nashbench==0.2.0
 	@touch $@

@@ -14,6 +14,7 @@ NAMES = (
     "exploitability_leduc",
     "exploitability_nashbench",
     "phantom_evaluation",
+    "psro_leduc",
     "mccfr_leduc",
     "growth_one_card",
     "search_rate",

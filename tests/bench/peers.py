@@ -1,7 +1,7 @@
 """Other libraries in Python environments of their own, made by `make peers`.
 
-LiteEFG is compiled at its installation, and nashbench needs a newer Python, so neither is a
-dependency of the tests.
+LiteEFG is compiled at its installation, nashbench needs a newer Python, and OpenSpiel's PSRO needs
+linear programming of other libraries, so none of them is a dependency of the tests.
 """
 
 from __future__ import annotations

@@ -118,6 +118,21 @@ SMALL_JOBS: dict[str, dict[str, Any]] = {
         "population": {"size": 6, "fitness_games": 10, "immigrants": 1},
         "evaluate": _ADAPTED,
     },
+    "psro": {
+        **_THREE,
+        "trainer": "psro",
+        "game": "kuhn",
+        "psro": {"oracle": "ppo", "payoff_games": 20},
+        "ppo": {"iterations": 2, "games": 50, "hidden": [4]},
+        "evaluate": _HELD_OUT,
+    },
+    "league": {
+        **_THREE,
+        "trainer": "league",
+        "game": "kuhn",
+        "league": {"games": 50, "hidden": [4], "snapshot_interval": 1},
+        "evaluate": _HELD_OUT,
+    },
     "nfsp": {
         **_THREE,
         "trainer": "nfsp",

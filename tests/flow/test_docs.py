@@ -122,6 +122,7 @@ ELSEWHERE = {
     # the files are not part of this project; the test uses other ants
     "match zoo:": "test_match_and_videos",
     "train jobs/leduc_meta.yaml workers=16": "test_tracking_server",
+    "train jobs/leduc_meta.yaml population.kind=": "test_stored_populations",
     "cluster": "test_job_client",
     "play leduc --screen": "test_interactive",
     "train jobs/leduc_meta.yaml --name mine": "test_bucket_runs",

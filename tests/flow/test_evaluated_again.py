@@ -31,6 +31,8 @@ HOLDEM = {
     "evolve": {"evaluate": ADAPTS},
     "meta": {"evaluate": ADAPTS},
     "nfsp": {"evaluate": HELD_OUT},
+    "psro": {"evaluate": HELD_OUT},
+    "league": {"evaluate": HELD_OUT},
 }
 """Changes that turn jobs of a game with a tree into jobs of one without."""
 

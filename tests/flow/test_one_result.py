@@ -75,6 +75,9 @@ DRON: dict[str, Any] = {
     },
 }
 
+SMALL_ORACLE: dict[str, Any] = {"iterations": 2, "games": 100, "hidden": [8]}
+LEAGUE: dict[str, Any] = {"games": 50, "hidden": [8], "snapshot_interval": 1, "timeout": 2}
+
 FEW_DEALS = {"evaluate": {"deals": 600, "final_deals": 700}}
 
 Outcome = tuple[list[dict[str, float]], dict[str, np.ndarray]]
@@ -128,6 +131,9 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(
         {"trainer": "exploit", "exploit": {"games": 1200, "hidden": [8]}},
         {"trainer": "nfsp", **NFSP},
         {"trainer": "dron", **DRON},
+        {"trainer": "psro", "psro": {"form": "sequence"}},
+        {"trainer": "psro", "psro": {"oracle": "ppo"}, "ppo": SMALL_ORACLE},
+        {"trainer": "league", "league": LEAGUE},
         {
             "trainer": "evolve",
             "evolve": {"size": 12, "games": 5, "hidden": [8]},
@@ -396,7 +402,7 @@ def test_ants_resume_from_a_state_with_identical_results(kind: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "kind", ["meta", "exploit", "evolve", "nfsp", "dron", "eom", "tabular", "dqn"]
+    "kind", ["meta", "exploit", "evolve", "nfsp", "dron", "eom", "tabular", "dqn", "psro", "league"]
 )
 def test_a_trainer_resumes_from_its_state_with_identical_results(kind: str, tmp_path: Path) -> None:
     plain: dict[str, Any] = {
@@ -408,6 +414,8 @@ def test_a_trainer_resumes_from_its_state_with_identical_results(kind: str, tmp_
         },
         "nfsp": NFSP,
         "dron": DRON,
+        "psro": {"psro": {"oracle": "ppo"}, "ppo": SMALL_ORACLE},
+        "league": {"league": LEAGUE},
         "eom": {
             "model": {"response": "ppo", "ppo_iterations": 2},
             "evaluate": {"opponents": ["random"], "repeats": 2, "games": 9, "every": 4},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Actions, Array, Observations, PolicySession
@@ -30,20 +31,74 @@ class BatchedNetworks:
         members = len(self.weights["w0"])
         if games % members:
             raise ValueError(f"{games} games cannot be shared evenly by {members} members")
-        return _BatchedNetworksSession(self, games // members, rng)
+        member = np.repeat(np.arange(members), games // members)
+        return _BatchedNetworksSession(self.features, self.weights, member, rng)
+
+
+class AssignedNetworks:
+    """Policy of M networks of equal shape: network `member[g]` plays game g of a session.
+
+    The weights are arrays with leading axis M, and `member` (G,) has a number from 0 to M - 1 for
+    each game. All networks are evaluated in one batched forward pass.
+    """
+
+    def __init__(
+        self, features: Callable[[Observations], Array], weights: Weights, member: Array
+    ) -> None:
+        self.features = features
+        self.weights = weights
+        self.member = member
+
+    def start(self, games: int, rng: Generator) -> PolicySession:
+        """Start a session of G games. Raises ValueError if `member` is of another number."""
+        if games != len(self.member):
+            raise ValueError(f"{games} games, but networks are assigned to {len(self.member)}")
+        return _BatchedNetworksSession(self.features, self.weights, self.member, rng)
+
+
+class NetworkMixture:
+    """Mixed policy of M networks of equal shape: each game is played by one network, drawn before.
+
+    The weights are arrays with leading axis M, and `mixture` (M,) has the networks' probabilities.
+    All networks are evaluated in one batched forward pass. The policy remembers the network of each
+    game, so it has no action probabilities for single observations.
+    """
+
+    remembers = True
+
+    def __init__(
+        self, features: Callable[[Observations], Array], weights: Weights, mixture: Array
+    ) -> None:
+        likely = np.flatnonzero(mixture > 0)
+        self.features = features
+        self.weights = {name: value[likely] for name, value in weights.items()}
+        self.mixture = mixture[likely] / mixture.sum()
+
+    def start(self, games: int, rng: Generator) -> PolicySession:
+        """Start a session of G games: draw the network of each game."""
+        member = rng.choice(len(self.mixture), games, p=self.mixture)
+        return _BatchedNetworksSession(self.features, self.weights, member, rng)
 
 
 class _BatchedNetworksSession:
-    def __init__(self, policy: BatchedNetworks, games_each: int, rng: Generator) -> None:
-        self.features = policy.features
-        self.weights = forward_pass.tensors(policy.weights)
-        self.members = len(policy.weights["w0"])
-        self.games_each = games_each
+    """Session in which network `member[g]` of a batch plays game g; `member` is (G,)."""
+
+    def __init__(
+        self,
+        features: Callable[[Observations], Array],
+        weights: Weights,
+        member: Array,
+        rng: Generator,
+    ) -> None:
+        self.features = features
+        self.weights = forward_pass.tensors(weights)
+        self.members = len(weights["w0"])
+        self.member = member
         self.rng = rng
 
     def act(self, observations: Observations) -> Actions:
         """Sample an action for each row of observations with one batched forward pass."""
-        member = observations.game // self.games_each
+        member = self.member[observations.game]
         slot = forward_pass.pad_slots(member, self.members)
         features = forward_pass.pad(self.features(observations), member, slot, self.members)
         with torch.inference_mode():

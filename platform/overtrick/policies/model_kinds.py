@@ -14,13 +14,16 @@ import numpy as np
 
 from overtrick.core import Array, Game, UserError
 from overtrick.core.checkpoints import unprefixed
-from overtrick.policies.by_seat import PolicyBySeat
+from overtrick.policies.batched_networks import NetworkMixture
+from overtrick.policies.by_seat import PolicyBySeat, PolicyWithMemoryBySeat
 from overtrick.policies.forward_pass import LOG_STD
 from overtrick.policies.network import network_policy
 from overtrick.policies.network_sizes import check_layers, input_size, output_size
+from overtrick.policies.policy_batch import SEAT
 from overtrick.policies.tabular import TabularPolicy
 
-SEAT = "seat_{}"  # prefix of the weights of one seat, if each seat has its own network
+MEMBERS = "member"  # prefix of the policies (K, ...) of a population
+SHARES = "shares"  # (S, K) probabilities with which each seat draws its policy before a game
 
 
 class StoredWeights(NamedTuple):
@@ -109,6 +112,24 @@ def load_seats(weights: StoredWeights, game: Any) -> PolicyBySeat:
     return PolicyBySeat(policies)
 
 
+def load_mixture(weights: StoredWeights, game: Any) -> PolicyWithMemoryBySeat:
+    """Build the mixed policy of a stored population that has K networks for each seat."""
+    members, shares = weights.under(MEMBERS), weights.arrays[SHARES]
+    source = f"the population in {weights.source}"
+    policies = []
+    for seat in range(game.seats):
+        networks = unprefixed(SEAT.format(seat), members)
+        counts = {len(value) for value in networks.values()}
+        if shares.shape != (game.seats, *counts) or not np.isclose(shares.sum(axis=1), 1).all():
+            raise UserError(
+                f"{source} is damaged: {SHARES} {shares.shape} must hold the probabilities of the "
+                f"{counts} networks of {game.seats} seats; restore it, or train again"
+            )
+        check_network({name: value[0] for name, value in networks.items()}, game, source)
+        policies.append(NetworkMixture(game.features, networks, shares[seat]))
+    return PolicyWithMemoryBySeat(policies)
+
+
 def load_network(weights: StoredWeights, game: Any) -> Any:
     """Build the policy of a stored network, which is Gaussian if actions are continuous."""
     arrays = weights.under("policy")
@@ -139,5 +160,6 @@ def _has_own_networks(weights: StoredWeights) -> bool:
 
 NETWORK = ModelKind(lambda weights: bool(weights.under("policy")), load_network)
 register(ModelKind(lambda weights: "sigma" in weights.arrays, load_strategy))
+register(ModelKind(lambda weights: SHARES in weights.arrays, load_mixture))
 register(ModelKind(_has_own_networks, load_seats))
 register(NETWORK)

@@ -15,6 +15,9 @@ OPPONENTS = "opponents"
 ITERATIONS = "solver_iterations"
 """Metric: iterations of the solvers so far."""
 
+NASH_CONV = "nash_conv"
+"""Metric: NashConv of a population's mixture, in points per game."""
+
 EVALUATIONS = "evaluations"
 """Metric: genomes that an evolution strategy has evaluated so far."""
 
@@ -46,6 +49,11 @@ MEANINGS = {
     r"(.+)/mean_(.+)": "mean payoff of {0} against all other players, in {1}s a game",
     r"exploitability_(.+)/(.+)": "gain of a best response to {1}, mean of the seats, in {0}s a "
     "game; 0 at an equilibrium",
+    "nash_conv": "gain of a best response, summed over the seats, in points a game; 0 at an "
+    "equilibrium",
+    "past_players": "past players of the league",
+    "policies": "policies of each seat in the population",
+    "policies_used": "policies with a share of 0.001 or more in the mixture, mean of the seats",
     "qre_gap_(.+)": "NashConv of the game with entropy, in {0}s a game; 0 at the "
     "quantal response equilibrium",
     "fitness_(best|mean|worst)": "{0} fitness of the population",
@@ -117,6 +125,11 @@ def gap_name(policy: str, unit: str) -> str:
     A plus sign, which MLflow does not accept, becomes "_plus".
     """
     return f"exploitability_{unit.replace(' ', '_')}/{policy.replace('+', '_plus')}"
+
+
+def mean_name(player: str, unit: str) -> str:
+    """Return the MLflow name of a player's mean payoff against all its opponents."""
+    return f"{player}/mean_{unit.replace(' ', '_')}"
 
 
 def qre_gap_name(unit: str) -> str:

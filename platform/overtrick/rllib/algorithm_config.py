@@ -15,7 +15,7 @@ from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from overtrick.games import registry
-from overtrick.policies.model_kinds import SEAT
+from overtrick.policies.policy_batch import SEAT
 from overtrick.rllib.multi_agent_env import GameEnv, opponent_of_agent, seat_of_agent
 from overtrick.rllib.rl_modules import MODULES, FixedPolicyModule, NoCatalog
 

@@ -157,7 +157,8 @@ def plays(weights: Mapping[str, Array]) -> bool:
 def policy(folder: Path, game: Any) -> Any:
     """Load the policy of a stored model for a game.
 
-    `folder`: of the model. The policy is behavioural, unless the game has continuous actions.
+    `folder`: of the model. The policy is behavioural, unless the game has continuous actions or the
+    model is a mixture of networks.
     Raises UserError for a model that cannot play without search or opponent model, is damaged, or
     does not fit the game.
     """

@@ -34,6 +34,15 @@ def table_negative_exploitability(rows: Rows) -> float:
     return -float(rows[0]["exploitability"])
 
 
+def table_last_negative_exploitability(rows: Rows) -> float:
+    """Return minus the exploitability after the last step against the first held-out opponent.
+
+    In games without a tree, return the mean payoff against all held-out opponents instead.
+    """
+    found = rows[0]["exploitability"]
+    return table_payoff(rows) if found is None else -float(found[-1])
+
+
 def payoff(metrics: Mapping[str, float]) -> float | None:
     """Return the payoff after the last adaptation step, averaged over the held-out opponents.
 
@@ -53,6 +62,16 @@ def negative_exploitability(metrics: Mapping[str, float]) -> float | None:
     """Return minus the first exploitability among an iteration's metrics; None if there is none."""
     gaps = (gap for name, gap in metrics.items() if name.startswith("exploitability"))
     return next((-gap for gap in gaps), None)
+
+
+def negative_exploitability_or_payoff(metrics: Mapping[str, float]) -> float | None:
+    """Return minus the first exploitability among an iteration's metrics, else the mean payoff.
+
+    The payoff is that against the held-out opponents, in games without a tree. Returns None if the
+    iteration had neither.
+    """
+    gap = negative_exploitability(metrics)
+    return payoff(metrics) if gap is None else gap
 
 
 def contracts_made(metrics: Mapping[str, float]) -> float | None:

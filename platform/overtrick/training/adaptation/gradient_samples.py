@@ -8,7 +8,7 @@ estimators are additions: a critic that sees the whole deal, AIVAT, and an oppon
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from numpy.random import Generator
 
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, Enumerable, Game, Policy
+from overtrick.core.checkpoints import unprefixed
 from overtrick.core.lazy_modules import torch
 from overtrick.evaluation.game_cache import cached_exact_equilibrium, game_with_tree
 from overtrick.learners.critic import predict
@@ -30,6 +31,7 @@ from overtrick.learners.weights import to_arrays
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights, forward, masked_log_softmax, tensors
 from overtrick.policies.network import network_policy
+from overtrick.policies.policy_batch import SEAT, SIGMA
 from overtrick.policies.rollout import PRIVILEGED, play, random_seating
 from overtrick.reports import metric_names
 from overtrick.solvers import aivat
@@ -255,6 +257,17 @@ def strategies(game: Game, tree: Tree, params: Weights) -> Array:
         logits = forward(tensors(params), torch.as_tensor(game.features(tree.observations)))
         logp = masked_log_softmax(logits, torch.as_tensor(tree.legal))
         return logp.double().exp().numpy(force=True)
+
+
+def batch_strategies(game: Game, tree: Tree, batch: Mapping[str, Array]) -> Array:
+    """Return the strategies (M, N, A) of a batch of policies (see policies/policy_batch.py)."""
+    if SIGMA in batch:
+        return batch[SIGMA]
+    by_seat = [unprefixed(SEAT.format(seat), batch) for seat in range(tree.seats)]
+    if not by_seat[0]:
+        return strategies(game, tree, dict(batch))
+    found = np.stack([strategies(game, tree, weights) for weights in by_seat])  # (S, M, N, A)
+    return found[tree.observations.seat, :, np.arange(tree.infosets)].swapaxes(0, 1)
 
 
 def visit_probabilities(tree: Tree, sigma: Array, opponent: Array) -> Array:

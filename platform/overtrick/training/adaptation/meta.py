@@ -26,9 +26,9 @@ from overtrick.learners.policy_gradient.actor_critic import POLICY_OPTIMIZERS, A
 from overtrick.learners.policy_gradient.maml import meta_surrogate
 from overtrick.learners.policy_gradient.sample import Sample, join_samples, sample_tensors
 from overtrick.learners.weights import repeat
-from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network_sizes import input_size, output_size
+from overtrick.policies.policy_batch import batch_policy, batch_size
 from overtrick.reports import figures
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.training import scores
@@ -181,7 +181,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         hand = self.game.hand(tree.observations)
         hands = list(dict.fromkeys(hand))
         styles = []
-        for sigma in samples.strategies(self.game, tree, members):
+        for sigma in samples.batch_strategies(self.game, tree, members):
             reach = samples.visit_probabilities(tree, sigma, meta)
             weights = np.stack([reach * (hand == h) for h in hands])  # (hands, N)
             styles.append(weights @ sigma / weights.sum(axis=1, keepdims=True))
@@ -208,9 +208,9 @@ def _adapt_to(rng: Generator, common: Any, opponents: Weights) -> Adaptations:
     """
     choice, section, theta, critic = common
     game, tree = two_seat_game(choice)
-    params = repeat(theta, len(opponents["w0"]))
-    crowd = BatchedNetworks(game.features, opponents)
-    sigmas = None if tree is None else samples.strategies(game, tree, opponents)
+    params = repeat(theta, batch_size(opponents))
+    crowd = batch_policy(game, opponents)
+    sigmas = None if tree is None else samples.batch_strategies(game, tree, opponents)
     features, returns, payoffs, diverged, counts = [], [], [], 0, None
     by_step: list[Sample] = []
     for k, step_rng in enumerate(rng.spawn(section.inner_steps + 1)):

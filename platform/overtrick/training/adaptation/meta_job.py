@@ -24,7 +24,12 @@ from overtrick.games import registry
 from overtrick.training import shared_sections as shared
 from overtrick.training.adaptation.gradient_adaptation import check_estimator
 from overtrick.training.adaptation.gradient_samples import ON_TREE, GradientEstimator
-from overtrick.training.adaptation.opponent_population import Opponents, check_action_std_scale
+from overtrick.training.adaptation.opponent_population import (
+    STORED_KINDS,
+    Opponents,
+    check_action_std_scale,
+    stored_population,
+)
 
 
 class Meta(shared.PolicyGradient):
@@ -247,6 +252,8 @@ def check_job(job: MetaJob) -> None:
     if section.gradient_estimator == "opponent_model":
         remedy = "set it as adaptation.gradient_estimator"
         check_tree("meta.gradient_estimator", "opponent_model", game, tree, remedy)
+    if job.population.kind in STORED_KINDS:
+        stored_population(job.game, job.population)
     check_action_std_scale("population.action_std_scale", job.population.action_std_scale, game)
     check_estimator("meta.gradient_estimator", section.gradient_estimator, game, tree)
     estimator = job.adaptation.gradient_estimator

@@ -1,8 +1,8 @@
-"""Opponent populations for meta-training: evolving, random, and self-play.
+"""Opponent populations for meta-training: evolving, random, self-play, and stored populations.
 
 Source: Wu et al. 2022, algorithm 2. Additions to the paper are new random networks among the
 opponents of an iteration (`immigrants`), and random networks with pronounced preferences among
-actions (`logit_bias_std`).
+actions (`logit_bias_std`), and the policies of a stored run of PSRO or of a league.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, GameChoice, UnusedKeys
+from overtrick.config.job_file import Count, GameChoice, ModelPath, UnusedKeys
 from overtrick.core import Array, Game, UserError, concat_columns, select_rows
+from overtrick.core.checkpoints import unprefixed
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.weights import repeat
+from overtrick.policies import model_kinds
 from overtrick.policies.forward_pass import LOG_STD, Weights
 from overtrick.policies.network import network_policy
+from overtrick.policies.policy_batch import batch_size, draw_policies
 from overtrick.population.population import Population, with_candidate
+from overtrick.storage import locate, model_files
 from overtrick.training.adaptation.gradient_samples import mean_payoffs
 from overtrick.training.shared_sections import (
     GeneticOperators,
@@ -35,6 +39,9 @@ SHARD = 5  # members per shard, independent of the number of workers
 
 EVOLVING_KEYS = (*GeneticOperators.model_fields, "fitness_games")
 """Settings that only an evolving population uses."""
+
+STORED_KINDS = ("psro", "league")
+"""Kinds of populations that are read from a stored model."""
 
 
 class Opponents(GeneticOperators, RandomMembers):
@@ -50,12 +57,23 @@ class Opponents(GeneticOperators, RandomMembers):
         UnusedKeys(
             {"kind": ("selfplay",), "immigrants": (None, 0)}, tuple(RandomMembers.model_fields)
         ),
+        UnusedKeys(
+            {"kind": STORED_KINDS},
+            (*EVOLVING_KEYS, *RandomMembers.model_fields, "size", "every", "immigrants"),
+        ),
+        UnusedKeys({"kind": ("evolving", "random", "selfplay")}, ("model",)),
     )
 
-    kind: Literal["evolving", "random", "selfplay"] = "evolving"
+    kind: Literal["evolving", "random", "selfplay", "psro", "league"] = "evolving"
     """Kind of population. evolving: members are scored against the meta-model, selected, crossed
     and mutated. random: random networks, all of which are replaced together. selfplay: earlier
-    versions of the meta-model.
+    versions of the meta-model. psro, league: the policies of a stored run of this trainer.
+    """
+
+    model: ModelPath | None = None
+    """Run of PSRO or of a league, or the folder of its model, whose policies are the opponents. In
+    each seat those of PSRO are drawn with their probabilities in the mixture, those of a league
+    uniformly.
     """
 
     size: Count = 20
@@ -202,10 +220,56 @@ class SelfPlayPopulation(OpponentPopulation):
         return {}
 
 
+class StoredPopulation(OpponentPopulation):
+    """Population of the policies in a stored model of PSRO or of a league; it never changes."""
+
+    def initial_members(self, initial: Weights, rng: Generator) -> Weights:
+        """Return the policies of the stored model, as a batch (see policies/policy_batch.py)."""
+        self.shares, members = stored_population(self.game, self.section)
+        return members
+
+    def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
+        """Change nothing; return no metrics."""
+        return {}
+
+    def sample(self, tasks: int, rng: Generator) -> Weights:
+        """Draw an iteration's opponents: in each seat a policy, by its share in the mixture."""
+        _, tree = two_seat_game(self.game)
+        owner = None if tree is None else tree.observations.seat
+        return draw_policies(self.members(), self.shares, owner, tasks, rng)
+
+
+def stored_population(choice: GameChoice, section: Opponents) -> tuple[Array, Weights]:
+    """Read the population of `section.model`: shares (S, K) of the policies, and their batch.
+
+    Raises UserError if there is no such model, or it is one of another trainer or game.
+    """
+    if section.model is None:
+        raise UserError(f"population.kind: {section.kind} needs a run: set population.model")
+    folder = locate.model_folder(section.model)
+    stored = model_files.load(folder, choice.name)
+    if (trainer := stored.job.get("trainer")) != section.kind:
+        raise UserError(
+            f"population.model: {folder} is a model of trainer {trainer}: set population.kind to "
+            "psro or league, and a run of this trainer"
+        )
+    if stored.game_options != choice.options:
+        raise UserError(
+            f"population.model: {folder} plays {choice.name} with options {stored.game_options}, "
+            f"not {choice.options}"
+        )
+    members = unprefixed(model_kinds.MEMBERS, stored.weights)
+    count = batch_size(members)
+    if not count:
+        raise UserError(f"population.model: {folder} has no past players: train it longer")
+    return stored.weights.get(model_kinds.SHARES, np.ones((2, count)) / count), members
+
+
 POPULATIONS: dict[str, type[OpponentPopulation]] = {
     "evolving": EvolvingPopulation,
     "random": RandomPopulation,
     "selfplay": SelfPlayPopulation,
+    **dict.fromkeys(STORED_KINDS, StoredPopulation),
 }
 """Classes of opponent populations by `population.kind`."""
 
@@ -222,11 +286,11 @@ def check_action_std_scale(key: str, scale: float, game: Game) -> None:
 
 
 def weight_shards(members: Weights, size: int = SHARD) -> list[tuple[Weights]]:
-    """Divide the weights (M, ...) of networks into shards of `size` networks.
+    """Divide a batch of M policies, such as networks, into shards of `size` policies.
 
-    A shard is a tuple (weights,), as `WorkerPool.map` takes it.
+    A shard is a tuple (batch,), as `WorkerPool.map` takes it.
     """
-    count = len(members["w0"])
+    count = batch_size(members)
     return [(select_rows(members, slice(k, k + size)),) for k in range(0, count, size)]
 
 

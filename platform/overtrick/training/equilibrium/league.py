@@ -1,0 +1,262 @@
+"""Trainer `league`: main agents, exploiters and past players (Vinyals et al. 2019).
+
+| here | the paper |
+|---|---|
+| PPO on whole games | V-trace and an upgoing policy update, asynchronous |
+| learners start from random weights | from supervised learning on human games |
+| a share of points counts as beating | a share of games won |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array, Game, concat_columns
+from overtrick.core.checkpoints import prefixed, unprefixed
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
+from overtrick.evaluation.game_cache import two_seat_game
+from overtrick.learners.initialisation import initial_policy_weights
+from overtrick.learners.policy_gradient.actor_critic import ActorCritic
+from overtrick.learners.policy_gradient.ppo import Ppo
+from overtrick.learners.weights import stack
+from overtrick.policies.batched_networks import AssignedNetworks
+from overtrick.policies.forward_pass import Weights
+from overtrick.policies.model_kinds import MEMBERS
+from overtrick.policies.network import NetworkPolicy
+from overtrick.policies.rollout import play, random_seating
+from overtrick.population import matchmaking
+from overtrick.population.matchmaking import MatchmakingConfig, Players
+from overtrick.population.policy_population import PolicyPopulation
+from overtrick.reports import metric_names
+from overtrick.solvers import meta_solvers
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.empirical_game import EmpiricalGame
+from overtrick.training import scores
+from overtrick.training.adaptation.gradient_samples import strategies
+from overtrick.training.base_trainer import Metrics, register
+from overtrick.training.equilibrium import league_job
+from overtrick.training.equilibrium.league_job import League, LeagueJob
+from overtrick.training.held_out_trainer import UnadaptedTrainer
+
+HEAD_SCALE = 0.1  # of the random weights of the last layer
+
+
+@register(
+    "league",
+    LeagueJob,
+    scores.table_last_negative_exploitability,
+    scores.negative_exploitability_or_payoff,
+)
+class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
+    """Trainer of a league of networks: each plays both seats.
+
+    In an iteration every learner plays games against opponents that are drawn before each game,
+    and improves by PPO; the learners are shards. Then copies of learners join the past players,
+    which never change. The model is main agent 0.
+    """
+
+    stateful = ()
+    policy_name = "main"
+    validate = staticmethod(league_job.check_league_job)
+
+    def __init__(self, job: LeagueJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
+        section = job.league
+        self.count = section.main_agents + section.main_exploiters + section.league_exploiters
+        rng = generator(job.seed, RngStream.INITIAL)
+        self.learners = [_new_learner(self.game, section, r).state() for r in rng.spawn(self.count)]
+        none = {n: v[None][:0] for n, v in self._network(0).items()}
+        self.past = pool.host(PolicyPopulation(none))
+        self.of_learner = np.arange(self.count)  # of each learner, then of each past player
+        self.age = np.zeros(self.count, np.int64)  # iterations since a learner joined or began
+        self.won = np.zeros((self.count, self.count))  # points minus points lost, of learners
+        self.moved = np.zeros((self.count, self.count))  # points that changed hands
+
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Train every learner against its opponents; then copies of some join the past players."""
+        learn_rng, join_rng = rng.spawn(2)
+        section, players, config = self.job.league, self._players(), self._matchmaking()
+        networks = self._all_networks()
+        share = matchmaking.points_share(self.won, self.moved)
+        shards = []
+        for k, learner in enumerate(self.learners):
+            met = matchmaking.opponents(players, k, share[k], config)
+            done = progress if players.main[k] else self.age[k] / section.timeout
+            shards.append((learner, met, section.learning_rate * (1 - done)))
+        common = (self.job.game, section, networks)
+        results = self.pool.map(_train_learner, common, shards, learn_rng)
+        self.learners = [state for state, *_ in results]
+        won, moved = (np.stack(each) for each in list(zip(*results, strict=True))[1:])
+        self.won = matchmaking.FORGET * self.won + won
+        self.moved = matchmaking.FORGET * self.moved + moved
+        self.age += 1
+        self._join_past_players(players, join_rng)
+        payoffs = zip(self.names(), won.sum(axis=1) / section.games, strict=True)
+        means = {metric_names.mean_name(name, self.game.unit): float(v) for name, v in payoffs}
+        return {**means, "past_players": float(len(self.of_learner) - self.count)}
+
+    def names(self) -> list[str]:
+        """Return the names of all learners, such as main_agent_0."""
+        section = self.job.league
+        roles = {
+            "main_agent": section.main_agents,
+            "main_exploiter": section.main_exploiters,
+            "league_exploiter": section.league_exploiters,
+        }
+        return [f"{role}_{k}" for role, count in roles.items() for k in range(count)]
+
+    def _network(self, learner: int) -> Weights:
+        """Return the weights of a learner's policy network."""
+        return unprefixed("policy", self.learners[learner])
+
+    def _all_networks(self) -> Weights:
+        """Return the weights (L + K, ...) of all learners, then of all past players."""
+        current = stack([self._network(k) for k in range(self.count)])
+        return concat_columns([current, self.past.state()])
+
+    def _players(self) -> Players:
+        section = self.job.league
+        return Players(self.count, self.of_learner, section.main_agents, section.main_exploiters)
+
+    def _matchmaking(self) -> MatchmakingConfig:
+        section = self.job.league
+        return MatchmakingConfig(
+            section.self_play_share, section.forgotten_share, section.beaten_share,
+            section.priority_power,
+        )  # fmt: skip
+
+    def _join_past_players(self, players: Players, rng: Generator) -> None:
+        """Add copies of some learners to the past players; start some exploiters anew.
+
+        A main agent joins every `snapshot_interval` iterations. An exploiter joins after at least
+        as many, once it beats all its opponents, or after `timeout` iterations.
+        """
+        section, config = self.job.league, self._matchmaking()
+        share = matchmaking.points_share(self.won, self.moved)
+        for k, learner_rng in enumerate(rng.spawn(self.count)):
+            if players.main[k]:
+                joins = self.iteration % section.snapshot_interval == 0
+            else:
+                known = share[k, : len(players.learner)], self.moved[k, : len(players.learner)] > 0
+                beats = matchmaking.beats_all(players, k, *known, config)
+                late = self.age[k] >= section.timeout
+                joins = late or (beats and self.age[k] >= section.snapshot_interval)
+            if not joins:
+                continue
+            self.past.call("add", self._network(k))
+            self.of_learner = np.append(self.of_learner, k)
+            # what learners won from this one, they won from its copy
+            self.won = np.append(self.won, self.won[:, [k]], axis=1)
+            self.moved = np.append(self.moved, self.moved[:, [k]], axis=1)
+            self.age[k] = 0
+            anew = players.exploits_main[k] or learner_rng.random() < section.reset_probability
+            if anew and not players.main[k]:
+                self.learners[k] = _new_learner(self.game, section, learner_rng).state()
+                for results in (self.won, self.moved):
+                    results[k, :], results[:, k] = 0, 0
+
+    def evaluate(self) -> Metrics:
+        """Return the exploitability of main agent 0, and of the Nash mixture of all players.
+
+        The mixture is an equilibrium of the meta-game in which each seat draws a learner or past
+        player before the game. Both are measured only if the game has a tree. Also return payoffs
+        against held-out opponents.
+        """
+        return super().evaluate() | self._mixture_exploitability()
+
+    def _mixture_exploitability(self) -> Metrics:
+        if self.tree is None:
+            return {}
+        empirical = EmpiricalGame(self.tree)
+        for sigma in strategies(self.game, self.tree, self._all_networks()):
+            empirical.add(sigma)
+        sigma = empirical.mixture(meta_solvers.nash(empirical.payoffs, 0))
+        name = metric_names.gap_name("league_mixture", self.game.unit)
+        return {name: best_response.exploitability(self.tree, sigma)}
+
+    def model(self) -> dict[str, Array]:
+        """Return the networks of main agent 0 (`policy`) and of all past players (`member`)."""
+        return {
+            **prefixed("policy", self._network(0)),
+            **prefixed(MEMBERS, self.past.state()),
+        }
+
+    @staticmethod
+    def knowledge(job: LeagueJob, weights: Mapping[str, Array]) -> NetworkPolicy:
+        """Return the policy of main agent 0 of a stored model."""
+        game, _ = two_seat_game(job.game)
+        return NetworkPolicy(game.features, unprefixed("policy", weights))
+
+    def state(self) -> dict[str, Array]:
+        """Return all learners and past players and the results of their games."""
+        learners = {f"learner_{k}": state for k, state in enumerate(self.learners)}
+        return {
+            **super().state(),
+            **{n: v for name, state in learners.items() for n, v in prefixed(name, state).items()},
+            **prefixed("past", self.past.state()),
+            **{name: getattr(self, name) for name in RESULTS},
+        }
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Restore all learners and past players and the results of their games."""
+        super().load(state)
+        learners = []
+        for k in range(self.count):
+            learner = _new_learner(self.game, self.job.league, np.random.default_rng(0))
+            learner.load(unprefixed(f"learner_{k}", state))  # raises if the networks do not fit
+            learners.append(learner.state())
+        self.learners = learners
+        self.past.load(unprefixed("past", state))
+        for name in RESULTS:
+            setattr(self, name, state[name].copy())
+
+
+RESULTS = ("of_learner", "age", "won", "moved")
+"""Attributes of the trainer whose arrays are in a checkpoint; some grow with the past players."""
+
+
+def _new_learner(game: Game, section: League, rng: Generator) -> ActorCritic:
+    """Make a learner with random weights."""
+    return ActorCritic(
+        game.features,
+        initial_policy_weights(game, section.hidden, rng, HEAD_SCALE),
+        section.critic(game, rng, False),
+        Ppo(section.learning_rate, section.entropy_coef),
+        section.discount,
+        section.gae_lambda,
+        None,
+        section.minibatches,
+    )
+
+
+def _train_learner(
+    rng: Generator, common: Any, state: dict[str, Array], met: Array, learning_rate: float
+) -> tuple[dict[str, Array], Array, Array]:
+    """Play the games of one learner in random seats, and improve it by PPO.
+
+    `common`: the tuple (game, section `league`, weights (P, ...) of all P players). `state`: of the
+    learner. `met` (P,): probabilities of its opponents; one is drawn for each game. Returns the new
+    state, and against each player (P,) the points won minus those lost, and the points that changed
+    hands.
+    """
+    choice, section, networks = common
+    game, _ = two_seat_game(choice)
+    seat_rng, opponent_rng, play_rng, learn_rng, new_rng = rng.spawn(5)
+    learner = _new_learner(game, section, new_rng)
+    learner.load(state)
+    learner.optimizer.step = learning_rate
+    opponent = opponent_rng.choice(len(met), section.games, p=met)
+    seating = random_seating(section.games, seat_rng)
+    both = (learner.policy(), AssignedNetworks(game.features, networks, opponent))
+    played = play(game, both, section.games, play_rng, seating, [0])
+    learner.learn(played.batch, learn_rng)
+    points = played.payoff[seating == 0]
+    return (
+        learner.state(),
+        np.bincount(opponent, points, minlength=len(met)),
+        np.bincount(opponent, np.abs(points), minlength=len(met)),
+    )

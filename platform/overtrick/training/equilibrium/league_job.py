@@ -1,0 +1,86 @@
+"""Job file of the trainer `league`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from overtrick.config.job_file import Count, Fraction, Job, Positive
+from overtrick.evaluation import evaluate as evaluation
+from overtrick.evaluation.game_cache import check_discrete_actions, two_seat_game
+from overtrick.training.equilibrium.psro_job import PsroEvaluation
+from overtrick.training.shared_sections import Minibatches, PolicyGradient
+
+
+class League(PolicyGradient):
+    """Settings of the league and of the policy gradient of its learners.
+
+    The shares of opponents are those of Vinyals et al. 2019. They also win 0.7 of the games before
+    an exploiter counts as successful; here it is a share of points.
+    """
+
+    main_agents: Count = 1
+    """Learners that play against themselves and against all past players."""
+
+    main_exploiters: int = Field(default=1, ge=0)
+    """Learners that play against the main agents as they are now."""
+
+    league_exploiters: int = Field(default=1, ge=0)
+    """Learners that play against all past players, and are frozen when they beat all of them."""
+
+    games: Count = 1000
+    """Games of each learner per iteration."""
+
+    learning_rate: Positive = 0.005
+    """Adam's learning rate at the start; it falls linearly to 0 over the run, or for an exploiter
+    over `timeout` iterations.
+    """
+
+    entropy_coef: float = Field(default=0.02, ge=0)
+    """Entropy bonus, in points per nat."""
+
+    minibatches: Minibatches = 1
+    snapshot_interval: Count = 10
+    """Iterations between copies of a main agent that join the past players."""
+
+    timeout: Count = 40
+    """Iterations after which an exploiter joins the past players without success."""
+
+    self_play_share: Fraction = 0.35
+    """Share of a main agent's games against the current main agents."""
+
+    forgotten_share: Fraction = 0.15
+    """Share of a main agent's games against past main agents that it no longer beats and past main
+    exploiters; if there are none, against the current main agents.
+    """
+
+    beaten_share: float = Field(default=0.6, gt=0.5, le=1)
+    """Share of the points in the games of two players that counts as beating; an exploiter that
+    beats all its opponents joins the past players.
+    """
+
+    reset_probability: Fraction = 0.25
+    """Probability that a league exploiter starts anew after it has joined the past players. A main
+    exploiter always does.
+    """
+
+    priority_power: float = Field(default=2.0, ge=0)
+    """Exponent of prioritised fictitious self-play: past players are drawn in proportion to
+    (1 - share of points won from them) to this power.
+    """
+
+
+class LeagueJob(Job):
+    """Job file of the trainer `league`: main agents, exploiters and past players."""
+
+    trainer: Literal["league"]
+    league: League = League()
+    evaluate: PsroEvaluation = PsroEvaluation()
+
+
+def check_league_job(job: LeagueJob) -> None:
+    """Raise UserError for a game without two seats, with continuous actions, or bad opponents."""
+    game, _ = two_seat_game(job.game)
+    check_discrete_actions(game)
+    evaluation.check_evaluation(job.game, job.evaluate)

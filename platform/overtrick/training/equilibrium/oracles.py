@@ -1,0 +1,150 @@
+"""Response oracles of PSRO: an approximate or exact best response of one seat to a mixture.
+
+The oracle's response is a strategy (N, A), or the weights of a policy network. A network learns
+from sampled games only. On a game tree its opponents play the strategy that is equivalent to the
+mixture (Kuhn's theorem); elsewhere each draws one network of the mixture before every game.
+
+| here | the usual implementation |
+|---|---|
+| the response of a Q-network is a softmax of its values at a small temperature | greedy |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.config.job_file import GameChoice
+from overtrick.core import Array, Game
+from overtrick.evaluation.game_cache import playable_game
+from overtrick.learners.initialisation import initial_weights
+from overtrick.learners.policy_gradient.actor_critic import ActorCritic
+from overtrick.learners.policy_gradient.ppo import Ppo
+from overtrick.learners.value_based.dqn import Dqn
+from overtrick.policies.batched_networks import NetworkMixture
+from overtrick.policies.forward_pass import Weights
+from overtrick.policies.network_sizes import input_size
+from overtrick.policies.rollout import play
+from overtrick.policies.tabular import TabularPolicy
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.lookahead import expectimax_mcts
+from overtrick.training.equilibrium.psro_job import DqnOracle, LookaheadOracle, PpoOracle, PsroJob
+
+TEMPERATURE = 0.001  # points, of the softmax of a Q-network's values
+HEAD_SCALE = 0.1  # of the random weights of the last layer
+OFF_PATH = 1e-9
+"""Share of uniform play in the mixture to which `form: sequence` responds.
+
+It makes the response optimal also where the mixture never leads, so that no action enters the
+restricted game by a tie.
+"""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Mixture of a population, to which the oracles respond."""
+
+    sigma: Array | None  # (N, A) the equivalent strategy; None without a tree
+    networks: list[Weights]  # for each seat the weights (K, ...); empty with a tree
+    shares: list[Array]  # for each seat the probabilities (K,) of its policies; empty with a tree
+
+    def policies(self, game: Game) -> list[Any]:
+        """Return the policy of each seat."""
+        if self.sigma is not None:
+            return [TabularPolicy(self.sigma)] * game.seats
+        pairs = zip(self.networks, self.shares, strict=True)
+        return [NetworkMixture(game.features, weights, shares) for weights, shares in pairs]
+
+
+def first_network(game: Game, job: PsroJob) -> Weights:
+    """Return the weights of the population's first network, which plays uniformly at random."""
+    section = job.ppo if job.psro.oracle == "ppo" else job.dqn
+    return initial_weights(_sizes(game, section), np.random.default_rng(0), 0.0)
+
+
+def respond(rng: Generator, common: Any, seat: int) -> Any:
+    """Find a response of one seat: a strategy (N, A), or the weights of a network.
+
+    `common`: the tuple (game, oracle's name, settings of the oracle, form of the restricted game,
+    `Mixture`). With the oracle exact or search the response replaces the seat's rows of the
+    mixture's strategy.
+    """
+    choice, oracle, section, form, mixture = common
+    game, tree = playable_game(choice)
+    if oracle == "ppo":
+        return _train_ppo(game, section, mixture.policies(game), seat, rng)
+    if oracle == "dqn":
+        return _train_dqn(game, section, mixture.policies(game), seat, rng)
+    assert tree is not None  # checked when the job is validated
+    sigma = mixture.sigma
+    if form == "sequence":
+        sigma = (1 - OFF_PATH) * sigma + OFF_PATH * tree.uniform()
+    if oracle == "exact":
+        return best_response.best_response(tree, sigma, seat)[1]
+    return _search(choice, section, sigma, seat, rng)
+
+
+def _search(
+    choice: GameChoice, section: LookaheadOracle, sigma: Array, seat: int, rng: Generator
+) -> Array:
+    """Search a response by expectimax and Monte Carlo tree search (Samothrakis and Lucas 2011)."""
+    _, tree = playable_game(choice)
+    assert tree is not None
+    depth = tree.max_decisions(seat) if section.depth is None else section.depth
+    return expectimax_mcts.expectimax(tree, sigma, seat, depth, section.simulations, rng).sigma
+
+
+def _sizes(game: Game, section: PpoOracle | DqnOracle) -> tuple[int, ...]:
+    assert game.actions is not None
+    return (input_size(game), *section.hidden, game.actions)
+
+
+def _train_ppo(
+    game: Game, section: PpoOracle, policies: list[Any], seat: int, rng: Generator
+) -> Weights:
+    """Train a policy network by PPO in one seat; `policies` has the policy of each other seat."""
+    start_rng, *rngs = rng.spawn(1 + section.iterations)
+    learner = ActorCritic(
+        game.features,
+        initial_weights(_sizes(game, section), start_rng, HEAD_SCALE),
+        section.critic(game, start_rng, False),
+        Ppo(section.learning_rate, section.entropy_coef),
+        section.discount,
+        section.gae_lambda,
+        None,
+        section.minibatches,
+    )
+    for k, iteration_rng in enumerate(rngs):
+        play_rng, learn_rng = iteration_rng.spawn(2)
+        learner.optimizer.step = section.learning_rate * (1 - k / section.iterations)
+        seats = [learner.policy() if s == seat else each for s, each in enumerate(policies)]
+        learner.learn(play(game, seats, section.games, play_rng, recorded=[seat]).batch, learn_rng)
+    return learner.theta
+
+
+def _train_dqn(
+    game: Game, section: DqnOracle, policies: list[Any], seat: int, rng: Generator
+) -> Weights:
+    """Train a Q-network in one seat; `policies` has the policy of each other seat.
+
+    Returns the weights of a policy network whose logits are the Q-values, divided by TEMPERATURE.
+    """
+    start_rng, *rngs = rng.spawn(1 + section.iterations)
+    weights = initial_weights(_sizes(game, section), start_rng, HEAD_SCALE)
+    learner = Dqn(game.features, weights, section.config())
+    for k, iteration_rng in enumerate(rngs):
+        play_rng, learn_rng = iteration_rng.spawn(2)
+        progress = k / section.iterations
+        learner.adam.set_learning_rate(section.learning_rate * (1 - progress))
+        epsilon = section.epsilon_at(progress)
+        own = learner.policy(explore=True, epsilon=epsilon)
+        seats = [own if s == seat else each for s, each in enumerate(policies)]
+        learner.learn(play(game, seats, section.games, play_rng, recorded=[seat]).batch, learn_rng)
+    last = len(section.hidden)
+    return {
+        name: value / np.float32(TEMPERATURE) if name in (f"w{last}", f"b{last}") else value
+        for name, value in learner.weights().items()
+    }

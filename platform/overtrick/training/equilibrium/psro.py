@@ -1,0 +1,160 @@
+"""Trainer `psro`: policy-space response oracles and extensive-form double oracle.
+
+In each round an oracle finds a response of every seat to the current mixture of the population. The
+responses join the population, and a meta-solver mixes it again.
+
+Source: Lanctot et al. 2017, "A unified game-theoretic approach to multiagent reinforcement
+learning"; McAleer et al. 2021, "XDO: a double oracle algorithm for extensive-form games".
+
+| here | the papers |
+|---|---|
+| the population starts with uniform play | PSRO: the same; XDO: with an arbitrary policy |
+| payoffs of the meta-game are exact on a game tree | estimated from games |
+| XDO solves its restricted game exactly, or by a number of CFR+ iterations | up to a threshold |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array
+from overtrick.core.checkpoints import prefixed, unprefixed
+from overtrick.distributed.workers import RngStream, WorkerPool, generator
+from overtrick.evaluation.game_cache import playable_game
+from overtrick.policies.model_kinds import MEMBERS, SHARES, StoredWeights, load_policy
+from overtrick.policies.policy_batch import SEAT
+from overtrick.population.policy_population import PolicyPopulation
+from overtrick.reports import figures, metric_names
+from overtrick.solvers.extensive import best_response
+from overtrick.training import scores
+from overtrick.training.base_trainer import History, Metrics, Rows, register
+from overtrick.training.equilibrium import psro_job
+from overtrick.training.equilibrium.oracles import first_network, respond
+from overtrick.training.equilibrium.psro_job import TREE_ORACLES, PsroJob
+from overtrick.training.equilibrium.restricted_games import restricted_game
+from overtrick.training.held_out_trainer import UnadaptedTrainer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+USED = 0.001  # smallest share of a policy that counts as used
+
+
+@register(
+    "psro",
+    PsroJob,
+    scores.table_last_negative_exploitability,
+    scores.negative_exploitability_or_payoff,
+)
+class PsroTrainer(UnadaptedTrainer[PsroJob]):
+    """Trainer of a population of policies that are responses to its own mixtures.
+
+    An iteration is a round. The population is one batch of arrays, hosted on a Ray actor if there
+    are workers; the oracles of all seats run at the same time, as shards.
+    """
+
+    stateful = ()
+    policy_name = "mixture"
+    validate = staticmethod(psro_job.check_psro_job)
+
+    def __init__(self, job: PsroJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
+        first = self._first_member()
+        self.population = pool.host(PolicyPopulation({n: v[None] for n, v in first.items()}))
+        self.restricted = restricted_game(job.game, self.game, self.tree, job.psro, pool)
+        self.restricted.add(first, generator(job.seed, RngStream.INITIAL))
+        self.mixture, self.shares = self.restricted.mix()
+
+    def _first_member(self) -> dict[str, Array]:
+        """Return the policies of the first member, which plays uniformly at random."""
+        if self.job.psro.oracle in TREE_ORACLES:
+            assert self.tree is not None  # checked when the job is validated
+            return {"sigma": self.tree.uniform()}
+        network = first_network(self.game, self.job)
+        seats = range(self.game.seats)
+        return {n: v for s in seats for n, v in prefixed(SEAT.format(s), network).items()}
+
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Find a response of every seat to the mixture, add them, and mix the population again."""
+        respond_rng, payoff_rng = rng.spawn(2)
+        section = self.job.psro
+        settings = {"search": self.job.lookahead, "ppo": self.job.ppo, "dqn": self.job.dqn}
+        common = (
+            self.job.game, section.oracle, settings.get(section.oracle), section.form, self.mixture
+        )  # fmt: skip
+        seats = range(self.game.seats)
+        responses = self.pool.map(respond, common, [(seat,) for seat in seats], respond_rng)
+        member = self._joined(responses)
+        self.population.call("add", member)
+        self.restricted.add(member, payoff_rng)
+        self.mixture, self.shares = self.restricted.mix()
+        return self._mixture_metrics()
+
+    def _joined(self, responses: list[Any]) -> dict[str, Array]:
+        """Join the responses of all seats to one member of the population."""
+        if self.job.psro.oracle in TREE_ORACLES:
+            assert self.tree is not None
+            owner = self.tree.observations.seat
+            return {"sigma": np.stack(responses)[owner, np.arange(len(owner))]}
+        named = (prefixed(SEAT.format(s), each) for s, each in enumerate(responses))
+        return {name: value for each in named for name, value in each.items()}
+
+    def _mixture_metrics(self) -> Metrics:
+        """Return the size of the population, and on a tree NashConv and exploitability."""
+        metrics = {"policies": float(self.shares.shape[1])}
+        if self.job.psro.form == "normal":
+            metrics["policies_used"] = float((self.shares > USED).sum(axis=1).mean())
+        if self.tree is None:
+            return metrics
+        assert self.mixture.sigma is not None
+        gap = best_response.nash_conv(self.tree, self.mixture.sigma)
+        name = metric_names.gap_name(self.policy_name, self.game.unit)
+        return {metric_names.NASH_CONV: gap, name: gap / self.tree.seats, **metrics}
+
+    def evaluate(self) -> Metrics:
+        """Return the mixture's payoffs against held-out opponents."""
+        return super(UnadaptedTrainer, self).evaluate()
+
+    def state(self) -> dict[str, Array]:
+        """Return the population and the estimated payoffs, for a checkpoint."""
+        return {
+            **super().state(),
+            **prefixed("population", self.population.state()),
+            **prefixed("restricted", self.restricted.state()),
+        }
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the population, and mix it again."""
+        super().load(state)
+        self.population.load(unprefixed("population", state))
+        members = self.population.state()
+        count = len(next(iter(members.values())))
+        one_each = [{name: value[k] for name, value in members.items()} for k in range(count)]
+        self.restricted.load(one_each, unprefixed("restricted", state))
+        self.mixture, self.shares = self.restricted.mix()
+
+    def model(self) -> dict[str, Array]:
+        """Return the mixture's strategy (on a tree), all policies and, if it has any, its shares.
+
+        A mixture of the form sequence is not one of whole policies, so it has no shares.
+        """
+        sigma = {} if self.mixture.sigma is None else {"sigma": self.mixture.sigma}
+        shares = {SHARES: self.shares} if self.job.psro.form == "normal" else {}
+        return {**sigma, **shares, **prefixed(MEMBERS, self.population.state())}
+
+    @staticmethod
+    def knowledge(job: PsroJob, weights: Mapping[str, Array]) -> Any:
+        """Return the policy of a stored mixture."""
+        game, _ = playable_game(job.game)
+        return load_policy(StoredWeights(dict(weights), {}, "this run"), game)
+
+    def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
+        """Draw the learning curve and, on a tree, the exploitability by round."""
+        return figures.learning_figures(
+            history, self.policy_name, self.unit, self.game.unit, self.tree is not None
+        )

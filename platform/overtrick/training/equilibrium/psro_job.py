@@ -1,0 +1,146 @@
+"""Job file of the trainer `psro`: its sections, and checks that need the game."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from overtrick.config.job_file import Count, Fraction, Job, Opponent, Positive, Section, UnusedKeys
+from overtrick.core import UserError
+from overtrick.evaluation import evaluate as evaluation
+from overtrick.evaluation.evaluate import FixedPolicyEvaluation
+from overtrick.evaluation.game_cache import check_discrete_actions, check_tree, playable_game
+from overtrick.solvers import meta_solvers, sequence_form
+from overtrick.training.shared_sections import HiddenLayers, Minibatches, PolicyGradient, QLearning
+
+TREE_ORACLES = ("exact", "search")
+"""Oracles that find pure strategies on the game tree; the others train networks."""
+
+
+class Psro(Section):
+    """Settings of policy-space response oracles: oracle, meta-solver and restricted game."""
+
+    unused_keys = (
+        UnusedKeys({"meta_solver": ("nash", "uniform", "alpha_rank")}, ("meta_solver_steps",)),
+    )
+
+    oracle: Literal["exact", "search", "ppo", "dqn"] = "exact"
+    """Method that finds responses. exact: best responses on the tree. search: expectimax and Monte
+    Carlo tree search on the tree. ppo, dqn: networks trained in games against the mixture.
+    """
+
+    form: Literal["normal", "sequence"] = "normal"
+    """Restricted game that the meta-solver solves. normal: each seat draws one policy before the
+    game. sequence: at each information set a seat may take every action of one of its policies
+    (extensive-form double oracle).
+    """
+
+    meta_solver: Literal[
+        "nash", "uniform", "regret_matching", "projected_replicator_dynamics", "alpha_rank"
+    ] = "nash"
+    """Method that mixes the policies. nash: linear program, for two-seat zero-sum games; the others
+    work for any game. With form: sequence, regret_matching is CFR+.
+    """
+
+    meta_solver_steps: Count = 10_000
+    """Steps of regret matching or of replicator dynamics in each round."""
+
+    payoff_games: Count = 1000
+    """Games that estimate the payoffs of each profile of policies, in games without a tree."""
+
+
+class LookaheadOracle(Section):
+    """Settings of the oracle `search`."""
+
+    depth: int | None = Field(default=None, ge=0)
+    """Number of own decisions that are searched exhaustively; null: all decisions."""
+
+    simulations: Count = 1000
+    """Simulations of Monte Carlo tree search at each information set below `depth`."""
+
+
+class PpoOracle(PolicyGradient):
+    """Settings of the oracle `ppo`: PPO trains a policy network against the mixture."""
+
+    learning_rate: Positive = 0.005
+    """Adam's learning rate at the start of a round; it falls linearly to 0."""
+
+    minibatches: Minibatches = 1
+    iterations: Count = 100
+    """Training iterations per round."""
+
+    games: Count = 1000
+    """Games per training iteration."""
+
+
+class DqnOracle(QLearning):
+    """Settings of the oracle `dqn`: Q-learning trains a network against the mixture."""
+
+    hidden: HiddenLayers = (64, 64)
+    epsilon: Fraction = 0.5
+    """Probability of a random action at the start of a round."""
+
+    learning_rate: Positive = 0.003
+    """Adam's learning rate at the start of a round; it falls linearly to 0."""
+
+    iterations: Count = 100
+    """Training iterations per round."""
+
+    games: Count = 500
+    """Games per training iteration."""
+
+
+class PsroEvaluation(FixedPolicyEvaluation):
+    """Settings of the evaluation of the mixture against held-out opponents."""
+
+    opponents: tuple[Opponent, ...] = Field(default=("random",), min_length=1)
+    """Held-out opponents: names of reference opponents or runs, or folders of models."""
+
+
+class PsroJob(Job):
+    """Job file of the trainer `psro`: policy-space response oracles."""
+
+    unused_keys = (
+        UnusedKeys({"psro.oracle": ("exact", "ppo", "dqn")}, ("lookahead",)),
+        UnusedKeys({"psro.oracle": ("exact", "search", "dqn")}, ("ppo",)),
+        UnusedKeys({"psro.oracle": ("exact", "search", "ppo")}, ("dqn",)),
+    )
+
+    trainer: Literal["psro"]
+    psro: Psro = Psro()
+    lookahead: LookaheadOracle = LookaheadOracle()
+    ppo: PpoOracle = PpoOracle()
+    dqn: DqnOracle = DqnOracle()
+    evaluate: PsroEvaluation = PsroEvaluation()
+
+
+def check_psro_job(job: PsroJob) -> None:
+    """Raise UserError if the game does not allow the oracle, the meta-solver or the form."""
+    game, tree = playable_game(job.game)
+    check_discrete_actions(game)
+    section = job.psro
+    if section.oracle in TREE_ORACLES:
+        check_tree("psro.oracle", section.oracle, game, tree, "set ppo or dqn")
+    if section.form == "sequence":
+        check_tree("psro.form", "sequence", game, tree, "set normal")
+        if section.oracle not in TREE_ORACLES:
+            raise UserError(
+                f"psro.form: sequence needs pure strategies, and the networks of {section.oracle} "
+                "play every action: set psro.oracle to exact or search"
+            )
+        if section.meta_solver not in ("nash", "regret_matching"):
+            raise UserError(
+                f"psro.meta_solver: {section.meta_solver} mixes whole policies: with psro.form "
+                "sequence, set nash or regret_matching"
+            )
+    zero_sum = game.seats == 2 if tree is None else sequence_form.is_two_player_zero_sum(tree)
+    if section.meta_solver == "nash" and not zero_sum:
+        raise UserError(f"psro.meta_solver: {meta_solvers.NASH_REMEDY}")
+    most = int(meta_solvers.MOST_PROFILES ** (1 / game.seats)) - 1
+    if section.meta_solver == "alpha_rank" and job.stop.iterations > most:
+        raise UserError(
+            f"psro.meta_solver: alpha_rank takes at most {most} rounds in a game of {game.seats} "
+            "seats: lower stop.iterations, or set another meta-solver"
+        )
+    evaluation.check_evaluation(job.game, job.evaluate)

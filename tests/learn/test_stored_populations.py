@@ -1,0 +1,142 @@
+"""A meta-model trains against the policies of a stored run of PSRO or of a league."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+
+from overtrick.config import job_file
+from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool, generator
+from overtrick.learners.initialisation import initial_weights
+from overtrick.policies import policy_batch
+from overtrick.policies.network import NetworkPolicy
+from overtrick.policies.network_sizes import input_size
+from overtrick.policies.rollout import play
+from overtrick.policies.tabular import TabularPolicy
+from overtrick.solvers.extensive import best_response
+from overtrick.storage import model_files
+from overtrick.training.adaptation import gradient_samples
+from overtrick.training.registry import JOBS, TRAINERS
+
+PPO = {"iterations": 3, "games": 200, "hidden": [8]}
+LEAGUE = {"games": 100, "hidden": [8], "snapshot_interval": 1}
+SOURCES: dict[str, dict[str, Any]] = {
+    "tables": {"trainer": "psro"},
+    "networks for each seat": {"trainer": "psro", "psro": {"oracle": "ppo"}, "ppo": PPO},
+    "networks": {"trainer": "league", "league": LEAGUE},
+    "sequence form": {"trainer": "psro", "psro": {"form": "sequence"}},
+}
+
+
+@pytest.fixture(scope="module", params=SOURCES)
+def model(request: Any, tmp_path_factory: Any) -> tuple[str, str]:
+    """Train a small population of Kuhn poker; return its trainer's name and its model's folder."""
+    content = {**SOURCES[request.param], "game": "kuhn", "stop": {"iterations": 3}}
+    job = job_file.parse(content, JOBS, "this test")
+    trainer = TRAINERS[job.trainer].trainer(job, LocalPool())
+    for _ in range(3):
+        trainer.step()
+    folder = tmp_path_factory.mktemp("population") / "model"
+    model_files.save(
+        model_files.Model(trainer.model(), "kuhn", job.model_dump(mode="json")), folder
+    )
+    return job.trainer, str(folder)
+
+
+def meta_job(kind: str, folder: str, **changes: Any) -> Any:
+    content = {
+        "trainer": "meta", "game": "kuhn", "stop": {"iterations": 2},
+        "meta": {"hidden": [8], "tasks": 6, "games": 20},
+        "population": {"kind": kind, "model": folder},
+        "evaluate": {"opponents": ["random"], "every": 10}, **changes,
+    }  # fmt: skip
+    return job_file.parse(content, JOBS, "this test")
+
+
+@pytest.mark.parametrize("estimator", ["critic", "aivat"])
+def test_a_meta_model_trains_against_them(model: tuple[str, str], estimator: str) -> None:
+    sections = {
+        "meta": {
+            "hidden": [8], "tasks": 6, "games": 20, "gradient_estimator": estimator,
+            "objective": "sampled" if estimator == "critic" else "exact",
+        },
+        "adaptation": {"gradient_estimator": None},
+    }  # fmt: skip
+    job = meta_job(*model, **sections)
+    TRAINERS["meta"].validate(job)
+    whole, first, second = (TRAINERS["meta"].trainer(job, LocalPool()) for _ in range(3))
+    expected = [whole.step(), whole.step()]
+    found = [first.step()]
+    second.load(first.state())
+    assert [*found, second.step()] == expected
+
+
+def test_a_model_of_another_trainer_is_refused(model: tuple[str, str]) -> None:
+    trainer, folder = model
+    other = "league" if trainer == "psro" else "psro"
+    with pytest.raises(UserError, match=f"is a model of trainer {trainer}"):
+        TRAINERS["meta"].validate(meta_job(other, folder))
+
+
+def test_a_missing_model_or_an_unused_key_is_refused() -> None:
+    with pytest.raises(UserError, match=r"set population\.model"):
+        TRAINERS["meta"].validate(meta_job("psro", "x", population={"kind": "psro"}))
+    with pytest.raises(UserError, match=r"size has no effect with population\.kind psro"):
+        meta_job("psro", "x", population={"kind": "psro", "size": 9})
+    with pytest.raises(UserError, match=r"model has no effect with population\.kind evolving"):
+        meta_job("evolving", "/x")
+
+
+def batches(game: Any, tree: Any, rng: Generator) -> dict[str, dict[str, np.ndarray]]:
+    """Return a batch of three policies of each kind."""
+    sizes = (input_size(game), 8, game.actions)
+    networks = [initial_weights(sizes, rng, 3.0) for _ in range(6)]
+    stacked = [
+        {n: np.stack([w[n] for w in three]) for n in three[0]}
+        for three in (networks[:3], networks[3:])
+    ]
+    weight = rng.random((3, *tree.legal.shape)) * tree.legal
+    return {
+        "tables": {"sigma": weight / weight.sum(axis=2, keepdims=True)},
+        "networks": stacked[0],
+        "by seat": {f"seat_{s}.{n}": v for s in range(2) for n, v in stacked[s].items()},
+    }
+
+
+@pytest.mark.parametrize("kind", ["tables", "networks", "by seat"])
+def test_a_batch_plays_as_its_strategies_say(game_and_tree: Any, rng: Generator, kind: str) -> None:
+    game, tree = game_and_tree("leduc")
+    batch = batches(game, tree, rng)[kind]
+    assert policy_batch.batch_size(batch) == 3
+    sigmas = gradient_samples.batch_strategies(game, tree, batch)
+    assert sigmas.shape == (3, *tree.legal.shape)
+    games = 4000
+    policy = policy_batch.batch_policy(game, batch)
+    payoff = play(game, [policy] * 2, 3 * games, generator(1), recorded=()).payoff
+    means = payoff.reshape(3, games, 2).mean(axis=1)
+    expected = best_response.expected_batch(tree, sigmas)
+    assert means == pytest.approx(expected, abs=0.25)  # five standard errors
+    one = {name: value[1] for name, value in batch.items()}
+    if kind == "networks":
+        table = best_response.sigma_of(tree, [NetworkPolicy(game.features, one)] * 2)
+        assert sigmas[1] == pytest.approx(table, abs=1e-6)
+    if kind == "tables":
+        assert (TabularPolicy(one["sigma"]).probs(tree.observations) == sigmas[1]).all()
+
+
+@pytest.mark.parametrize("kind", ["tables", "networks", "by seat"])
+def test_policies_are_drawn_by_their_shares(game_and_tree: Any, rng: Generator, kind: str) -> None:
+    game, tree = game_and_tree("leduc")
+    batch = batches(game, tree, rng)[kind]
+    shares = np.array([[0, 1, 0], [0, 0, 1.0]])
+    drawn = policy_batch.draw_policies(batch, shares, tree.observations.seat, 5, rng)
+    assert policy_batch.batch_size(drawn) == 5
+    sigmas = gradient_samples.batch_strategies(game, tree, batch)
+    second = 1 if kind == "networks" else 2  # networks of all seats are drawn once
+    expected = np.where((tree.observations.seat == 0)[:, None], sigmas[1], sigmas[second])
+    for sigma in gradient_samples.batch_strategies(game, tree, drawn):
+        assert sigma == pytest.approx(expected, abs=1e-6)
