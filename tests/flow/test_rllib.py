@@ -570,3 +570,18 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
 def test_unsupported_jobs_are_refused_with_the_remedy(change, message):
     with pytest.raises(UserError, match=message):
         TRAINERS["rllib"].validate(job_of(**change))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["PPO", "DQN"])
+def test_rllib_trains_responses_of_psro_in_this_process_and_on_workers(name, two_workers):
+    rllib = {"iterations": 4, "env_steps": 600, "hidden": [16], "learning_rate": 0.01}
+    content = {
+        "trainer": "psro", "game": "kuhn", "psro": {"oracle": f"rllib/{name}"}, "rllib": rllib,
+        "evaluate": {"every": 9},
+    }  # fmt: skip
+    job = job_file.parse(content, JOBS, "this test")
+    for pool in (LocalPool(), two_workers):
+        trainer = TRAINERS["psro"].trainer(job, pool)
+        trainer.step()
+        assert trainer.step()["nash_conv"] < 0.9  # uniform play has 0.917

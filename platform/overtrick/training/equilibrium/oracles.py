@@ -12,6 +12,7 @@ mixture (Kuhn's theorem); elsewhere each draws one network of the mixture before
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,16 @@ from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.value_based.dqn import Dqn
 from overtrick.policies.batched_networks import NetworkMixture
+from overtrick.policies.by_seat import PolicyWithMemoryBySeat
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network_sizes import input_size
+from overtrick.policies.policy_batch import SEAT
 from overtrick.policies.rollout import play
 from overtrick.policies.tabular import TabularPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.lookahead import expectimax_mcts
 from overtrick.training.equilibrium.psro_job import DqnOracle, LookaheadOracle, PpoOracle, PsroJob
+from overtrick.training.rllib.rllib_trainer import mean_game_length
 
 TEMPERATURE = 0.001  # points, of the softmax of a Q-network's values
 HEAD_SCALE = 0.1  # of the random weights of the last layer
@@ -61,8 +65,9 @@ class Mixture:
 
 def first_network(game: Game, job: PsroJob) -> Weights:
     """Return the weights of the population's first network, which plays uniformly at random."""
-    section = job.ppo if job.psro.oracle == "ppo" else job.dqn
-    return initial_weights(_sizes(game, section), np.random.default_rng(0), 0.0)
+    layers = {"ppo": job.ppo.hidden, "dqn": job.dqn.hidden}
+    hidden = layers.get(job.psro.oracle, job.rllib.hidden)
+    return initial_weights(_sizes(game, hidden), np.random.default_rng(0), 0.0)
 
 
 def respond(rng: Generator, common: Any, seat: int) -> Any:
@@ -97,9 +102,9 @@ def _search(
     return expectimax_mcts.expectimax(tree, sigma, seat, depth, section.simulations, rng).sigma
 
 
-def _sizes(game: Game, section: PpoOracle | DqnOracle) -> tuple[int, ...]:
+def _sizes(game: Game, hidden: tuple[int, ...]) -> tuple[int, ...]:
     assert game.actions is not None
-    return (input_size(game), *section.hidden, game.actions)
+    return (input_size(game), *hidden, game.actions)
 
 
 def _train_ppo(
@@ -109,7 +114,7 @@ def _train_ppo(
     start_rng, *rngs = rng.spawn(1 + section.iterations)
     learner = ActorCritic(
         game.features,
-        initial_weights(_sizes(game, section), start_rng, HEAD_SCALE),
+        initial_weights(_sizes(game, section.hidden), start_rng, HEAD_SCALE),
         section.critic(game, start_rng, False),
         Ppo(section.learning_rate, section.entropy_coef),
         section.discount,
@@ -133,7 +138,7 @@ def _train_dqn(
     Returns the weights of a policy network whose logits are the Q-values, divided by TEMPERATURE.
     """
     start_rng, *rngs = rng.spawn(1 + section.iterations)
-    weights = initial_weights(_sizes(game, section), start_rng, HEAD_SCALE)
+    weights = initial_weights(_sizes(game, section.hidden), start_rng, HEAD_SCALE)
     learner = Dqn(game.features, weights, section.config())
     for k, iteration_rng in enumerate(rngs):
         play_rng, learn_rng = iteration_rng.spawn(2)
@@ -143,8 +148,63 @@ def _train_dqn(
         own = learner.policy(explore=True, epsilon=epsilon)
         seats = [own if s == seat else each for s, each in enumerate(policies)]
         learner.learn(play(game, seats, section.games, play_rng, recorded=[seat]).batch, learn_rng)
-    last = len(section.hidden)
+    return _softmax_of_values(learner.weights())
+
+
+def _softmax_of_values(weights: Weights) -> Weights:
+    """Return the policy network whose logits are the values of a Q-network, over TEMPERATURE."""
+    last = len(weights) // 2 - 1
     return {
         name: value / np.float32(TEMPERATURE) if name in (f"w{last}", f"b{last}") else value
-        for name, value in learner.weights().items()
+        for name, value in weights.items()
     }
+
+
+def respond_by_rllib(rng: Generator, common: Any) -> list[Weights]:
+    """Train a network for each seat by an algorithm of RLlib, all in one run; return the weights.
+
+    In every game one seat learns, and the mixture plays the others. `common`: the tuple (game, name
+    of the algorithm, settings, `Mixture`). Ray must be running.
+    """
+    from overtrick.rllib import algorithm_config, algorithm_runner  # takes seconds
+
+    choice, algorithm, section, mixture = common
+    game, _ = playable_game(choice)
+    length_rng, seed_rng = rng.spawn(2)
+    first, *seeds = (int(s) for s in seed_rng.integers(2**31, size=1 + section.iterations))
+    setup = algorithm_config.MultiAgentSetup(
+        algorithm=algorithm,
+        game=choice.name,
+        options=choice.options,
+        seats=game.seats,
+        canonical=False,
+        seed=first,
+        workers=0,
+        cpus=1.0,
+        gpus=0.0,
+        env_steps=section.env_steps,
+        game_length=mean_game_length(game, length_rng),
+        hidden=section.hidden,
+        learning_rate=section.learning_rate,
+        discount=section.discount,
+        by_seat=True,
+        past_selves=0,
+        opponents=(partial(_mixture_policy, choice, mixture),),
+        opponent_share=1.0,
+        section=(section.ppo if algorithm == "PPO" else section.dqn).model_dump(),
+    )
+    runner = algorithm_runner.AlgorithmRunner(setup)
+    for k, seed in enumerate(seeds):
+        runner.step(seed, section.dqn.epsilon_at(k / section.iterations))
+    networks = algorithm_runner.policy_networks(runner.state(), algorithm)
+    runner.close()
+    by_seat = [networks[SEAT.format(seat)] for seat in range(game.seats)]
+    return by_seat if algorithm == "PPO" else [_softmax_of_values(each) for each in by_seat]
+
+
+def _mixture_policy(choice: GameChoice, mixture: Mixture) -> Any:
+    """Return the policy that plays the mixture in every seat."""
+    game, _ = playable_game(choice)
+    if mixture.sigma is not None:
+        return TabularPolicy(mixture.sigma)
+    return PolicyWithMemoryBySeat(mixture.policies(game))

@@ -33,8 +33,8 @@ from overtrick.solvers.extensive import best_response
 from overtrick.training import scores
 from overtrick.training.base_trainer import History, Metrics, Rows, register
 from overtrick.training.equilibrium import psro_job
-from overtrick.training.equilibrium.oracles import first_network, respond
-from overtrick.training.equilibrium.psro_job import TREE_ORACLES, PsroJob
+from overtrick.training.equilibrium.oracles import first_network, respond, respond_by_rllib
+from overtrick.training.equilibrium.psro_job import RLLIB_ORACLES, TREE_ORACLES, PsroJob
 from overtrick.training.equilibrium.restricted_games import restricted_game
 from overtrick.training.held_out_trainer import UnadaptedTrainer
 
@@ -82,18 +82,23 @@ class PsroTrainer(UnadaptedTrainer[PsroJob]):
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Find a response of every seat to the mixture, add them, and mix the population again."""
         respond_rng, payoff_rng = rng.spawn(2)
-        section = self.job.psro
-        settings = {"search": self.job.lookahead, "ppo": self.job.ppo, "dqn": self.job.dqn}
-        common = (
-            self.job.game, section.oracle, settings.get(section.oracle), section.form, self.mixture
-        )  # fmt: skip
-        seats = range(self.game.seats)
-        responses = self.pool.map(respond, common, [(seat,) for seat in seats], respond_rng)
-        member = self._joined(responses)
+        member = self._joined(self._responses(respond_rng))
         self.population.call("add", member)
         self.restricted.add(member, payoff_rng)
         self.mixture, self.shares = self.restricted.mix()
         return self._mixture_metrics()
+
+    def _responses(self, rng: Generator) -> list[Any]:
+        """Return the oracle's response of every seat; the seats are shards, but for RLlib."""
+        job, section = self.job, self.job.psro
+        if section.oracle in RLLIB_ORACLES:
+            algorithm = section.oracle.removeprefix("rllib/")
+            all_seats = (job.game, algorithm, job.rllib, self.mixture)
+            return self.pool.map(respond_by_rllib, all_seats, [()], rng)[0]
+        settings = {"search": job.lookahead, "ppo": job.ppo, "dqn": job.dqn}.get(section.oracle)
+        shards = [(seat,) for seat in range(self.game.seats)]
+        common = (job.game, section.oracle, settings, section.form, self.mixture)
+        return self.pool.map(respond, common, shards, rng)
 
     def _joined(self, responses: list[Any]) -> dict[str, Array]:
         """Join the responses of all seats to one member of the population."""

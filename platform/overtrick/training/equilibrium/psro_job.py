@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
@@ -12,10 +12,18 @@ from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.evaluate import FixedPolicyEvaluation
 from overtrick.evaluation.game_cache import check_discrete_actions, check_tree, playable_game
 from overtrick.solvers import meta_solvers, sequence_form
-from overtrick.training.shared_sections import HiddenLayers, Minibatches, PolicyGradient, QLearning
+from overtrick.training.rllib.rllib_job import RllibDqnConfig, RllibPpoConfig
+from overtrick.training.shared_sections import (
+    Discount,
+    HiddenLayers,
+    Minibatches,
+    PolicyGradient,
+    QLearning,
+)
 
 TREE_ORACLES = ("exact", "search")
 """Oracles that find pure strategies on the game tree; the others train networks."""
+RLLIB_ORACLES = ("rllib/PPO", "rllib/DQN")
 
 
 class Psro(Section):
@@ -25,9 +33,10 @@ class Psro(Section):
         UnusedKeys({"meta_solver": ("nash", "uniform", "alpha_rank")}, ("meta_solver_steps",)),
     )
 
-    oracle: Literal["exact", "search", "ppo", "dqn"] = "exact"
+    oracle: Literal["exact", "search", "ppo", "dqn", "rllib/PPO", "rllib/DQN"] = "exact"
     """Method that finds responses. exact: best responses on the tree. search: expectimax and Monte
-    Carlo tree search on the tree. ppo, dqn: networks trained in games against the mixture.
+    Carlo tree search on the tree. ppo, dqn, rllib/PPO, rllib/DQN: networks trained in games against
+    the mixture, by this library or by RLlib.
     """
 
     form: Literal["normal", "sequence"] = "normal"
@@ -91,6 +100,23 @@ class DqnOracle(QLearning):
     """Games per training iteration."""
 
 
+class RllibOracle(Section):
+    """Settings of the oracles rllib/PPO and rllib/DQN: RLlib trains one network for each seat."""
+
+    ppo: RllibPpoConfig = RllibPpoConfig()
+    dqn: RllibDqnConfig = RllibDqnConfig()
+    hidden: HiddenLayers = (64, 64)
+    learning_rate: Positive = 0.001
+    """Adam's learning rate."""
+
+    discount: Discount = 1.0
+    iterations: Count = 20
+    """Training iterations per round."""
+
+    env_steps: Count = 4000
+    """Smallest number of decisions per training iteration, of all seats together."""
+
+
 class PsroEvaluation(FixedPolicyEvaluation):
     """Settings of the evaluation of the mixture against held-out opponents."""
 
@@ -98,13 +124,22 @@ class PsroEvaluation(FixedPolicyEvaluation):
     """Held-out opponents: names of reference opponents or runs, or folders of models."""
 
 
+def _all_but(*names: str) -> tuple[str, ...]:
+    """Return the names of all oracles but these."""
+    known = get_args(Psro.model_fields["oracle"].annotation)
+    return tuple(name for name in known if name not in names)
+
+
 class PsroJob(Job):
     """Job file of the trainer `psro`: policy-space response oracles."""
 
     unused_keys = (
-        UnusedKeys({"psro.oracle": ("exact", "ppo", "dqn")}, ("lookahead",)),
-        UnusedKeys({"psro.oracle": ("exact", "search", "dqn")}, ("ppo",)),
-        UnusedKeys({"psro.oracle": ("exact", "search", "ppo")}, ("dqn",)),
+        UnusedKeys({"psro.oracle": _all_but("search")}, ("lookahead",)),
+        UnusedKeys({"psro.oracle": _all_but("ppo")}, ("ppo",)),
+        UnusedKeys({"psro.oracle": _all_but("dqn")}, ("dqn",)),
+        UnusedKeys({"psro.oracle": _all_but(*RLLIB_ORACLES)}, ("rllib",)),
+        UnusedKeys({"psro.oracle": ("rllib/PPO",)}, ("rllib.dqn",)),
+        UnusedKeys({"psro.oracle": ("rllib/DQN",)}, ("rllib.ppo",)),
     )
 
     trainer: Literal["psro"]
@@ -112,6 +147,7 @@ class PsroJob(Job):
     lookahead: LookaheadOracle = LookaheadOracle()
     ppo: PpoOracle = PpoOracle()
     dqn: DqnOracle = DqnOracle()
+    rllib: RllibOracle = RllibOracle()
     evaluate: PsroEvaluation = PsroEvaluation()
 
 

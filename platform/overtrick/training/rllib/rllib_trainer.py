@@ -130,7 +130,7 @@ def _setup(job: RllibJob, game: Any, gpus: float) -> MultiAgentSetup:
         cpus=job.resources.worker_cpus,
         gpus=gpus,
         env_steps=job.rllib.env_steps,
-        game_length=_mean_game_length(game, generator(job.seed, RngStream.INITIAL)),
+        game_length=mean_game_length(game, generator(job.seed, RngStream.INITIAL)),
         hidden=job.rllib.hidden,
         learning_rate=job.rllib.learning_rate,
         discount=job.rllib.discount,
@@ -142,7 +142,7 @@ def _setup(job: RllibJob, game: Any, gpus: float) -> MultiAgentSetup:
     )
 
 
-def _mean_game_length(game: Any, rng: Generator) -> float:
+def mean_game_length(game: Any, rng: Generator) -> float:
     """Estimate the mean number of environment steps per game, by random play."""
     uniform = make_opponent("random", game, None)
     batch = play(game, (uniform,) * game.seats, GAMES_FOR_LENGTH, rng).batch
