@@ -8,8 +8,8 @@ from time import perf_counter, process_time
 from tests.bench.measure import Result
 
 from overtrick import make
-from overtrick.evaluation.phantom_games import stored_numbering
 from overtrick.solvers.phantom import exact_evaluation
+from overtrick.solvers.phantom.numbering_cache import stored_numbering
 
 LIMITS = {  # seconds that an evaluation may take, with the numbers of the information sets stored
     "phantom_ttt": 150,

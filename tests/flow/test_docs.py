@@ -65,6 +65,7 @@ SMALL_TABLE = (
     "evaluate.double_dummy=false"
 )
 SHORT = {
+    "solve dark_hex_3": "--iterations 1",
     "generate minibridge": "--games 20 --workers 0",
     "train jobs/minibridge_selfplay.yaml": SMALL_TABLE,
     "train jobs/minibridge_q.yaml": SMALL_TABLE,

@@ -13,10 +13,9 @@ import pytest
 
 from overtrick import make
 from overtrick.core import UserError
-from overtrick.evaluation import phantom_games
 from overtrick.games.phantom import PhantomBoard, hex_wins, tic_tac_toe_wins
 from overtrick.policies.uniform import UniformPolicy
-from overtrick.solvers.phantom import exact_evaluation
+from overtrick.solvers.phantom import exact_evaluation, numbering_cache
 from overtrick.solvers.phantom.information_sets import number_views
 
 TWINS = {
@@ -239,11 +238,11 @@ def test_observations_from_outside_are_exactly_those_that_a_game_can_show() -> N
 def test_numbers_of_information_sets_are_stored_and_damage_is_mended(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path))
     game = PhantomBoard("small", hex_wins(2), True)
-    first = phantom_games.stored_numbering(game)
+    first = numbering_cache.stored_numbering(game)
     (file,) = (tmp_path / "views").iterdir()
     content = file.read_bytes()
-    monkeypatch.setattr(phantom_games, "number_views", lambda *_: pytest.fail("it is stored"))
-    again = phantom_games.stored_numbering(game)
+    monkeypatch.setattr(numbering_cache, "number_views", lambda *_: pytest.fail("it is stored"))
+    again = numbering_cache.stored_numbering(game)
     assert again.ends == first.ends
     for one, two in zip(first.seats, again.seats, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
@@ -251,7 +250,7 @@ def test_numbers_of_information_sets_are_stored_and_damage_is_mended(tmp_path, m
     monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path))
     for damage in (content[:-1], b"", content.replace(b"known_0", b"knwon_0")):
         file.write_bytes(damage)
-        assert phantom_games.stored_numbering(game).ends == first.ends
+        assert numbering_cache.stored_numbering(game).ends == first.ends
         assert file.read_bytes() == content
 
 
@@ -259,7 +258,7 @@ def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch, c
     (tmp_path / "views").write_text("a file where the folder should be")
     monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path))
     game = PhantomBoard("small", hex_wins(2), False)
-    assert phantom_games.stored_numbering(game).ends == number_views(game).ends
+    assert numbering_cache.stored_numbering(game).ends == number_views(game).ends
     assert "the numbers of information sets are not stored" in caplog.text
 
 

@@ -23,6 +23,10 @@ def solve(
     save: Annotated[
         str | None, Option(help="Save the strategy as a model in this folder or at this URL.")
     ] = None,
+    max_minutes: Annotated[
+        float | None,
+        Option(help="Refuse a phantom game that would take longer, with an estimate."),
+    ] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Compute or approximate an equilibrium with a solver, and print its exploitability.
@@ -38,7 +42,9 @@ def solve(
 
     exact = plan == "lp"
     with counting(console, game, 1 if exact else iterations) as progress:
-        answer = solve_game(game, plan, iterations, seed, memory, save, progress, temperature)
+        answer = solve_game(
+            game, plan, iterations, seed, memory, save, progress, temperature, max_minutes
+        )
     chosen = str(answer.get("choice", "")).partition(":")[0]
     exact |= chosen == "lp"
     how = "by the linear program" if exact else f"after {iterations} iterations of {plan}"

@@ -6,6 +6,8 @@ import numpy as np
 
 from overtrick.core import Array, UserError
 
+TOLERANCE = 1e-5  # of the sum of a row's probabilities, which may be float32
+
 
 def check_rows(sigma: Array, legal: Array) -> None:
     """Raise UserError unless each row of sigma (..., N, A) is a probability distribution.
@@ -14,7 +16,7 @@ def check_rows(sigma: Array, legal: Array) -> None:
     information set.
     """
     sums = np.where(legal, sigma, 0).sum(axis=-1)
-    wrong = ~(np.abs(sums - 1) < 1e-5) | ((sigma < 0) | ((sigma != 0) & ~legal)).any(axis=-1)
+    wrong = ~(np.abs(sums - 1) < TOLERANCE) | ((sigma < 0) | ((sigma != 0) & ~legal)).any(axis=-1)
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0])
         raise UserError(

@@ -17,7 +17,6 @@ from overtrick.evaluation import phantom_games
 from overtrick.evaluation.lower_bound import lower_bound
 from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
 from overtrick.games import openspiel_tree, registry
-from overtrick.policies.tabular import TabularPolicy
 from overtrick.reports.progress import OnProgress
 from overtrick.solvers.auto_solver import AutoSolver
 from overtrick.solvers.extensive import best_response
@@ -32,6 +31,8 @@ from overtrick.training.equilibrium.solve import (
     SOLVERS,
     TEMPERATURE,
     SolveJob,
+    check_solver,
+    check_time,
     make_solver,
     tree_bytes,
 )
@@ -43,10 +44,10 @@ PROGRESS_SECONDS = 0.5  # of iterations between two reports of progress
 class Solution:
     """A strategy profile that a solver has found for a game, with its distance to equilibrium."""
 
-    game: Any
+    evaluator: strategy_evaluator.SolvableEvaluator
     plan: str  # the solver
     iterations: int
-    strategy: Array  # (N, A) action probabilities at each information set
+    strategy: Array  # (N, A) action probabilities at each information set; (L,) in phantom games
     values: tuple[float, ...]  # expected points per game of each seat
     exploitability: float  # points per game: nash_conv divided by the number of seats
     nash_conv: float
@@ -55,9 +56,14 @@ class Solution:
     qre_gap: float | None = None  # of mmd-qre: NashConv of the game with entropy, in points
     choice: str | None = None  # of auto: the chosen algorithm, and why
 
-    def policy(self) -> TabularPolicy:
+    @property
+    def game(self) -> Any:
+        """The game that was solved."""
+        return self.evaluator.game
+
+    def policy(self) -> core.BehaviouralPolicy:
         """Return the strategy as a policy for every seat."""
-        return TabularPolicy(self.strategy)
+        return strategy_evaluator.strategy_policy(self.evaluator, self.strategy)
 
 
 def solve(
@@ -69,6 +75,7 @@ def solve(
     measure_at: Iterable[int] = (),
     progress: OnProgress = lambda done: None,
     temperature: float = TEMPERATURE,
+    max_minutes: float | None = None,
 ) -> Solution:
     """Compute or approximate an equilibrium of a game.
 
@@ -79,6 +86,7 @@ def solve(
     - `progress`: called with the number of finished iterations; first with 0, when the tree is
       built and the kernels are compiled.
     - `temperature`: of the plan mmd-qre, in points.
+    - `max_minutes`: limit of the estimated time in a phantom game; None: no limit.
 
     Raises UserError for an unknown game or solver, a game that the solver does not support, or a
     tree that does not fit in memory.
@@ -88,14 +96,20 @@ def solve(
     if temperature != TEMPERATURE and plan != QUANTAL_RESPONSE:
         raise UserError(f"plan {plan} has no temperature: leave it out, or name {QUANTAL_RESPONSE}")
     limit = tree_bytes(memory)
+    evaluator: strategy_evaluator.SolvableEvaluator
     if isinstance(game, GameChoice):
-        evaluator = strategy_evaluator.evaluator_of(game, limit)
+        evaluator = strategy_evaluator.solvable_evaluator(game, limit)
+    elif isinstance(game, core.PhantomGame):
+        evaluator = strategy_evaluator.PhantomEvaluator(game)
     else:
         evaluator = strategy_evaluator.TreeEvaluator(game, build(game, limit))
     iterations = 1 if plan == "lp" else iterations  # the linear program has no iterations
+    check_solver(plan, evaluator)
+    check_time(evaluator, [plan], iterations, max_minutes, "--max-minutes")
     solver = make_solver(plan, evaluator, seed, iterations, temperature)
-    solver.run(0)  # compiles the kernels or loads them; so does equilibrium_distance
-    strategy_evaluator.equilibrium_distance(evaluator, solver.average())
+    if not isinstance(evaluator, strategy_evaluator.PhantomEvaluator):  # a walk may take minutes
+        solver.run(0)  # compiles the kernels or loads them; so does equilibrium_distance
+        strategy_evaluator.equilibrium_distance(evaluator, solver.average())
     progress(0)
     history, seconds = {}, 0.0
     for stop in sorted({min(each, iterations) for each in (*measure_at, iterations)}):
@@ -103,7 +117,7 @@ def solve(
         found = strategy_evaluator.equilibrium_distance(evaluator, solver.average())
         history[stop] = found["exploitability"]
     return Solution(
-        evaluator.game, plan, iterations, solver.average(), tuple(found["values"]),
+        evaluator, plan, iterations, solver.average(), tuple(found["values"]),
         found["exploitability"], found["nash_conv"], seconds, history,
         solver.qre_gap() if plan == QUANTAL_RESPONSE and isinstance(solver, MirrorDescentSolver)
         else None,
@@ -120,6 +134,7 @@ def solve_game(
     save: str | Path | None = None,
     progress: OnProgress = lambda done: None,
     temperature: float = TEMPERATURE,
+    max_minutes: float | None = None,
 ) -> dict[str, Any]:
     """Solve a game as `solve` does; return the values that `overtrick solve --json` prints.
 
@@ -130,8 +145,9 @@ def solve_game(
         if folder is not None:
             model_files.check_place(folder)
         done = solve(
-            GameChoice(name=name), plan, iterations, seed, memory, (), progress, temperature
-        )
+            GameChoice(name=name), plan, iterations, seed, memory, (), progress, temperature,
+            max_minutes,
+        )  # fmt: skip
         found: dict[str, Any] = {
             "exploitability": done.exploitability,
             "nash_conv": done.nash_conv,
@@ -150,7 +166,8 @@ def solve_game(
             )
             record = job.model_dump(mode="json", exclude_unset=True)  # without unused defaults
             result = {"plan": plan, "iterations": done.iterations, **found}
-            model = model_files.Model({"sigma": done.strategy}, name, record, result)
+            weights = {strategy_evaluator.strategy_name(done.evaluator): done.strategy}
+            model = model_files.Model(weights, name, record, result)
             model_files.save(model, folder)
     return {
         "game": name,

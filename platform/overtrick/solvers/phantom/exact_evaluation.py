@@ -17,6 +17,7 @@ from overtrick.solvers.phantom.information_sets import (
 from overtrick.solvers.strategy_check import check_rows
 
 CHUNK = 2**18  # views for which a policy is asked at once
+THREADS = 2  # of a walk; more would need more memory: each has the gradients of a seat
 
 
 class Evaluation(NamedTuple):
@@ -95,7 +96,7 @@ def action_values(
     plans = realisation_plans(numbering, strategies)
     points = sequence_gradients(game, numbering, plans, threads)
     pairs = zip(numbering.seats, points, strategies, strict=True)
-    first, second = (_action_values(views, each, strategy) for views, each, strategy in pairs)
+    first, second = (seat_values(views, each, strategy)[1:] for views, each, strategy in pairs)
     return first, second
 
 
@@ -150,12 +151,17 @@ def _best(views, points):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _action_values(views, points, strategy):  # type: ignore[no-untyped-def]
-    """Return (L,) the counterfactual values of a seat's actions, from its points by sequence."""
+def seat_values(views, points, strategy):  # type: ignore[no-untyped-def]
+    """Return (1 + L,) a seat's counterfactual values of its sequences; entry 0 is the game's value.
+
+    - `views`: Views of the seat
+    - `points` (1 + L,): gradient of its points in its realisation plan
+    - `strategy` (L,): the strategy that it follows
+    """
     after = points.copy()
     for view in range(len(views.known) - 1, -1, -1):
         value = 0.0
         for place in range(views.start[view], views.start[view + 1]):
             value += strategy[place] * after[1 + place]
         after[views.parent[view]] += value
-    return after[1:]
+    return after

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ MAX_VIEWS, MAX_SEQUENCES = 2**25, 2**26  # of a seat; only pages that are writte
 MAX_LISTS = 2**16  # entries of the lists of both seats at once
 MAX_DEPTH = 2 * MAX_CELLS + 2  # turns: each seat tries a cell at most once
 POPCOUNT = np.array([number.bit_count() for number in range(2**MAX_CELLS)], np.int32)
+COMPILATION = 30.0  # seconds, more than compilation takes
 START = -1  # in place of a last attempt: the seat has not tried a cell yet
 
 
@@ -129,6 +131,25 @@ def sequence_gradients(
             for part in pool.map(after_first_move, range(begin, min(begin + threads, cells))):
                 total[1][:] += part
     return total[0], total[1]
+
+
+def walk_seconds(game: PhantomGame, numbering: Numbering, threads: int = 1) -> float:
+    """Estimate the seconds of a walk on this machine, from the walk after one of the first moves.
+
+    A second measurement counts, because the first may compile.
+    """
+    plans = tuple(np.ones(1 + int(views.start[-1])) for views in numbering.seats)
+    points = tuple(map(np.zeros_like, plans))
+    counts = np.array([len(views.known) for views in numbering.seats])
+    cells = game.wins.shape[1].bit_length() - 1
+    seconds = 0.0
+    for _ in range(2):
+        began = perf_counter()
+        _walk_first_move(game, 0, numbering.seats, counts, plans, points, False)
+        seconds = perf_counter() - began
+        if seconds > COMPILATION:
+            break
+    return seconds * -(-cells // threads)
 
 
 def _walk_first_move(

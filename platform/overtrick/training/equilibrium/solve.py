@@ -6,7 +6,7 @@ The solvers are CFR variants, MCCFR, the linear program, and gradient descent on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 from zlib import crc32
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, field_validator
 
-from overtrick.config.job_file import Checkpoints, Count, Job, Section, Stop
+from overtrick.config.job_file import Checkpoints, Count, Job, Positive, Section, Stop
 from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.reports import figures, metric_names
@@ -27,15 +27,18 @@ from overtrick.solvers.magnetic_mirror_descent import (
     MOST_TEMPERATURE,
     MirrorDescentSolver,
 )
+from overtrick.solvers.phantom.cfr_by_walks import WalkCfrSolver
 from overtrick.solvers.public_tree import cfr_and_descent
 from overtrick.solvers.public_tree.values import IndexedGame
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Row, Rows, register
 from overtrick.training.equilibrium.strategy_evaluator import (
     BucketedEvaluator,
-    StrategyEvaluator,
+    PhantomEvaluator,
+    SolvableEvaluator,
     equilibrium_distance,
-    evaluator_of,
+    solvable_evaluator,
+    strategy_name,
 )
 
 if TYPE_CHECKING:
@@ -89,6 +92,9 @@ class Solve(Section):
 
     memory_gib: float | None = None
     """Largest size of the tree in GiB; null: the free memory of the machine."""
+
+    max_minutes: Positive | None = None
+    """Limit of the estimated time of all solvers in a phantom game; null: no limit."""
 
     @field_validator("memory_gib")
     @classmethod
@@ -185,13 +191,13 @@ class SolveTrainer(BaseTrainer[SolveJob]):
     def model(self) -> dict[str, Array]:
         """Return the average strategies (N, A) and the numbers of iterations of all solvers.
 
-        The first solver's strategy has the name `sigma`. The names of the others contain the
-        solver's name.
+        The first solver's strategy has the name `sigma`; in a phantom game it is an array (L,) with
+        another name. The names of the others contain the solver's name.
         """
         first, *others = self.solvers
         auto = self.solvers.get(AUTO)
         return {
-            "sigma": self.solvers[first].average(),
+            strategy_name(self.evaluator): self.solvers[first].average(),
             ITERATIONS: np.array([solver.iteration for solver in self.solvers.values()]),
             **{f"{OTHER}.{name}": self.solvers[name].average() for name in others},
             **({CHOICE: np.array(auto.choice)} if isinstance(auto, AutoSolver) else {}),
@@ -206,7 +212,13 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         """Raise UserError if the tree is too large or a solver does not support the game."""
         evaluator = _evaluator(job)
         for name in job.solve.variants:
-            make_solver(name, evaluator, job.seed, _solver_iterations(job))
+            check_solver(name, evaluator)
+            if not isinstance(evaluator, PhantomEvaluator):  # it would number all information sets
+                make_solver(name, evaluator, job.seed, _solver_iterations(job))
+        check_time(
+            evaluator, job.solve.variants, _solver_iterations(job), job.solve.max_minutes,
+            "solve.max_minutes",
+        )  # fmt: skip
 
     @staticmethod
     def evaluate_model(
@@ -219,7 +231,7 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         """
         evaluator, rows = _evaluator(job), []
         for number, name in enumerate(job.solve.variants):
-            sigma = weights.get("sigma" if number == 0 else f"{OTHER}.{name}")
+            sigma = weights.get(strategy_name(evaluator) if number == 0 else f"{OTHER}.{name}")
             if sigma is not None:
                 evaluator.check_strategy(sigma)
                 row: Row = {"plan": name}
@@ -240,9 +252,49 @@ def _solver_iterations(job: SolveJob, measurement: int | None = None) -> int:
     return math.ceil(10**exponent)
 
 
+def check_solver(plan: str, evaluator: SolvableEvaluator) -> None:
+    """Raise UserError if the solver named `plan` does not support the game of an evaluator."""
+    able: tuple[str, ...] = TREE_SOLVERS
+    if isinstance(evaluator, BucketedEvaluator):
+        able = tuple(BUCKETED_SOLVERS)
+    elif isinstance(evaluator, PhantomEvaluator):
+        able = tuple(cfr.VARIANTS)
+    if plan not in able:
+        raise UserError(f"plan {plan}: {evaluator.game.name} can be solved by {', '.join(able)}")
+
+
+def check_time(
+    evaluator: SolvableEvaluator,
+    plans: Sequence[str],
+    iterations: int,
+    max_minutes: float | None,
+    name: str,
+) -> None:
+    """Raise UserError if solvers would take longer than a limit in a phantom game.
+
+    The time is estimated by a part of a walk on this machine, after the information sets are
+    numbered. `max_minutes`: the limit, None for no limit. `name`: of the limit, for the message.
+    Raises UserError also for a limit in a game with a tree, whose time is not estimated.
+    """
+    if max_minutes is None:
+        return
+    if not isinstance(evaluator, PhantomEvaluator):
+        raise UserError(f"{name} has an effect only in phantom games: leave it out")
+    solvers = [
+        WalkCfrSolver(evaluator.game, evaluator.numbering, cfr.VARIANTS[plan]) for plan in plans
+    ]
+    minutes = sum(solver.seconds(iterations) for solver in solvers) / 60
+    if minutes > max_minutes:
+        raise UserError(
+            f"{evaluator.game.name}: {iterations:,} iterations of {', '.join(plans)} would take "
+            f"about {minutes:,.1f} minutes on this machine, more than {name} {max_minutes:g}: ask "
+            "for less iterations, or raise the limit"
+        )
+
+
 def make_solver(
     plan: str,
-    evaluator: StrategyEvaluator,
+    evaluator: SolvableEvaluator,
     seed: int,
     iterations: int,
     temperature: float = TEMPERATURE,
@@ -253,12 +305,11 @@ def make_solver(
     whole run; the exponents of some CFR variants depend on it. `temperature`: of mmd-qre, in
     points. Raises UserError if the solver does not support the game.
     """
-    bucketed = isinstance(evaluator, BucketedEvaluator)
-    able = tuple(BUCKETED_SOLVERS) if bucketed else TREE_SOLVERS
-    if plan not in able:
-        raise UserError(f"plan {plan}: {evaluator.game.name} can be solved by {', '.join(able)}")
+    check_solver(plan, evaluator)
     if isinstance(evaluator, BucketedEvaluator):
         return BUCKETED_SOLVERS[plan](evaluator.view)
+    if isinstance(evaluator, PhantomEvaluator):
+        return WalkCfrSolver(evaluator.game, evaluator.numbering, cfr.VARIANTS[plan])
     try:
         return _tree_solver(plan, evaluator.tree, seed, iterations, temperature)
     except UserError as error:
@@ -284,5 +335,5 @@ def _tree_solver(
     return others[plan]()
 
 
-def _evaluator(job: SolveJob) -> StrategyEvaluator:
-    return evaluator_of(job.game, tree_bytes(job.solve.memory_gib))
+def _evaluator(job: SolveJob) -> SolvableEvaluator:
+    return solvable_evaluator(job.game, tree_bytes(job.solve.memory_gib))

@@ -8,14 +8,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from overtrick.config.job_file import GameChoice
-from overtrick.core import Array, CompactFeatures, Game, UserError
+from overtrick.core import (
+    Array,
+    BehaviouralPolicy,
+    CompactFeatures,
+    Game,
+    PhantomGame,
+    UserError,
+)
 from overtrick.datasets.card_abstraction_build import load_abstraction
 from overtrick.evaluation.game_cache import cached_game
+from overtrick.games import registry
 from overtrick.games.poker.holdem.abstract_game import AbstractHoldem
+from overtrick.policies.tabular import TabularPolicy
 from overtrick.reports import figures
 from overtrick.solvers import sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
+from overtrick.solvers.phantom import exact_evaluation, view_policy
+from overtrick.solvers.phantom.cfr_by_walks import by_seat
+from overtrick.solvers.phantom.exact_evaluation import THREADS, Evaluation
+from overtrick.solvers.phantom.information_sets import Numbering
+from overtrick.solvers.phantom.numbering_cache import stored_numbering
+from overtrick.solvers.phantom.view_policy import ViewPolicy
 from overtrick.solvers.public_tree import values
 
 if TYPE_CHECKING:
@@ -160,8 +175,52 @@ StrategyEvaluator = TreeEvaluator | BucketedEvaluator
 """
 
 
-def equilibrium_distance(evaluator: StrategyEvaluator, sigma: Array) -> dict[str, Any]:
-    """Return exploitability, NashConv and expected payoffs of a strategy profile sigma (N, A).
+class PhantomEvaluator:
+    """Exact payoffs and NashConv of strategies (L,) in a phantom game, by walks over its lines.
+
+    A strategy has the probability of each legal action in each view of seat 0, then of seat 1.
+    """
+
+    seats = 2
+
+    def __init__(self, game: PhantomGame) -> None:
+        self.game = game
+
+    @cached_property
+    def numbering(self) -> Numbering:
+        """The numbers of the game's information sets."""
+        return stored_numbering(self.game)
+
+    def check_strategy(self, strategy: Array) -> None:
+        """Raise UserError unless an array (L,) is a strategy of this game."""
+        view_policy.check_strategy(self.numbering, strategy)
+
+    def evaluate(self, strategy: Array) -> Evaluation:
+        """Return values, best responses and NashConv of a strategy (L,), by one walk."""
+        parts = by_seat(self.numbering, strategy)
+        return exact_evaluation.evaluate(self.game, self.numbering, parts, THREADS)
+
+
+SolvableEvaluator = StrategyEvaluator | PhantomEvaluator
+"""Exact evaluation of the strategies of every game that the solvers support."""
+
+
+def strategy_name(evaluator: SolvableEvaluator) -> str:
+    """Return the name of a strategy's array in a stored model."""
+    return view_policy.PROBABILITIES if isinstance(evaluator, PhantomEvaluator) else "sigma"
+
+
+def strategy_policy(evaluator: SolvableEvaluator, strategy: Array) -> BehaviouralPolicy:
+    """Return a strategy as a policy for every seat."""
+    if isinstance(evaluator, PhantomEvaluator):
+        return ViewPolicy(evaluator.numbering, strategy)
+    return TabularPolicy(strategy)
+
+
+def equilibrium_distance(evaluator: SolvableEvaluator, sigma: Array) -> dict[str, Any]:
+    """Return exploitability, NashConv and expected payoffs of a strategy profile.
+
+    `sigma`: (N, A), or (L,) in a phantom game.
 
     Returns a dict of numbers in points per game:
 
@@ -169,6 +228,13 @@ def equilibrium_distance(evaluator: StrategyEvaluator, sigma: Array) -> dict[str
     - `nash_conv`: NashConv.
     - `values`: list of the expected payoffs of all seats.
     """
+    if isinstance(evaluator, PhantomEvaluator):
+        found = evaluator.evaluate(sigma)
+        return {
+            "exploitability": found.exploitability,
+            "nash_conv": found.nash_conv,
+            "values": found.values.tolist(),
+        }
     gap = float(evaluator.nash_convs(sigma[None])[0])
     return {
         "exploitability": gap / evaluator.seats,
@@ -191,3 +257,12 @@ def evaluator_of(choice: GameChoice, memory: int | None = None) -> StrategyEvalu
         game, tree = cached_game(choice, memory)
         _evaluators[key] = BucketedEvaluator(game) if tree is None else TreeEvaluator(game, tree)
     return _evaluators[key]
+
+
+def solvable_evaluator(choice: GameChoice, memory: int | None = None) -> SolvableEvaluator:
+    """Return the evaluator of strategies in a game, also in a phantom game.
+
+    `memory` and errors are those of `evaluator_of`.
+    """
+    game = registry.make(choice.name, **choice.options)
+    return PhantomEvaluator(game) if isinstance(game, PhantomGame) else evaluator_of(choice, memory)

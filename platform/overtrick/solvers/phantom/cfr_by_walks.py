@@ -1,0 +1,125 @@
+"""Counterfactual regret minimisation in phantom games, whose trees do not fit in memory.
+
+One walk over all lines gives the counterfactual values of both seats (see information_sets.py). An
+iteration with simultaneous updates is one walk; with alternating updates it is a walk for each
+seat.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from overtrick.core import Array, PhantomGame
+from overtrick.solvers.cfr import CFR_PLUS, CfrVariant, discount_factor
+from overtrick.solvers.iterative_solver import IterativeSolver
+from overtrick.solvers.phantom.exact_evaluation import (
+    THREADS,
+    realisation_plans,
+    seat_values,
+    uniform,
+)
+from overtrick.solvers.phantom.information_sets import (
+    Numbering,
+    Views,
+    sequence_gradients,
+    walk_seconds,
+)
+
+
+class WalkCfrSolver(IterativeSolver):
+    """CFR by walks over a phantom game.
+
+    Strategies are arrays (L,): the L0 sequences of seat 0, then the L1 sequences of seat 1, each
+    with the probability of its last action in its view.
+    """
+
+    saved = ("iteration", "regret", "total", "sigma")
+
+    def __init__(
+        self, game: PhantomGame, numbering: Numbering, variant: CfrVariant = CFR_PLUS
+    ) -> None:
+        self.game, self.numbering, self.variant = game, numbering, variant
+        self.sigma = np.concatenate([uniform(views) for views in numbering.seats])
+        self.regret = np.zeros_like(self.sigma)  # cumulative
+        self.total = np.zeros_like(self.sigma)  # reach-weighted sum of strategies
+
+    def seconds(self, iterations: int) -> float:
+        """Estimate the seconds of some iterations and one evaluation, by a walk of one move."""
+        walks = iterations * (2 if self.variant.alternate else 1) + 1
+        return walks * walk_seconds(self.game, self.numbering, THREADS)
+
+    def run(self, iterations: int) -> None:
+        """Run more iterations; each updates both seats once."""
+        for _ in range(iterations):
+            self.iteration += 1
+            if self.variant.alternate:
+                for seat in range(2):
+                    self._update([seat])
+            else:
+                self._update([0, 1])
+
+    def _update(self, seats: list[int]) -> None:
+        """Walk over the game once, and update the regrets and strategies of some seats."""
+        t, variant = self.iteration, self.variant
+        first, second = by_seat(self.numbering, self.sigma)
+        plans = realisation_plans(self.numbering, (first, second))
+        points = sequence_gradients(self.game, self.numbering, plans, THREADS)
+        discounts = discount_factor(variant.positive, t), discount_factor(variant.negative, t)
+        weight = float(t) ** variant.average
+        for seat in seats:
+            regret, total, sigma = (
+                by_seat(self.numbering, each)[seat]
+                for each in (self.regret, self.total, self.sigma)
+            )
+            total += weight * plans[seat][1:]
+            _match_regrets(self.numbering.seats[seat], points[seat], regret, sigma, discounts)
+
+    def average(self) -> Array:
+        """Return the average strategy (L,); uniform in views never reached."""
+        parts = zip(self.numbering.seats, by_seat(self.numbering, self.total), strict=True)
+        return np.concatenate([_normalised(views, total) for views, total in parts])
+
+
+def by_seat(numbering: Numbering, values: Array) -> tuple[Array, Array]:
+    """Return views of the parts of an array (L0 + L1,) that belong to seat 0 and to seat 1."""
+    first = numbering.seats[0].start[-1]
+    return values[:first], values[first:]
+
+
+@njit(cache=True)
+def _match_regrets(views, points, regret, sigma, discounts):  # type: ignore[no-untyped-def]
+    """Add instantaneous regrets, discount, and set the next strategy by regret matching, in place.
+
+    - `views`: Views of the seat
+    - `points` (1 + L,): gradient of the seat's points in its realisation plan
+    - `regret`, `sigma` (L,): cumulative regrets and strategy
+    - `discounts`: factor of positive regrets, and factor of negative regrets
+    """
+    after = seat_values(views, points, sigma)
+    for view in range(len(views.known)):
+        begin, end = views.start[view], views.start[view + 1]
+        here, positive = 0.0, 0.0
+        for place in range(begin, end):
+            here += sigma[place] * after[1 + place]
+        for place in range(begin, end):
+            regret[place] += after[1 + place] - here
+            regret[place] *= discounts[0] if regret[place] > 0 else discounts[1]
+            positive += max(regret[place], 0.0)
+        for place in range(begin, end):
+            if positive > 0:
+                sigma[place] = max(regret[place], 0.0) / positive
+            else:
+                sigma[place] = 1.0 / (end - begin)
+
+
+@njit(cache=True)
+def _normalised(views: Views, total: Array) -> Array:
+    """Divide a seat's sums (L,) by their sum in each view; uniform where that is 0."""
+    strategy = np.empty_like(total)
+    for view in range(len(views.known)):
+        begin, end = views.start[view], views.start[view + 1]
+        whole = total[begin:end].sum()
+        for place in range(begin, end):
+            strategy[place] = total[place] / whole if whole > 0 else 1.0 / (end - begin)
+    return strategy

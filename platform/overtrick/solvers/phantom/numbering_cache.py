@@ -1,0 +1,73 @@
+"""The numbers of a phantom game's information sets, kept in the cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from overtrick.core import Array, PhantomGame
+from overtrick.core.files import (
+    DamagedWeightsError,
+    cache_folder,
+    read_weights,
+    replacing,
+    write_weights,
+)
+from overtrick.solvers.phantom.information_sets import Numbering, Views, number_views
+
+log = logging.getLogger(__name__)
+VERSION = 1  # increase it when number_views changes the numbers of an unchanged game
+
+
+def stored_numbering(
+    game: PhantomGame, progress: Callable[[int], None] = lambda percent: None
+) -> Numbering:
+    """Return the numbers of a game's information sets, from the cache folder if they are there.
+
+    Otherwise they are computed and stored; a damaged file is replaced. If they cannot be stored, a
+    warning says so.
+    """
+    path = _path(game)
+    try:
+        return _numbering(read_weights(path))
+    except (DamagedWeightsError, LookupError, OSError, TypeError, ValueError):
+        numbering = number_views(game, progress)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            write_weights(temporary, _arrays(numbering))
+    except OSError as error:
+        log.warning(
+            "the numbers of information sets are not stored, to be computed again: %s", error
+        )
+    return numbering
+
+
+def _path(game: PhantomGame) -> Path:
+    rules = f"{VERSION} {game.failure_ends_turn} ".encode() + np.packbits(game.wins).tobytes()
+    return cache_folder() / "views" / f"{hashlib.sha256(rules).hexdigest()[:16]}.safetensors"
+
+
+def _numbering(arrays: Mapping[str, Array]) -> Numbering:
+    """Return a numbering from its named arrays. Raises ValueError or LookupError for others."""
+    seats = []
+    for seat in range(2):
+        views = Views(*(arrays[f"{field}_{seat}"] for field in Views._fields))
+        count, actions = len(views.known), views.start[-1]
+        shapes = [(count,), (count + 1,), (count,), (2 * actions,)]
+        if [array.shape for array in views] != shapes:
+            raise ValueError("the arrays do not fit each other")
+        seats.append(views)
+    return Numbering((seats[0], seats[1]), int(arrays["ends"]))
+
+
+def _arrays(numbering: Numbering) -> dict[str, np.ndarray]:
+    """Return a numbering as named arrays."""
+    arrays = {"ends": np.array(numbering.ends)}
+    for seat, views in enumerate(numbering.seats):
+        arrays |= {f"{field}_{seat}": array for field, array in views._asdict().items()}
+    return arrays

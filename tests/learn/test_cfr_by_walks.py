@@ -1,0 +1,186 @@
+"""CFR in phantom games by walks: equality with CFR on a tree, stored strategies, resumed runs."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+
+from overtrick import make
+from overtrick.config import job_file
+from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool
+from overtrick.games.phantom import PhantomBoard, hex_wins, tic_tac_toe_wins
+from overtrick.policies.uniform import UniformPolicy
+from overtrick.solvers import cfr, sequence_form
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import Tree, build
+from overtrick.solvers.phantom import exact_evaluation
+from overtrick.solvers.phantom.cfr_by_walks import WalkCfrSolver, by_seat
+from overtrick.solvers.phantom.information_sets import number_views
+from overtrick.solvers.phantom.numbering_cache import stored_numbering
+from overtrick.solvers.phantom.view_policy import ViewPolicy, check_strategy
+from overtrick.storage import model_files
+from overtrick.studies import exact_solutions
+from overtrick.training.registry import JOBS, TRAINERS
+
+SIDE = 2
+
+
+def solver(abrupt: bool, variant: str) -> WalkCfrSolver:
+    game = PhantomBoard("dark_hex_2", hex_wins(SIDE), abrupt)
+    return WalkCfrSolver(game, number_views(game), cfr.VARIANTS[variant])
+
+
+def evaluated(one: WalkCfrSolver) -> exact_evaluation.Evaluation:
+    strategies = by_seat(one.numbering, one.average())
+    return exact_evaluation.evaluate(one.game, one.numbering, strategies)
+
+
+def openspiel_tree(abrupt: bool) -> Tree:
+    version = "adh" if abrupt else "cdh"
+    options = f"num_rows={SIDE},num_cols={SIDE},gameversion={version}"
+    return build(make(f"openspiel/dark_hex({options})"))
+
+
+@pytest.mark.parametrize("variant", cfr.VARIANTS)
+def test_it_equals_cfr_on_the_tree(variant: str) -> None:
+    tree = openspiel_tree(False)
+    by_tree, by_walks = cfr.CfrSolver(tree, cfr.VARIANTS[variant]), solver(False, variant)
+    for _ in range(8):
+        by_tree.run(2)
+        by_walks.run(2)
+        found, sigma = evaluated(by_walks), by_tree.average()
+        assert found.values == pytest.approx(best_response.expected(tree, sigma), abs=1e-9)
+        assert found.nash_conv == pytest.approx(best_response.nash_conv(tree, sigma), abs=1e-9)
+
+
+@pytest.mark.parametrize("variant", ["cfr-simultaneous", "dcfr-simultaneous"])
+def test_first_regrets_of_the_abrupt_game_are_those_of_the_tree(variant: str) -> None:
+    """Later ones differ: the tree's first regrets that should be 0 are of the order of 1e-17."""
+    by_tree = cfr.CfrSolver(openspiel_tree(True), cfr.VARIANTS[variant])
+    by_walks = solver(True, variant)
+    by_tree.run(1)
+    by_walks.run(1)
+    assert np.sort(by_walks.regret) == pytest.approx(np.sort(by_tree.regret), abs=1e-12)
+
+
+@pytest.mark.parametrize("variant", ["cfr+", "dcfr", "cfr"])
+def test_it_converges_to_the_value_of_the_abrupt_game(variant: str) -> None:
+    value, _ = sequence_form.equilibrium(openspiel_tree(True))
+    one = solver(True, variant)
+    one.run(2000)
+    found = evaluated(one)
+    assert found.values[0] == pytest.approx(value, abs=0.01)
+    assert found.nash_conv < 0.01
+
+
+@pytest.mark.parametrize("variant", ["cfr+", "dcfr-simultaneous"])
+def test_a_resumed_run_has_equal_bits(variant: str) -> None:
+    whole, first, second = (solver(False, variant) for _ in range(3))
+    whole.run(10)
+    first.run(4)
+    second.load(first.state())
+    second.run(6)
+    ours, theirs = second.state(), whole.state()
+    assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+    assert second.iteration == 10
+
+
+@pytest.mark.parametrize("abrupt", [False, True])
+def test_a_policy_finds_the_probabilities_of_every_view(abrupt: bool, rng: Generator) -> None:
+    game = PhantomBoard("small", tic_tac_toe_wins(2), abrupt)
+    numbering = number_views(game)
+    parts = []
+    for views in numbering.seats:
+        draws = rng.random(views.start[-1])
+        sums = np.repeat(np.add.reduceat(draws, views.start[:-1]), np.diff(views.start))
+        parts.append(draws / sums)
+    policy = ViewPolicy(numbering, np.concatenate(parts))
+    for table, part in zip(
+        exact_evaluation.tabulate(game, numbering, [policy] * 2), parts, strict=True
+    ):
+        assert np.array_equal(table, part)
+
+
+def test_arrays_that_are_no_strategies_are_refused() -> None:
+    one = solver(False, "cfr+")
+    strategy = one.average()
+    check_strategy(one.numbering, strategy)
+    with pytest.raises(UserError, match="a strategy for another game"):
+        check_strategy(one.numbering, strategy[:-1])
+    for wrong in (0.9 * strategy, -strategy, np.nan * strategy):
+        with pytest.raises(UserError, match="not a strategy: information set"):
+            check_strategy(one.numbering, wrong)
+
+
+def test_a_solved_phantom_game_is_stored_evaluated_and_played(tmp_path: Any) -> None:
+    folder = tmp_path / "solved"
+    found = exact_solutions.solve_game("dark_hex_3", "cfr+-simultaneous", 2, save=folder)
+    assert found["nash_conv"] < 1.2  # uniform play has 1.83
+    best = exact_solutions.best_response_to("dark_hex_3", str(folder))
+    assert sum(best["values"]) == pytest.approx(found["nash_conv"], abs=1e-9)
+    with pytest.raises(UserError, match="plan lp: dark_hex_3 can be solved by cfr, cfr"):
+        exact_solutions.solve_game("dark_hex_3", "lp", 1)
+    model = model_files.load(folder)
+    broken = {name: value * 2 for name, value in model.weights.items()}
+    model_files.save(model_files.Model(broken, model.game, model.job), tmp_path / "broken")
+    with pytest.raises(UserError, match=r"is damaged: not a strategy"):
+        model_files.policy(tmp_path / "broken", make("dark_hex_3"))
+    with pytest.raises(UserError, match=r"is of dark_hex_3|plays dark_hex_3|dark_hex_3"):
+        model_files.policy(folder, make("phantom_ttt"))
+
+
+def test_the_trainer_solves_a_phantom_game(rng: Generator) -> None:
+    content = {
+        "trainer": "solve", "game": "dark_hex_3",
+        "solve": {"variants": ["cfr+-simultaneous"]}, "stop": {"iterations": 1},
+    }  # fmt: skip
+    job = job_file.parse(content, JOBS, "this test")
+    TRAINERS["solve"].validate(job)
+    trainer = TRAINERS["solve"].trainer(job, LocalPool())
+    metrics = trainer.step()
+    (row,) = TRAINERS["solve"].evaluate_model(job, trainer.model(), LocalPool(), rng)
+    assert row["exploitability"] == metrics["exploitability_game/cfr_plus-simultaneous"]
+    assert row["exploitability"] < 0.6  # uniform play has 0.916
+    policy = model_files.model_kinds.load_policy(
+        model_files.StoredWeights(trainer.model(), {}, "this test"), trainer.evaluator.game
+    )
+    assert not isinstance(policy, UniformPolicy)
+
+
+def test_a_solver_that_needs_a_tree_is_refused_before_the_information_sets_are_numbered() -> None:
+    content = {"trainer": "solve", "game": "abrupt_phantom_ttt", "solve": {"variants": ["pcfr+"]}}
+    with pytest.raises(UserError, match="can be solved by cfr, cfr"):
+        TRAINERS["solve"].validate(job_file.parse(content, JOBS, "this test"))
+
+
+def test_work_beyond_a_limit_of_time_is_refused_with_an_estimate() -> None:
+    message = (
+        r"dark_hex_3: 100,000 iterations of cfr\+ would take about [\d,.]+ minutes on this "
+        r"machine, more than --max-minutes 5"
+    )
+    with pytest.raises(UserError, match=message):
+        exact_solutions.solve_game("dark_hex_3", "cfr+", 100_000, max_minutes=5)
+    with pytest.raises(UserError, match="--max-minutes has an effect only in phantom games"):
+        exact_solutions.solve_game("kuhn", "cfr+", 10, max_minutes=5)
+    content = {
+        "trainer": "solve", "game": "dark_hex_3",
+        "solve": {"variants": ["cfr+", "cfr"], "max_minutes": 1}, "stop": {"iterations": 40},
+    }  # fmt: skip
+    message = r"of cfr\+, cfr would take .* more than solve\.max_minutes"
+    with pytest.raises(UserError, match=message):
+        TRAINERS["solve"].validate(job_file.parse(content, JOBS, "this test"))
+
+
+def test_the_estimate_is_near_the_time_that_a_walk_takes() -> None:
+    game = make("dark_hex_3")
+    one = WalkCfrSolver(game, stored_numbering(game), cfr.VARIANTS["cfr-simultaneous"])
+    one.run(1)
+    began = perf_counter()
+    one.run(2)
+    taken = perf_counter() - began
+    assert taken / 10 < one.seconds(2) < 10 * taken  # other work may disturb either
