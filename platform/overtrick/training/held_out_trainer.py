@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from numpy.random import Generator
 
 from overtrick.config.job_file import Job, validated
-from overtrick.core import Array, BehaviouralPolicy
+from overtrick.core import Array, BehaviouralPolicy, PhantomGame
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.evaluate import HeldOutEvaluation, without_adaptation
 from overtrick.evaluation.game_cache import playable_game
+from overtrick.evaluation.phantom_games import evaluate_players
 from overtrick.games import registry
 from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive import best_response
@@ -128,8 +129,8 @@ class HeldOutTrainer(BaseTrainer[JobT]):
 class UnadaptedTrainer(HeldOutTrainer[JobT]):
     """Base class of trainers of a policy for all seats that does not adapt in evaluation.
 
-    If the game has a tree, evaluations during training also measure the policy's exploitability. In
-    a subclass, `knowledge` rebuilds the policy from stored weights.
+    Evaluations during training also measure the policy's exploitability, if the game has a tree or
+    is a phantom game. In a subclass, `knowledge` rebuilds the policy from stored weights.
     """
 
     adapt = staticmethod(without_adaptation)
@@ -139,20 +140,27 @@ class UnadaptedTrainer(HeldOutTrainer[JobT]):
     def evaluate(self) -> Metrics:
         """Return the policy's payoffs against held-out opponents, and its exploitability.
 
-        Exploitability is measured only if the game has a tree.
+        Exploitability is measured only if `has_exact_exploitability`.
         """
         return self._exploitability() | super().evaluate()
 
+    @property
+    def has_exact_exploitability(self) -> bool:
+        """True if the game has a tree or is a phantom game, so that exploitability is exact."""
+        return self.tree is not None or isinstance(self.game, PhantomGame)
+
     def _exploitability(self) -> Metrics:
-        if self.tree is None:
+        if not self.has_exact_exploitability:
             return {}
-        policy = self.knowledge(self.job, self.model())
-        sigma = best_response.sigma_of(self.tree, [policy] * self.game.seats)
+        policies = [self.knowledge(self.job, self.model())] * self.game.seats
         name = metric_names.gap_name(self.policy_name, self.game.unit)
+        if self.tree is None:
+            return {name: evaluate_players(self.game, policies).exploitability}
+        sigma = best_response.sigma_of(self.tree, policies)
         return {name: best_response.exploitability(self.tree, sigma)}
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the learning curve and, if the game has a tree, the exploitability by iteration."""
+        """Draw the learning curve and, if it is measured, the exploitability by iteration."""
         return figures.learning_figures(
-            history, self.policy_name, self.unit, self.game.unit, self.tree is not None
+            history, self.policy_name, self.unit, self.game.unit, self.has_exact_exploitability
         )

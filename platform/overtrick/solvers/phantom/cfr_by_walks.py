@@ -7,6 +7,8 @@ seat.
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import numpy as np
 from numba import njit
 
@@ -45,9 +47,19 @@ class WalkCfrSolver(IterativeSolver):
         self.total = np.zeros_like(self.sigma)  # reach-weighted sum of strategies
 
     def seconds(self, iterations: int) -> float:
-        """Estimate the seconds of some iterations and one evaluation, by a walk of one move."""
+        """Estimate the seconds of some iterations and one evaluation on this machine.
+
+        The walk after one of the first moves is measured, and an update without a walk.
+        """
         walks = iterations * (2 if self.variant.alternate else 1) + 1
-        return walks * walk_seconds(self.game, self.numbering, THREADS)
+        twin = WalkCfrSolver(self.game, self.numbering, self.variant)
+        points = tuple(np.zeros(1 + int(views.start[-1])) for views in self.numbering.seats)
+        for _ in range(2):  # the first may compile
+            began = perf_counter()
+            plans = realisation_plans(self.numbering, by_seat(self.numbering, twin.sigma))
+            twin._match([0, 1], plans, points)
+            update = perf_counter() - began
+        return walks * (update + walk_seconds(self.game, self.numbering, THREADS))
 
     def run(self, iterations: int) -> None:
         """Run more iterations; each updates both seats once."""
@@ -61,10 +73,16 @@ class WalkCfrSolver(IterativeSolver):
 
     def _update(self, seats: list[int]) -> None:
         """Walk over the game once, and update the regrets and strategies of some seats."""
-        t, variant = self.iteration, self.variant
-        first, second = by_seat(self.numbering, self.sigma)
-        plans = realisation_plans(self.numbering, (first, second))
+        plans = realisation_plans(self.numbering, by_seat(self.numbering, self.sigma))
         points = sequence_gradients(self.game, self.numbering, plans, THREADS)
+        self._match(seats, plans, points)
+
+    def _match(self, seats: list[int], plans: tuple[Array, ...], points: tuple[Array, ...]) -> None:
+        """Add regrets and plans of some seats to their sums, and set the next strategies.
+
+        `plans`, `points` (1 + L,) for each seat: realisation plan, and the points' gradient in it.
+        """
+        t, variant = self.iteration, self.variant
         discounts = discount_factor(variant.positive, t), discount_factor(variant.negative, t)
         weight = float(t) ** variant.average
         for seat in seats:
