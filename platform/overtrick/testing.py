@@ -60,6 +60,9 @@ def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
         _check_features(game, observations)
         _check_texts(game, observations)
         _check_capabilities(game, observations, deals, rng)
+    if isinstance(game, core.PhantomGame):
+        for _, observations, _ in turns:
+            _check_views(game, observations)
     _check_redeal(game, turns[0][1], rng)
     _check_payoffs(game, turns)
     _check_related_games(game, deals, turns)
@@ -260,6 +263,23 @@ def _check_capabilities(game: Any, rows: Observations, deals: Deals, rng: Genera
         _check_canonical_suits(game, some)
     if isinstance(game, core.AbstractStates):
         _check_abstract_states(game, some)
+
+
+def _check_views(game: Any, rows: Observations) -> None:
+    """Check that a phantom game makes the observations of its turns from the seats' attempts."""
+    _check(
+        game.wins.dtype == bool and game.wins.shape == (2, 2**game.actions),
+        "wins",
+        f"must be (2, {2**game.actions}) bool: both seats, all sets of marks",
+    )
+    for seat in range(game.seats):
+        own = select_rows(rows, np.flatnonzero(rows.seat == seat))
+        made = game.view_observations(seat, own.observation[:, 1:].astype(np.int8))
+        same = all(
+            np.array_equal(getattr(made, name), getattr(own, name))
+            for name in ("seat", "observation", "legal")
+        )
+        _check(same, "view_observations", "must make the observations that play shows")
 
 
 def _check_canonical_suits(game: Any, rows: Observations) -> None:

@@ -122,7 +122,7 @@ SMALL_JOBS: dict[str, dict[str, Any]] = {
         **_THREE,
         "trainer": "psro",
         "game": "kuhn",
-        "psro": {"oracle": "ppo", "payoff_games": 20},
+        "psro": {"oracle": "ppo"},
         "ppo": {"iterations": 2, "games": 50, "hidden": [4]},
         "evaluate": _HELD_OUT,
     },

@@ -66,6 +66,8 @@ SMALL_TABLE = (
 )
 SHORT = {
     "solve dark_hex_3": "--iterations 1",
+    "train jobs/psro_leduc.yaml game=leduc": "stop.iterations=3",
+    "train jobs/league_leduc.yaml game=leduc": "stop.iterations=2 league.games=20 workers=0",
     "generate minibridge": "--games 20 --workers 0",
     "train jobs/minibridge_selfplay.yaml": SMALL_TABLE,
     "train jobs/minibridge_q.yaml": SMALL_TABLE,

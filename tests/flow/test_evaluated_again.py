@@ -31,7 +31,7 @@ HOLDEM = {
     "evolve": {"evaluate": ADAPTS},
     "meta": {"evaluate": ADAPTS},
     "nfsp": {"evaluate": HELD_OUT},
-    "psro": {"evaluate": HELD_OUT},
+    "psro": {"evaluate": HELD_OUT, "psro": {"oracle": "ppo", "payoff_games": 20}},
     "league": {"evaluate": HELD_OUT},
 }
 """Changes that turn jobs of a game with a tree into jobs of one without."""

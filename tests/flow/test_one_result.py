@@ -133,6 +133,13 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(
         {"trainer": "dron", **DRON},
         {"trainer": "psro", "psro": {"form": "sequence"}},
         {"trainer": "psro", "psro": {"oracle": "ppo"}, "ppo": SMALL_ORACLE},
+        {
+            "trainer": "psro",
+            "game": "holdem",
+            "psro": {"oracle": "ppo", "payoff_games": 20},
+            "ppo": SMALL_ORACLE,
+            "evaluate": {"eval_deals": 20, "every": 5},
+        },
         {"trainer": "league", "league": LEAGUE},
         {
             "trainer": "evolve",

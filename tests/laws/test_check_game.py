@@ -10,6 +10,7 @@ import pytest
 import overtrick
 from overtrick.core import UserError
 from overtrick.games.liars_dice import LiarsDice
+from overtrick.games.phantom import PhantomBoard, hex_wins
 from overtrick.testing import check_game
 
 GAMES = [
@@ -25,6 +26,37 @@ def test_every_game_keeps_the_contract(name, options, sample_deals):
     game = overtrick.make(name, **options)
     deals = sample_deals(game, 200, np.random.default_rng(1)) if name == "auction" else None
     check_game(game, deals)
+
+
+class ForgetfulViews(PhantomBoard):
+    """Dark hex in which the attempts are lost."""
+
+    def __init__(self):
+        super().__init__("small", hex_wins(2), False)
+
+    def __reduce__(self):
+        return ForgetfulViews, ()
+
+    def view_observations(self, seat, attempts):
+        return super().view_observations(seat, np.zeros_like(attempts))
+
+
+class WrongWins(ForgetfulViews):
+    def __init__(self):
+        super().__init__()
+        self.wins = self.wins.astype(int)
+
+    def __reduce__(self):
+        return WrongWins, ()
+
+
+@pytest.mark.parametrize(
+    ("game", "message"),
+    [(ForgetfulViews, "view_observations: must make the observations"), (WrongWins, "wins: must")],
+)
+def test_a_phantom_game_whose_views_are_wrong_is_found(game, message):
+    with pytest.raises(UserError, match=message):
+        check_game(game())
 
 
 class Broken(LiarsDice):

@@ -11,7 +11,7 @@ from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
 from overtrick.population import matchmaking
-from overtrick.population.matchmaking import MatchmakingConfig, Players
+from overtrick.population.matchmaking import MatchmakingConfig, Players, Results
 from overtrick.training.registry import JOBS, TRAINERS
 
 CONFIG = MatchmakingConfig(0.35, 0.15, 0.6, 2.0)
@@ -30,12 +30,38 @@ def league(game: str, iterations: int, **section: Any) -> Any:
     return TRAINERS["league"].trainer(job, LocalPool())
 
 
+def results(*rows: Any) -> Results:
+    """Return the results of one learner: points won, points moved, games decided, games played."""
+    return Results(*(np.array([row], float) for row in rows))
+
+
 def test_the_share_of_points_is_the_share_of_games_won_in_games_for_one_point():
-    won, games = np.array([2.0, -4, 0, 0]), np.array([4.0, 4, 4, 0])
-    assert matchmaking.points_share(won, games) == pytest.approx([0.75, 0, 0.5, 0.5])
+    """Draws and the ten games of the prior count as half won."""
+    found = results([6, -40, 0, 1, 0], [10, 40, 4, 1, 0], [10, 40, 4, 1, 0], [10, 40, 4, 10, 0])
+    expected = [(8 + 5) / 20, 5 / 50, (2 + 5) / 14, (1 + 4.5 + 5) / 20, 0.5]
+    assert found.points_share()[0] == pytest.approx(expected)
 
 
-def test_a_main_agent_plays_itself_past_players_and_those_that_beat_it():
+def test_the_share_of_points_does_not_depend_on_the_stakes():
+    one, ten = (results([s], [2 * s], [4], [5]).points_share() for s in (1.0, 10.0))
+    assert one == pytest.approx(ten)
+
+
+def test_a_player_that_lost_all_games_is_still_met():
+    share = results(*[[500.0] * 4] * 4).points_share()[0]
+    assert (matchmaking.prioritised(share, np.ones(4, bool), 2) == 0.25).all()
+    share[0] = 0.5
+    assert (matchmaking.prioritised(share, np.ones(4, bool), 2) > 0).all()
+
+
+def test_shares_of_one_leave_no_games_for_other_past_players():
+    config = MatchmakingConfig(0.9, 0.1, 0.6, 2.0)
+    met = matchmaking.opponents(PLAYERS, MAIN, np.full(7, 0.5), config)
+    assert (met >= 0).all()
+    assert met == pytest.approx([0.9, 0, 0, 0, 0, 0.1, 0])
+
+
+def test_a_main_agent_plays_itself_past_players_and_players_that_beat_it():
     share = np.array([0.5, 0.5, 0.5, 0.8, 0.4, 0.7, 0.9])
     met = matchmaking.opponents(PLAYERS, MAIN, share, CONFIG)
     hard = (1 - share[3:]) ** 2
@@ -69,13 +95,23 @@ def test_a_league_exploiter_plays_all_past_players():
 
 
 def test_an_exploiter_beats_all_only_if_it_has_met_all():
-    share, met = np.full(7, 0.7), np.ones(7, bool)
+    share, played = np.full(7, 0.7), np.ones(7)
     for learner in (EXPLOITER, LEAGUE):
-        assert matchmaking.beats_all(PLAYERS, learner, share, met, CONFIG)
-    assert not matchmaking.beats_all(PLAYERS, LEAGUE, share, met & (np.arange(7) != 5), CONFIG)
+        assert matchmaking.beats_all(PLAYERS, learner, share, played, CONFIG)
+    assert not matchmaking.beats_all(PLAYERS, LEAGUE, share, played * (np.arange(7) != 5), CONFIG)
     share[0] = 0.5
-    assert not matchmaking.beats_all(PLAYERS, EXPLOITER, share, met, CONFIG)
-    assert matchmaking.beats_all(PLAYERS, LEAGUE, share, met, CONFIG)
+    assert not matchmaking.beats_all(PLAYERS, EXPLOITER, share, played, CONFIG)
+    assert matchmaking.beats_all(PLAYERS, LEAGUE, share, played, CONFIG)
+
+
+def test_both_learners_count_their_games():
+    one = league("kuhn", 3)
+    one.step()
+    won, moved, decided, played = one.results
+    assert won + won.T == pytest.approx(np.zeros((3, 3)))
+    for counted in (moved, decided, played):
+        assert (counted == counted.T).all()
+    assert played.sum() == pytest.approx(2 * 3 * 200 * matchmaking.RESULT_DECAY**0)
 
 
 def test_past_players_are_copies_of_learners_and_never_change():
@@ -115,8 +151,18 @@ def test_a_loaded_league_continues_with_identical_results():
 
 
 @pytest.mark.parametrize(
-    ("game", "message"), [("kuhn_three", "two-seat game"), ("sumo", "continuous actions")]
+    ("game", "section", "message"),
+    [
+        ("kuhn_three", {}, "two-seat game"),
+        ("sumo", {}, "continuous actions"),
+        ("kuhn", {"self_play_share": 0.9, "forgotten_share": 0.5}, "more than 1 together"),
+        (
+            "kuhn",
+            {"main_exploiters": 0, "league_exploiters": 0, "timeout": 9},
+            "league.timeout has no effect",
+        ),
+    ],
 )
-def test_a_game_that_does_not_fit_is_refused(game, message):
+def test_a_game_or_key_that_does_not_fit_is_refused(game, section, message):
     with pytest.raises(UserError, match=message):
-        league(game, 1)
+        league(game, 1, **section)

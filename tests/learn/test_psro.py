@@ -10,12 +10,16 @@ import pytest
 from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool, generator
+from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.policies.rollout import play
 from overtrick.solvers import sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.empirical_game import EmpiricalGame
 from overtrick.solvers.extensive.restricted_tree import restrict
 from overtrick.storage import model_files
+from overtrick.training.equilibrium.oracles import Mixture
+from overtrick.training.equilibrium.psro_job import Psro
+from overtrick.training.equilibrium.restricted_games import NormalFormBySampling, NormalFormOnTree
 from overtrick.training.registry import JOBS, TRAINERS
 
 SMALL_PPO = {"iterations": 3, "games": 200, "hidden": [8]}
@@ -161,6 +165,25 @@ def test_a_loaded_trainer_continues_with_identical_results(game, sections):
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
 
 
+@pytest.mark.parametrize("name", ["kuhn", "kuhn_three"])
+def test_sampled_payoffs_are_those_of_the_tree(game_and_tree, rng, name):
+    game, tree = game_and_tree(name)
+    section = Psro(meta_solver="uniform", payoff_games=4000)
+    choice = job_file.GameChoice(name=name)
+    sampled = NormalFormBySampling(choice, game, section, LocalPool())
+    exact = NormalFormOnTree(game, tree, section)
+    for _ in range(3):
+        networks = [initial_policy_weights(game, (8,), rng, 4.0) for _ in range(game.seats)]
+        member = {f"seat_{s}.{n}": v for s, each in enumerate(networks) for n, v in each.items()}
+        sampled.add(member, rng)
+        exact.add(member, rng)
+    assert sampled.payoffs == pytest.approx(exact.empirical.payoffs, abs=0.16)  # 5 standard errors
+    shares = list(rng.dirichlet(np.ones(3), size=game.seats))
+    played = play(game, Mixture(None, sampled._networks(), shares).policies(game), 40_000, rng)
+    expected = best_response.expected(tree, exact.empirical.mixture(shares))
+    assert played.payoff.mean(axis=0) == pytest.approx(expected, abs=0.05)
+
+
 def test_a_population_without_a_tree_is_stored_and_plays(tmp_path):
     trainer = psro("holdem", 2, psro={"oracle": "ppo", "payoff_games": 20}, ppo=SMALL_PPO)
     assert "nash_conv" not in trainer.step()
@@ -188,6 +211,17 @@ def test_a_population_without_a_tree_is_stored_and_plays(tmp_path):
         ("kuhn", {"psro": {"meta_solver": "alpha_rank"}}, "alpha_rank takes at most 69 rounds"),
         ("sumo", {"psro": {"oracle": "ppo"}}, "continuous actions"),
         ("kuhn", {"ppo": {"games": 9}}, "ppo has no effect with psro.oracle exact"),
+        ("kuhn", {"psro": {"payoff_games": 9}}, "psro.payoff_games has no effect"),
+        (
+            "kuhn",
+            {"psro": {"oracle": "search", "form": "sequence"}, "lookahead": {"depth": 0}},
+            "leave out lookahead.depth",
+        ),
+        (
+            "kuhn",
+            {"psro": {"oracle": "rllib/PPO"}, "rllib": {"env_steps": 9}},
+            "minibatch_size is more than rllib.env_steps",
+        ),
     ],
 )
 def test_a_game_or_key_that_does_not_fit_is_refused_in_one_line(game, sections, message):

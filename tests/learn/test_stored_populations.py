@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,27 @@ def test_a_meta_model_trains_against_them(model: tuple[str, str], estimator: str
     found = [first.step()]
     second.load(first.state())
     assert [*found, second.step()] == expected
+
+
+def test_a_run_goes_on_after_its_model_has_changed(model: tuple[str, str], tmp_path: Any) -> None:
+    trainer, folder = model
+    stored = model_files.load(Path(folder))
+    moved = tmp_path / "model"
+    model_files.save(stored, moved)
+    first = TRAINERS["meta"].trainer(meta_job(trainer, str(moved)), LocalPool())
+    first.step()
+    state = first.state()
+    expected = first.step()
+    fewer = dict(stored.weights)
+    for name, value in fewer.items():
+        if name.startswith("member."):
+            fewer[name] = value[:2]
+    if "shares" in fewer:
+        fewer["shares"] = fewer["shares"][:, :2].copy()
+    model_files.save(model_files.Model(fewer, stored.game, stored.job), moved)
+    second = TRAINERS["meta"].trainer(meta_job(trainer, str(moved)), LocalPool())
+    second.load(state)
+    assert second.step() == expected
 
 
 def test_a_model_of_another_trainer_is_refused(model: tuple[str, str]) -> None:

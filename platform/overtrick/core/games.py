@@ -97,7 +97,8 @@ class PhantomGame(Game, Protocol):
     A seat tries a cell that it does not know yet. A free cell gets its mark, and the other seat
     moves. If the other seat has marked the cell, the seat only learns this; then it tries again, or
     its turn ends. A seat with a winning set of marks, of at least two cells, gains 1, and the other
-    seat loses 1. A full board on which nobody has won is a draw. The actions are the cells.
+    seat loses 1. A full board on which nobody has won is a draw. The actions are the cells. The
+    observation of a seat is its number and its attempts, as `view_observations` takes them.
     """
 
     wins: Array  # (2, 2^A) bool: whether a seat has won with a set of marks, a bit for each cell

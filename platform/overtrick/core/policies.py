@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 from numpy.random import Generator
 
 from overtrick.core.batches import Actions, Array, Observations
+from overtrick.core.errors import UserError
 
 
 class PolicySession(Protocol):
@@ -29,6 +30,19 @@ class BehaviouralPolicy(Policy, Protocol):
 
     def probs(self, observations: Observations) -> Array:
         """Return action probabilities (R, A) float64; 0 at illegal actions, each row sums to 1."""
+
+
+def checked_behavioural(policy: Policy, name: str) -> BehaviouralPolicy:
+    """Return a policy that has action probabilities; raise UserError for another one.
+
+    `name`: the policy's name in the message.
+    """
+    if not isinstance(policy, BehaviouralPolicy):
+        raise UserError(
+            f"{name} draws a network before each game, so it has no action probabilities: it can "
+            "play, but it cannot be evaluated exactly or answer single observations"
+        )
+    return policy
 
 
 @runtime_checkable

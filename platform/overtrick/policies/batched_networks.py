@@ -53,7 +53,9 @@ class AssignedNetworks:
         """Start a session of G games. Raises ValueError if `member` is of another number."""
         if games != len(self.member):
             raise ValueError(f"{games} games, but networks are assigned to {len(self.member)}")
-        return _BatchedNetworksSession(self.features, self.weights, self.member, rng)
+        used, member = np.unique(self.member, return_inverse=True)  # others need no forward pass
+        weights = {name: value[used] for name, value in self.weights.items()}
+        return _BatchedNetworksSession(self.features, weights, member, rng)
 
 
 class NetworkMixture:

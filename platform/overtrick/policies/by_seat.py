@@ -50,6 +50,8 @@ class PolicyWithMemoryBySeat:
 
 
 class _SessionBySeat:
+    """Session that gives the rows of each seat to the session of its policy."""
+
     def __init__(self, sessions: Sequence[PolicySession]) -> None:
         self.sessions = sessions
 

@@ -68,8 +68,9 @@ def kind_of(weights: StoredWeights) -> ModelKind | None:
 def load_policy(weights: StoredWeights, game: Any) -> Any:
     """Build the policy of a stored model for a game.
 
-    The result is a BehaviouralPolicy if actions are discrete. Raises UserError if the model must
-    first search or observe its opponent, is damaged, or does not fit the game.
+    The result is a BehaviouralPolicy if actions are discrete and the model is not a mixture of
+    networks. Raises UserError if the model must first search or observe its opponent, is damaged,
+    or does not fit the game.
     """
     kind = kind_of(weights)
     if kind is None:
@@ -120,10 +121,11 @@ def load_mixture(weights: StoredWeights, game: Any) -> PolicyWithMemoryBySeat:
     for seat in range(game.seats):
         networks = unprefixed(SEAT.format(seat), members)
         counts = {len(value) for value in networks.values()}
-        if shares.shape != (game.seats, *counts) or not np.isclose(shares.sum(axis=1), 1).all():
+        fits = shares.shape == (game.seats, *counts) and (shares >= 0).all()
+        if not fits or not np.isclose(shares.sum(axis=1), 1).all():
             raise UserError(
-                f"{source} is damaged: {SHARES} {shares.shape} must hold the probabilities of the "
-                f"{counts} networks of {game.seats} seats; restore it, or train again"
+                f"{source} is damaged: {SHARES} {shares.shape} must be the probabilities of the "
+                f"networks of {game.seats} seats; restore it, or train again"
             )
         check_network({name: value[0] for name, value in networks.items()}, game, source)
         policies.append(NetworkMixture(game.features, networks, shares[seat]))

@@ -5,27 +5,33 @@ learning", methods, section "Multi-agent learning".
 
 | here | the paper |
 |---|---|
-| points won / points that changed hands | share of games won |
+| share of points, so that games with stakes are compared | share of games won |
+| a share is drawn towards 1/2 as if some more games were drawn | not stated |
+| a main agent meets all main agents equally often, whatever the results | it avoids some of them |
+| league exploiters use the priorities of main agents | other priorities |
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from overtrick.core import Array
 
-EASY = 0.2  # share of points below which a main exploiter first meets past main agents
-FORGET = 0.9
+WEAK = 0.2  # share of points below which a main exploiter first meets past main agents
+RESULT_DECAY = 0.9
 """Weight of the results of the iteration before, relative to those of this iteration."""
+PRIOR_GAMES = 10.0
+"""Drawn games that are added to those of every pair, so that few games decide little."""
 
 
 @dataclass(frozen=True)
 class Players:
-    """The players of a league: its L learners, then its K past players.
+    """The P players of a league: its L learners, then its past players.
 
-    `learner` (L + K,) is the number of the learner that a player is, or of which it is a copy.
+    `learner` (P,) is the number of the learner that a player is, or of which it is a copy.
     """
 
     learners: int  # L
@@ -35,17 +41,17 @@ class Players:
 
     @property
     def past(self) -> Array:
-        """(L + K,) bool: the player is a past player, which no longer changes."""
+        """(P,) bool: the player is a past player, which no longer changes."""
         return np.arange(len(self.learner)) >= self.learners
 
     @property
     def main(self) -> Array:
-        """(L + K,) bool: the player is a main agent, or a copy of one."""
+        """(P,) bool: the player is a main agent, or a copy of one."""
         return self.learner < self.main_agents
 
     @property
     def exploits_main(self) -> Array:
-        """(L + K,) bool: the player is a main exploiter, or a copy of one."""
+        """(P,) bool: the player is a main exploiter, or a copy of one."""
         return ~self.main & (self.learner < self.main_agents + self.main_exploiters)
 
 
@@ -59,63 +65,78 @@ class MatchmakingConfig:
     priority_power: float
 
 
-def points_share(won: Array, moved: Array) -> Array:
-    """Return the share of points that a player wins from others: 1 all, 0 none, 1/2 unknown.
+class Results(NamedTuple):
+    """Results of the L learners against the P players of a league; later games count more."""
 
-    `won`: points won, minus those lost. `moved`: points that changed hands, 0 if they never met.
-    In games that one side wins by one point, the result is the share of games won.
-    """
-    return np.where(moved > 0, (1 + won / np.where(moved > 0, moved, 1)) / 2, 0.5)
+    won: Array  # (L, P) points won, minus those lost
+    moved: Array  # (L, P) points that changed hands
+    decided: Array  # (L, P) games in which points changed hands
+    played: Array  # (L, P) all games
+
+    def points_share(self) -> Array:
+        """Return (L, P) the share of points that a learner wins from a player: 1/2 if unknown.
+
+        In games for one point this is the share of games won, where draws and PRIOR_GAMES further
+        games count as half won.
+        """
+        stakes = np.where(self.moved > 0, self.moved, 1) / np.maximum(self.decided, 1e-12)
+        return (1 + self.won / (stakes * (self.played + PRIOR_GAMES))) / 2
 
 
 def prioritised(share: Array, among: Array, power: float) -> Array:
     """Return probabilities of opponents by prioritised fictitious self-play.
 
-    `share`: share of the points that the learner wins from each player. `among`: bool, True for
-    those that may be drawn; at least one. The probability is proportional to (1 - share)^power.
+    `share` (P,): share of the points that the learner wins from each player. `among` (P,): bool,
+    True for the players that may be drawn, at least one. The probability is proportional to
+    (1 - share)^power.
     """
     weight = np.where(among, (1 - share) ** power, 0)
     return weight / weight.sum() if weight.sum() > 0 else among / among.sum()
 
 
 def opponents(players: Players, learner: int, share: Array, config: MatchmakingConfig) -> Array:
-    """Return the probability (L + K,) with which a learner meets each player in a game.
+    """Return the probability (P,) with which a learner meets each player in a game.
 
-    `share` (L + K,): share of the points that the learner wins from each player, 1/2 if unknown.
+    `share` (P,): share of the points that the learner wins from each player, 1/2 if unknown.
     """
     past, main = players.past, players.main
     current_main = main & ~past
     if players.main[learner]:
-        forgotten = past & np.where(main, share < 0.5, players.exploits_main)
-        forgotten_share = config.forgotten_share if forgotten.any() else 0.0
-        rest = 1 - config.self_play_share - config.forgotten_share if past.any() else 0.0
-        met = (1 - rest - forgotten_share) * current_main / current_main.sum()
-        if rest:
-            met = met + rest * prioritised(share, past, config.priority_power)
-        if forgotten_share:
-            met = met + forgotten_share * prioritised(share, forgotten, config.priority_power)
-        return met
+        return _opponents_of_main_agent(players, share, config)
     if players.exploits_main[learner]:
-        weak = share[current_main].mean() < EASY
-        if weak and (past & main).any():  # easier opponents first: those near an even game
-            weight = np.where(past & main, share * (1 - share), 0)
-            if weight.sum() > 0:
-                return weight / weight.sum()
+        past_main = past & main
+        if share[current_main].mean() < WEAK and past_main.any():
+            even = np.where(past_main, share * (1 - share), 0)  # largest near an even game
+            if even.sum() > 0:
+                return even / even.sum()
         return current_main / current_main.sum()
-    among = past if past.any() else current_main
-    return prioritised(share, among, config.priority_power)
+    return prioritised(share, past if past.any() else current_main, config.priority_power)
+
+
+def _opponents_of_main_agent(players: Players, share: Array, config: MatchmakingConfig) -> Array:
+    """Return the probability (P,) with which a main agent meets each player in a game."""
+    past, main = players.past, players.main
+    lost = past & np.where(main, share < 0.5, players.exploits_main)
+    probability = np.zeros(len(past))
+    if past.any():
+        rest = max(0.0, 1 - config.self_play_share - config.forgotten_share)
+        probability += rest * prioritised(share, past, config.priority_power)
+    if lost.any():
+        probability += config.forgotten_share * prioritised(share, lost, config.priority_power)
+    current_main = main & ~past
+    return probability + (1 - probability.sum()) * current_main / current_main.sum()
 
 
 def beats_all(
-    players: Players, learner: int, share: Array, met: Array, config: MatchmakingConfig
+    players: Players, learner: int, share: Array, played: Array, config: MatchmakingConfig
 ) -> bool:
     """Return True if an exploiter beats all its opponents.
 
     The opponents of a main exploiter are the main agents, those of a league exploiter all past
-    players. `met` (L + K,): bool, the learner has met this player. The other arguments are those of
-    `opponents`.
+    players. `played` (P,): games of the learner against each player. The other arguments are those
+    of `opponents`.
     """
     exploits_main = players.exploits_main[learner]
     targets = players.main & ~players.past if exploits_main else players.past
-    beaten = met & (share >= config.beaten_share)
+    beaten = (played > 0) & (share >= config.beaten_share)
     return bool(targets.any() and beaten[targets].all())

@@ -48,6 +48,10 @@ class Population:
         self.weights = evolve(self.weights, fitness, self.config, rng)
         return _summary(fitness)
 
+    def replace(self, state: Mapping[str, Array]) -> None:
+        """Replace all members by others, which may have other shapes."""
+        self.weights = dict(state)
+
     def state(self) -> dict[str, Array]:
         """Return the members' weights (M, ...) by name."""
         return dict(self.weights)

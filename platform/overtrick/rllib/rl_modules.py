@@ -231,12 +231,13 @@ class FixedPolicyModule(RLModule):
         return {Columns.ACTIONS: torch.from_numpy(action)}
 
     def _act_in_matches(self, observations: Observations, places: Array) -> Array:
-        """Return the actions (R, A) of a policy with memory, with one session for each game.
+        """Return the actions (R,) or (R, A) of a policy with memory, with a session for each game.
 
         `places` (R, 2): the index of each row's environment, and the index of its current game.
         When the second index changes, the policy starts a new session.
         """
-        action = np.empty((len(observations), len(self._game.action_names)))
+        continuous = (len(self._game.action_names),) if self._game.actions is None else ()
+        action = np.zeros((len(observations), *continuous), float if continuous else np.int64)
         for env in np.unique(places[:, 0]):
             rows = np.flatnonzero(places[:, 0] == env)
             match = int(places[rows[0], 1])

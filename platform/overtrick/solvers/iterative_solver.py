@@ -19,4 +19,7 @@ class IterativeSolver(Checkpointed, ABC):
 
     @abstractmethod
     def average(self) -> Array:
-        """Return the strategy (N, A) that the iterations so far have found."""
+        """Return the strategy that the iterations so far have found.
+
+        It is (N, A), or (L,) in a phantom game.
+        """

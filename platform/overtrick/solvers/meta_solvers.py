@@ -97,7 +97,11 @@ def projected_replicator_dynamics(payoffs: Array, steps: int) -> Mixtures:
 
 
 def _averages(kernel: Callable[..., Array], payoffs: Array, steps: int) -> Mixtures:
-    """Run a compiled dynamic on flat payoffs; cut its result into one mixture for each seat."""
+    """Run a compiled dynamic; cut its result into one mixture for each seat.
+
+    `kernel`: function of the payoffs (S, P) of all P profiles, the numbers (S,) of policies, and
+    the number of steps. It returns the sum of the mixtures of all steps, one seat after the other.
+    """
     counts = np.array(payoffs.shape[1:])
     mean = kernel(payoffs.reshape(len(payoffs), -1), counts, steps)
     return [each / each.sum() for each in np.split(mean, np.cumsum(counts)[:-1])]
@@ -140,7 +144,10 @@ def alpha_rank(payoffs: Array, steps: int) -> Mixtures:
 
 
 def _stationary(source: Array, target: Array, rate: Array, states: int) -> Array:
-    """Return the stationary distribution (states,) of a Markov chain with given rates of moves."""
+    """Return the stationary distribution (states,) of a Markov chain.
+
+    `source`, `target`, `rate` (moves,): each move's states and its rate.
+    """
     from scipy.sparse.linalg import spsolve
 
     leaving = np.bincount(source, rate, minlength=states)
@@ -200,6 +207,7 @@ def _policy_values(payoffs, counts, starts, mixtures, values):  # type: ignore[n
 
 @njit(cache=True)
 def _regret_matching(payoffs, counts, steps):  # type: ignore[no-untyped-def]
+    """Return the sum of the mixtures of all steps of regret matching; see _averages."""
     total = counts.sum()
     starts = np.cumsum(counts) - counts
     mixtures, values = np.empty(total), np.empty(total)
@@ -224,6 +232,7 @@ def _regret_matching(payoffs, counts, steps):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _replicator(payoffs, counts, steps):  # type: ignore[no-untyped-def]
+    """Return the sum of the mixtures of all replicator steps; see _averages."""
     total = counts.sum()
     starts = np.cumsum(counts) - counts
     mixtures, values, mean = np.empty(total), np.empty(total), np.zeros(total)

@@ -35,7 +35,7 @@ def table_negative_exploitability(rows: Rows) -> float:
 
 
 def table_last_negative_exploitability(rows: Rows) -> float:
-    """Return minus the exploitability after the last step against the first held-out opponent.
+    """Return minus the exploitability in the row of the first held-out opponent.
 
     In games without a tree, return the mean payoff against all held-out opponents instead.
     """

@@ -15,11 +15,15 @@ from pydantic import Field
 from overtrick.config.job_file import Count, Fraction, Positive, Section
 from overtrick.core import Array, Game
 from overtrick.learners.critic import Critic
-from overtrick.learners.initialisation import random_networks
+from overtrick.learners.initialisation import initial_policy_weights, random_networks
+from overtrick.learners.policy_gradient.actor_critic import ActorCritic
+from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.value_based import dqn
 from overtrick.policies import network_sizes
 from overtrick.policies.forward_pass import Weights
 from overtrick.population.genetic import EvolutionConfig
+
+HEAD_SCALE = 0.1  # of the random weights of the last layer, so that first play is near uniform
 
 HiddenLayers = Annotated[tuple[Count, ...], Field(description="Units of each ReLU layer.")]
 Discount = Annotated[Fraction, Field(description="Discount factor gamma, per decision.")]
@@ -69,6 +73,30 @@ class PolicyGradient(Section):
         """Make a critic with these settings for a game; a privileged critic sees the whole deal."""
         size = network_sizes.privileged_input_size if privileged else network_sizes.input_size
         return Critic(size(game), self.hidden, rng, self.critic_learning_rate)
+
+
+class PpoSelfPlay(PolicyGradient):
+    """Settings of PPO on games of a population: learner, games and learning rate."""
+
+    learning_rate: Positive = 0.005
+    """Adam's learning rate at the start."""
+
+    minibatches: Minibatches = 1
+    games: Count = 1000
+    """Games per training iteration of a learner."""
+
+    def learner(self, game: Game, learning_rate: float, rng: Generator) -> ActorCritic:
+        """Make a PPO learner with random weights and a critic."""
+        return ActorCritic(
+            game.features,
+            initial_policy_weights(game, self.hidden, rng, HEAD_SCALE),
+            self.critic(game, rng, False),
+            Ppo(learning_rate, self.entropy_coef),
+            self.discount,
+            self.gae_lambda,
+            None,
+            self.minibatches,
+        )
 
 
 class RandomNetworks(Section):

@@ -41,12 +41,12 @@ class EmpiricalGame:
         if tree.seats == 2:
             all_plans, new = np.array(self.plans), self.plans[-1]
             for seat, points in enumerate(self._points):
-                against = all_plans @ (points @ new)  # the new member in this seat
-                own = all_plans @ (points.T @ new)  # the new member in the other seat
+                here = all_plans @ (points @ new)  # with the new member in this seat
+                there = all_plans @ (points.T @ new)  # with the new member in the other seat
                 if seat == 0:
-                    grown[0, -1, :], grown[0, :, -1] = against, own
+                    grown[0, -1, :], grown[0, :, -1] = here, there
                 else:
-                    grown[1, :, -1], grown[1, -1, :] = against, own
+                    grown[1, :, -1], grown[1, -1, :] = here, there
         else:
             for profile in product(range(members + 1), repeat=tree.seats):
                 if members in profile:
@@ -56,8 +56,10 @@ class EmpiricalGame:
 
     def _expected(self, profile: Sequence[int]) -> Array:
         """Return (S,) the points of each seat if seat t plays the policy of member profile[t]."""
-        pure = [np.eye(len(self.plans))[member] for member in profile]
-        return best_response.expected(self.tree, self.mixture(pure))
+        owner = self.tree.observations.seat[self.tree.action_infoset]
+        plans = np.array([self.plans[member] for member in profile])
+        weights = plans[owner, 1 + np.arange(len(owner))]
+        return best_response.expected(self.tree, strategy_from_weights(self.tree, weights))
 
     def mixture(self, mixtures: Sequence[Array]) -> Array:
         """Return the strategy (N, A) equivalent to mixtures of members, by Kuhn's theorem.

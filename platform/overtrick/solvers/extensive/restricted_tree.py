@@ -38,9 +38,8 @@ def restrict(tree: Tree, allowed: Array) -> RestrictedTree:
     kept, new_parent = _kept_nodes(tree.parent, tree.edge, tree.seat, tree.infoset, allowed)
     infosets = tree.infoset[kept]
     rows = np.unique(infosets[infosets >= 0])
-    number = np.full(
-        tree.infosets + 1, -1, np.int32
-    )  # the last entry is that of no information set
+    # the last entry stands for -1, no information set
+    number = np.full(tree.infosets + 1, -1, np.int32)
     number[rows] = np.arange(len(rows))
     observations = replace(select_rows(tree.observations, rows), legal=allowed[rows])
     if observations.infoset is not None:
@@ -60,7 +59,10 @@ def restrict(tree: Tree, allowed: Array) -> RestrictedTree:
 
 @njit(cache=True)
 def _kept_nodes(parent, edge, seat, infoset, allowed):  # type: ignore[no-untyped-def]
-    """Return the nodes that allowed actions reach, and the new number of each one's parent."""
+    """Return (kept,) the nodes that allowed actions reach, and the new numbers of their parents.
+
+    `parent`, `edge`, `seat`, `infoset` (V,): those of TreeNodes. `allowed` (N, A): bool.
+    """
     number = np.full(len(parent), -1, np.int32)
     number[0] = 0
     kept, above = [0], [-1]

@@ -46,20 +46,20 @@ class WalkCfrSolver(IterativeSolver):
         self.regret = np.zeros_like(self.sigma)  # cumulative
         self.total = np.zeros_like(self.sigma)  # reach-weighted sum of strategies
 
-    def seconds(self, iterations: int) -> float:
-        """Estimate the seconds of some iterations and one evaluation on this machine.
+    def walk_seconds(self) -> float:
+        """Estimate the seconds of a walk and an update on this machine.
 
         The walk after one of the first moves is measured, and an update without a walk.
         """
-        walks = iterations * (2 if self.variant.alternate else 1) + 1
         twin = WalkCfrSolver(self.game, self.numbering, self.variant)
         points = tuple(np.zeros(1 + int(views.start[-1])) for views in self.numbering.seats)
+        update = 0.0
         for _ in range(2):  # the first may compile
             began = perf_counter()
             plans = realisation_plans(self.numbering, by_seat(self.numbering, twin.sigma))
             twin._match([0, 1], plans, points)
             update = perf_counter() - began
-        return walks * (update + walk_seconds(self.game, self.numbering, THREADS))
+        return update + walk_seconds(self.game, self.numbering, THREADS)
 
     def run(self, iterations: int) -> None:
         """Run more iterations; each updates both seats once."""

@@ -53,12 +53,12 @@ def check_strategy(numbering: Numbering, strategy: Array) -> None:
         zip(numbering.seats, by_seat(numbering, strategy), strict=True)
     ):
         sums = np.add.reduceat(own, views.start[:-1])
-        wrong = np.flatnonzero(~(np.abs(sums - 1) < TOLERANCE))
-        if len(wrong) or own.min() < 0:
-            row = int(wrong[0]) if len(wrong) else -1
+        least = np.minimum.reduceat(own, views.start[:-1])
+        wrong = np.flatnonzero(~(np.abs(sums - 1) < TOLERANCE) | (least < 0))
+        if len(wrong):
             raise UserError(
-                f"not a strategy: information set {row} of seat {seat} must have probabilities "
-                "with sum 1"
+                f"not a strategy: information set {wrong[0]} of seat {seat} must have "
+                "probabilities with sum 1"
             )
 
 

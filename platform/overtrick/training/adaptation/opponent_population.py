@@ -72,8 +72,8 @@ class Opponents(GeneticOperators, RandomMembers):
 
     model: ModelPath | None = None
     """Run of PSRO or of a league, or the folder of its model, whose policies are the opponents. In
-    each seat those of PSRO are drawn with their probabilities in the mixture, those of a league
-    uniformly.
+    each seat, policies of psro.form normal are drawn by their shares of the mixture; all others are
+    equally likely.
     """
 
     size: Count = 20
@@ -221,12 +221,18 @@ class SelfPlayPopulation(OpponentPopulation):
 
 
 class StoredPopulation(OpponentPopulation):
-    """Population of the policies in a stored model of PSRO or of a league; it never changes."""
+    """Population of the policies in a stored model of PSRO or of a league; it never changes.
+
+    The shares with which they are drawn are one more array of the population.
+    """
 
     def initial_members(self, initial: Weights, rng: Generator) -> Weights:
-        """Return the policies of the stored model, as a batch (see policies/policy_batch.py)."""
-        self.shares, members = stored_population(self.game, self.section)
-        return members
+        """Return the policies of the stored model and their shares."""
+        return stored_population(self.game, self.section)
+
+    def members(self) -> Weights:
+        """Return the policies, as a batch (see policies/policy_batch.py)."""
+        return {n: v for n, v in self.remote.state().items() if n != model_kinds.SHARES}
 
     def renew(self, candidate: Weights, rng: Generator) -> dict[str, float]:
         """Change nothing; return no metrics."""
@@ -236,13 +242,18 @@ class StoredPopulation(OpponentPopulation):
         """Draw an iteration's opponents: in each seat a policy, by its share in the mixture."""
         _, tree = two_seat_game(self.game)
         owner = None if tree is None else tree.observations.seat
-        return draw_policies(self.members(), self.shares, owner, tasks, rng)
+        shares = self.remote.state()[model_kinds.SHARES].T
+        return draw_policies(self.members(), shares, owner, tasks, rng)
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Restore all policies and shares, also if the stored model has other ones by now."""
+        self.remote.call("replace", dict(state))
 
 
-def stored_population(choice: GameChoice, section: Opponents) -> tuple[Array, Weights]:
-    """Read the population of `section.model`: shares (S, K) of the policies, and their batch.
+def stored_population(choice: GameChoice, section: Opponents) -> Weights:
+    """Read the population of `section.model`: K policies, and their shares (K, S).
 
-    Raises UserError if there is no such model, or it is one of another trainer or game.
+    Raises UserError if there is no such model, it is damaged, or one of another trainer or game.
     """
     if section.model is None:
         raise UserError(f"population.kind: {section.kind} needs a run: set population.model")
@@ -250,8 +261,8 @@ def stored_population(choice: GameChoice, section: Opponents) -> tuple[Array, We
     stored = model_files.load(folder, choice.name)
     if (trainer := stored.job.get("trainer")) != section.kind:
         raise UserError(
-            f"population.model: {folder} is a model of trainer {trainer}: set population.kind to "
-            "psro or league, and a run of this trainer"
+            f"population.model: {folder} is a model of trainer {trainer}, not of {section.kind}: "
+            "set population.kind to the trainer of the run, psro or league"
         )
     if stored.game_options != choice.options:
         raise UserError(
@@ -259,10 +270,15 @@ def stored_population(choice: GameChoice, section: Opponents) -> tuple[Array, We
             f"not {choice.options}"
         )
     members = unprefixed(model_kinds.MEMBERS, stored.weights)
-    count = batch_size(members)
-    if not count:
+    counts = {len(value) for value in members.values()}
+    if counts == {0}:
         raise UserError(f"population.model: {folder} has no past players: train it longer")
-    return stored.weights.get(model_kinds.SHARES, np.ones((2, count)) / count), members
+    shares = stored.weights.get(model_kinds.SHARES)
+    if len(counts) == 1 and shares is None:
+        shares = np.full((2, *counts), 1 / max(counts))
+    if shares is None or shares.shape != (2, *counts):
+        raise UserError(f"population.model: the model in {folder} is damaged: train it again")
+    return {**members, model_kinds.SHARES: shares.T}
 
 
 POPULATIONS: dict[str, type[OpponentPopulation]] = {

@@ -15,13 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Game, concat_columns
+from overtrick.core import Array, concat_columns
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.game_cache import two_seat_game
-from overtrick.learners.initialisation import initial_policy_weights
-from overtrick.learners.policy_gradient.actor_critic import ActorCritic
-from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.weights import stack
 from overtrick.policies.batched_networks import AssignedNetworks
 from overtrick.policies.forward_pass import Weights
@@ -29,7 +26,7 @@ from overtrick.policies.model_kinds import MEMBERS
 from overtrick.policies.network import NetworkPolicy
 from overtrick.policies.rollout import play, random_seating
 from overtrick.population import matchmaking
-from overtrick.population.matchmaking import MatchmakingConfig, Players
+from overtrick.population.matchmaking import MatchmakingConfig, Players, Results
 from overtrick.population.policy_population import PolicyPopulation
 from overtrick.reports import metric_names
 from overtrick.solvers import meta_solvers
@@ -39,10 +36,8 @@ from overtrick.training import scores
 from overtrick.training.adaptation.gradient_samples import strategies
 from overtrick.training.base_trainer import Metrics, register
 from overtrick.training.equilibrium import league_job
-from overtrick.training.equilibrium.league_job import League, LeagueJob
+from overtrick.training.equilibrium.league_job import LeagueJob
 from overtrick.training.held_out_trainer import UnadaptedTrainer
-
-HEAD_SCALE = 0.1  # of the random weights of the last layer
 
 
 @register(
@@ -68,35 +63,39 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         section = job.league
         self.count = section.main_agents + section.main_exploiters + section.league_exploiters
         rng = generator(job.seed, RngStream.INITIAL)
-        self.learners = [_new_learner(self.game, section, r).state() for r in rng.spawn(self.count)]
+        self.learners = [
+            section.learner(self.game, section.learning_rate, r).state()
+            for r in rng.spawn(self.count)
+        ]
         none = {n: v[None][:0] for n, v in self._network(0).items()}
         self.past = pool.host(PolicyPopulation(none))
         self.of_learner = np.arange(self.count)  # of each learner, then of each past player
         self.age = np.zeros(self.count, np.int64)  # iterations since a learner joined or began
-        self.won = np.zeros((self.count, self.count))  # points minus points lost, of learners
-        self.moved = np.zeros((self.count, self.count))  # points that changed hands
+        self.results = Results(*np.zeros((4, self.count, self.count)))
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Train every learner against its opponents; then copies of some join the past players."""
         learn_rng, join_rng = rng.spawn(2)
         section, players, config = self.job.league, self._players(), self._matchmaking()
         networks = self._all_networks()
-        share = matchmaking.points_share(self.won, self.moved)
+        share = self.results.points_share()
         shards = []
         for k, learner in enumerate(self.learners):
-            met = matchmaking.opponents(players, k, share[k], config)
+            probability = matchmaking.opponents(players, k, share[k], config)
             done = progress if players.main[k] else self.age[k] / section.timeout
-            shards.append((learner, met, section.learning_rate * (1 - done)))
+            shards.append((learner, probability, section.learning_rate * (1 - done)))
         common = (self.job.game, section, networks)
-        results = self.pool.map(_train_learner, common, shards, learn_rng)
-        self.learners = [state for state, *_ in results]
-        won, moved = (np.stack(each) for each in list(zip(*results, strict=True))[1:])
-        self.won = matchmaking.FORGET * self.won + won
-        self.moved = matchmaking.FORGET * self.moved + moved
-        self.age += 1
-        self._join_past_players(players, join_rng)
-        payoffs = zip(self.names(), won.sum(axis=1) / section.games, strict=True)
+        played = self.pool.map(_train_learner, common, shards, learn_rng)
+        self.learners = [state for state, _ in played]
+        results = np.stack([each for _, each in played], axis=1)  # (4, L, P)
+        payoffs = zip(self.names(), results[0].sum(axis=1) / section.games, strict=True)
         means = {metric_names.mean_name(name, self.game.unit): float(v) for name, v in payoffs}
+        between = results[:, :, : self.count].swapaxes(1, 2).copy()  # as the other learner sees it
+        between[0] *= -1
+        results[:, :, : self.count] += between
+        self.results = Results(*(matchmaking.RESULT_DECAY * np.stack(self.results) + results))
+        self.age = self.age + 1
+        self._add_past_players(players, join_rng)
         return {**means, "past_players": float(len(self.of_learner) - self.count)}
 
     def names(self) -> list[str]:
@@ -129,35 +128,37 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
             section.priority_power,
         )  # fmt: skip
 
-    def _join_past_players(self, players: Players, rng: Generator) -> None:
-        """Add copies of some learners to the past players; start some exploiters anew.
+    def _add_past_players(self, players: Players, rng: Generator) -> None:
+        """Add copies of some learners to the past players; reset some exploiters.
 
-        A main agent joins every `snapshot_interval` iterations. An exploiter joins after at least
-        as many, once it beats all its opponents, or after `timeout` iterations.
+        A main agent is copied every `snapshot_interval` iterations. An exploiter is copied after at
+        least as many, once it beats all its opponents, or after `timeout` iterations.
         """
         section, config = self.job.league, self._matchmaking()
-        share = matchmaking.points_share(self.won, self.moved)
+        share, count = self.results.points_share(), len(players.learner)
         for k, learner_rng in enumerate(rng.spawn(self.count)):
-            if players.main[k]:
-                joins = self.iteration % section.snapshot_interval == 0
+            main = bool(players.main[k])
+            if main:
+                copied = self.iteration % section.snapshot_interval == 0
             else:
-                known = share[k, : len(players.learner)], self.moved[k, : len(players.learner)] > 0
-                beats = matchmaking.beats_all(players, k, *known, config)
-                late = self.age[k] >= section.timeout
-                joins = late or (beats and self.age[k] >= section.snapshot_interval)
-            if not joins:
+                played = self.results.played[k, :count]
+                beats_all = matchmaking.beats_all(players, k, share[k, :count], played, config)
+                copied = self.age[k] >= section.timeout
+                copied |= beats_all and self.age[k] >= section.snapshot_interval
+            if not copied:
                 continue
             self.past.call("add", self._network(k))
             self.of_learner = np.append(self.of_learner, k)
-            # what learners won from this one, they won from its copy
-            self.won = np.append(self.won, self.won[:, [k]], axis=1)
-            self.moved = np.append(self.moved, self.moved[:, [k]], axis=1)
+            # the copy inherits the results against its original
+            results = np.stack(self.results)
+            results = np.append(results, results[:, :, [k]], axis=2)
             self.age[k] = 0
-            anew = players.exploits_main[k] or learner_rng.random() < section.reset_probability
-            if anew and not players.main[k]:
-                self.learners[k] = _new_learner(self.game, section, learner_rng).state()
-                for results in (self.won, self.moved):
-                    results[k, :], results[:, k] = 0, 0
+            reset = players.exploits_main[k] or learner_rng.random() < section.reset_probability
+            if reset and not main:
+                learner = section.learner(self.game, section.learning_rate, learner_rng)
+                self.learners[k] = learner.state()
+                results[:, k, :], results[:, :, k] = 0, 0
+            self.results = Results(*results)
 
     def evaluate(self) -> Metrics:
         """Return the exploitability of main agent 0, and of the Nash mixture of all players.
@@ -198,65 +199,47 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
             **super().state(),
             **{n: v for name, state in learners.items() for n, v in prefixed(name, state).items()},
             **prefixed("past", self.past.state()),
-            **{name: getattr(self, name) for name in RESULTS},
+            **prefixed("results", {n: v.copy() for n, v in self.results._asdict().items()}),
+            "of_learner": self.of_learner.copy(),
+            "age": self.age.copy(),
         }
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Restore all learners and past players and the results of their games."""
         super().load(state)
-        learners = []
+        section, learners = self.job.league, []
         for k in range(self.count):
-            learner = _new_learner(self.game, self.job.league, np.random.default_rng(0))
+            learner = section.learner(self.game, section.learning_rate, np.random.default_rng(0))
             learner.load(unprefixed(f"learner_{k}", state))  # raises if the networks do not fit
             learners.append(learner.state())
         self.learners = learners
         self.past.load(unprefixed("past", state))
-        for name in RESULTS:
-            setattr(self, name, state[name].copy())
-
-
-RESULTS = ("of_learner", "age", "won", "moved")
-"""Attributes of the trainer whose arrays are in a checkpoint; some grow with the past players."""
-
-
-def _new_learner(game: Game, section: League, rng: Generator) -> ActorCritic:
-    """Make a learner with random weights."""
-    return ActorCritic(
-        game.features,
-        initial_policy_weights(game, section.hidden, rng, HEAD_SCALE),
-        section.critic(game, rng, False),
-        Ppo(section.learning_rate, section.entropy_coef),
-        section.discount,
-        section.gae_lambda,
-        None,
-        section.minibatches,
-    )
+        self.results = Results(**unprefixed("results", state))
+        self.of_learner, self.age = state["of_learner"].copy(), state["age"].copy()
 
 
 def _train_learner(
-    rng: Generator, common: Any, state: dict[str, Array], met: Array, learning_rate: float
-) -> tuple[dict[str, Array], Array, Array]:
+    rng: Generator, common: Any, state: dict[str, Array], probability: Array, learning_rate: float
+) -> tuple[dict[str, Array], Array]:
     """Play the games of one learner in random seats, and improve it by PPO.
 
     `common`: the tuple (game, section `league`, weights (P, ...) of all P players). `state`: of the
-    learner. `met` (P,): probabilities of its opponents; one is drawn for each game. Returns the new
-    state, and against each player (P,) the points won minus those lost, and the points that changed
-    hands.
+    learner. `probability` (P,): of its opponents; one is drawn for each game. Returns the new
+    state, and (4, P) the results against each player in the order of Results.
     """
     choice, section, networks = common
     game, _ = two_seat_game(choice)
     seat_rng, opponent_rng, play_rng, learn_rng, new_rng = rng.spawn(5)
-    learner = _new_learner(game, section, new_rng)
+    learner = section.learner(game, learning_rate, new_rng)
     learner.load(state)
     learner.optimizer.step = learning_rate
-    opponent = opponent_rng.choice(len(met), section.games, p=met)
+    opponent = opponent_rng.choice(len(probability), section.games, p=probability)
     seating = random_seating(section.games, seat_rng)
     both = (learner.policy(), AssignedNetworks(game.features, networks, opponent))
     played = play(game, both, section.games, play_rng, seating, [0])
     learner.learn(played.batch, learn_rng)
     points = played.payoff[seating == 0]
-    return (
-        learner.state(),
-        np.bincount(opponent, points, minlength=len(met)),
-        np.bincount(opponent, np.abs(points), minlength=len(met)),
+    counted = (points, np.abs(points), points != 0, np.ones(len(points)))
+    return learner.state(), np.stack(
+        [np.bincount(opponent, each, minlength=len(probability)) for each in counted]
     )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Count, Fraction, Job, Positive
+from overtrick.config.job_file import Count, Fraction, Job, Positive, UnusedKeys
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.game_cache import check_discrete_actions, two_seat_game
-from overtrick.training.equilibrium.psro_job import PsroEvaluation
-from overtrick.training.shared_sections import Minibatches, PolicyGradient
+from overtrick.games import registry
+from overtrick.solvers import sequence_form
+from overtrick.training.equilibrium.psro_job import PopulationEvaluation
+from overtrick.training.shared_sections import PpoSelfPlay
 
 
-class League(PolicyGradient):
+class League(PpoSelfPlay):
     """Settings of the league and of the policy gradient of its learners.
 
     The shares of opponents are those of Vinyals et al. 2019. They also win 0.7 of the games before
@@ -29,9 +31,6 @@ class League(PolicyGradient):
     league_exploiters: int = Field(default=1, ge=0)
     """Learners that play against all past players, and are frozen when they beat all of them."""
 
-    games: Count = 1000
-    """Games of each learner per iteration."""
-
     learning_rate: Positive = 0.005
     """Adam's learning rate at the start; it falls linearly to 0 over the run, or for an exploiter
     over `timeout` iterations.
@@ -40,7 +39,6 @@ class League(PolicyGradient):
     entropy_coef: float = Field(default=0.02, ge=0)
     """Entropy bonus, in points per nat."""
 
-    minibatches: Minibatches = 1
     snapshot_interval: Count = 10
     """Iterations between copies of a main agent that join the past players."""
 
@@ -65,6 +63,12 @@ class League(PolicyGradient):
     exploiter always does.
     """
 
+    @model_validator(mode="after")
+    def _shares_leave_room(self) -> League:
+        if self.self_play_share + self.forgotten_share > 1:
+            raise ValueError("self_play_share and forgotten_share are more than 1 together")
+        return self
+
     priority_power: float = Field(default=2.0, ge=0)
     """Exponent of prioritised fictitious self-play: past players are drawn in proportion to
     (1 - share of points won from them) to this power.
@@ -74,13 +78,24 @@ class League(PolicyGradient):
 class LeagueJob(Job):
     """Job file of the trainer `league`: main agents, exploiters and past players."""
 
+    unused_keys = (
+        UnusedKeys(
+            {"league.main_exploiters": (0,), "league.league_exploiters": (0,)},
+            ("league.timeout", "league.beaten_share"),
+        ),
+        UnusedKeys({"league.league_exploiters": (0,)}, ("league.reset_probability",)),
+    )
+
     trainer: Literal["league"]
     league: League = League()
-    evaluate: PsroEvaluation = PsroEvaluation()
+    evaluate: PopulationEvaluation = PopulationEvaluation()
 
 
 def check_league_job(job: LeagueJob) -> None:
     """Raise UserError for a game without two seats, with continuous actions, or bad opponents."""
-    game, _ = two_seat_game(job.game)
+    game, tree = two_seat_game(job.game)
     check_discrete_actions(game)
+    registry.check_zero_sum(game)
+    if tree is not None:
+        sequence_form.check_two_player_zero_sum(tree, "trainer league")
     evaluation.check_evaluation(job.game, job.evaluate)

@@ -11,6 +11,7 @@ mixture (Kuhn's theorem); elsewhere each draws one network of the mixture before
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,24 +22,22 @@ from numpy.random import Generator
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, Game
 from overtrick.evaluation.game_cache import playable_game
-from overtrick.learners.initialisation import initial_weights
-from overtrick.learners.policy_gradient.actor_critic import ActorCritic
-from overtrick.learners.policy_gradient.ppo import Ppo
+from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.learners.value_based.dqn import Dqn
 from overtrick.policies.batched_networks import NetworkMixture
 from overtrick.policies.by_seat import PolicyWithMemoryBySeat
 from overtrick.policies.forward_pass import Weights
-from overtrick.policies.network_sizes import input_size
 from overtrick.policies.policy_batch import SEAT
 from overtrick.policies.rollout import play
 from overtrick.policies.tabular import TabularPolicy
 from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.lookahead import expectimax_mcts
 from overtrick.training.equilibrium.psro_job import DqnOracle, LookaheadOracle, PpoOracle, PsroJob
 from overtrick.training.rllib.rllib_trainer import mean_game_length
+from overtrick.training.shared_sections import HEAD_SCALE
 
 TEMPERATURE = 0.001  # points, of the softmax of a Q-network's values
-HEAD_SCALE = 0.1  # of the random weights of the last layer
 OFF_PATH = 1e-9
 """Share of uniform play in the mixture to which `form: sequence` responds.
 
@@ -67,7 +66,7 @@ def first_network(game: Game, job: PsroJob) -> Weights:
     """Return the weights of the population's first network, which plays uniformly at random."""
     layers = {"ppo": job.ppo.hidden, "dqn": job.dqn.hidden}
     hidden = layers.get(job.psro.oracle, job.rllib.hidden)
-    return initial_weights(_sizes(game, hidden), np.random.default_rng(0), 0.0)
+    return initial_policy_weights(game, hidden, np.random.default_rng(0), 0.0)
 
 
 def respond(rng: Generator, common: Any, seat: int) -> Any:
@@ -89,22 +88,13 @@ def respond(rng: Generator, common: Any, seat: int) -> Any:
         sigma = (1 - OFF_PATH) * sigma + OFF_PATH * tree.uniform()
     if oracle == "exact":
         return best_response.best_response(tree, sigma, seat)[1]
-    return _search(choice, section, sigma, seat, rng)
+    return _search(tree, section, sigma, seat, rng)
 
 
-def _search(
-    choice: GameChoice, section: LookaheadOracle, sigma: Array, seat: int, rng: Generator
-) -> Array:
+def _search(tree: Tree, section: LookaheadOracle, sigma: Array, seat: int, rng: Generator) -> Array:
     """Search a response by expectimax and Monte Carlo tree search (Samothrakis and Lucas 2011)."""
-    _, tree = playable_game(choice)
-    assert tree is not None
     depth = tree.max_decisions(seat) if section.depth is None else section.depth
     return expectimax_mcts.expectimax(tree, sigma, seat, depth, section.simulations, rng).sigma
-
-
-def _sizes(game: Game, hidden: tuple[int, ...]) -> tuple[int, ...]:
-    assert game.actions is not None
-    return (input_size(game), *hidden, game.actions)
 
 
 def _train_ppo(
@@ -112,16 +102,7 @@ def _train_ppo(
 ) -> Weights:
     """Train a policy network by PPO in one seat; `policies` has the policy of each other seat."""
     start_rng, *rngs = rng.spawn(1 + section.iterations)
-    learner = ActorCritic(
-        game.features,
-        initial_weights(_sizes(game, section.hidden), start_rng, HEAD_SCALE),
-        section.critic(game, start_rng, False),
-        Ppo(section.learning_rate, section.entropy_coef),
-        section.discount,
-        section.gae_lambda,
-        None,
-        section.minibatches,
-    )
+    learner = section.learner(game, section.learning_rate, start_rng)
     for k, iteration_rng in enumerate(rngs):
         play_rng, learn_rng = iteration_rng.spawn(2)
         learner.optimizer.step = section.learning_rate * (1 - k / section.iterations)
@@ -138,7 +119,7 @@ def _train_dqn(
     Returns the weights of a policy network whose logits are the Q-values, divided by TEMPERATURE.
     """
     start_rng, *rngs = rng.spawn(1 + section.iterations)
-    weights = initial_weights(_sizes(game, section.hidden), start_rng, HEAD_SCALE)
+    weights = initial_policy_weights(game, section.hidden, start_rng, HEAD_SCALE)
     learner = Dqn(game.features, weights, section.config())
     for k, iteration_rng in enumerate(rngs):
         play_rng, learn_rng = iteration_rng.spawn(2)
@@ -193,11 +174,10 @@ def respond_by_rllib(rng: Generator, common: Any) -> list[Weights]:
         opponent_share=1.0,
         section=(section.ppo if algorithm == "PPO" else section.dqn).model_dump(),
     )
-    runner = algorithm_runner.AlgorithmRunner(setup)
-    for k, seed in enumerate(seeds):
-        runner.step(seed, section.dqn.epsilon_at(k / section.iterations))
-    networks = algorithm_runner.policy_networks(runner.state(), algorithm)
-    runner.close()
+    with closing(algorithm_runner.AlgorithmRunner(setup)) as runner:
+        for k, seed in enumerate(seeds):
+            runner.step(seed, section.dqn.epsilon_at(k / section.iterations))
+        networks = algorithm_runner.policy_networks(runner.state(), algorithm)
     by_seat = [networks[SEAT.format(seat)] for seat in range(game.seats)]
     return by_seat if algorithm == "PPO" else [_softmax_of_values(each) for each in by_seat]
 

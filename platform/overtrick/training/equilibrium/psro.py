@@ -24,6 +24,7 @@ from numpy.random import Generator
 from overtrick.core import Array
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
+from overtrick.evaluation.evaluate import without_adaptation
 from overtrick.evaluation.game_cache import playable_game
 from overtrick.policies.model_kinds import MEMBERS, SHARES, StoredWeights, load_policy
 from overtrick.policies.policy_batch import SEAT
@@ -36,12 +37,13 @@ from overtrick.training.equilibrium import psro_job
 from overtrick.training.equilibrium.oracles import first_network, respond, respond_by_rllib
 from overtrick.training.equilibrium.psro_job import RLLIB_ORACLES, TREE_ORACLES, PsroJob
 from overtrick.training.equilibrium.restricted_games import restricted_game
-from overtrick.training.held_out_trainer import UnadaptedTrainer
+from overtrick.training.held_out_trainer import HeldOutTrainer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+MIXTURE = "mixture"  # name of the policy in the metric of its exploitability
 USED = 0.001  # smallest share of a policy that counts as used
 
 
@@ -51,7 +53,7 @@ USED = 0.001  # smallest share of a policy that counts as used
     scores.table_last_negative_exploitability,
     scores.negative_exploitability_or_payoff,
 )
-class PsroTrainer(UnadaptedTrainer[PsroJob]):
+class PsroTrainer(HeldOutTrainer[PsroJob]):
     """Trainer of a population of policies that are responses to its own mixtures.
 
     An iteration is a round. The population is one batch of arrays, hosted on a Ray actor if there
@@ -59,7 +61,7 @@ class PsroTrainer(UnadaptedTrainer[PsroJob]):
     """
 
     stateful = ()
-    policy_name = "mixture"
+    adapt = staticmethod(without_adaptation)
     validate = staticmethod(psro_job.check_psro_job)
 
     def __init__(self, job: PsroJob, pool: WorkerPool) -> None:
@@ -118,12 +120,8 @@ class PsroTrainer(UnadaptedTrainer[PsroJob]):
             return metrics
         assert self.mixture.sigma is not None
         gap = best_response.nash_conv(self.tree, self.mixture.sigma)
-        name = metric_names.gap_name(self.policy_name, self.game.unit)
+        name = metric_names.gap_name(MIXTURE, self.game.unit)
         return {metric_names.NASH_CONV: gap, name: gap / self.tree.seats, **metrics}
-
-    def evaluate(self) -> Metrics:
-        """Return the mixture's payoffs against held-out opponents."""
-        return super(UnadaptedTrainer, self).evaluate()
 
     def state(self) -> dict[str, Array]:
         """Return the population and the estimated payoffs, for a checkpoint."""
@@ -161,5 +159,5 @@ class PsroTrainer(UnadaptedTrainer[PsroJob]):
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
         """Draw the learning curve and, on a tree, the exploitability by round."""
         return figures.learning_figures(
-            history, self.policy_name, self.unit, self.game.unit, self.tree is not None
+            history, MIXTURE, self.unit, self.game.unit, self.tree is not None
         )

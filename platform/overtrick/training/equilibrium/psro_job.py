@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from overtrick.config.job_file import Count, Fraction, Job, Opponent, Positive, Section, UnusedKeys
-from overtrick.core import UserError
+from overtrick.core import UserError, is_zero_sum
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.evaluate import FixedPolicyEvaluation
 from overtrick.evaluation.game_cache import check_discrete_actions, check_tree, playable_game
 from overtrick.solvers import meta_solvers, sequence_form
-from overtrick.training.rllib.rllib_job import RllibDqnConfig, RllibPpoConfig
+from overtrick.training.rllib.rllib_job import RllibDqnConfig, RllibPpoConfig, check_minibatch
 from overtrick.training.shared_sections import (
     Discount,
     HiddenLayers,
-    Minibatches,
-    PolicyGradient,
+    PpoSelfPlay,
     QLearning,
 )
 
@@ -62,6 +61,8 @@ class Psro(Section):
 class LookaheadOracle(Section):
     """Settings of the oracle `search`."""
 
+    unused_keys = (UnusedKeys({"depth": (None,)}, ("simulations",)),)
+
     depth: int | None = Field(default=None, ge=0)
     """Number of own decisions that are searched exhaustively; null: all decisions."""
 
@@ -69,18 +70,14 @@ class LookaheadOracle(Section):
     """Simulations of Monte Carlo tree search at each information set below `depth`."""
 
 
-class PpoOracle(PolicyGradient):
+class PpoOracle(PpoSelfPlay):
     """Settings of the oracle `ppo`: PPO trains a policy network against the mixture."""
 
     learning_rate: Positive = 0.005
     """Adam's learning rate at the start of a round; it falls linearly to 0."""
 
-    minibatches: Minibatches = 1
     iterations: Count = 100
     """Training iterations per round."""
-
-    games: Count = 1000
-    """Games per training iteration."""
 
 
 class DqnOracle(QLearning):
@@ -116,9 +113,14 @@ class RllibOracle(Section):
     env_steps: Count = 4000
     """Smallest number of decisions per training iteration, of all seats together."""
 
+    @model_validator(mode="after")
+    def _minibatch_is_filled(self) -> RllibOracle:
+        check_minibatch(self.ppo, self.env_steps)
+        return self
 
-class PsroEvaluation(FixedPolicyEvaluation):
-    """Settings of the evaluation of the mixture against held-out opponents."""
+
+class PopulationEvaluation(FixedPolicyEvaluation):
+    """Settings of the evaluation of a population's policy against held-out opponents."""
 
     opponents: tuple[Opponent, ...] = Field(default=("random",), min_length=1)
     """Held-out opponents: names of reference opponents or runs, or folders of models."""
@@ -148,7 +150,7 @@ class PsroJob(Job):
     ppo: PpoOracle = PpoOracle()
     dqn: DqnOracle = DqnOracle()
     rllib: RllibOracle = RllibOracle()
-    evaluate: PsroEvaluation = PsroEvaluation()
+    evaluate: PopulationEvaluation = PopulationEvaluation()
 
 
 def check_psro_job(job: PsroJob) -> None:
@@ -160,6 +162,11 @@ def check_psro_job(job: PsroJob) -> None:
         check_tree("psro.oracle", section.oracle, game, tree, "set ppo or dqn")
     if section.form == "sequence":
         check_tree("psro.form", "sequence", game, tree, "set normal")
+        if section.oracle == "search" and job.lookahead.depth is not None:
+            raise UserError(
+                "psro.form: sequence needs pure strategies, and Monte Carlo tree search leaves "
+                "some rows mixed: leave out lookahead.depth, or set psro.form to normal"
+            )
         if section.oracle not in TREE_ORACLES:
             raise UserError(
                 f"psro.form: sequence needs pure strategies, and the networks of {section.oracle} "
@@ -170,7 +177,9 @@ def check_psro_job(job: PsroJob) -> None:
                 f"psro.meta_solver: {section.meta_solver} mixes whole policies: with psro.form "
                 "sequence, set nash or regret_matching"
             )
-    zero_sum = game.seats == 2 if tree is None else sequence_form.is_two_player_zero_sum(tree)
+    zero_sum = game.seats == 2 and is_zero_sum(game)
+    if tree is not None:
+        zero_sum = sequence_form.is_two_player_zero_sum(tree)
     if section.meta_solver == "nash" and not zero_sum:
         raise UserError(f"psro.meta_solver: {meta_solvers.NASH_REMEDY}")
     most = int(meta_solvers.MOST_PROFILES ** (1 / game.seats)) - 1
@@ -178,5 +187,9 @@ def check_psro_job(job: PsroJob) -> None:
         raise UserError(
             f"psro.meta_solver: alpha_rank takes at most {most} rounds in a game of {game.seats} "
             "seats: lower stop.iterations, or set another meta-solver"
+        )
+    if tree is not None and section.changed_keys(["payoff_games"]):
+        raise UserError(
+            f"psro.payoff_games has no effect: payoffs in {game.name} are exact, so leave it out"
         )
     evaluation.check_evaluation(job.game, job.evaluate)

@@ -18,6 +18,7 @@ from overtrick.core import Array, Game
 from overtrick.core.checkpoints import unprefixed
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation.game_cache import playable_game
+from overtrick.learners.weights import stack
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.by_seat import PolicyBySeat
 from overtrick.policies.forward_pass import Weights
@@ -73,8 +74,11 @@ class NormalFormOnTree(RestrictedGame):
         self.game, self.tree, self.section = game, tree, section
         self.empirical = EmpiricalGame(tree)
 
-    def add(self, member: Member, rng: Generator | None = None) -> None:
+    def add(self, member: Member, rng: Generator) -> None:
         """Add a member; payoffs are exact, so `rng` is not used."""
+        self._add(member)
+
+    def _add(self, member: Member) -> None:
         self.empirical.add(tabulate(self.game, self.tree, member))
 
     def mix(self) -> tuple[Mixture, Array]:
@@ -87,7 +91,7 @@ class NormalFormOnTree(RestrictedGame):
         """Add the members again, in the same order, so that payoffs have the same bits."""
         self.empirical = EmpiricalGame(self.tree)
         for member in members:
-            self.add(member)
+            self._add(member)
 
 
 class SequenceForm(RestrictedGame):
@@ -102,8 +106,11 @@ class SequenceForm(RestrictedGame):
         self.allowed = np.zeros(tree.legal.shape, bool)
         self.members = 0
 
-    def add(self, member: Member, rng: Generator | None = None) -> None:
+    def add(self, member: Member, rng: Generator) -> None:
         """Allow the actions of a member's pure strategies; `rng` is not used."""
+        self._add(member)
+
+    def _add(self, member: Member) -> None:
         if self.members:
             self.allowed |= member["sigma"] > 0
         self.members += 1
@@ -124,7 +131,7 @@ class SequenceForm(RestrictedGame):
         """Allow the actions of all members again."""
         self.allowed[:], self.members = False, 0
         for member in members:
-            self.add(member)
+            self._add(member)
 
 
 class NormalFormBySampling(RestrictedGame):
@@ -150,8 +157,8 @@ class NormalFormBySampling(RestrictedGame):
 
     def _networks(self) -> list[Weights]:
         """Return for each seat the weights (K, ...) of the members' networks."""
-        by_seat = [[_network(each, s) for each in self.members] for s in range(self.game.seats)]
-        return [{n: np.stack([each[n] for each in one]) for n in one[0]} for one in by_seat]
+        seats = range(self.game.seats)
+        return [stack([_network(each, seat) for each in self.members]) for seat in seats]
 
     def mix(self) -> tuple[Mixture, Array]:
         """Mix the members by the meta-solver."""
@@ -198,8 +205,8 @@ def _network(member: Member, seat: int) -> Weights:
 def _profile_payoffs(rng: Generator, common: Any, profiles: Array) -> Array:
     """Estimate the points (P, S) of all seats in P profiles of networks, from games.
 
-    `common`: the tuple (game, games of each profile, for each seat the weights (K, ...)).
-    `profiles` (P, S): the member that plays in each seat.
+    `common`: the tuple (game, games of each profile, list of the weights (K, ...) of each seat's
+    networks). `profiles` (P, S): the member that plays in each seat.
     """
     choice, games, networks = common
     game, _ = playable_game(choice)

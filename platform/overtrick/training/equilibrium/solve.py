@@ -216,7 +216,8 @@ class SolveTrainer(BaseTrainer[SolveJob]):
             if not isinstance(evaluator, PhantomEvaluator):  # it would number all information sets
                 make_solver(name, evaluator, job.seed, _solver_iterations(job))
         check_time(
-            evaluator, job.solve.variants, _solver_iterations(job), job.solve.max_minutes,
+            evaluator, job.solve.variants, _solver_iterations(job), job.stop.iterations + 1,
+            job.solve.max_minutes,
             "solve.max_minutes",
         )  # fmt: skip
 
@@ -267,28 +268,33 @@ def check_time(
     evaluator: SolvableEvaluator,
     plans: Sequence[str],
     iterations: int,
+    measurements: int,
     max_minutes: float | None,
     name: str,
 ) -> None:
     """Raise UserError if solvers would take longer than a limit in a phantom game.
 
     The time is estimated by a part of a walk on this machine, after the information sets are
-    numbered. `max_minutes`: the limit, None for no limit. `name`: of the limit, for the message.
+    numbered. `measurements`: evaluations of each solver. `max_minutes`: the limit, None for no
+    limit. `name`: of the limit, for the message.
     Raises UserError also for a limit in a game with a tree, whose time is not estimated.
     """
     if max_minutes is None:
         return
+    if not max_minutes > 0:  # also refuses NaN
+        raise UserError(f"{name} must be above 0, not {max_minutes:g}")
     if not isinstance(evaluator, PhantomEvaluator):
         raise UserError(f"{name} has an effect only in phantom games: leave it out")
-    solvers = [
-        WalkCfrSolver(evaluator.game, evaluator.numbering, cfr.VARIANTS[plan]) for plan in plans
-    ]
-    minutes = sum(solver.seconds(iterations) for solver in solvers) / 60
+    walks = measurements * len(plans)
+    for plan in plans:
+        walks += iterations * (2 if cfr.VARIANTS[plan].alternate else 1)
+    walk = WalkCfrSolver(evaluator.game, evaluator.numbering).walk_seconds()
+    minutes = walks * walk / 60
     if minutes > max_minutes:
         raise UserError(
             f"{evaluator.game.name}: {iterations:,} iterations of {', '.join(plans)} would take "
             f"about {minutes:,.1f} minutes on this machine, more than {name} {max_minutes:g}: ask "
-            "for less iterations, or raise the limit"
+            "for fewer iterations, or raise the limit"
         )
 
 

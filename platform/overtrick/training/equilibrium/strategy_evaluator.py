@@ -244,6 +244,7 @@ def equilibrium_distance(evaluator: SolvableEvaluator, sigma: Array) -> dict[str
 
 
 _evaluators: dict[str, StrategyEvaluator] = {}
+_phantom_evaluators: dict[str, PhantomEvaluator] = {}
 
 
 def evaluator_of(choice: GameChoice, memory: int | None = None) -> StrategyEvaluator:
@@ -265,4 +266,11 @@ def solvable_evaluator(choice: GameChoice, memory: int | None = None) -> Solvabl
     `memory` and errors are those of `evaluator_of`.
     """
     game = registry.make(choice.name, **choice.options)
-    return PhantomEvaluator(game) if isinstance(game, PhantomGame) else evaluator_of(choice, memory)
+    if not isinstance(game, PhantomGame):
+        return evaluator_of(choice, memory)
+    if memory is not None:
+        raise UserError(f"{choice.name} is solved without a tree: leave the limit of memory out")
+    key = choice.model_dump_json()
+    if key not in _phantom_evaluators:
+        _phantom_evaluators[key] = PhantomEvaluator(game)
+    return _phantom_evaluators[key]

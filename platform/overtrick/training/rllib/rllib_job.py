@@ -122,6 +122,12 @@ class RllibOpponents(Section):
     """
 
 
+def check_minibatch(section: RllibPpoConfig, env_steps: int) -> None:
+    """Raise ValueError if a minibatch of PPO is larger than an iteration's decisions."""
+    if section.minibatch_size > env_steps:
+        raise ValueError("ppo.minibatch_size is more than rllib.env_steps: lower it")
+
+
 ALGORITHMS = {"rllib/PPO": "ppo", "rllib/APPO": "ppo", "rllib/DQN": "dqn", "rllib/SAC": "sac"}
 """For each algorithm: the section of the job that holds its settings."""
 
@@ -149,8 +155,8 @@ class RllibJob(GpuJob):
 
     @model_validator(mode="after")
     def _minibatch_is_filled(self) -> RllibJob:
-        if self.algorithm == "rllib/PPO" and self.ppo.minibatch_size > self.rllib.env_steps:
-            raise ValueError("ppo.minibatch_size is more than rllib.env_steps: lower it")
+        if self.algorithm == "rllib/PPO":
+            check_minibatch(self.ppo, self.rllib.env_steps)
         return self
 
     @property
