@@ -76,7 +76,12 @@ DRON: dict[str, Any] = {
 }
 
 SMALL_ORACLE: dict[str, Any] = {"iterations": 2, "games": 100, "hidden": [8]}
-LEAGUE: dict[str, Any] = {"games": 50, "hidden": [8], "snapshot_interval": 1, "timeout": 2}
+LEAGUE: dict[str, Any] = {
+    "games": 50,
+    "hidden": [8],
+    "snapshot_interval": 1,
+    "exploiter_iterations": 2,
+}
 
 FEW_DEALS = {"evaluate": {"deals": 600, "final_deals": 700}}
 

@@ -115,7 +115,7 @@ def test_both_learners_count_their_games():
 
 
 def test_past_players_are_copies_of_learners_and_never_change():
-    one = league("kuhn", 12, snapshot_interval=2, timeout=5)
+    one = league("kuhn", 12, snapshot_interval=2, exploiter_iterations=5)
     first: dict[str, np.ndarray] = {}
     for k in range(1, 13):
         metrics = one.step()
@@ -126,7 +126,7 @@ def test_past_players_are_copies_of_learners_and_never_change():
     assert all((past[name][0] == first[name]).all() for name in first)
     main = (one.of_learner[3:] == 0).sum()
     assert main == 6
-    assert {1, 2} <= set(one.of_learner[3:])  # exploiters join, at the latest after the timeout
+    assert {1, 2} <= set(one.of_learner[3:])  # copies of exploiters, too
     assert metrics["past_players"] == len(one.of_learner) - 3 == len(past["w0"])
 
 
@@ -140,7 +140,9 @@ def test_a_league_lowers_the_exploitability_of_kuhn():
 
 
 def test_a_loaded_league_continues_with_identical_results():
-    whole, first, second = (league("kuhn", 6, snapshot_interval=2, timeout=3) for _ in range(3))
+    whole, first, second = (
+        league("kuhn", 6, snapshot_interval=2, exploiter_iterations=3) for _ in range(3)
+    )
     expected = [whole.step() for _ in range(6)]
     found = [first.step() for _ in range(4)]
     second.load(first.state())
@@ -158,8 +160,8 @@ def test_a_loaded_league_continues_with_identical_results():
         ("kuhn", {"self_play_share": 0.9, "forgotten_share": 0.5}, "more than 1 together"),
         (
             "kuhn",
-            {"main_exploiters": 0, "league_exploiters": 0, "timeout": 9},
-            "league.timeout has no effect",
+            {"main_exploiters": 0, "league_exploiters": 0, "exploiter_iterations": 9},
+            "league.exploiter_iterations has no effect",
         ),
     ],
 )

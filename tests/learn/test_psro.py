@@ -14,7 +14,7 @@ from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.policies.rollout import play
 from overtrick.solvers import sequence_form
 from overtrick.solvers.extensive import best_response
-from overtrick.solvers.extensive.empirical_game import EmpiricalGame
+from overtrick.solvers.extensive.meta_game import MetaGame
 from overtrick.solvers.extensive.restricted_tree import restrict
 from overtrick.storage import model_files
 from overtrick.training.equilibrium.oracles import Mixture
@@ -99,27 +99,27 @@ def pure_strategies(tree, count, rng):
 def test_payoffs_of_the_meta_game_are_those_of_its_policies(game_and_tree, rng, name):
     _, tree = game_and_tree(name)
     strategies = pure_strategies(tree, 3, rng)
-    empirical = EmpiricalGame(tree)
+    meta_game = MetaGame(tree)
     for sigma in strategies:
-        empirical.add(sigma)
+        meta_game.add(sigma)
     owner, rows = tree.observations.seat, np.arange(tree.infosets)
     for profile in rng.integers(3, size=(5, tree.seats)):
         sigma = strategies[profile[owner], rows]
         expected = best_response.expected(tree, sigma)
-        assert empirical.payoffs[(slice(None), *profile)] == pytest.approx(expected, abs=1e-12)
+        assert meta_game.payoffs[(slice(None), *profile)] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["leduc", "kuhn_three"])
 def test_a_mixture_has_the_payoff_of_drawing_policies_before_the_game(game_and_tree, rng, name):
     _, tree = game_and_tree(name)
-    empirical = EmpiricalGame(tree)
+    meta_game = MetaGame(tree)
     for sigma in pure_strategies(tree, 3, rng):
-        empirical.add(sigma)
+        meta_game.add(sigma)
     shares = list(rng.dirichlet(np.ones(3), size=tree.seats))
-    drawn = empirical.payoffs
+    drawn = meta_game.payoffs
     for mixture in reversed(shares):
         drawn = drawn @ mixture
-    expected = best_response.expected(tree, empirical.mixture(shares))
+    expected = best_response.expected(tree, meta_game.equivalent_strategy(shares))
     assert expected == pytest.approx(drawn, abs=1e-12)
 
 
@@ -177,10 +177,10 @@ def test_sampled_payoffs_are_those_of_the_tree(game_and_tree, rng, name):
         member = {f"seat_{s}.{n}": v for s, each in enumerate(networks) for n, v in each.items()}
         sampled.add(member, rng)
         exact.add(member, rng)
-    assert sampled.payoffs == pytest.approx(exact.empirical.payoffs, abs=0.16)  # 5 standard errors
+    assert sampled.payoffs == pytest.approx(exact.meta_game.payoffs, abs=0.16)  # 5 standard errors
     shares = list(rng.dirichlet(np.ones(3), size=game.seats))
     played = play(game, Mixture(None, sampled._networks(), shares).policies(game), 40_000, rng)
-    expected = best_response.expected(tree, exact.empirical.mixture(shares))
+    expected = best_response.expected(tree, exact.meta_game.equivalent_strategy(shares))
     assert played.payoff.mean(axis=0) == pytest.approx(expected, abs=0.05)
 
 

@@ -25,7 +25,7 @@ def solve(
     ] = None,
     max_minutes: Annotated[
         float | None,
-        Option(help="Refuse a phantom game that would take longer, with an estimate."),
+        Option(help="In a phantom game: estimate the time first, and refuse to start above this."),
     ] = None,
     as_json: arguments.Json = False,
 ) -> None:

@@ -32,15 +32,15 @@ class BehaviouralPolicy(Policy, Protocol):
         """Return action probabilities (R, A) float64; 0 at illegal actions, each row sums to 1."""
 
 
-def checked_behavioural(policy: Policy, name: str) -> BehaviouralPolicy:
+def require_action_probabilities(policy: Policy, name: str) -> BehaviouralPolicy:
     """Return a policy that has action probabilities; raise UserError for another one.
 
     `name`: the policy's name in the message.
     """
     if not isinstance(policy, BehaviouralPolicy):
         raise UserError(
-            f"{name} draws a network before each game, so it has no action probabilities: it can "
-            "play, but it cannot be evaluated exactly or answer single observations"
+            f"{name} has no action probabilities for single observations, because it draws a "
+            "network before each game: it can play, but it cannot be evaluated exactly"
         )
     return policy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from overtrick.core import Redealable, checked_behavioural
+from overtrick.core import Redealable, require_action_probabilities
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
 from overtrick.games import registry
@@ -29,7 +29,7 @@ def lower_bound(game: Redealable, against: str, samples: Mapping[str, int]) -> d
     """
     settings = {**SAMPLES, **samples}
     opponent = make_opponent(resolve_opponent(against, game), game, None)
-    checked_behavioural(opponent, against)
+    require_action_probabilities(opponent, against)
     fallbacks = [*registry.spec_of(game).fallback_policies(game), opponent]
     rng = generator(settings["seed"], RngStream.EVALUATE)
     bound = local_best_response(

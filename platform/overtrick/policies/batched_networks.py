@@ -50,7 +50,7 @@ class AssignedNetworks:
         self.member = member
 
     def start(self, games: int, rng: Generator) -> PolicySession:
-        """Start a session of G games. Raises ValueError if `member` is of another number."""
+        """Start a session of G games. Raises ValueError if `member` does not have G entries."""
         if games != len(self.member):
             raise ValueError(f"{games} games, but networks are assigned to {len(self.member)}")
         used, member = np.unique(self.member, return_inverse=True)  # others need no forward pass
@@ -59,7 +59,7 @@ class AssignedNetworks:
 
 
 class NetworkMixture:
-    """Mixed policy of M networks of equal shape: each game is played by one network, drawn before.
+    """Mixed policy of M networks of equal shape; one is drawn before a game and plays all of it.
 
     The weights are arrays with leading axis M, and `mixture` (M,) has the networks' probabilities.
     All networks are evaluated in one batched forward pass. The policy remembers the network of each

@@ -5,8 +5,8 @@ learning", methods, section "Multi-agent learning".
 
 | here | the paper |
 |---|---|
-| share of points, so that games with stakes are compared | share of games won |
-| a share is drawn towards 1/2 as if some more games were drawn | not stated |
+| share of points, so that a large win counts more than a small one | share of games won |
+| a share is moved towards 1/2, as if PRIOR_GAMES more games had ended in a draw | not stated |
 | a main agent meets all main agents equally often, whatever the results | it avoids some of them |
 | league exploiters use the priorities of main agents | other priorities |
 """
@@ -20,7 +20,9 @@ import numpy as np
 
 from overtrick.core import Array
 
-WEAK = 0.2  # share of points below which a main exploiter first meets past main agents
+WEAK = 0.2
+"""Share of points against the current main agents below which a main exploiter meets only past main
+agents."""
 RESULT_DECAY = 0.9
 """Weight of the results of the iteration before, relative to those of this iteration."""
 PRIOR_GAMES = 10.0
@@ -61,7 +63,7 @@ class MatchmakingConfig:
 
     self_play_share: float
     forgotten_share: float
-    beaten_share: float
+    winning_share: float
     priority_power: float
 
 
@@ -116,13 +118,13 @@ def opponents(players: Players, learner: int, share: Array, config: MatchmakingC
 def _opponents_of_main_agent(players: Players, share: Array, config: MatchmakingConfig) -> Array:
     """Return the probability (P,) with which a main agent meets each player in a game."""
     past, main = players.past, players.main
-    lost = past & np.where(main, share < 0.5, players.exploits_main)
+    hard = past & np.where(main, share < 0.5, players.exploits_main)
     probability = np.zeros(len(past))
     if past.any():
         rest = max(0.0, 1 - config.self_play_share - config.forgotten_share)
         probability += rest * prioritised(share, past, config.priority_power)
-    if lost.any():
-        probability += config.forgotten_share * prioritised(share, lost, config.priority_power)
+    if hard.any():
+        probability += config.forgotten_share * prioritised(share, hard, config.priority_power)
     current_main = main & ~past
     return probability + (1 - probability.sum()) * current_main / current_main.sum()
 
@@ -138,5 +140,5 @@ def beats_all(
     """
     exploits_main = players.exploits_main[learner]
     targets = players.main & ~players.past if exploits_main else players.past
-    beaten = (played > 0) & (share >= config.beaten_share)
+    beaten = (played > 0) & (share >= config.winning_share)
     return bool(targets.any() and beaten[targets].all())

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.core import Array, Game, Observations, UserError, checked_behavioural
+from overtrick.core import Array, Game, Observations, UserError, require_action_probabilities
 from overtrick.core.checkpoints import unprefixed
 from overtrick.games import observation_validation, registry
 from overtrick.games.spec import ModelAnswers
@@ -95,7 +95,7 @@ def _policy_answers(stored: model_files.Model, folder: Path, game: Any) -> Model
     names = tuple(game.action_names)
     policy = model_files.policy(folder, game)
     if game.actions is not None:
-        behavioural = checked_behavioural(policy, f"the model in {folder}")
+        behavioural = require_action_probabilities(policy, f"the model in {folder}")
         return ModelAnswers("probabilities", names, behavioural.probs)
     weights = unprefixed("policy", stored.weights)
     deviation = np.exp(weights.pop(LOG_STD).astype(np.float64))

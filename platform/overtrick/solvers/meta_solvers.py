@@ -9,7 +9,7 @@ learning"; Muller et al. 2020, "A generalized training approach for multiagent l
 
 | here | the usual implementation |
 |---|---|
-| alpha-rank in the limit of strong selection; marginals are the mixtures | or a finite alpha |
+| alpha-rank in the limit of infinite alpha | alpha is finite or infinite |
 | replicator steps are divided by the range of the payoffs | steps depend on the unit of payoffs |
 """
 
@@ -28,7 +28,8 @@ Mixtures = list[Array]
 
 LP_TOLERANCE = 1e-10  # feasibility tolerance; the smallest that HiGHS accepts
 REPLICATOR_STEP = 0.01  # of payoffs divided by their range
-LEAST_SHARE = 1e-6  # of a policy in projected replicator dynamics, before division by its number
+LEAST_SHARE = 1e-6
+"""Least share in projected replicator dynamics, divided by the number of the seat's policies."""
 ALPHA_RANK_NOISE = 1e-4
 """Probability of a move to a worse policy, relative to a move to a better one."""
 NASH_REMEDY = (

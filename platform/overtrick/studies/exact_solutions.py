@@ -31,8 +31,8 @@ from overtrick.training.equilibrium.solve import (
     SOLVERS,
     TEMPERATURE,
     SolveJob,
+    check_estimated_time,
     check_solver,
-    check_time,
     make_solver,
     tree_bytes,
 )
@@ -105,7 +105,7 @@ def solve(
         evaluator = strategy_evaluator.TreeEvaluator(game, build(game, limit))
     iterations = 1 if plan == "lp" else iterations  # the linear program has no iterations
     check_solver(plan, evaluator)
-    check_time(evaluator, [plan], iterations, 1, max_minutes, "--max-minutes")
+    check_estimated_time(evaluator, [plan], iterations, 1, max_minutes, "--max-minutes")
     solver = make_solver(plan, evaluator, seed, iterations, temperature)
     if not isinstance(evaluator, strategy_evaluator.PhantomEvaluator):  # a walk may take minutes
         solver.run(0)  # compiles the kernels or loads them; so does equilibrium_distance
@@ -199,7 +199,7 @@ def best_response_to(
         raise UserError(f"the value of {name} is exact, without samples: leave out --{min(asked)}")
     if isinstance(game, core.PhantomGame):
         opponent = make_opponent(resolve_opponent(against, game), game, None)
-        core.checked_behavioural(opponent, against)
+        core.require_action_probabilities(opponent, against)
         found = phantom_games.evaluate_players(game, [opponent] * game.seats, progress)
         values = found.best_responses.tolist()
     else:

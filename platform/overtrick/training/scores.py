@@ -34,8 +34,8 @@ def table_negative_exploitability(rows: Rows) -> float:
     return -float(rows[0]["exploitability"])
 
 
-def table_last_negative_exploitability(rows: Rows) -> float:
-    """Return minus the exploitability in the row of the first held-out opponent.
+def final_negative_exploitability(rows: Rows) -> float:
+    """Return minus the exploitability after the last step, in the first opponent's row.
 
     In games without a tree, return the mean payoff against all held-out opponents instead.
     """

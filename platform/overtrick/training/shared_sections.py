@@ -75,8 +75,8 @@ class PolicyGradient(Section):
         return Critic(size(game), self.hidden, rng, self.critic_learning_rate)
 
 
-class PpoSelfPlay(PolicyGradient):
-    """Settings of PPO on games of a population: learner, games and learning rate."""
+class PpoLearner(PolicyGradient):
+    """Settings of a learner that trains by PPO against opponents from a population."""
 
     learning_rate: Positive = 0.005
     """Adam's learning rate at the start."""

@@ -32,8 +32,8 @@ from overtrick.solvers.phantom.information_sets import (
 class WalkCfrSolver(IterativeSolver):
     """CFR by walks over a phantom game.
 
-    Strategies are arrays (L,): the L0 sequences of seat 0, then the L1 sequences of seat 1, each
-    with the probability of its last action in its view.
+    Strategies are arrays (L0 + L1,): the sequences of seat 0, then those of seat 1. An entry is the
+    probability of the last action of a sequence, in the view in which it is taken.
     """
 
     saved = ("iteration", "regret", "total", "sigma")
@@ -100,7 +100,7 @@ class WalkCfrSolver(IterativeSolver):
 
 
 def by_seat(numbering: Numbering, values: Array) -> tuple[Array, Array]:
-    """Return views of the parts of an array (L0 + L1,) that belong to seat 0 and to seat 1."""
+    """Split an array (L0 + L1,) into the parts of seat 0 and of seat 1, without a copy."""
     first = numbering.seats[0].start[-1]
     return values[:first], values[first:]
 

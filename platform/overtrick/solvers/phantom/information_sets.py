@@ -136,7 +136,7 @@ def sequence_gradients(
 def walk_seconds(game: PhantomGame, numbering: Numbering, threads: int = 1) -> float:
     """Estimate the seconds of a walk on this machine, from the walk after one of the first moves.
 
-    A second measurement counts, because the first may compile.
+    It is measured twice, and the second counts, because the first may compile.
     """
     plans = tuple(np.ones(1 + int(views.start[-1])) for views in numbering.seats)
     points = tuple(map(np.zeros_like, plans))

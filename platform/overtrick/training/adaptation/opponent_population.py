@@ -67,13 +67,14 @@ class Opponents(GeneticOperators, RandomMembers):
     kind: Literal["evolving", "random", "selfplay", "psro", "league"] = "evolving"
     """Kind of population. evolving: members are scored against the meta-model, selected, crossed
     and mutated. random: random networks, all of which are replaced together. selfplay: earlier
-    versions of the meta-model. psro, league: the policies of a stored run of this trainer.
+    versions of the meta-model. psro, league: the policies of a stored run of the trainer psro or
+    league.
     """
 
     model: ModelPath | None = None
-    """Run of PSRO or of a league, or the folder of its model, whose policies are the opponents. In
-    each seat, policies of psro.form normal are drawn by their shares of the mixture; all others are
-    equally likely.
+    """Stored run of psro or league, or the folder of its model, whose policies are the opponents.
+    Policies of a run with psro.form normal are drawn by their shares of the mixture. Those of other
+    runs are equally likely.
     """
 
     size: Count = 20
@@ -246,14 +247,14 @@ class StoredPopulation(OpponentPopulation):
         return draw_policies(self.members(), shares, owner, tasks, rng)
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore all policies and shares, also if the stored model has other ones by now."""
+        """Restore policies and shares from a checkpoint, even if the stored model has changed."""
         self.remote.call("replace", dict(state))
 
 
 def stored_population(choice: GameChoice, section: Opponents) -> Weights:
-    """Read the population of `section.model`: K policies, and their shares (K, S).
+    """Read the population of `section.model`: K policies, and their shares, transposed to (K, S).
 
-    Raises UserError if there is no such model, it is damaged, or one of another trainer or game.
+    Raises UserError if the model is missing or damaged, or belongs to another trainer or game.
     """
     if section.model is None:
         raise UserError(f"population.kind: {section.kind} needs a run: set population.model")

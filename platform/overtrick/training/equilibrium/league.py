@@ -31,7 +31,7 @@ from overtrick.population.policy_population import PolicyPopulation
 from overtrick.reports import metric_names
 from overtrick.solvers import meta_solvers
 from overtrick.solvers.extensive import best_response
-from overtrick.solvers.extensive.empirical_game import EmpiricalGame
+from overtrick.solvers.extensive.meta_game import MetaGame
 from overtrick.training import scores
 from overtrick.training.adaptation.gradient_samples import strategies
 from overtrick.training.base_trainer import Metrics, register
@@ -43,7 +43,7 @@ from overtrick.training.held_out_trainer import UnadaptedTrainer
 @register(
     "league",
     LeagueJob,
-    scores.table_last_negative_exploitability,
+    scores.final_negative_exploitability,
     scores.negative_exploitability_or_payoff,
 )
 class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
@@ -82,7 +82,7 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         shards = []
         for k, learner in enumerate(self.learners):
             probability = matchmaking.opponents(players, k, share[k], config)
-            done = progress if players.main[k] else self.age[k] / section.timeout
+            done = progress if players.main[k] else self.age[k] / section.exploiter_iterations
             shards.append((learner, probability, section.learning_rate * (1 - done)))
         common = (self.job.game, section, networks)
         played = self.pool.map(_train_learner, common, shards, learn_rng)
@@ -124,15 +124,16 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
     def _matchmaking(self) -> MatchmakingConfig:
         section = self.job.league
         return MatchmakingConfig(
-            section.self_play_share, section.forgotten_share, section.beaten_share,
+            section.self_play_share, section.forgotten_share, section.winning_share,
             section.priority_power,
         )  # fmt: skip
 
     def _add_past_players(self, players: Players, rng: Generator) -> None:
         """Add copies of some learners to the past players; reset some exploiters.
 
-        A main agent is copied every `snapshot_interval` iterations. An exploiter is copied after at
-        least as many, once it beats all its opponents, or after `timeout` iterations.
+        A main agent is copied every `snapshot_interval` iterations. An exploiter is copied when it
+        beats all its opponents, but not before `snapshot_interval` iterations; at the latest after
+        `exploiter_iterations`.
         """
         section, config = self.job.league, self._matchmaking()
         share, count = self.results.points_share(), len(players.learner)
@@ -143,7 +144,7 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
             else:
                 played = self.results.played[k, :count]
                 beats_all = matchmaking.beats_all(players, k, share[k, :count], played, config)
-                copied = self.age[k] >= section.timeout
+                copied = self.age[k] >= section.exploiter_iterations
                 copied |= beats_all and self.age[k] >= section.snapshot_interval
             if not copied:
                 continue
@@ -164,18 +165,18 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         """Return the exploitability of main agent 0, and of the Nash mixture of all players.
 
         The mixture is an equilibrium of the meta-game in which each seat draws a learner or past
-        player before the game. Both are measured only if the game has a tree. Also return payoffs
-        against held-out opponents.
+        player before the game. Main agent 0 is measured in games with a tree and in phantom games,
+        the mixture only in games with a tree. Also return payoffs against held-out opponents.
         """
         return super().evaluate() | self._mixture_exploitability()
 
     def _mixture_exploitability(self) -> Metrics:
         if self.tree is None:
             return {}
-        empirical = EmpiricalGame(self.tree)
+        meta_game = MetaGame(self.tree)
         for sigma in strategies(self.game, self.tree, self._all_networks()):
-            empirical.add(sigma)
-        sigma = empirical.mixture(meta_solvers.nash(empirical.payoffs, 0))
+            meta_game.add(sigma)
+        sigma = meta_game.equivalent_strategy(meta_solvers.nash(meta_game.payoffs, 0))
         name = metric_names.gap_name("league_mixture", self.game.unit)
         return {name: best_response.exploitability(self.tree, sigma)}
 

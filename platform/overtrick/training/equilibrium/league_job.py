@@ -11,15 +11,15 @@ from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.game_cache import check_discrete_actions, two_seat_game
 from overtrick.games import registry
 from overtrick.solvers import sequence_form
-from overtrick.training.equilibrium.psro_job import PopulationEvaluation
-from overtrick.training.shared_sections import PpoSelfPlay
+from overtrick.training.equilibrium.psro_job import EvaluationAgainstRandom
+from overtrick.training.shared_sections import PpoLearner
 
 
-class League(PpoSelfPlay):
+class League(PpoLearner):
     """Settings of the league and of the policy gradient of its learners.
 
-    The shares of opponents are those of Vinyals et al. 2019. They also win 0.7 of the games before
-    an exploiter counts as successful; here it is a share of points.
+    The shares of opponents are those of Vinyals et al. 2019. In the paper an exploiter succeeds
+    when it wins 0.7 of its games; here, when it wins `winning_share` of the points.
     """
 
     main_agents: Count = 1
@@ -29,38 +29,47 @@ class League(PpoSelfPlay):
     """Learners that play against the main agents as they are now."""
 
     league_exploiters: int = Field(default=1, ge=0)
-    """Learners that play against all past players, and are frozen when they beat all of them."""
+    """Learners that play against all past players. When one beats them all, a copy joins them."""
 
     learning_rate: Positive = 0.005
     """Adam's learning rate at the start; it falls linearly to 0 over the run, or for an exploiter
-    over `timeout` iterations.
+    over `exploiter_iterations` iterations.
     """
 
     entropy_coef: float = Field(default=0.02, ge=0)
     """Entropy bonus, in points per nat."""
 
     snapshot_interval: Count = 10
-    """Iterations between copies of a main agent that join the past players."""
+    """Iterations between copies of a main agent that join the past players, and the least number of
+    iterations between copies of an exploiter.
+    """
 
-    timeout: Count = 40
-    """Iterations after which an exploiter joins the past players without success."""
+    exploiter_iterations: Count = 40
+    """Iterations after which a copy of an exploiter joins the past players even if it has not
+    beaten its opponents.
+    """
 
     self_play_share: Fraction = 0.35
     """Share of a main agent's games against the current main agents."""
 
     forgotten_share: Fraction = 0.15
-    """Share of a main agent's games against past main agents that it no longer beats and past main
-    exploiters; if there are none, against the current main agents.
+    """Share of a main agent's games against past main agents to which it loses and against past
+    main exploiters. Without such players these games are against the current main agents.
     """
 
-    beaten_share: float = Field(default=0.6, gt=0.5, le=1)
-    """Share of the points in the games of two players that counts as beating; an exploiter that
-    beats all its opponents joins the past players.
+    winning_share: float = Field(default=0.6, gt=0.5, le=1)
+    """A player beats another if it wins at least this share of their points. A copy of an exploiter
+    that beats all its opponents joins the past players.
     """
 
     reset_probability: Fraction = 0.25
     """Probability that a league exploiter starts anew after it has joined the past players. A main
     exploiter always does.
+    """
+
+    priority_power: float = Field(default=2.0, ge=0)
+    """Exponent of prioritised fictitious self-play: past players are drawn in proportion to
+    (1 - share of points won from them) to this power.
     """
 
     @model_validator(mode="after")
@@ -69,11 +78,6 @@ class League(PpoSelfPlay):
             raise ValueError("self_play_share and forgotten_share are more than 1 together")
         return self
 
-    priority_power: float = Field(default=2.0, ge=0)
-    """Exponent of prioritised fictitious self-play: past players are drawn in proportion to
-    (1 - share of points won from them) to this power.
-    """
-
 
 class LeagueJob(Job):
     """Job file of the trainer `league`: main agents, exploiters and past players."""
@@ -81,14 +85,14 @@ class LeagueJob(Job):
     unused_keys = (
         UnusedKeys(
             {"league.main_exploiters": (0,), "league.league_exploiters": (0,)},
-            ("league.timeout", "league.beaten_share"),
+            ("league.exploiter_iterations", "league.winning_share"),
         ),
         UnusedKeys({"league.league_exploiters": (0,)}, ("league.reset_probability",)),
     )
 
     trainer: Literal["league"]
     league: League = League()
-    evaluate: PopulationEvaluation = PopulationEvaluation()
+    evaluate: EvaluationAgainstRandom = EvaluationAgainstRandom()
 
 
 def check_league_job(job: LeagueJob) -> None:

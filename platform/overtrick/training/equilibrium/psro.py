@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
 
 MIXTURE = "mixture"  # name of the policy in the metric of its exploitability
-USED = 0.001  # smallest share of a policy that counts as used
+USED = 0.001  # least share of a policy that counts as used
 
 
 @register(
     "psro",
     PsroJob,
-    scores.table_last_negative_exploitability,
+    scores.final_negative_exploitability,
     scores.negative_exploitability_or_payoff,
 )
 class PsroTrainer(HeldOutTrainer[PsroJob]):
@@ -91,7 +91,7 @@ class PsroTrainer(HeldOutTrainer[PsroJob]):
         return self._mixture_metrics()
 
     def _responses(self, rng: Generator) -> list[Any]:
-        """Return the oracle's response of every seat; the seats are shards, but for RLlib."""
+        """Return the oracle's response of every seat: a shard a seat, or one run of RLlib."""
         job, section = self.job, self.job.psro
         if section.oracle in RLLIB_ORACLES:
             algorithm = section.oracle.removeprefix("rllib/")
@@ -115,7 +115,7 @@ class PsroTrainer(HeldOutTrainer[PsroJob]):
         """Return the size of the population, and on a tree NashConv and exploitability."""
         metrics = {"policies": float(self.shares.shape[1])}
         if self.job.psro.form == "normal":
-            metrics["policies_used"] = float((self.shares > USED).sum(axis=1).mean())
+            metrics["policies_used"] = float((self.shares >= USED).sum(axis=1).mean())
         if self.tree is None:
             return metrics
         assert self.mixture.sigma is not None
@@ -142,7 +142,7 @@ class PsroTrainer(HeldOutTrainer[PsroJob]):
         self.mixture, self.shares = self.restricted.mix()
 
     def model(self) -> dict[str, Array]:
-        """Return the mixture's strategy (on a tree), all policies and, if it has any, its shares.
+        """Return all policies, the mixture's strategy (on a tree) and shares (form normal).
 
         A mixture of the form sequence is not one of whole policies, so it has no shares.
         """

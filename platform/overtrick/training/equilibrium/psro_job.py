@@ -16,7 +16,7 @@ from overtrick.training.rllib.rllib_job import RllibDqnConfig, RllibPpoConfig, c
 from overtrick.training.shared_sections import (
     Discount,
     HiddenLayers,
-    PpoSelfPlay,
+    PpoLearner,
     QLearning,
 )
 
@@ -39,9 +39,9 @@ class Psro(Section):
     """
 
     form: Literal["normal", "sequence"] = "normal"
-    """Restricted game that the meta-solver solves. normal: each seat draws one policy before the
-    game. sequence: at each information set a seat may take every action of one of its policies
-    (extensive-form double oracle).
+    """Use of the policies in a mixture. normal (PSRO): each seat draws one of its policies before
+    the game. sequence (XDO, extensive-form double oracle): at each information set a seat may take
+    any action that one of its policies takes there.
     """
 
     meta_solver: Literal[
@@ -59,7 +59,7 @@ class Psro(Section):
 
 
 class LookaheadOracle(Section):
-    """Settings of the oracle `search`."""
+    """Settings of the oracle `search`; the section `search` of a job is that of sweeps."""
 
     unused_keys = (UnusedKeys({"depth": (None,)}, ("simulations",)),)
 
@@ -70,7 +70,7 @@ class LookaheadOracle(Section):
     """Simulations of Monte Carlo tree search at each information set below `depth`."""
 
 
-class PpoOracle(PpoSelfPlay):
+class PpoOracle(PpoLearner):
     """Settings of the oracle `ppo`: PPO trains a policy network against the mixture."""
 
     learning_rate: Positive = 0.005
@@ -119,8 +119,8 @@ class RllibOracle(Section):
         return self
 
 
-class PopulationEvaluation(FixedPolicyEvaluation):
-    """Settings of the evaluation of a population's policy against held-out opponents."""
+class EvaluationAgainstRandom(FixedPolicyEvaluation):
+    """Settings of the evaluation against held-out opponents, by default only random play."""
 
     opponents: tuple[Opponent, ...] = Field(default=("random",), min_length=1)
     """Held-out opponents: names of reference opponents or runs, or folders of models."""
@@ -150,7 +150,7 @@ class PsroJob(Job):
     ppo: PpoOracle = PpoOracle()
     dqn: DqnOracle = DqnOracle()
     rllib: RllibOracle = RllibOracle()
-    evaluate: PopulationEvaluation = PopulationEvaluation()
+    evaluate: EvaluationAgainstRandom = EvaluationAgainstRandom()
 
 
 def check_psro_job(job: PsroJob) -> None:

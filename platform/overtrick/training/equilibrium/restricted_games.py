@@ -27,7 +27,7 @@ from overtrick.policies.policy_batch import SEAT
 from overtrick.policies.rollout import play
 from overtrick.solvers import cfr, sequence_form
 from overtrick.solvers.extensive import best_response
-from overtrick.solvers.extensive.empirical_game import EmpiricalGame
+from overtrick.solvers.extensive.meta_game import MetaGame
 from overtrick.solvers.extensive.restricted_tree import restrict
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.meta_solvers import META_SOLVERS
@@ -64,7 +64,7 @@ class RestrictedGame(ABC):
 
     @abstractmethod
     def load(self, members: Sequence[Member], state: Mapping[str, Array]) -> None:
-        """Restore the members, in their order, and a result of `state`."""
+        """Restore from the members, in the order in which they joined, and a result of `state`."""
 
 
 class NormalFormOnTree(RestrictedGame):
@@ -72,24 +72,24 @@ class NormalFormOnTree(RestrictedGame):
 
     def __init__(self, game: Game, tree: Tree, section: Psro) -> None:
         self.game, self.tree, self.section = game, tree, section
-        self.empirical = EmpiricalGame(tree)
+        self.meta_game = MetaGame(tree)
 
     def add(self, member: Member, rng: Generator) -> None:
         """Add a member; payoffs are exact, so `rng` is not used."""
         self._add(member)
 
     def _add(self, member: Member) -> None:
-        self.empirical.add(tabulate(self.game, self.tree, member))
+        self.meta_game.add(tabulate(self.game, self.tree, member))
 
     def mix(self) -> tuple[Mixture, Array]:
         """Mix the members by the meta-solver."""
         solve = META_SOLVERS[self.section.meta_solver]
-        shares = solve(self.empirical.payoffs, self.section.meta_solver_steps)
-        return Mixture(self.empirical.mixture(shares), [], []), np.array(shares)
+        shares = solve(self.meta_game.payoffs, self.section.meta_solver_steps)
+        return Mixture(self.meta_game.equivalent_strategy(shares), [], []), np.array(shares)
 
     def load(self, members: Sequence[Member], state: Mapping[str, Array]) -> None:
         """Add the members again, in the same order, so that payoffs have the same bits."""
-        self.empirical = EmpiricalGame(self.tree)
+        self.meta_game = MetaGame(self.tree)
         for member in members:
             self._add(member)
 
@@ -98,7 +98,8 @@ class SequenceForm(RestrictedGame):
     """A seat may take every action that one of its policies takes at an information set.
 
     Source: McAleer et al. 2021, "XDO: a double oracle algorithm for extensive-form games". The
-    first member plays uniformly and restricts nothing: it is the mixture until others join.
+    first member, uniform play, is the mixture until a second one joins. Its actions do not count as
+    allowed.
     """
 
     def __init__(self, tree: Tree, section: Psro) -> None:

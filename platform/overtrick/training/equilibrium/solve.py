@@ -94,7 +94,9 @@ class Solve(Section):
     """Largest size of the tree in GiB; null: the free memory of the machine."""
 
     max_minutes: Positive | None = None
-    """Limit of the estimated time of all solvers in a phantom game; null: no limit."""
+    """In a phantom game: the time of all solvers is estimated first, and the job is refused if it
+    is above this many minutes; null: no limit.
+    """
 
     @field_validator("memory_gib")
     @classmethod
@@ -215,7 +217,7 @@ class SolveTrainer(BaseTrainer[SolveJob]):
             check_solver(name, evaluator)
             if not isinstance(evaluator, PhantomEvaluator):  # it would number all information sets
                 make_solver(name, evaluator, job.seed, _solver_iterations(job))
-        check_time(
+        check_estimated_time(
             evaluator, job.solve.variants, _solver_iterations(job), job.stop.iterations + 1,
             job.solve.max_minutes,
             "solve.max_minutes",
@@ -264,7 +266,7 @@ def check_solver(plan: str, evaluator: SolvableEvaluator) -> None:
         raise UserError(f"plan {plan}: {evaluator.game.name} can be solved by {', '.join(able)}")
 
 
-def check_time(
+def check_estimated_time(
     evaluator: SolvableEvaluator,
     plans: Sequence[str],
     iterations: int,

@@ -1,4 +1,4 @@
-"""Empirical game of a population on a game tree: exact meta-game payoffs and mixtures.
+"""Meta-game of a population on a game tree: exact payoffs and equivalent strategies.
 
 Each of K members has a policy for every seat, stored as one strategy profile.
 """
@@ -19,7 +19,7 @@ from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.sequence_form import payoff_matrix
 
 
-class EmpiricalGame:
+class MetaGame:
     """Meta-game in which each seat chooses one of K members before the game, with exact payoffs.
 
     `payoffs` (S, K, ..., K) are the points of each seat for all choices of the S seats.
@@ -61,12 +61,12 @@ class EmpiricalGame:
         weights = plans[owner, 1 + np.arange(len(owner))]
         return best_response.expected(self.tree, strategy_from_weights(self.tree, weights))
 
-    def mixture(self, mixtures: Sequence[Array]) -> Array:
+    def equivalent_strategy(self, shares: Sequence[Array]) -> Array:
         """Return the strategy (N, A) equivalent to mixtures of members, by Kuhn's theorem.
 
-        `mixtures`: for each seat the probabilities (K,) with which it draws its member before the
+        `shares`: for each seat the probabilities (K,) with which it draws its member before the
         game. Information sets that a seat's own actions never reach get the uniform strategy.
         """
-        mixed = np.array(mixtures) @ np.array(self.plans)  # (S, 1 + L)
+        mixed = np.array(shares) @ np.array(self.plans)  # (S, 1 + L)
         owner = self.tree.observations.seat[self.tree.action_infoset]
         return strategy_from_weights(self.tree, mixed[owner, 1 + np.arange(len(owner))])
