@@ -573,6 +573,20 @@ def test_unsupported_jobs_are_refused_with_the_remedy(change, message):
 
 
 @pytest.mark.slow
+def test_rllib_trains_responses_of_psro_without_a_tree(two_workers):
+    """The mixture remembers its network of each game; actions are discrete."""
+    content = {
+        "trainer": "psro", "game": "holdem",
+        "psro": {"oracle": "rllib/PPO", "payoff_games": 20},
+        "rllib": {"iterations": 1, "env_steps": 300, "hidden": [8]},
+        "evaluate": {"every": 9},
+    }  # fmt: skip
+    job = job_file.parse(content, JOBS, "this test")
+    trainer = TRAINERS["psro"].trainer(job, two_workers)
+    assert [trainer.step()["policies"] for _ in range(2)] == [2, 3]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["PPO", "DQN"])
 def test_rllib_trains_responses_of_psro_in_this_process_and_on_workers(name, two_workers):
     rllib = {"iterations": 4, "env_steps": 600, "hidden": [16], "learning_rate": 0.01}
