@@ -18,7 +18,7 @@ from overtrick.config.overrides import apply_overrides
 from overtrick.core import Array, Observations, PhantomGame, Policy, Rollout, UserError
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import reference_opponents
-from overtrick.evaluation.phantom_games import evaluate_players
+from overtrick.evaluation.phantom_games import best_responses_to, evaluate_players
 from overtrick.games import registry
 from overtrick.games.registry import make, names
 from overtrick.policies.memoryless import MemorylessPolicy
@@ -30,6 +30,7 @@ from overtrick.runs.lifecycle import FinishedRun
 from overtrick.runs.listener import Listener
 from overtrick.solvers.extensive import best_response as exact
 from overtrick.solvers.extensive.tree import Tree, build
+from overtrick.solvers.phantom import view_policy
 from overtrick.storage import locate, model_files
 from overtrick.storage.champions import CHAMPION_PREFIX, Champion, champions
 from overtrick.studies import exact_solutions
@@ -75,7 +76,11 @@ class BestResponse:
     """Best responses to an opponent, one for each seat."""
 
     values: tuple[float, ...]  # expected payoff per game in each seat
-    strategies: tuple[Array, ...]  # (N, A) for each seat; rows of other seats keep the opponent's
+    strategies: tuple[Array, ...]
+    """Strategy of all seats for each responding seat; the other seats keep the opponent's.
+
+    It is (N, A), or in phantom games (L,), as `Solution.strategy`.
+    """
 
     @property
     def mean(self) -> float:
@@ -161,9 +166,12 @@ def solve(
 def best_response(game: Any, opponent: PlayerLike, **options: Any) -> BestResponse:
     """Compute an exact best response to an opponent in each seat.
 
-    Raises UserError for a game that is too large for a tree.
+    Raises UserError for a game that is too large for a tree, except phantom tic-tac-toe and dark
+    hex.
     """
     made = _game(game, options)
+    if isinstance(made, PhantomGame):
+        return BestResponse(*best_responses_to(made, [_policy(opponent, made)] * made.seats))
     nodes = build(made)
     sigma = _strategy(opponent, made, nodes)
     found = [exact.best_response(nodes, sigma, seat) for seat in range(nodes.seats)]
@@ -179,8 +187,6 @@ def exploitability(game: Any, player: PlayerLike, **options: Any) -> float:
     """
     made = _game(game, options)
     if isinstance(made, PhantomGame):
-        if isinstance(player, Array):
-            raise UserError(f"{made.name} has no numbered information sets: pass a policy")
         return evaluate_players(made, [_policy(player, made)] * made.seats).exploitability
     nodes = build(made)
     return exact.exploitability(nodes, _strategy(player, made, nodes))
@@ -302,6 +308,8 @@ def _policy(player: PlayerLike, game: Any, nodes: Tree | None = None) -> Any:
             raise UserError(f"the strategy is for {player.game.name}, not for {game.name}")
         return player.policy()
     if isinstance(player, Array):
+        if isinstance(game, PhantomGame):
+            return view_policy.of_array(game, player)
         return TabularPolicy(player)
     if not isinstance(player, (str, Path)):
         return player

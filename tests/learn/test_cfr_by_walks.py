@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
+import overtrick
 from overtrick import make
 from overtrick.config import job_file
 from overtrick.core import UserError
@@ -184,3 +185,25 @@ def test_the_estimate_is_near_the_time_that_a_walk_takes() -> None:
     one.run(2)
     taken = (perf_counter() - began) / 2
     assert taken / 10 < one.walk_seconds() < 10 * taken  # other work may disturb either
+
+
+@pytest.mark.parametrize("abrupt", [False, True])
+def test_best_responses_of_the_python_interface_win_what_they_say(abrupt: bool) -> None:
+    game = PhantomBoard("dark_hex_2", hex_wins(SIDE), abrupt)
+    best = overtrick.best_response(game, "random")
+    gap = overtrick.exploitability(game, "random")
+    assert best.mean == pytest.approx(gap)  # the values of both seats sum to 0
+    numbering = number_views(game)
+    for seat, strategy in enumerate(best.strategies):
+        parts = by_seat(numbering, strategy)
+        assert set(parts[seat]) == {0, 1}
+        other = exact_evaluation.uniform(numbering.seats[1 - seat])
+        assert np.array_equal(parts[1 - seat], other)
+        found = exact_evaluation.evaluate(game, numbering, parts)
+        assert found.values[seat] == pytest.approx(best.values[seat])
+    solved = overtrick.solve(game, "dcfr", 300)
+    assert solved.exploitability < 0.01
+    assert overtrick.exploitability(game, solved) == pytest.approx(solved.exploitability)
+    assert overtrick.exploitability(game, solved.strategy) == pytest.approx(solved.exploitability)
+    with pytest.raises(UserError, match="a strategy for another game"):
+        overtrick.exploitability(game, solved.strategy[1:])

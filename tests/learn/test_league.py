@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,17 @@ def test_a_player_that_lost_all_games_is_still_met():
 def test_shares_of_one_leave_no_games_for_other_past_players():
     config = MatchmakingConfig(0.9, 0.1, 0.6, 2.0)
     met = matchmaking.opponents(PLAYERS, MAIN, np.full(7, 0.5), config)
-    assert (met >= 0).all()
     assert met == pytest.approx([0.9, 0, 0, 0, 0, 0.1, 0])
+
+
+def test_probabilities_are_never_negative_whatever_the_shares(rng):
+    for self_play, forgotten in itertools.product(np.linspace(0, 1, 21), repeat=2):
+        if self_play + forgotten <= 1:
+            config = MatchmakingConfig(self_play, forgotten, 0.6, 2.0)
+            for learner in (MAIN, EXPLOITER, LEAGUE):
+                met = matchmaking.opponents(PLAYERS, learner, rng.random(7), config)
+                assert (met >= 0).all()
+                assert met.sum() == pytest.approx(1)
 
 
 def test_a_main_agent_plays_itself_past_players_and_players_that_beat_it():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from overtrick.core import BehaviouralPolicy, PhantomGame
+import numpy as np
+
+from overtrick.core import Array, BehaviouralPolicy, PhantomGame
 from overtrick.solvers.phantom import exact_evaluation
 from overtrick.solvers.phantom.exact_evaluation import THREADS
 from overtrick.solvers.phantom.numbering_cache import stored_numbering
@@ -24,3 +26,19 @@ def evaluate_players(
     numbering = stored_numbering(game, progress)
     strategies = exact_evaluation.tabulate(game, numbering, policies)
     return exact_evaluation.evaluate(game, numbering, strategies, THREADS)
+
+
+def best_responses_to(
+    game: PhantomGame, policies: Sequence[BehaviouralPolicy]
+) -> tuple[tuple[float, ...], tuple[Array, ...]]:
+    """Compute a best response of each seat to policies, one for each seat.
+
+    Returns the points of each response, and for each seat a strategy (L0 + L1,) of both seats in
+    which the seat plays its response and the other seat its policy. Errors are those of
+    `evaluate_players`.
+    """
+    numbering = stored_numbering(game)
+    strategies = exact_evaluation.tabulate(game, numbering, policies)
+    values, (first, second) = exact_evaluation.best_responses(game, numbering, strategies, THREADS)
+    replies = (first, strategies[1]), (strategies[0], second)
+    return tuple(values.tolist()), tuple(np.concatenate(each) for each in replies)

@@ -126,7 +126,8 @@ def _opponents_of_main_agent(players: Players, share: Array, config: Matchmaking
     if hard.any():
         probability += config.forgotten_share * prioritised(share, hard, config.priority_power)
     current_main = main & ~past
-    return probability + (1 - probability.sum()) * current_main / current_main.sum()
+    rest = max(0.0, 1 - probability.sum())  # rounding may leave less than 0
+    return probability + rest * current_main / current_main.sum()
 
 
 def beats_all(

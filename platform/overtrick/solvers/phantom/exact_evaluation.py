@@ -77,9 +77,27 @@ def evaluate(
     points = sequence_gradients(game, numbering, plans, threads)
     values = np.array([plan @ each for plan, each in zip(plans, points, strict=True)])
     best = np.array(
-        [_best(views, each) for views, each in zip(numbering.seats, points, strict=True)]
+        [_best(views, each)[0] for views, each in zip(numbering.seats, points, strict=True)]
     )
     return Evaluation(values, best, float((best - values).sum()))
+
+
+def best_responses(
+    game: PhantomGame,
+    numbering: Numbering,
+    strategies: tuple[Array, Array],
+    threads: int = 1,
+) -> tuple[Array, tuple[Array, Array]]:
+    """Compute a best response of each seat to the strategy (L,) of the other seat.
+
+    Returns their points (2,), and the pure strategies (L,) of both seats. Ties go to the first
+    action.
+    """
+    plans = realisation_plans(numbering, strategies)
+    points = sequence_gradients(game, numbering, plans, threads)
+    pairs = zip(numbering.seats, points, strict=True)
+    (first, reply), (second, other_reply) = (_best(views, each) for views, each in pairs)
+    return np.array([first, second]), (reply, other_reply)
 
 
 def action_values(
@@ -140,14 +158,20 @@ def _plan(views, strategy):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _best(views, points):  # type: ignore[no-untyped-def]
-    """Return the points of a seat's best response, from its points (1 + L,) by sequence."""
+    """Return the points of a seat's best response, and the response (L,) as a pure strategy.
+
+    `points` (1 + L,): the seat's points by sequence, see sequence_gradients.
+    """
     after = points.copy()  # later: with the best points of the views after the sequence
+    reply = np.zeros(len(points) - 1)
     for view in range(len(views.known) - 1, -1, -1):
-        best = -np.inf
+        best = views.start[view]
         for place in range(views.start[view], views.start[view + 1]):
-            best = max(best, after[1 + place])
-        after[views.parent[view]] += best
-    return after[0]
+            if after[1 + place] > after[1 + best]:
+                best = place
+        reply[best] = 1
+        after[views.parent[view]] += after[1 + best]
+    return after[0], reply
 
 
 @njit(cache=True)

@@ -62,16 +62,24 @@ def check_strategy(numbering: Numbering, strategy: Array) -> None:
             )
 
 
+def of_array(game: PhantomGame, strategy: Array) -> ViewPolicy:
+    """Return a strategy (L0 + L1,) of a phantom game as a policy.
+
+    Raises UserError for an array that is not a strategy of this game.
+    """
+    numbering = stored_numbering(game)
+    check_strategy(numbering, strategy)
+    return ViewPolicy(numbering, strategy)
+
+
 def _load(weights: StoredWeights, game: Any) -> ViewPolicy:
     """Build the policy of a stored strategy. Raises UserError for another or a damaged one."""
     if not isinstance(game, PhantomGame):
         raise UserError(f"the strategy in {weights.source} is not one of {game.name}")
-    numbering, strategy = stored_numbering(game), weights.arrays[PROBABILITIES]
     try:
-        check_strategy(numbering, strategy)
+        return of_array(game, weights.arrays[PROBABILITIES])
     except UserError as error:
         raise UserError(f"the strategy in {weights.source} is damaged: {error}") from None
-    return ViewPolicy(numbering, strategy)
 
 
 model_kinds.register(ModelKind(lambda weights: PROBABILITIES in weights.arrays, _load))
