@@ -238,10 +238,11 @@ def _stored(found: Any) -> StoredObject:
 @lru_cache(maxsize=16)
 def _open(bucket: str) -> ObjectStore:
     """Return obstore's client of a bucket, given by its URL."""
-    from obstore.store import from_url
+    # a thread that imports obstore.store would not wait for another one that still imports obstore
+    import obstore
 
     plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-    return from_url(
+    return obstore.store.from_url(
         bucket,
         client_options={"allow_http": True} if plain else None,
         retry_config={

@@ -179,13 +179,13 @@ def _walk_first_move(
 def _add_view(seat, entry, known, cells, views, counts):  # type: ignore[no-untyped-def]
     """Number the view after an entry of a list (see _walk); return its number."""
     view = counts[seat]
+    if view == 0:
+        views.start[0] = 0
     if view + 1 == len(views.known) or 2 * (views.start[view] + cells) > len(views.after):
         raise MemoryError
     counts[seat] += 1
     views.known[view] = known
     views.parent[view] = (entry >> 1) + 1
-    if view == 0:
-        views.start[0] = 0
     place = views.start[view]
     for cell in range(cells):
         if not known >> cell & 1:
