@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -92,21 +93,36 @@ def test_an_object_is_created_once_and_replaced_in_its_version_only(folder: Obje
     assert folder.read("x") == b"3"
 
 
-def test_a_conditional_write_without_an_answer_is_repeated(
+def test_a_request_whose_connection_breaks_is_repeated(
     folder: ObjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put, asked = ObjectFolder._put, []
+    true_store, asked = folder._store, []
 
-    def lose_answers(self: ObjectFolder, name: str, content: bytes, mode: object) -> ObjectVersion:
-        asked.append(mode)
-        if len(asked) < 3:
-            raise GenericError("connection reset")
-        return put(self, name, content, mode)
+    class Breaking:
+        """An object store that answers every third request."""
 
-    monkeypatch.setattr(object_store, "CONDITION_PAUSES", (0.0, 0.0))
-    monkeypatch.setattr(ObjectFolder, "_put", lose_answers)
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            if len(asked) % 3:
+                raise GenericError("error sending request")
+            return getattr(true_store, name)
+
+    monkeypatch.setattr(object_store, "BROKEN_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(ObjectFolder, "_store", Breaking())
     assert folder.create("x", b"1") is not None
-    assert asked == ["create"] * 3
+    folder.write("x", b"2")
+    assert folder.read("x") == b"2"
+    assert folder.stat("x") is not None
+    assert list(folder.objects()) == ["x"]
+    assert folder.folders() == []
+    folder.delete(["x"])
+    assert folder.stat("x") is None
+    methods = ["put", "put", "get", "head", "list", "list_with_delimiter", "delete", "head"]
+    assert asked == [name for name in methods for _ in range(3)]
+
+    monkeypatch.setattr(object_store, "BROKEN_PAUSES", (0.0,))
+    with pytest.raises(RunError, match="error sending request"):
+        folder.write("x", b"3")
 
 
 @pytest.mark.parametrize(

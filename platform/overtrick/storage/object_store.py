@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from overtrick.core import RunError, UserError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from obstore import PutMode
     from obstore.store import ObjectStore
 
+Answer = TypeVar("Answer")
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 BUCKET_URL = re.compile(
     r"((?:s3|gs)://[a-z0-9][a-z0-9._-]{1,221})((?:/(?!\.{0,2}(?:/|$))[^/?#]+)*)/?"
@@ -34,7 +35,7 @@ BUCKET_URL = re.compile(
 RETRIES = 12  # of a request without an answer
 FIRST_PAUSE = timedelta(seconds=0.2)  # before a retry; each pause is up to twice as long
 PATIENCE = timedelta(seconds=30)  # after which there is no further try; half of a lease's time
-CONDITION_PAUSES = (0.5, 2.0)  # seconds before repetitions of a conditional write
+BROKEN_PAUSES = (0.5, 2.0)  # seconds before repetitions of a request that obstore gave up
 LONGEST_ERROR = 300  # characters of a message of the object store
 
 
@@ -111,14 +112,13 @@ class ObjectFolder:
     def read_version(self, name: str) -> tuple[bytes, StoredObject]:
         """Return the content of an object with its version. Raises FileNotFoundError."""
         with self._one_line_errors(name, reading=True):
-            answer = self._store.get(self._path(name))
-            return bytes(answer.bytes()), _stored(answer.meta)
+            return _repeated(lambda: self._get(name))
 
     def stat(self, name: str) -> StoredObject | None:
         """Return size, version and age of an object; None if there is no such object."""
         try:
             with self._one_line_errors(name, reading=True):
-                return _stored(self._store.head(self._path(name)))
+                return _stored(_repeated(lambda: self._store.head(self._path(name))))
         except FileNotFoundError:
             return None
 
@@ -133,7 +133,7 @@ class ObjectFolder:
 
         with self._one_line_errors(name):
             try:
-                return self._put_on_condition(name, content, "create")
+                return self._put(name, content, "create")
             except AlreadyExistsError:
                 return None
 
@@ -148,8 +148,8 @@ class ObjectFolder:
             try:
                 if self.url.startswith("gs:"):
                     mode = {"e_tag": version.e_tag, "version": version.generation}
-                    return self._put_on_condition(name, content, mode)  # type: ignore[arg-type]
-                return self._put_on_condition(name, content, {"e_tag": version.e_tag})
+                    return self._put(name, content, mode)  # type: ignore[arg-type]
+                return self._put(name, content, {"e_tag": version.e_tag})
             except (PreconditionError, FileNotFoundError):
                 return None
 
@@ -159,13 +159,13 @@ class ObjectFolder:
         groups = [names] if self.url.startswith("s3:") else [[name] for name in names]
         for group in filter(None, groups):
             with self._one_line_errors(group[0]), suppress(FileNotFoundError):
-                self._store.delete([self._path(name) for name in group])
+                _repeated(partial(self._delete, group))
 
     def objects(self) -> dict[str, StoredObject]:
         """Return all objects in this folder and below, by name."""
         above = self._path("").rstrip("/")
         with self._one_line_errors(""):
-            pages = self._store.list(above or None)
+            pages = _repeated(lambda: list(self._store.list(above or None)))
             found = [(each["path"], _stored(each)) for page in pages for each in page]
         start = f"{above}/" if above else ""
         every = {path.removeprefix(start): each for path, each in found if path.startswith(start)}
@@ -177,27 +177,25 @@ class ObjectFolder:
         """Return the sorted names of the folders directly in this folder."""
         above = self._path("").rstrip("/")
         with self._one_line_errors(""):
-            found = self._store.list_with_delimiter(above or None)["common_prefixes"]
+            answer = _repeated(lambda: self._store.list_with_delimiter(above or None))
+            found = answer["common_prefixes"]
         return sorted(path.rpartition("/")[2] for path in found)
 
+    def _get(self, name: str) -> tuple[bytes, StoredObject]:
+        answer = self._store.get(self._path(name))
+        return bytes(answer.bytes()), _stored(answer.meta)
+
+    def _delete(self, names: Sequence[str]) -> None:
+        self._store.delete([self._path(name) for name in names])
+
     def _put(self, name: str, content: bytes | Path, mode: PutMode) -> ObjectVersion:
-        answer = self._store.put(self._path(name), content, mode=mode)
-        return ObjectVersion(str(answer["e_tag"]), answer["version"])
+        """Write an object.
 
-    def _put_on_condition(self, name: str, content: bytes, mode: PutMode) -> ObjectVersion:
-        """Write an object; repeat a request whose answer is lost, which obstore does not.
-
-        If the lost request has arrived, the repetition is refused. Callers then compare the object
-        with their own content.
+        If a conditional request whose answer was lost has arrived, its repetition is refused.
+        Callers then compare the object with their own content.
         """
-        from obstore.exceptions import GenericError
-
-        for pause in CONDITION_PAUSES:
-            try:
-                return self._put(name, content, mode)
-            except GenericError:
-                time.sleep(pause)
-        return self._put(name, content, mode)
+        answer = _repeated(lambda: self._store.put(self._path(name), content, mode=mode))
+        return ObjectVersion(str(answer["e_tag"]), answer["version"])
 
     @property
     def _store(self) -> ObjectStore:
@@ -227,6 +225,25 @@ class ObjectFolder:
             reason = " ".join(str(error).split("\n\n")[0].split())
             where = f"{self.url}/{name}".rstrip("/")
             raise RunError(f"cannot access {where}: {reason[:LONGEST_ERROR]}") from None
+
+
+def _repeated(request: Callable[[], Answer]) -> Answer:
+    """Return the answer to a request, which is sent again if its connection breaks.
+
+    obstore repeats neither a conditional write nor every request whose connection breaks while the
+    server is restarted.
+    """
+    from obstore.exceptions import GenericError
+
+    start = time.monotonic()
+    for pause in BROKEN_PAUSES:
+        try:
+            return request()
+        except GenericError:
+            if time.monotonic() - start > PATIENCE.total_seconds():
+                raise
+            time.sleep(pause)
+    return request()
 
 
 def _stored(found: Any) -> StoredObject:
