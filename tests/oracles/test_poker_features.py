@@ -91,6 +91,34 @@ def test_holdems_features_of_strength_are_a_thermometer_chips_round_and_raises(r
     assert game.card_features == card_feature_count(game.rules, "strength") == 10
 
 
+@pytest.mark.parametrize("name", ["leduc", "leduc_textbook"])
+def test_the_view_history_shows_cards_seat_and_all_actions(name, rng):
+    game, batch, rows = decisions(name, 40, rng, view="history")
+    features = game.features(batch.observations())
+    taken: dict[int, list[int]] = {}  # actions of each game so far, in the order of play
+    longest, actions = (features.shape[1] - 8) // game.actions, batch.action
+    assert longest == max(map(len, game.betting.history)) - 1 == 7  # the last action ends a game
+    node_of = {path: node for node, path in enumerate(game.betting.history)}
+    in_order = sorted(rows, key=lambda each: len(game.betting.history[each[2]["betting"]]))
+    for row, seat, seen, _ in in_order:
+        path = taken.setdefault(int(batch.game[row]), [])
+        assert node_of[tuple(path)] == seen["betting"]
+        wanted = [*one_hot(seen["hole"], 3), *one_hot(seen["board"], 3), *one_hot(seat, 2)]
+        for action in path:
+            wanted += one_hot(action, game.actions)
+        wanted += [0] * (features.shape[1] - len(wanted))
+        assert features[row].tolist() == wanted
+        path.append(int(actions[row]))
+
+
+@pytest.mark.parametrize(("name", "cards"), [("leduc", 84), ("leduc_textbook", 81)])
+def test_the_view_history_tells_all_information_sets_apart(name, cards, game_and_tree):
+    """RLCard's features show chips and no actions, so that many information sets look alike."""
+    for view, looks in (("history", 288), ("cards", cards)):
+        game, tree = game_and_tree(name, view=view)
+        assert len(np.unique(game.features(tree.observations), axis=0)) == looks
+
+
 @pytest.mark.parametrize("name", MOST_CHIPS)
 def test_a_privileged_critic_sees_every_card_beginning_with_the_seat_to_act(name, rng):
     game, batch, rows = decisions(name, 40, rng)

@@ -12,7 +12,7 @@ from overtrick.core import Array
 from overtrick.games.poker.rules import CALL, CHECK, CLOSER_LEFT, FOLD, RAISE, VERBS, PokerRules
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BettingTree:
     """All B public betting nodes of a game as arrays, in preorder; node 0 is the root."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -26,14 +25,15 @@ class EnumerablePoker(Poker):
     infosets: int
 
     def __init__(
-        self, rules: PokerRules, fold: bool | None = None, ranks: int | None = None
+        self,
+        rules: PokerRules,
+        fold: bool | None = None,
+        ranks: int | None = None,
+        view: str = "cards",
     ) -> None:
-        super().__init__(rules, fold, ranks)
+        super().__init__(rules, fold, ranks, view)
         self.kinds = self.rules.ranks if self.fold else self.deck  # distinct cards as observed
         self.infosets = int(self._infoset_base[-1])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.rules, self.fold)
 
     def every_deal(self) -> tuple[Deals, Array]:
         """Return all distinct deals (G, C) in lexicographic order and their probabilities (G,)."""

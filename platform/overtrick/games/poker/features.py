@@ -22,6 +22,13 @@ Leduc (leduc, leduc_textbook), F = 36, as in RLCard's leduc-holdem:
     6..20   own chips in the pot, one-hot from 0 to 14
     21..35  the other seat's chips in the pot, one-hot from 0 to 14
 
+Leduc with the option view=history, F = 36 (leduc), 29 (leduc_textbook):
+
+    0..5    hole card and board card as above
+    6..7    seat, one-hot
+    8..     each of up to 7 actions so far, one-hot: 4 columns each in leduc, 3 in leduc_textbook;
+            0 where there was no action yet
+
 Games without a board (kuhn, one_card), F = ranks + betting nodes:
 
     0..ranks-1   hole card, one-hot by rank
@@ -47,6 +54,8 @@ In the other games these features follow:
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 import numpy as np
 
@@ -93,6 +102,36 @@ def rank_features(rules: PokerRules, nodes: int, ranked: Array) -> Array:
         out[rows, 2 * ranks + CHIPS + other] = 1
     out[rows, hole] = 1
     return out
+
+
+def history_features(rules: PokerRules, betting: BettingTree, ranked: Array) -> Array:
+    """Return the features (R, F) float32 of Leduc with the option view=history.
+
+    The features are the ranks of both cards, the seat, and all actions so far. ranked: (R, K)
+    observations with ranks instead of cards.
+    """
+    rows = np.arange(len(ranked))
+    hole, board, node = ranked[:, 0], ranked[:, 1], ranked[:, -1]
+    cards = np.zeros((len(ranked), 2 * rules.ranks), np.float32)
+    cards[rows, hole] = 1
+    cards[rows[board >= 0], rules.ranks + board[board >= 0]] = 1
+    seat = np.eye(len(rules.posts), dtype=np.float32)[betting.seat[node]]
+    return np.hstack([cards, seat, _actions_so_far(betting)[node]])
+
+
+@cache
+def _actions_so_far(betting: BettingTree) -> Array:
+    """Return the actions from the root to each of B nodes, one-hot: (B, longest path x A).
+
+    The rows of terminal nodes are 0.
+    """
+    decisions = np.flatnonzero(betting.seat >= 0)
+    longest = max(len(betting.history[node]) for node in decisions)
+    out = np.zeros((len(betting.history), longest, betting.after.shape[1]), np.float32)
+    for node in decisions:
+        path = betting.history[node]
+        out[node, np.arange(len(path)), list(path)] = 1
+    return out.reshape(len(out), -1)
 
 
 def card_features(rules: PokerRules, betting: BettingTree, seen: Array) -> Array:

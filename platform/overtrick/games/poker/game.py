@@ -41,8 +41,10 @@ class Poker:
         flushes. The option has nothing to do with the action fold.
     ranks: number of ranks in the deck, instead of the number in the rules. Ranks are then named 1,
         2, ... from the lowest.
-    view: the network inputs are the cards (`cards`), or in hold'em only the percentile of their
-        strength (`strength`).
+    view: the network inputs. `cards`, in all games: cards, and chips (Leduc), raises (hold'em) or
+        the betting node (Kuhn, one-card). `strength`, in hold'em: the percentile of the cards'
+        strength instead of the cards. `history`, in Leduc: ranks, seat and all actions so far, so
+        that no two information sets have equal inputs while fold is true.
 
     Observation fields: hole cards; board cards, -1 before they are dealt; chips of the seat in the
     pot; chips of all other seats; betting round; node of the betting tree.
@@ -61,7 +63,9 @@ class Poker:
             raise TypeError(f"fold must be true or false, not {fold!r}")
         if fold and rules.best_five:
             raise TypeError("fold must be false: a flush tells suits apart")
-        if view not in (views := ("cards", "strength") if rules.best_five else ("cards",)):
+        more = "strength" if rules.best_five else "history" if sum(rules.board) else None
+        views = ("cards",) if more is None else ("cards", more)
+        if view not in views:
             raise TypeError(f"view must be {' or '.join(views)}, not {view!r}")
         if ranks is not None:
             if type(ranks) is not int or not 1 <= ranks <= MOST_RANKS:
@@ -238,6 +242,8 @@ class Poker:
             by = features.card_features if self.view == "cards" else features.strength_features
             return by(self.rules, self.betting, seen)
         ranked = np.hstack([self.rank(seen[:, :2]), seen[:, 2:]])
+        if self.view == "history":
+            return features.history_features(self.rules, self.betting, ranked)
         return features.rank_features(self.rules, len(self.betting.seat), ranked)
 
     @property
