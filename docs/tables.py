@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from overtrick.comparison import table_kinds
 from overtrick.config import job_file
 from overtrick.config.job_keys import list_keys
 from overtrick.evaluation.reference_opponents import opponent_names
@@ -242,7 +243,7 @@ def speed(words: str) -> str:
 def keys(trainer: str) -> str:
     """List the keys of one trainer only; without a name, those of every trainer."""
     common = list(list_keys(job_file.Job))
-    asked = list_keys(JOBS[trainer]) if trainer else common
+    asked = list_keys({**JOBS, **table_kinds.TABLE_JOBS}[trainer]) if trainer else common
     own = [row for row in asked if not trainer or (row not in common and row[0] != "trainer")]
     here = f"sqlite:///{Path.cwd()}/"  # of the default store, in the working folder
     body = [

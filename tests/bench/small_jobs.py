@@ -126,6 +126,13 @@ SMALL_JOBS: dict[str, dict[str, Any]] = {
         "ppo": {"iterations": 2, "games": 50, "hidden": [4]},
         "evaluate": _HELD_OUT,
     },
+    "policy_gradient_self_play": {
+        **_THREE,
+        "trainer": "policy_gradient_self_play",
+        "game": "kuhn",
+        "self_play": {"algorithm": "rnad", "games": 50, "hidden": [4], "reference_interval": 2},
+        "evaluate": _HELD_OUT,
+    },
     "league": {
         **_THREE,
         "trainer": "league",

@@ -18,8 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from overtrick.comparison import comparison_job
-from overtrick.comparison.comparison_job import TABLES, ComparisonJob
+from overtrick.comparison import comparison_job, equilibrium_job, table_kinds
 from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob
 from overtrick.config.packaged_jobs import packaged_jobs
@@ -32,7 +31,7 @@ WORDS = ("title", "description")  # parts of a setting that change nothing
 def settings() -> list[str]:
     """Return one line for each setting: its section and key, type, default and bounds."""
     found = set()
-    for model in (*JOBS.values(), ComparisonJob, AbstractionConfig):
+    for model in (*JOBS.values(), *table_kinds.TABLE_JOBS.values(), AbstractionConfig):
         schema = model.model_json_schema()
         for name, section in {model.__name__: schema, **schema.get("$defs", {})}.items():
             for key, setting in section.get("properties", {}).items():
@@ -51,7 +50,11 @@ def job_values(name: str) -> str:
 
     The values of a comparison include those of the jobs that it trains.
     """
-    if job_file.read(name)["trainer"] in TABLES:
+    trainer = job_file.read(name)["trainer"]
+    if trainer == "equilibrium_table":
+        jobs = equilibrium_job.training_jobs(equilibrium_job.load(name, []))
+        return _portable(json.dumps([_values(job) for job in jobs], indent=1, sort_keys=True))
+    if trainer == "table":
         table = comparison_job.load(name, [])
         values = _values(table)
         for method, content in table.methods.items():

@@ -21,7 +21,7 @@ from scipy.stats import ttest_ind
 from small_meta_job import TINY
 
 from overtrick import cli
-from overtrick.comparison import comparison_job, runner, schedule, statistics
+from overtrick.comparison import comparison_job, runner, schedule, statistics, table_files
 from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
@@ -234,7 +234,7 @@ def test_an_interrupted_table_gives_the_same_bytes_also_on_ray(
     compared: runner.FinishedComparison,
 ) -> None:
     run, folder = compared.folder, compared.folder.path
-    before = {name: (folder / name).read_bytes() for name in statistics.FILES}
+    before = {name: (folder / name).read_bytes() for name in table_files.FILES}
     models = sorted(folder.glob("trials/*/model/*"))
     trained = [path.stat().st_mtime_ns for path in models]
     shutil.rmtree(folder / runner.CELLS)
@@ -250,7 +250,7 @@ def test_an_interrupted_table_gives_the_same_bytes_also_on_ray(
     progress: list[int] = []
     runner.run(run, progress.append)
     assert progress == list(range(12, 35))  # ten iterations and one cell were finished
-    assert {name: (folder / name).read_bytes() for name in statistics.FILES} == before
+    assert {name: (folder / name).read_bytes() for name in table_files.FILES} == before
     assert [path.stat().st_mtime_ns for path in models] == trained
     lifecycle.write_job(table, run)
 
@@ -278,7 +278,7 @@ def test_mlflow_has_the_table_with_its_child_runs(
     children = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
     assert len(children) == 4
     assert {r.info.status for r in runs} == {"FINISHED"}
-    assert {"job.json", *statistics.FILES} <= {
+    assert {"job.json", *table_files.FILES} <= {
         f.path for f in client.list_artifacts(parent.info.run_id)
     }
     mean = row(compared.outcome, "ours", "learnt")["mean"]

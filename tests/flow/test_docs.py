@@ -27,7 +27,7 @@ from tests.by_folder import files_by_folder
 
 import overtrick.studies.exact_solutions
 from overtrick import cli
-from overtrick.comparison.comparison_job import TABLES
+from overtrick.comparison.table_kinds import TABLE_JOBS
 from overtrick.config import job_file
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import bidding_accuracy
@@ -90,7 +90,8 @@ SHORT = {
     "best-response kuhn --against champion": "",
     "bridge match natural": "--boards 2",
     "match la ta": "--boards 2",
-    "best-response phantom_ttt": "",
+    "best-response phantom_ttt --against random --workers": "",
+    "best-response phantom_ttt --against random": "",
     "best-response holdem": "--games 4 --particles 10",
     "solve openspiel/liars_dice": "--iterations 1",
     "generate abstraction": "ranks=5 preflop=300 flop=20 turn=10 river=5 deals=20000 --workers 0",
@@ -208,10 +209,10 @@ def check_job_file(command: list[str]) -> None:
     files = [word for word in command if re.fullmatch(r"jobs/\w+\.yaml", word)]
     overrides = [word for word in command if re.match(r"[a-z][\w.]*=", word)]
     for file in files:
-        job = job_file.load(ROOT / file, overrides, {**JOBS, **TABLES})
+        job = job_file.load(ROOT / file, overrides, {**JOBS, **TABLE_JOBS})
         if command[0] == "sweep":
             assert sweep.trials_of(job, file)
-        assert (command[0] == "evaluate") == (job.trainer in TABLES), command
+        assert (command[0] == "evaluate") == (job.trainer in TABLE_JOBS), command
 
 
 def check_make_target(command: list[str]) -> None:
@@ -276,7 +277,7 @@ def test_every_trainer_has_one_page_with_all_headings_and_its_keys():
         page = path.read_text()
         assert path.stem == "index" or headings(page) == OF_AN_ALGORITHM, path.stem
         documented += re.findall(r"^<!-- table: keys (\w+) -->$", page, re.MULTILINE)
-    assert sorted(documented) == sorted(JOBS)
+    assert sorted(documented) == sorted([*JOBS, "equilibrium_table"])
     index = (DOCS / "algorithms" / "index.md").read_text()
     linked = {"index", *re.findall(r"\]\((\w+)\.md\)", index)}
     assert {path.stem for path in (DOCS / "algorithms").glob("*.md")} == linked

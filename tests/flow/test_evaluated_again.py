@@ -33,6 +33,7 @@ HOLDEM = {
     "nfsp": {"evaluate": HELD_OUT},
     "psro": {"evaluate": HELD_OUT, "psro": {"oracle": "ppo", "payoff_games": 20}},
     "league": {"evaluate": HELD_OUT},
+    "policy_gradient_self_play": {"evaluate": HELD_OUT},
 }
 """Changes that turn jobs of a game with a tree into jobs of one without."""
 

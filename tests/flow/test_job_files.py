@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel
 from tests.flow import job_settings
 
-from overtrick.comparison import comparison_job, schedule
+from overtrick.comparison import comparison_job, equilibrium_job, schedule
 from overtrick.config import job_file, job_keys, packaged_jobs
 from overtrick.config.overrides import apply_overrides
 from overtrick.core import UserError
@@ -38,6 +38,9 @@ def test_a_job_file_is_valid_and_begins_with_a_comment(path, tmp_path, monkeypat
                 schedule.check(table)
             table = table.model_copy(update={"opponents": {"still": "motionless"}})
         assert schedule.check(table) > 0
+        return
+    if content["trainer"] == "equilibrium_table":
+        assert equilibrium_job.check(equilibrium_job.load(path, [])) > 0
         return
     job = job_file.load(path, [], JOBS)
     if job.search.spaces:

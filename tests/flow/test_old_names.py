@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from overtrick.comparison.comparison_job import TABLES
+from overtrick.comparison.table_kinds import TABLE_JOBS
 from overtrick.config import job_file
 from overtrick.config.job_keys import list_keys
 from overtrick.core import UserError
@@ -15,7 +15,7 @@ from overtrick.storage.old_names import _SOLVER_KEYS, KEYS, new_key, translate_j
 from overtrick.storage.run_folder import RunFolder
 from overtrick.training.registry import JOBS
 
-ALL_JOBS = {**JOBS, **TABLES}
+ALL_JOBS = {**JOBS, **TABLE_JOBS}
 
 
 @pytest.mark.parametrize("trainer", sorted(KEYS))

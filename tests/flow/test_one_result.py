@@ -76,6 +76,9 @@ DRON: dict[str, Any] = {
 }
 
 SMALL_ORACLE: dict[str, Any] = {"iterations": 2, "games": 100, "hidden": [8]}
+SELF_PLAY: dict[str, Any] = {
+    "algorithm": "rnad", "games": 1100, "hidden": [8], "reference_interval": 2,
+}  # fmt: skip
 LEAGUE: dict[str, Any] = {
     "games": 50,
     "hidden": [8],
@@ -146,6 +149,7 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(
             "evaluate": {"eval_deals": 20, "every": 5},
         },
         {"trainer": "league", "league": LEAGUE},
+        {"trainer": "policy_gradient_self_play", "self_play": SELF_PLAY},
         {
             "trainer": "evolve",
             "evolve": {"size": 12, "games": 5, "hidden": [8]},
@@ -414,7 +418,20 @@ def test_ants_resume_from_a_state_with_identical_results(kind: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "kind", ["meta", "exploit", "evolve", "nfsp", "dron", "eom", "tabular", "dqn", "psro", "league"]
+    "kind",
+    [
+        "meta",
+        "exploit",
+        "evolve",
+        "nfsp",
+        "dron",
+        "eom",
+        "tabular",
+        "dqn",
+        "psro",
+        "league",
+        "policy_gradient_self_play",
+    ],
 )
 def test_a_trainer_resumes_from_its_state_with_identical_results(kind: str, tmp_path: Path) -> None:
     plain: dict[str, Any] = {
@@ -428,6 +445,7 @@ def test_a_trainer_resumes_from_its_state_with_identical_results(kind: str, tmp_
         "dron": DRON,
         "psro": {"psro": {"oracle": "ppo"}, "ppo": SMALL_ORACLE},
         "league": {"league": LEAGUE},
+        "policy_gradient_self_play": {"self_play": SELF_PLAY},
         "eom": {
             "model": {"response": "ppo", "ppo_iterations": 2},
             "evaluate": {"opponents": ["random"], "repeats": 2, "games": 9, "every": 4},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,12 @@ from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.meta_game import MetaGame
 from overtrick.solvers.extensive.restricted_tree import restrict
 from overtrick.storage import model_files
+from overtrick.training.equilibrium import oracles, restricted_games
+from overtrick.training.equilibrium import psro as psro_trainer
 from overtrick.training.equilibrium.oracles import Mixture
 from overtrick.training.equilibrium.psro_job import Psro
 from overtrick.training.equilibrium.restricted_games import NormalFormBySampling, NormalFormOnTree
+from overtrick.training.held_out_trainer import HeldOutTrainer
 from overtrick.training.registry import JOBS, TRAINERS
 
 SMALL_PPO = {"iterations": 3, "games": 200, "hidden": [8]}
@@ -70,6 +74,42 @@ def test_meta_solvers_of_any_game_lower_the_nash_conv_of_three_seats(solver):
 def test_other_meta_solvers_lower_the_nash_conv_of_kuhn(solver):
     found = nash_convs(psro("kuhn", 20, psro={"meta_solver": solver}))
     assert found[-1] < found[0] / 2
+
+
+def test_the_decisions_of_oracles_and_of_payoff_estimates_are_counted(monkeypatch):
+    """Uniform play of hold'em estimates payoffs before the first round, too."""
+    counted = []
+
+    def play_and_count(*arguments: Any, **named: Any) -> Any:
+        played = play(*arguments, **named)
+        counted.append(played.decision_count)
+        return played
+
+    for module in (oracles, restricted_games):
+        monkeypatch.setattr(module, "play", play_and_count)
+    trainer = psro(
+        "holdem", 2, psro={"oracle": "ppo", "payoff_games": 5}, ppo={**SMALL_PPO, "games": 10}
+    )
+    assert trainer.step()["decisions"] == sum(counted)
+    first = sum(counted)
+    assert trainer.step()["decisions"] == sum(counted) - first
+
+
+def test_a_mixture_is_evaluated_exactly_in_a_phantom_game(monkeypatch):
+    trainer = psro("dark_hex_3", 1, psro={"oracle": "ppo", "payoff_games": 5}, ppo=SMALL_PPO)
+    assert trainer.mixture.networks
+    found = SimpleNamespace(nash_conv=0.5, exploitability=0.25)
+    asked = []
+
+    def evaluate(game: Any, mixtures: Any, pool: Any) -> Any:
+        asked.append([(len(each.mixture), each.weights["w0"].shape[0]) for each in mixtures])
+        return found
+
+    monkeypatch.setattr(psro_trainer, "evaluate_mixtures", evaluate)
+    monkeypatch.setattr(HeldOutTrainer, "evaluate", lambda self: {})
+    metrics = trainer.evaluate()
+    assert metrics == {"nash_conv": 0.5, "exploitability_game/mixture": 0.25}
+    assert asked == [[(1, 1), (1, 1)]]
 
 
 def test_search_responds_as_well_as_the_exact_oracle_if_it_searches_all_decisions():

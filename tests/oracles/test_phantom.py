@@ -13,7 +13,12 @@ import pytest
 
 from overtrick import make
 from overtrick.core import UserError
+from overtrick.evaluation import phantom_games
 from overtrick.games.phantom import PhantomBoard, hex_wins, tic_tac_toe_wins
+from overtrick.learners.initialisation import initial_policy_weights
+from overtrick.learners.weights import stack
+from overtrick.policies.batched_networks import NetworkMixture
+from overtrick.policies.network import NetworkPolicy
 from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.phantom import exact_evaluation, numbering_cache
 from overtrick.solvers.phantom.information_sets import number_views
@@ -217,6 +222,34 @@ def test_values_and_best_responses_are_those_of_a_walk_over_all_histories(
             places = slice(views.start[view], views.start[view + 1])
             wanted = [earned[action] for action in sorted(strategies[seat][here])]
             assert values[places] == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("abrupt", [False, True])
+def test_a_mixture_is_evaluated_as_the_strategy_that_plays_like_it(abrupt, rng, monkeypatch):
+    game = PhantomBoard("small", hex_wins(2), abrupt)
+    numbering = number_views(game)
+    monkeypatch.setattr(phantom_games, "stored_numbering", lambda game: numbering)
+    mixtures, strategies = [], []
+    for seat, views in enumerate(numbering.seats):
+        networks = stack([initial_policy_weights(game, [4], each, 3.0) for each in rng.spawn(3)])
+        shares = np.array([0.5, 0.0, 0.5]) if seat else np.array([0.2, 0.3, 0.5])
+        mixtures.append(NetworkMixture(game.features, networks, shares))
+        plans = []
+        for k in range(3):
+            policy = NetworkPolicy(game.features, {n: v[k] for n, v in networks.items()})
+            probs = exact_evaluation.tabulate(game, numbering, [policy] * 2)[seat]
+            plan = np.ones(1 + len(probs))
+            for view in range(len(views.known)):
+                places = slice(views.start[view], views.start[view + 1])
+                plan[1:][places] = plan[views.parent[view]] * probs[places]
+            plans.append(plan)
+        mean = shares @ plans
+        before = np.repeat(views.parent, np.diff(views.start))
+        strategies.append(mean[1:] / mean[before])
+    found = phantom_games.evaluate_mixtures(game, mixtures)
+    expected = exact_evaluation.evaluate(game, numbering, tuple(strategies))
+    assert found.values == pytest.approx(expected.values, abs=1e-12)
+    assert found.best_responses == pytest.approx(expected.best_responses, abs=1e-12)
 
 
 def test_observations_from_outside_are_exactly_those_that_a_game_can_show() -> None:

@@ -180,11 +180,10 @@ def _validated(
 
     Raises UserError for a job that would fail on the cluster.
     """
-    from overtrick.comparison import comparison_job, schedule
+    from overtrick.comparison import table_kinds
     from overtrick.config import job_file
     from overtrick.config.overrides import apply_overrides
     from overtrick.runs import lifecycle
-    from overtrick.storage.run_folder import RunFolder
     from overtrick.sweeps import sweep as sweeps
     from overtrick.training.registry import JOBS
 
@@ -194,11 +193,11 @@ def _validated(
         uri = os.environ.get("MLFLOW_TRACKING_URI", "")
     overrides = [*overrides, f"track.uri={uri}"] if uri else overrides
     work: job_file.BaseJob
-    if asked.get("trainer") in comparison_job.TABLES:
-        command, work = "evaluate", comparison_job.load(file, overrides)
-        plan = schedule.plan_comparison(work, RunFolder(Path("table")))
-        jobs = [schedule.in_training(work, each) for each in plan.jobs]
-        check: Callable[..., object] = schedule.check
+    if asked.get("trainer") in table_kinds.TABLE_JOBS:
+        command, work = "evaluate", table_kinds.load(file, overrides)
+        kind = table_kinds.KINDS[work.trainer]
+        jobs = kind.training_jobs(work)
+        check: Callable[..., object] = kind.check
     else:
         work = job_file.load(file, overrides, JOBS)
         jobs = [work]

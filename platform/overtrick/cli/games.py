@@ -70,6 +70,7 @@ def best_response(
         int | None, Option(min=1, max=arguments.MOST, help="Sampled hands. Default: 100.")
     ] = None,
     seed: Annotated[int | None, Option(min=0, help="Seed of the bound. Default: 0.")] = None,
+    workers: arguments.Workers = 0,
     as_json: arguments.Json = False,
 ) -> None:
     """Compute the best-response value against an opponent in each seat.
@@ -78,7 +79,9 @@ def best_response(
     another large game, such as holdem, the value is a lower bound: the mean payoff of a
     local best response (LBR) over sampled games. The options --games, --particles and --seed are
     only for the lower bound. --games is the number of sampled games. --particles is the number of
-    deals that LBR samples at each decision. --seed is the random seed.
+    deals that LBR samples at each decision. --seed is the random seed. In phantom tic-tac-toe and
+    dark hex, --workers N divides the computation among N Ray workers. After an interruption, repeat
+    the command to continue from the finished parts.
     """
     from overtrick.reports.progress import counting
     from overtrick.studies.exact_solutions import best_response_to
@@ -86,7 +89,7 @@ def best_response(
     asked = {"games": games, "particles": particles, "seed": seed}
     given = {k: v for k, v in asked.items() if v is not None}
     with counting(console, game, 100) as progress:
-        answer = best_response_to(game, against, given, progress)
+        answer = best_response_to(game, against, given, progress, workers)
     values = ", ".join(f"{v:.4f}" for v in answer["values"])
     line = f"{values} by seat, {answer['mean']:.4f} {answer['unit']}"
     if answer["kind"] == "lower bound":

@@ -186,24 +186,21 @@ def _compare(
     or None. `overrides`: `key=value` overrides of a new table's job. `name`: of a new table's run,
     or None.
     """
-    from overtrick.comparison import comparison_job, runner, schedule, statistics
+    from overtrick.comparison import table_kinds
     from overtrick.reports.progress import IterationBar
     from overtrick.runs import lifecycle
 
-    table = comparison_job.load(job, overrides) if job is not None else runner.read_job(folder)  # type: ignore[arg-type]
-    total = schedule.check(table)
+    table = table_kinds.load(job, overrides) if job is not None else table_kinds.read_job(folder)  # type: ignore[arg-type]
+    kind = table_kinds.KINDS[table.trainer]
+    total = kind.check(table)
     folder = folder or lifecycle.open_folder(table, job.stem, True, name)  # type: ignore[union-attr]
     with IterationBar(console, folder.name, total) as bar:
-        done = runner.run(folder, lambda iteration: bar.show(iteration, {}))
-    found = done.outcome
-    show(tables.plain(statistics.wide(found)))
-    if found.against_baselines:
-        title = "our methods against the mean of the baselines"
-        show(tables.plain(found.against_baselines, title))
-    for line in (*found.notes, f"{folder.markdown_table} in {done.seconds:.0f} s"):
+        done = kind.run(folder, lambda iteration: bar.show(iteration, {}))
+    for rows, title in done.titled_tables():
+        show(tables.plain(rows, title))
+    for line in (*done.legend(), f"{folder.markdown_table} in {done.seconds:.0f} s"):
         say(line)
-    result = {name: getattr(found, name) for name in ("game", "unit", "rows", "against_baselines")}
-    _end_group(done, as_json, **result)
+    _end_group(done, as_json, **done.json_results())
 
 
 def _end_group(done: FinishedGroup, as_json: bool, **values: Any) -> None:
@@ -291,16 +288,18 @@ def lineage(
 
 @app.command(rich_help_panel=TRAIN)
 def keys(
-    trainer: Annotated[str, Argument(help="A trainer, such as meta.")],
+    trainer: Annotated[str, Argument(help="A trainer or kind of table, such as meta.")],
     as_json: arguments.Json = False,
 ) -> None:
     """List the keys of a trainer's job file: allowed values, defaults and meanings."""
+    from overtrick.comparison.table_kinds import TABLE_JOBS
     from overtrick.config.job_keys import list_keys
     from overtrick.training.registry import JOBS
 
-    if trainer not in JOBS:
-        raise UserError(f"unknown trainer '{trainer}': {suggestion(trainer, JOBS)}")
-    rows = [each._asdict() for each in list_keys(JOBS[trainer])]
+    known = {**JOBS, **TABLE_JOBS}
+    if trainer not in known:
+        raise UserError(f"unknown trainer '{trainer}': {suggestion(trainer, known)}")
+    rows = [each._asdict() for each in list_keys(known[trainer])]
     show(tables.plain(rows))
     print_result(as_json, trainer=trainer, keys=rows)
 
@@ -318,7 +317,7 @@ def _job_or_run(
     `resume`: the name of the run to resume. `name`: the name of a new run. Raises UserError unless
     exactly one of `job` and `resume` is given.
     """
-    from overtrick.comparison.comparison_job import TABLES
+    from overtrick.comparison.table_kinds import TABLE_JOBS
     from overtrick.config.job_file import Job, load
     from overtrick.runs import folder_kind, lifecycle
     from overtrick.storage import locate
@@ -328,7 +327,7 @@ def _job_or_run(
         raise UserError(f"{command} needs a job file, or --resume RUN")
     arguments.check_new_name(resume, name)
     if job is not None:
-        asked = load(job, overrides or [], {**JOBS, **TABLES})
+        asked = load(job, overrides or [], {**JOBS, **TABLE_JOBS})
         if not isinstance(asked, Job):
             raise UserError(f"{job} is a comparison table: `overtrick evaluate {job}`")
         return asked, None

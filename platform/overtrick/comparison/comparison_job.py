@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from overtrick.config import job_file
-from overtrick.config.job_file import BaseJob, Count, GameChoice, Opponent, Section
+from overtrick.config.job_file import Count, GameChoice, OneGameJob, Opponent, Section
 from overtrick.config.overrides import set_value
 from overtrick.config.packaged_jobs import job_path
 from overtrick.core import PortableOptions, UserError, suggestion
 from overtrick.evaluation.evaluate import EvaluationBudget
 from overtrick.games import registry
 from overtrick.runs import provenance
+from overtrick.runs.child_runs import FinishedGroup
 from overtrick.training.registry import JOBS
 
 Name = Annotated[str, Field(pattern=r"^\w[\w +-]*$")]
 """Name of a row or a column; without dots, so that overrides by dotted path can name it."""
 
+Rows = list[dict[str, Any]]
+
 EXACT = "exact"  # the oracle that computes the best response instead of learning it
+
+
+@dataclass(frozen=True)
+class FinishedTable(FinishedGroup, ABC):
+    """A comparison table whose trainings and evaluations have all ended."""
+
+    @abstractmethod
+    def legend(self) -> list[str]:
+        """Return lines that explain the numbers."""
+
+    @abstractmethod
+    def titled_tables(self) -> list[tuple[Rows, str]]:
+        """Return the tables to print, each with its title."""
+
+    @abstractmethod
+    def json_results(self) -> dict[str, Any]:
+        """Return the results by name, as `--json` prints them."""
 
 
 class Method(Section):
@@ -80,7 +102,7 @@ class ComparisonEvaluation(EvaluationBudget):
     curves."""
 
 
-class ComparisonJob(BaseJob):
+class ComparisonJob(OneGameJob):
     """Job file of a comparison, which evaluates every method against every opponent."""
 
     trainer: Literal["table"]
@@ -135,17 +157,13 @@ class ComparisonJob(BaseJob):
                 yield f"opponents.{column}", [who.method], learners or ["(no method has a job)"]
 
 
-TABLES: dict[str, type[ComparisonJob]] = {"table": ComparisonJob}
-"""Job classes by trainer, as `job_file.load` takes them; a table has no trainer of its own."""
-
-
 def load(path: str | Path, overrides: Sequence[str]) -> ComparisonJob:
     """Load the job file of a comparison and the jobs of its methods. Raises UserError.
 
     `path`: the file, or the name of a comparison that comes with the package.
     """
     path = job_path(path)
-    table = job_file.load(path, overrides, TABLES)
+    table = job_file.load(path, overrides, {"table": ComparisonJob})
     methods = {
         name: _with_job(method, Path(path).parent, f"methods.{name} of {path}", table)
         for name, method in table.methods.items()
@@ -168,18 +186,7 @@ def _with_job(method: Method, folder: Path, source: str, table: ComparisonJob) -
     asked = method.training_job
     if asked is None:
         return method
-    if isinstance(asked, str):
-        where = f"{folder / asked}, for {source}"
-        try:
-            content = job_file.read(folder / asked)
-        except UserError as error:
-            raise UserError(f"{source}: {error}") from None
-    else:
-        where, content = source, copy.deepcopy(asked)
-    for key in method.without:
-        _leave_out(content, key, where)
-    for key, value in provenance.dotted(method.set).items():
-        set_value(content, key, value, where)
+    content, where = changed_job(asked, folder, method.without, method.set, source)
     if method.oracle is not None:
         set_value(content, method.key, "random", where)  # raises for an unknown key
     job = job_file.parse(content, JOBS, where)
@@ -189,6 +196,36 @@ def _with_job(method: Method, folder: Path, source: str, table: ComparisonJob) -
     complete = job.model_dump(mode="json") | {"search": {}}
     changed = {"set": {}, "without": (), "oracle" if method.oracle else "job": complete}
     return method.model_copy(update=changed)
+
+
+def changed_job(
+    job: str | dict[str, Any],
+    folder: Path,
+    without: Iterable[str],
+    changes: Mapping[str, Any],
+    source: str,
+) -> tuple[dict[str, Any], str]:
+    """Return a copy of a job's plain data with other values, and its description for errors.
+
+    - `job`: the job, or its file in `folder`.
+    - `without`: dotted keys to remove first. `changes`: new values for dotted keys.
+    - `source`: description of the method that the job trains.
+
+    Raises UserError for a file that cannot be read and for an unknown key.
+    """
+    if isinstance(job, str):
+        where = f"{folder / job}, for {source}"
+        try:
+            content = job_file.read(folder / job)
+        except UserError as error:
+            raise UserError(f"{source}: {error}") from None
+    else:
+        where, content = source, copy.deepcopy(job)
+    for key in without:
+        _leave_out(content, key, where)
+    for key, value in provenance.dotted(changes).items():
+        set_value(content, key, value, where)
+    return content, where
 
 
 def _leave_out(content: dict[str, Any], key: str, source: str) -> None:

@@ -12,10 +12,15 @@ from typing import Any
 
 from numpy.random import Generator
 
-from overtrick.comparison import statistics
-from overtrick.comparison.comparison_job import EXACT, TABLES, ComparisonJob, ModelOf
+from overtrick.comparison import statistics, table_files
+from overtrick.comparison.comparison_job import (
+    EXACT,
+    ComparisonJob,
+    FinishedTable,
+    ModelOf,
+    Rows,
+)
 from overtrick.comparison.schedule import ComparisonSchedule, Entry, in_training, plan_comparison
-from overtrick.config import job_file
 from overtrick.core import RunError, UserError
 from overtrick.core.files import write_text
 from overtrick.core.json_files import read_json
@@ -28,8 +33,8 @@ from overtrick.policies.uniform import UniformPolicy
 from overtrick.reports import learning_curves
 from overtrick.reports.metric_names import History
 from overtrick.reports.progress import OnProgress
-from overtrick.runs import folder_kind, html_page, lifecycle
-from overtrick.runs.child_runs import ChildRun, FinishedGroup, RunGroup, open_group
+from overtrick.runs import html_page, lifecycle
+from overtrick.runs.child_runs import ChildRun, RunGroup, open_group
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import bucket_copy, locate, model_files
 from overtrick.storage.run_folder import RunFolder
@@ -40,7 +45,7 @@ CELLS = "cells"  # the folder of the evaluated cells, one file each
 
 
 @dataclass(frozen=True)
-class FinishedComparison(FinishedGroup):
+class FinishedComparison(FinishedTable):
     """A comparison whose methods are evaluated with every seed against every opponent.
 
     Evaluations of methods whose training failed are missing.
@@ -48,11 +53,25 @@ class FinishedComparison(FinishedGroup):
 
     outcome: statistics.Outcome
 
+    def legend(self) -> list[str]:
+        """Return lines that explain the numbers."""
+        return self.outcome.notes
+
+    def titled_tables(self) -> list[tuple[Rows, str]]:
+        """Return the table of all methods, and that of our methods beside the baselines, if any."""
+        compared = self.outcome.against_baselines
+        title = "our methods against the mean of the baselines"
+        return [(statistics.wide(self.outcome), ""), *([(compared, title)] if compared else [])]
+
+    def json_results(self) -> dict[str, Any]:
+        """Return the game, the unit, all rows, and the comparison with the baselines."""
+        names = "game", "unit", "rows", "against_baselines"
+        return {name: getattr(self.outcome, name) for name in names}
+
 
 def read_job(folder: RunFolder) -> ComparisonJob:
     """Read the job of a comparison from its folder. Raises UserError for any other folder."""
-    folder_kind.check_kind(folder, "table")
-    return job_file.load_stored(folder, TABLES)
+    return table_files.read_stored_job(folder, "table", ComparisonJob)
 
 
 def run(folder: RunFolder, progress: OnProgress) -> FinishedComparison:
@@ -74,7 +93,7 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedComparison:
             rows = [cells.get((entry.method, entry.seed, k)) for k in entry.columns]
             _save_trial(group.children[entry.trial], rows)
         found = statistics.summarise(table, cells, _opponent_notes(table, plan))
-        statistics.save(found, folder.path)
+        statistics.save(found, folder)
         if table.evaluate.every is not None:
             _save_figures(plan, group, found.unit)
         _report(group, found)
@@ -262,10 +281,10 @@ def _report(group: RunGroup, found: statistics.Outcome) -> None:
     """Send the mean payoffs and the result files of a comparison to MLflow."""
     unit = found.unit.replace(" ", "_")
     means = {
-        f"{row['method'].replace('+', '_plus_')}/{row['stranger'].replace('+', '_plus_')}_{unit}":
-        row["mean"] for row in found.rows if row["mean"] is not None
-    }  # fmt: skip
+        table_files.cell_metric(row["method"], f"{row['stranger']}_{unit}"): row["mean"]
+        for row in found.rows
+        if row["mean"] is not None
+    }
     group.tracker.metrics(group.tracker.reported + 1, means)
-    for name in statistics.FILES:
-        group.tracker.artifact(group.folder.path / name)
+    table_files.send_files(group.folder, group.tracker)
     html_page.update_description(group.folder, group.tracker)

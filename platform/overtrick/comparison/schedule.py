@@ -170,6 +170,15 @@ def in_training(table: ComparisonJob, job: Job) -> Job:
     return job.model_copy(update={"evaluate": job.evaluation.model_copy(update=changes)})
 
 
+def training_jobs(table: ComparisonJob) -> list[Job]:
+    """Return the jobs that a comparison trains, with the evaluation settings used in training.
+
+    Raises UserError.
+    """
+    plan = plan_comparison(table, RunFolder(Path("table")))
+    return [in_training(table, job) for job in plan.jobs]
+
+
 def check(table: ComparisonJob) -> int:
     """Validate a comparison; return its number of training iterations plus evaluations.
 

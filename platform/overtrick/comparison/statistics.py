@@ -5,25 +5,22 @@ If the comparison has an oracle, each mean payoff is also given as a fraction of
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from overtrick.comparison.comparison_job import EXACT, ComparisonJob
-from overtrick.core.files import write_text
+from overtrick.comparison import table_files
+from overtrick.comparison.comparison_job import EXACT, ComparisonJob, Rows
 from overtrick.evaluation.evaluate import Row
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
 from overtrick.reports import tables
+from overtrick.storage.run_folder import RunFolder
 
-FILES = ("table.md", "table.csv", "table.json")
 MIN_ORACLE = 0.01  # payoff of the oracle, in points, below which shares are left out
 SIGNIFICANCE = 0.05  # level of the t test
-Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ def summarise(
                     "method": method,
                     "stranger": opponent,
                     "mean": _mean(payoffs),
-                    "standard_error": _standard_error(payoffs),
+                    "standard_error": table_files.standard_error(list(payoffs.values())),
                     "share": None,
                     "paper": table.paper.get(method, {}).get(opponent),
                     "payoffs": payoffs,
@@ -122,16 +119,6 @@ def _against_baselines(table: ComparisonJob, rows: Rows, oracle: str | None) -> 
 
 def _mean(payoffs: Mapping[int, float]) -> float | None:
     return float(np.mean(list(payoffs.values()))) if payoffs else None
-
-
-def _standard_error(payoffs: Mapping[int, float]) -> float | None:
-    """Return the standard error of a mean over seeds; None for fewer than two seeds.
-
-    `payoffs`: maps each seed to a payoff.
-    """
-    if len(payoffs) < 2:
-        return None
-    return float(np.std(list(payoffs.values()), ddof=1) / np.sqrt(len(payoffs)))
 
 
 def _welch(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
@@ -199,14 +186,12 @@ def _comparison_cells(row: Mapping[str, Any]) -> list[str]:
     return [row["stranger"], *payoffs, p, row["verdict"]]
 
 
-def save(found: Outcome, folder: Path) -> None:
+def save(found: Outcome, folder: RunFolder) -> None:
     """Write the results of a comparison as Markdown, CSV and JSON files into a folder."""
     names = ["method", "stranger", "mean", "standard_error", "share", "paper"]
     rows = [
         [*(row[name] for name in names), *(row["payoffs"].get(seed) for seed in found.seeds)]
         for row in found.rows
     ]
-    text = tables.csv_text([*names, *(f"seed {seed}" for seed in found.seeds)], rows)
-    contents = markdown(found), text, json.dumps(asdict(found), indent=1) + "\n"
-    for name, content in zip(FILES, contents, strict=True):
-        write_text(folder / name, content)
+    columns = [*names, *(f"seed {seed}" for seed in found.seeds)]
+    table_files.save_files(folder, markdown(found), columns, rows, asdict(found))

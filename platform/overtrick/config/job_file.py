@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import pydantic
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from overtrick.config.overrides import apply_overrides
 from overtrick.config.packaged_jobs import job_path
@@ -169,6 +170,33 @@ class GameChoice(Section):
     """Options of the game."""
 
 
+def expand_game(value: Any) -> Any:
+    """Turn `NAME` and `{name: NAME, OPTION: VALUE}`, as in job files, into keys name and options.
+
+    Other values are returned unchanged.
+    """
+    if isinstance(value, str):
+        return {"name": value}
+    if isinstance(value, Mapping) and "options" not in value:
+        named = {k: v for k, v in value.items() if k == "name"}
+        return {**named, "options": {k: v for k, v in value.items() if k != "name"}}
+    return value
+
+
+def _with_portable_options(choice: GameChoice) -> GameChoice:
+    options = registry.portable_options(choice.name, choice.options)
+    return GameChoice(name=choice.name, options=options)
+
+
+JobGame = Annotated[
+    GameChoice,
+    BeforeValidator(expand_game),
+    AfterValidator(_with_portable_options),
+    Field(description="A name, or {name: ..., option: ...}."),
+]
+"""Game of a job: a game of the registry, which can be made with these options."""
+
+
 class Stop(Section):
     """Settings for the end of a training run."""
 
@@ -250,30 +278,26 @@ class BaseJob(Section):
     """Settings that every job file has, for a trainer or for a comparison table."""
 
     trainer: str
-    """Name of a trainer, or `table` for a comparison table."""
-
-    game: GameChoice
-    """A name, or {name: ..., option: ...}."""
+    """Name of a trainer, or the kind of a comparison table: `table` or `equilibrium_table`."""
 
     checkpoints: Checkpoints = Checkpoints()
     track: Track = Field(default_factory=Track)  # its default depends on the environment
 
-    @pydantic.field_validator("game", mode="before")
-    @classmethod
-    def expand_game(cls, value: Any) -> Any:
-        """Turn `game: NAME` and `game: {name: NAME, OPTION: VALUE}` into keys name and options."""
-        if isinstance(value, str):
-            return {"name": value}
-        if isinstance(value, Mapping) and "options" not in value:
-            named = {k: v for k, v in value.items() if k == "name"}
-            return {**named, "options": {k: v for k, v in value.items() if k != "name"}}
-        return value
+    @property
+    @abstractmethod
+    def game_names(self) -> str:
+        """The name of the game, or of several games, separated by commas."""
 
-    @pydantic.field_validator("game")
-    @classmethod
-    def _game_can_be_made(cls, choice: GameChoice) -> GameChoice:
-        options = registry.portable_options(choice.name, choice.options)
-        return GameChoice(name=choice.name, options=options)
+
+class OneGameJob(BaseJob):
+    """Settings of a job for one game."""
+
+    game: JobGame
+
+    @property
+    def game_names(self) -> str:
+        """The name of the game."""
+        return self.game.name
 
 
 class EvaluationSection(Protocol):
@@ -293,7 +317,7 @@ class EvaluatedJob(Protocol):
         """Return the section that schedules evaluations."""
 
 
-class Job(BaseJob):
+class Job(OneGameJob):
     """Settings in the job file of every trainer; each trainer adds sections of its own."""
 
     seed: int = Field(default=0, ge=0)

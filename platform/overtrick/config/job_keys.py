@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import typing
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -38,10 +39,16 @@ class JobKey(NamedTuple):
 def list_keys(section: type[Section], prefix: str = "") -> Iterator[JobKey]:
     """Yield each key of a section and of its subsections.
 
-    `prefix`: dotted path of the section, with a final dot.
+    `prefix`: dotted path of the section, with a final dot. NAME stands for the user's name of a
+    section, as in games.NAME.seeds.
     """
     for name, field in section.model_fields.items():
         inner = section_class(field.annotation)
+        if typing.get_origin(field.annotation) is dict:
+            named = typing.get_args(field.annotation)[1]
+            if isinstance(named, type) and issubclass(named, Section):
+                yield from list_keys(named, f"{prefix}{name}.NAME.")
+                continue
         if inner is not None and name != "game":
             yield from list_keys(inner, f"{prefix}{name}.")
         else:

@@ -69,6 +69,7 @@ class Rollout:
     batch: Trajectories
     payoff: Array  # (G, S) total points won by each seat
     diverged_games: int = 0  # games that ended early because their simulator diverged
+    decision_count: int = 0  # number of decisions of all seats, recorded or not
 
 
 RecordT = TypeVar("RecordT")

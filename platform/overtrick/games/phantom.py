@@ -172,7 +172,7 @@ class PhantomBoard:
         """
         attempts = observations.observation[:, 1:]
         number = np.arange(1, self.actions + 1)[:, None]
-        order = (np.abs(attempts)[:, None] == number).reshape(len(attempts), -1)
+        order = (np.abs(attempts)[:, None] == number).reshape(len(attempts), self.actions**2)
         seat = np.arange(self.seats) == observations.seat[:, None]
         parts = [seat, attempts > 0, attempts < 0, attempts == 0, order]
         return np.hstack(parts).astype(np.float32)

@@ -27,6 +27,8 @@ PRIVILEGED = "hindsight"
 
 They are (D, F), for a privileged critic that sees all cards.
 """
+STEP = "step"
+"""Key of the step numbers of decisions in Trajectories.extras: (D,), from 0 in each game."""
 
 
 def play(
@@ -37,6 +39,7 @@ def play(
     seating: Array | None = None,
     recorded: Sequence[int] | None = None,
     privileged: bool = False,
+    with_steps: bool = False,
 ) -> Rollout:
     """Play games in parallel to their end, and record the decisions of some policies.
 
@@ -49,6 +52,8 @@ def play(
       seat s.
     - `recorded`: indices of the policies whose decisions are recorded; by default all.
     - `privileged`: also store features for a privileged critic in the trajectories' extras.
+    - `with_steps`: also store the step number of each decision in the trajectories' extras.
+      Simultaneous decisions have equal numbers.
     """
     if seating is None and len(policies) != game.seats:
         raise ValueError(f"{game.name} has {game.seats} seats, for {len(policies)} policies")
@@ -63,6 +68,7 @@ def play(
     )
     payoff = np.zeros((len(deals), game.seats))
     moments: list[_Moment] = []
+    step = decision_count = 0
     while len(observations := game.observe(state)):
         who = seating[observations.game, observations.seat]
         action = None
@@ -79,16 +85,21 @@ def play(
             action[rows] = choice.action
             if is_recorded[index]:
                 before = payoff[part.game, part.seat]
-                moments.append((part, choice.action, choice.logp, choice.extras, before))
+                extras = choice.extras
+                if with_steps:
+                    extras = {**extras, STEP: np.full(len(part), step)}
+                moments.append((part, choice.action, choice.logp, extras, before))
         assert action is not None
         payoff += game.step(state, observations, action)
+        step += 1
+        decision_count += len(observations)
     ray_metrics.count_games(len(deals))
     batch = _trajectories(game, moments, payoff, observations)
     if privileged:
         assert isinstance(game, PrivilegedFeatures), f"{game.name} has no privileged features"
         features = game.privileged_features(batch.observations(), deals[batch.game])
         batch = replace(batch, extras={**batch.extras, PRIVILEGED: features})
-    return Rollout(batch, payoff, count_diverged_games(state))
+    return Rollout(batch, payoff, count_diverged_games(state), decision_count)
 
 
 def play_duplicate(

@@ -105,10 +105,12 @@ def _payoff_label(unit: str) -> str:
     return f"payoff after adaptation, {unit} a game"
 
 
-def draw_curves(drawn: Curves, xlabel: str, ylabel: str, marker: str | None = None) -> Figure:
+def draw_curves(
+    drawn: Curves, xlabel: str, ylabel: str, marker: str | None = None, yscale: str = "linear"
+) -> Figure:
     """Draw curves with their confidence bands, one chart for each title.
 
-    `drawn`: maps the title of each chart to the chart's curves by label.
+    `drawn`: maps the title of each chart to the chart's curves by label. `yscale`: linear or log.
     """
     width = max(4.5, 3.2 * min(len(drawn), MAX_COLUMNS))
     figure, axes = panels(len(drawn), width, 3.4, MAX_COLUMNS)
@@ -116,7 +118,7 @@ def draw_curves(drawn: Curves, xlabel: str, ylabel: str, marker: str | None = No
         for colour, (label, (x, mean, half)) in zip(itertools.cycle(COLOURS), lines.items()):
             axis.plot(x, mean, color=colour, marker=marker, ms=4, label=label)
             axis.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
-        axis.set(title=title, xlabel=xlabel)
+        axis.set(title=title, xlabel=xlabel, yscale=yscale)
         axis.locator_params(axis="x", nbins=5)
         if 1 < len(lines) <= MAX_LINES:
             axis.legend(fontsize=7)

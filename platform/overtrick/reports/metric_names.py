@@ -36,6 +36,12 @@ SPEED = "speed/"
 ITERATION_SECONDS = f"{SPEED}iteration_seconds"
 """Metric: seconds of an iteration."""
 
+DECISIONS = "decisions"
+"""Metric: number of decisions of all seats in the games of an iteration.
+
+Games that only estimate payoffs count, too.
+"""
+
 GAMES_PER_SECOND = f"{SPEED}games_per_second"
 """Metric: games played in an iteration, divided by its seconds."""
 
@@ -52,6 +58,7 @@ MEANINGS = {
     "nash_conv": "gain of a best response, summed over the seats, in points a game; 0 at an "
     "equilibrium",
     "past_players": "past players of the league",
+    DECISIONS: "number of decisions of all seats in the games of this iteration",
     "policies": "policies of each seat in the population",
     "policies_used": "policies with a share of 0.001 or more in the mixture, mean of the seats",
     "qre_gap_(.+)": "NashConv of the game with entropy, in {0}s a game; 0 at the "

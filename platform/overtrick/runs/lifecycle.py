@@ -210,7 +210,7 @@ def open_tracker(
     MLflow; None: that of its folder.
     """
     content = job.model_dump(mode="json")
-    tags = provenance.run_tags(job.trainer, job.game.name)
+    tags = provenance.run_tags(job.trainer, job.game_names)
     for number, each in enumerate(job_inputs.model_inputs(content), 1):
         tags[f"{mlflow_tracker.MODEL_TAG}{number}"] = json.dumps(each._asdict())
     above = None if parent is None else parent.path

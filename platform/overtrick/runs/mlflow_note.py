@@ -49,16 +49,21 @@ def stopped(run: RunFolder, iteration: int) -> str:
 
 
 def _lead(job: Mapping[str, Any]) -> str:
-    """Return the first line of the description: trainer, game, seed and number of iterations.
+    """Return the first line of the description: trainer, games, seed and number of iterations.
 
     `job`: plain data of the job.
     """
-    options = ", ".join(f"{key} {value}" for key, value in job["game"]["options"].items())
-    game = f"**{job['game']['name']}**" + (f" ({options})" if options else "")
-    words = [f"**{job['trainer']}** on {game}"]
+    games = [each["game"] for each in job["games"].values()] if "games" in job else [job["game"]]
+    words = [f"**{job['trainer']}** on {', '.join(map(_game, games))}"]
     words += [f"seed {job['seed']}"] if "seed" in job else []
     words += [f"{job['stop']['iterations']} iterations"] if "stop" in job else []
     return f"{', '.join(words)}."
+
+
+def _game(game: Mapping[str, Any]) -> str:
+    """Return the name of a game in bold type, with its options."""
+    options = ", ".join(f"{key} {value}" for key, value in game["options"].items())
+    return f"**{game['name']}**" + (f" ({options})" if options else "")
 
 
 def _table(job: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:

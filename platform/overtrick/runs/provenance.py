@@ -21,11 +21,11 @@ SENT = "OVERTRICK_PROVENANCE"
 """The environment variable in which a cluster job finds the `code_tags` of the submitter."""
 
 
-def run_tags(trainer: str, game: str) -> dict[str, str]:
-    """Return MLflow tags with a run's trainer, its game and the version of the code."""
+def run_tags(trainer: str, games: str) -> dict[str, str]:
+    """Return MLflow tags with a run's trainer, its game or games, and the version of the code."""
     return code_tags() | {
         "overtrick.trainer": trainer,
-        "overtrick.game": game,
+        "overtrick.game": games,
         "python": platform.python_version(),
         "mlflow.source.name": "overtrick",
     }

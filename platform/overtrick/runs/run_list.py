@@ -94,11 +94,11 @@ def _summary(run: _StoredRun) -> RunSummary:
     try:
         job = run.read_job()
         kind = kind_of_group(job) if run.has_children else "run"
-        trainer, game = job.get("trainer"), job.get("game")
-        game = game.get("name") if isinstance(game, dict) else game
+        trainer, game = job.get("trainer"), _game_names(job)
         if run.read_table is not None:
-            rows = run.read_table()
-            score = TRAINERS[str(trainer)].table_score(rows) if kind == "run" else None
+            if kind != "table":  # the file of a table has more than rows
+                rows = run.read_table()
+                score = TRAINERS[str(trainer)].table_score(rows) if kind == "run" else None
             status = "finished"
         else:
             status = "running" if run.is_running() else "stopped"
@@ -106,6 +106,14 @@ def _summary(run: _StoredRun) -> RunSummary:
         status = "damaged"  # `evaluate` and `resume` tell what is wrong with a file
     age = format_age(max(time.time() - run.changed, 0.0))
     return RunSummary(run.name, kind, status, game, trainer, score, age)
+
+
+def _game_names(job: dict[str, Any]) -> str | None:
+    """Return the name of a job's game, or of its games; None if it names none."""
+    columns = job["games"].values() if "games" in job else [job]
+    games = [column.get("game") for column in columns]
+    names = [each.get("name") if isinstance(each, dict) else each for each in games]
+    return ", ".join(dict.fromkeys(str(name) for name in names if name is not None)) or None
 
 
 def format_age(seconds: float) -> str:

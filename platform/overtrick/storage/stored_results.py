@@ -28,11 +28,21 @@ class StoredTracking(OpenRecord):
     uri: str
 
 
+class StoredColumn(OpenRecord):
+    """One game of a stored equilibrium table."""
+
+    game: StoredGame
+
+
 class StoredJob(OpenRecord):
-    """The keys of a stored job that are read without its trainer's schema."""
+    """The keys of a stored job that are read without its trainer's schema.
+
+    A job has the key `game`, or `games` if it is for several.
+    """
 
     trainer: str
-    game: StoredGame
+    game: NotRequired[StoredGame]
+    games: NotRequired[dict[str, StoredColumn]]
     track: StoredTracking
     seed: NotRequired[int]
     stop: NotRequired[StoredStop]
@@ -71,7 +81,16 @@ def _check_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-JOB: TypeAdapter[dict[str, Any]] = TypeAdapter(StoredJob)  # type: ignore[arg-type]
+def _check_games(job: dict[str, Any]) -> dict[str, Any]:
+    """Check that a job names its game or its games, and return the job."""
+    if "game" not in job and "games" not in job:
+        raise ValueError("no game")
+    return job
+
+
+JOB: TypeAdapter[dict[str, Any]] = TypeAdapter(
+    Annotated[StoredJob, AfterValidator(_check_games)]  # type: ignore[arg-type]
+)
 ROWS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(
     Annotated[list[dict[str, JsonValue]], AfterValidator(_check_rows)]
 )

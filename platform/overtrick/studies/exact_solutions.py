@@ -13,6 +13,7 @@ from overtrick import core
 from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, UserError, suggestion
+from overtrick.distributed.workers import open_pool
 from overtrick.evaluation import phantom_games
 from overtrick.evaluation.lower_bound import lower_bound
 from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
@@ -184,15 +185,19 @@ def best_response_to(
     against: str,
     asked: Mapping[str, int] = {},
     progress: OnProgress = lambda done: None,
+    workers: int = 0,
 ) -> dict[str, Any]:
     """Compute the best-response value in each seat against an opponent in all other seats.
 
     `against`: the opponent by name, a run, or a model folder. `asked`: settings of `lower_bound`,
     which estimates the values in a game that is too large for a tree. `progress`: see
-    phantom_games.evaluate_players. Returns the values that `overtrick best-response --json` prints.
+    phantom_games.evaluate_players. `workers`: Ray workers that walk over a phantom game; 0: threads
+    of this process. Returns the values that `overtrick best-response --json` prints.
     Raises UserError.
     """
     game = registry.make(name)
+    if workers and not isinstance(game, core.PhantomGame):
+        raise UserError(f"--workers is for phantom games: leave it out for {name}")
     if isinstance(game, core.Redealable) and not isinstance(game, core.Enumerable):
         return lower_bound(game, against, asked)
     if asked:
@@ -200,7 +205,10 @@ def best_response_to(
     if isinstance(game, core.PhantomGame):
         opponent = make_opponent(resolve_opponent(against, game), game, None)
         core.require_action_probabilities(opponent, against)
-        found = phantom_games.evaluate_players(game, [opponent] * game.seats, progress)
+        players = [opponent] * game.seats
+        with open_pool(workers) as pool:
+            shared = pool if workers else None
+            found = phantom_games.evaluate_players(game, players, progress, shared)
         values = found.best_responses.tolist()
     else:
         tree = build(game)

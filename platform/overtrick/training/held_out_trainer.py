@@ -45,6 +45,16 @@ class HeldOutTrainer(BaseTrainer[JobT]):
         self.game, self.tree = playable_game(job.game)
         self.unit: str = registry.evaluation_game(self.game).unit
 
+    @property
+    def has_exact_exploitability(self) -> bool:
+        """True if the game has a tree or is a phantom game, so that exploitability is exact."""
+        return self.tree is not None or isinstance(self.game, PhantomGame)
+
+    @property
+    def walkers(self) -> WorkerPool | None:
+        """The workers that walk over a phantom game; None if the job has none."""
+        return self.pool if self.job.workers else None
+
     @staticmethod
     @abstractmethod
     def knowledge(job: Any, weights: Mapping[str, Array]) -> Any:
@@ -144,18 +154,14 @@ class UnadaptedTrainer(HeldOutTrainer[JobT]):
         """
         return self._exploitability() | super().evaluate()
 
-    @property
-    def has_exact_exploitability(self) -> bool:
-        """True if the game has a tree or is a phantom game, so that exploitability is exact."""
-        return self.tree is not None or isinstance(self.game, PhantomGame)
-
     def _exploitability(self) -> Metrics:
         if not self.has_exact_exploitability:
             return {}
         policies = [self.knowledge(self.job, self.model())] * self.game.seats
         name = metric_names.gap_name(self.policy_name, self.game.unit)
         if self.tree is None:
-            return {name: evaluate_players(self.game, policies).exploitability}
+            found = evaluate_players(self.game, policies, pool=self.walkers)
+            return {name: found.exploitability}
         sigma = best_response.sigma_of(self.tree, policies)
         return {name: best_response.exploitability(self.tree, sigma)}
 

@@ -39,6 +39,9 @@ class Ppo:
       per decision exceeds this.
     - `teacher_kl_coef`: weight of a penalty on the KL divergence from a fixed teacher policy, in
       points per nat. The teacher is the attribute `teacher` of the Surrogate given to `improve`.
+    - `behaviour_kl_coef`: weight of a penalty on KL(policy, behaviour policy), in points per nat.
+      Together with the entropy bonus, the update is magnetic mirror descent with a uniform magnet
+      (Sokota et al. 2023, eq. 3): `behaviour_kl_coef` is 1 / eta, and `entropy_coef` is alpha.
     """
 
     step: float
@@ -47,6 +50,7 @@ class Ppo:
     epochs: int = 8
     target_kl: float = 0.05
     teacher_kl_coef: float = 0.0
+    behaviour_kl_coef: float = 0.0
     _moments: dict[str, Array] = field(default_factory=dict, init=False)
 
     def improve(
@@ -92,6 +96,8 @@ class Ppo:
         loss = -objective - self.entropy_coef * surrogate.entropy(logp)
         if self.teacher_kl_coef:
             loss = loss + self.teacher_kl_coef * surrogate.teacher_kl(logp)
+        if self.behaviour_kl_coef:
+            loss = loss + self.behaviour_kl_coef * surrogate.behaviour_kl(logp)
         adam.minimise(loss)
 
     def state(self) -> dict[str, Array]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from overtrick.core.lazy_modules import torch
-from overtrick.learners.policy_gradient.sample import PolicyGradientSample
+from overtrick.learners.policy_gradient.sample import DiscreteTensors, PolicyGradientSample
 from overtrick.learners.weights import Params
 
 if TYPE_CHECKING:
@@ -54,7 +54,18 @@ class Surrogate:
         Only for discrete actions.
         """
         assert self.teacher is not None
-        log_ratio = torch.where(output.isfinite(), output - self.teacher, 0.0)
+        return self._kl_to(self.teacher, output)
+
+    def behaviour_kl(self, output: Tensor) -> Tensor:
+        """Compute the mean KL(policy with this output, behaviour policy) in nats per decision.
+
+        Only for discrete actions.
+        """
+        assert isinstance(self.sample, DiscreteTensors)
+        return self._kl_to(self.sample.logp, output)
+
+    def _kl_to(self, reference: Tensor, output: Tensor) -> Tensor:
+        log_ratio = torch.where(output.isfinite(), output - reference, 0.0)
         return self._mean((output.exp() * log_ratio).sum(dim=-1))
 
     def _mean(self, rows: Tensor) -> Tensor:

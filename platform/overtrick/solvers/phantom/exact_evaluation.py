@@ -46,21 +46,32 @@ def tabulate(
 
     Raises UserError for probabilities that are not a strategy.
     """
-    tables = []
-    for seat, (views, policy) in enumerate(zip(numbering.seats, policies, strict=True)):
-        table = np.empty(views.start[-1])
-        attempts = _attempts(views, game.wins.shape[1].bit_length() - 1)
-        for begin in range(0, len(attempts), CHUNK):
-            observations = game.view_observations(seat, attempts[begin : begin + CHUNK])
-            probs, legal = policy.probs(observations), observations.legal
-            assert legal is not None
-            if probs.shape != legal.shape:
-                raise UserError(f"probabilities of shape {probs.shape}, not {legal.shape}")
-            check_rows(probs, legal)
-            end = min(begin + CHUNK, len(attempts))
-            table[views.start[begin] : views.start[end]] = probs[legal]
-        tables.append(table)
-    return tables[0], tables[1]
+    first, second = (
+        tabulate_seat(game, numbering, seat, policy) for seat, policy in enumerate(policies)
+    )
+    return first, second
+
+
+def tabulate_seat(
+    game: PhantomGame, numbering: Numbering, seat: int, policy: BehaviouralPolicy
+) -> Array:
+    """Ask the policy of one seat for its probabilities in all views; return them, (L,).
+
+    Raises UserError for probabilities that are not a strategy.
+    """
+    views = numbering.seats[seat]
+    table = np.empty(views.start[-1])
+    attempts = _attempts(views, game.wins.shape[1].bit_length() - 1)
+    for begin in range(0, len(attempts), CHUNK):
+        observations = game.view_observations(seat, attempts[begin : begin + CHUNK])
+        probs, legal = policy.probs(observations), observations.legal
+        assert legal is not None
+        if probs.shape != legal.shape:
+            raise UserError(f"probabilities of shape {probs.shape}, not {legal.shape}")
+        check_rows(probs, legal)
+        end = min(begin + CHUNK, len(attempts))
+        table[views.start[begin] : views.start[end]] = probs[legal]
+    return table
 
 
 def evaluate(
@@ -75,6 +86,16 @@ def evaluate(
     """
     plans = realisation_plans(numbering, strategies)
     points = sequence_gradients(game, numbering, plans, threads)
+    return evaluation_from_gradients(numbering, plans, points)
+
+
+def evaluation_from_gradients(
+    numbering: Numbering, plans: tuple[Array, Array], points: tuple[Array, Array]
+) -> Evaluation:
+    """Return values, best responses and NashConv of realisation plans (1 + L,), without a walk.
+
+    `points` (1 + L,) for each seat: the gradient of its points with respect to its own plan.
+    """
     values = np.array([plan @ each for plan, each in zip(plans, points, strict=True)])
     best = np.array(
         [_best(views, each)[0] for views, each in zip(numbering.seats, points, strict=True)]
@@ -121,7 +142,7 @@ def action_values(
 def realisation_plans(numbering: Numbering, strategies: tuple[Array, Array]) -> tuple[Array, Array]:
     """Return for each seat (1 + L,) the probability of each own sequence; 0 is the empty one."""
     pairs = zip(numbering.seats, strategies, strict=True)
-    first, second = (_plan(views, strategy) for views, strategy in pairs)
+    first, second = (realisation_plan(views, strategy) for views, strategy in pairs)
     return first, second
 
 
@@ -147,7 +168,7 @@ def _attempts(views, cells):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _plan(views, strategy):  # type: ignore[no-untyped-def]
+def realisation_plan(views, strategy):  # type: ignore[no-untyped-def]
     """Return (1 + L,) the realisation plan of a seat's strategy (L,)."""
     plan = np.ones(1 + len(strategy))
     for view in range(len(views.known)):

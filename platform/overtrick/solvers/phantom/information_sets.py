@@ -107,7 +107,11 @@ def _cut(views: Views, count: int) -> Views:
 
 
 def sequence_gradients(
-    game: PhantomGame, numbering: Numbering, plans: tuple[Array, Array], threads: int = 1
+    game: PhantomGame,
+    numbering: Numbering,
+    plans: tuple[Array, Array],
+    threads: int = 1,
+    progress: Callable[[int], None] = lambda percent: None,
 ) -> tuple[Array, Array]:
     """Return for each seat (1 + L,) the gradient of its expected points in its own plan.
 
@@ -115,7 +119,7 @@ def sequence_gradients(
     sequence, of points times the other seat's reach. The dot product with the seat's plan is its
     expected points. `plans`: for each seat the realisation plan (1 + L,); entry 0 is the empty
     sequence. `threads` share the walks after the first moves; the result does not depend on their
-    number.
+    number. `progress`: called with the percentage of these walks that are done.
     """
     total = tuple(np.zeros_like(plan) for plan in plans)
     counts = np.array([len(views.known) for views in numbering.seats])
@@ -130,7 +134,21 @@ def sequence_gradients(
         for begin in range(0, cells, threads):
             for part in pool.map(after_first_move, range(begin, min(begin + threads, cells))):
                 total[1][:] += part
+            progress(100 * min(begin + threads, cells) // cells)
     return total[0], total[1]
+
+
+def gradients_after(
+    game: PhantomGame, numbering: Numbering, plans: tuple[Array, Array], first: int
+) -> tuple[Array, Array]:
+    """Return the part of `sequence_gradients` from lines that begin with seat 0 on cell `first`.
+
+    The sum of these parts over all cells, in ascending order, is equal to `sequence_gradients`.
+    """
+    points = np.zeros_like(plans[0]), np.zeros_like(plans[1])
+    counts = np.array([len(views.known) for views in numbering.seats])
+    _walk_first_move(game, first, numbering.seats, counts, plans, points, False)
+    return points
 
 
 def walk_seconds(game: PhantomGame, numbering: Numbering, threads: int = 1) -> float:

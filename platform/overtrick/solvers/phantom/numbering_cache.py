@@ -31,7 +31,7 @@ def stored_numbering(
     Otherwise they are computed and stored; a damaged file is replaced. If they cannot be stored, a
     warning says so.
     """
-    path = _path(game)
+    path = numbering_file(game)
     try:
         return _numbering(read_weights(path))
     except (DamagedWeightsError, LookupError, OSError, TypeError, ValueError):
@@ -47,7 +47,8 @@ def stored_numbering(
     return numbering
 
 
-def _path(game: PhantomGame) -> Path:
+def numbering_file(game: PhantomGame) -> Path:
+    """Return the file in the cache folder; its name is a digest of the game's rules."""
     rules = f"{VERSION} {game.failure_ends_turn} ".encode() + np.packbits(game.wins).tobytes()
     return cache_folder() / "views" / f"{hashlib.sha256(rules).hexdigest()[:16]}.safetensors"
 

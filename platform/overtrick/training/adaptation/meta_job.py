@@ -8,13 +8,13 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from overtrick.config.job_file import (
-    BaseJob,
     Count,
     GameChoice,
     GpuJob,
     Positive,
     Section,
     UnusedKeys,
+    expand_game,
 )
 from overtrick.core import Enumerable, Game, UserError
 from overtrick.evaluation import evaluate as evaluation
@@ -230,7 +230,7 @@ def _defaults_of_the_game(
     if {"objective", "gradient_estimator"} <= {*meta} and "gradient_estimator" in adaptation:
         return {}
     try:
-        choice = GameChoice.model_validate(BaseJob.expand_game(named))
+        choice = GameChoice.model_validate(expand_game(named))
         game = registry.make(choice.name, **choice.options)
     except ValueError:  # the validation of the whole job reports it
         return {}

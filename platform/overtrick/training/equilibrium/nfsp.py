@@ -27,6 +27,7 @@ from overtrick.learners.value_based import nfsp as learner
 from overtrick.policies.network import NetworkPolicy
 from overtrick.policies.network_sizes import input_size
 from overtrick.policies.rollout import play
+from overtrick.reports.metric_names import DECISIONS
 from overtrick.training import scores
 from overtrick.training.base_trainer import Metrics, register
 from overtrick.training.held_out_trainer import HeldOutTrainer, UnadaptedTrainer
@@ -104,7 +105,8 @@ class NfspTrainer(UnadaptedTrainer[NfspJob]):
         batches = self.pool.map(_play, common, chunks(section.games, SHARD), play_rng)
         self.learner.adam.set_learning_rate(section.learning_rate * (1 - progress))
         self.learner.best.adam.set_learning_rate(values.learning_rate * (1 - progress))
-        return self.learner.learn(concatenate_trajectories(batches), learn_rng)
+        batch = concatenate_trajectories(batches)
+        return {**self.learner.learn(batch, learn_rng), DECISIONS: float(len(batch))}
 
     def model(self) -> dict[str, Array]:
         """Return the weights of the average policy."""

@@ -69,8 +69,10 @@ def first_network(game: Game, job: PsroJob) -> Weights:
     return initial_policy_weights(game, hidden, np.random.default_rng(0), 0.0)
 
 
-def respond(rng: Generator, common: Any, seat: int) -> Any:
+def respond(rng: Generator, common: Any, seat: int) -> tuple[Any, int]:
     """Find a response of one seat: a strategy (N, A), or the weights of a network.
+
+    Also returns the number of decisions that all seats made in the oracle's games.
 
     `common`: the tuple (game, oracle's name, settings of the oracle, form of the restricted game,
     `Mixture`). With the oracle exact or search the response replaces the seat's rows of the
@@ -87,8 +89,8 @@ def respond(rng: Generator, common: Any, seat: int) -> Any:
     if form == "sequence":
         sigma = (1 - OFF_PATH) * sigma + OFF_PATH * tree.uniform()
     if oracle == "exact":
-        return best_response.best_response(tree, sigma, seat)[1]
-    return _search(tree, section, sigma, seat, rng)
+        return best_response.best_response(tree, sigma, seat)[1], 0
+    return _search(tree, section, sigma, seat, rng), 0
 
 
 def _search(tree: Tree, section: LookaheadOracle, sigma: Array, seat: int, rng: Generator) -> Array:
@@ -99,25 +101,33 @@ def _search(tree: Tree, section: LookaheadOracle, sigma: Array, seat: int, rng: 
 
 def _train_ppo(
     game: Game, section: PpoOracle, policies: list[Any], seat: int, rng: Generator
-) -> Weights:
-    """Train a policy network by PPO in one seat; `policies` has the policy of each other seat."""
+) -> tuple[Weights, int]:
+    """Train a policy network by PPO in one seat; `policies` has the policy of each other seat.
+
+    Returns its weights, and the number of decisions of all seats in its games.
+    """
+    decisions = 0
     start_rng, *rngs = rng.spawn(1 + section.iterations)
     learner = section.learner(game, section.learning_rate, start_rng)
     for k, iteration_rng in enumerate(rngs):
         play_rng, learn_rng = iteration_rng.spawn(2)
         learner.optimizer.step = section.learning_rate * (1 - k / section.iterations)
         seats = [learner.policy() if s == seat else each for s, each in enumerate(policies)]
-        learner.learn(play(game, seats, section.games, play_rng, recorded=[seat]).batch, learn_rng)
-    return learner.theta
+        played = play(game, seats, section.games, play_rng, recorded=[seat])
+        learner.learn(played.batch, learn_rng)
+        decisions += played.decision_count
+    return learner.theta, decisions
 
 
 def _train_dqn(
     game: Game, section: DqnOracle, policies: list[Any], seat: int, rng: Generator
-) -> Weights:
+) -> tuple[Weights, int]:
     """Train a Q-network in one seat; `policies` has the policy of each other seat.
 
-    Returns the weights of a policy network whose logits are the Q-values, divided by TEMPERATURE.
+    Returns the weights of a policy network whose logits are the Q-values, divided by TEMPERATURE,
+    and the number of decisions of all seats in its games.
     """
+    decisions = 0
     start_rng, *rngs = rng.spawn(1 + section.iterations)
     weights = initial_policy_weights(game, section.hidden, start_rng, HEAD_SCALE)
     learner = Dqn(game.features, weights, section.config())
@@ -128,8 +138,10 @@ def _train_dqn(
         epsilon = section.epsilon_at(progress)
         own = learner.policy(explore=True, epsilon=epsilon)
         seats = [own if s == seat else each for s, each in enumerate(policies)]
-        learner.learn(play(game, seats, section.games, play_rng, recorded=[seat]).batch, learn_rng)
-    return _softmax_of_values(learner.weights())
+        played = play(game, seats, section.games, play_rng, recorded=[seat])
+        learner.learn(played.batch, learn_rng)
+        decisions += played.decision_count
+    return _softmax_of_values(learner.weights()), decisions
 
 
 def _softmax_of_values(weights: Weights) -> Weights:

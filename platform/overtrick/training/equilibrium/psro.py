@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array
+from overtrick.core import Array, PhantomGame
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import without_adaptation
 from overtrick.evaluation.game_cache import playable_game
+from overtrick.evaluation.phantom_games import evaluate_mixtures
 from overtrick.policies.model_kinds import MEMBERS, SHARES, StoredWeights, load_policy
 from overtrick.policies.policy_batch import SEAT
 from overtrick.population.policy_population import PolicyPopulation
@@ -69,7 +70,7 @@ class PsroTrainer(HeldOutTrainer[PsroJob]):
         first = self._first_member()
         self.population = pool.host(PolicyPopulation({n: v[None] for n, v in first.items()}))
         self.restricted = restricted_game(job.game, self.game, self.tree, job.psro, pool)
-        self.restricted.add(first, generator(job.seed, RngStream.INITIAL))
+        self.first_decisions = self.restricted.add(first, generator(job.seed, RngStream.INITIAL))
         self.mixture, self.shares = self.restricted.mix()
 
     def _first_member(self) -> dict[str, Array]:
@@ -84,23 +85,33 @@ class PsroTrainer(HeldOutTrainer[PsroJob]):
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Find a response of every seat to the mixture, add them, and mix the population again."""
         respond_rng, payoff_rng = rng.spawn(2)
-        member = self._joined(self._responses(respond_rng))
+        responses, decisions = self._responses(respond_rng)
+        member = self._joined(responses)
         self.population.call("add", member)
-        self.restricted.add(member, payoff_rng)
+        payoff_decisions = self.restricted.add(member, payoff_rng)
         self.mixture, self.shares = self.restricted.mix()
-        return self._mixture_metrics()
+        metrics = self._mixture_metrics()
+        if decisions is not None:
+            earlier = self.first_decisions if self.iteration == 1 else 0
+            metrics[metric_names.DECISIONS] = float(earlier + decisions + payoff_decisions)
+        return metrics
 
-    def _responses(self, rng: Generator) -> list[Any]:
-        """Return the oracle's response of every seat: a shard a seat, or one run of RLlib."""
+    def _responses(self, rng: Generator) -> tuple[list[Any], int | None]:
+        """Return the oracle's response of every seat: a shard a seat, or one run of RLlib.
+
+        Also returns the number of decisions of all seats in the oracles' games; None with oracles
+        of RLlib.
+        """
         job, section = self.job, self.job.psro
         if section.oracle in RLLIB_ORACLES:
             algorithm = section.oracle.removeprefix("rllib/")
             all_seats = (job.game, algorithm, job.rllib, self.mixture)
-            return self.pool.map(respond_by_rllib, all_seats, [()], rng)[0]
+            return self.pool.map(respond_by_rllib, all_seats, [()], rng)[0], None
         settings = {"search": job.lookahead, "ppo": job.ppo, "dqn": job.dqn}.get(section.oracle)
         shards = [(seat,) for seat in range(self.game.seats)]
         common = (job.game, section.oracle, settings, section.form, self.mixture)
-        return self.pool.map(respond, common, shards, rng)
+        found = self.pool.map(respond, common, shards, rng)
+        return [response for response, _ in found], sum(decisions for _, decisions in found)
 
     def _joined(self, responses: list[Any]) -> dict[str, Array]:
         """Join the responses of all seats to one member of the population."""
@@ -122,6 +133,15 @@ class PsroTrainer(HeldOutTrainer[PsroJob]):
         gap = best_response.nash_conv(self.tree, self.mixture.sigma)
         name = metric_names.gap_name(MIXTURE, self.game.unit)
         return {metric_names.NASH_CONV: gap, name: gap / self.tree.seats, **metrics}
+
+    def evaluate(self) -> Metrics:
+        """Return payoffs against held-out opponents and, in phantom games, NashConv."""
+        if not isinstance(self.game, PhantomGame):
+            return super().evaluate()
+        found = evaluate_mixtures(self.game, self.mixture.policies(self.game), self.walkers)
+        name = metric_names.gap_name(MIXTURE, self.game.unit)
+        gaps = {metric_names.NASH_CONV: found.nash_conv, name: found.exploitability}
+        return gaps | super().evaluate()
 
     def state(self) -> dict[str, Array]:
         """Return the population and the estimated payoffs, for a checkpoint."""
@@ -157,7 +177,7 @@ class PsroTrainer(HeldOutTrainer[PsroJob]):
         return load_policy(StoredWeights(dict(weights), {}, "this run"), game)
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
-        """Draw the learning curve and, on a tree, the exploitability by round."""
+        """Draw the learning curve and, if it is measured, the exploitability by round."""
         return figures.learning_figures(
-            history, MIXTURE, self.unit, self.game.unit, self.tree is not None
+            history, MIXTURE, self.unit, self.game.unit, self.has_exact_exploitability
         )

@@ -47,8 +47,11 @@ class RestrictedGame(ABC):
     """Base class: a population of which the members added so far are mixed."""
 
     @abstractmethod
-    def add(self, member: Member, rng: Generator) -> None:
-        """Add a member; `rng` draws the games that estimate its payoffs, if they are estimated."""
+    def add(self, member: Member, rng: Generator) -> int:
+        """Add a member; return the number of decisions in the games that estimate its payoffs.
+
+        `rng` draws these games.
+        """
 
     @abstractmethod
     def mix(self) -> tuple[Mixture, Array]:
@@ -74,9 +77,10 @@ class NormalFormOnTree(RestrictedGame):
         self.game, self.tree, self.section = game, tree, section
         self.meta_game = MetaGame(tree)
 
-    def add(self, member: Member, rng: Generator) -> None:
+    def add(self, member: Member, rng: Generator) -> int:
         """Add a member; payoffs are exact, so `rng` is not used."""
         self._add(member)
+        return 0
 
     def _add(self, member: Member) -> None:
         self.meta_game.add(tabulate(self.game, self.tree, member))
@@ -107,9 +111,10 @@ class SequenceForm(RestrictedGame):
         self.allowed = np.zeros(tree.legal.shape, bool)
         self.members = 0
 
-    def add(self, member: Member, rng: Generator) -> None:
+    def add(self, member: Member, rng: Generator) -> int:
         """Allow the actions of a member's pure strategies; `rng` is not used."""
         self._add(member)
+        return 0
 
     def _add(self, member: Member) -> None:
         if self.members:
@@ -143,7 +148,7 @@ class NormalFormBySampling(RestrictedGame):
         self.members: list[Member] = []
         self.payoffs = np.zeros((game.seats, *[0] * game.seats))
 
-    def add(self, member: Member, rng: Generator) -> None:
+    def add(self, member: Member, rng: Generator) -> int:
         """Play all profiles that include the new member, `payoff_games` games each."""
         self.members.append(member)
         count, seats = len(self.members), self.game.seats
@@ -152,9 +157,10 @@ class NormalFormBySampling(RestrictedGame):
         profiles = np.argwhere(np.indices([count] * seats).max(axis=0) == count - 1)
         common = (self.choice, self.section.payoff_games, self._networks())
         shards = [(profiles[k : k + SHARD],) for k in range(0, len(profiles), SHARD)]
-        means = np.concatenate(self.pool.map(_profile_payoffs, common, shards, rng))
-        grown[(slice(None), *profiles.T)] = means.T
+        played = self.pool.map(_profile_payoffs, common, shards, rng)
+        grown[(slice(None), *profiles.T)] = np.concatenate([means for means, _ in played]).T
         self.payoffs = grown
+        return sum(decisions for _, decisions in played)
 
     def _networks(self) -> list[Weights]:
         """Return for each seat the weights (K, ...) of the members' networks."""
@@ -203,8 +209,10 @@ def _network(member: Member, seat: int) -> Weights:
     return unprefixed(SEAT.format(seat), member)
 
 
-def _profile_payoffs(rng: Generator, common: Any, profiles: Array) -> Array:
+def _profile_payoffs(rng: Generator, common: Any, profiles: Array) -> tuple[Array, int]:
     """Estimate the points (P, S) of all seats in P profiles of networks, from games.
+
+    Also returns the number of decisions of all seats in these games.
 
     `common`: the tuple (game, games of each profile, list of the weights (K, ...) of each seat's
     networks). `profiles` (P, S): the member that plays in each seat.
@@ -215,5 +223,5 @@ def _profile_payoffs(rng: Generator, common: Any, profiles: Array) -> Array:
         BatchedNetworks(game.features, {n: v[profiles[:, s]] for n, v in weights.items()})
         for s, weights in enumerate(networks)
     ]
-    payoff = play(game, policies, games * len(profiles), rng, recorded=()).payoff
-    return payoff.reshape(len(profiles), games, -1).mean(axis=1)
+    played = play(game, policies, games * len(profiles), rng, recorded=())
+    return played.payoff.reshape(len(profiles), games, -1).mean(axis=1), played.decision_count
