@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ TABLE: dict[str, Any] = {
 
 
 GAMES = TABLE["games"]
+Finished = equilibrium_table.FinishedEquilibriumTable
 
 
 def write(folder: Path, **changes: Any) -> Path:
@@ -70,19 +72,22 @@ def test_a_point_is_the_last_evaluation_within_the_decisions():
         exploitability_curve([(1, {"exploitability_chip/policy": 0.5})], 4, "a run")
 
 
-def test_a_table_compares_all_methods_on_all_games_and_resumes_when_killed(
-    local_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    for folder in (whole, killed):
-        folder.mkdir()
-        write(folder)
-    monkeypatch.chdir(whole)
-    table = equilibrium_job.load("table.yaml", [])
-    total, progress = equilibrium_job.check(table), list[int]()
-    assert total == 2 * 4 * 2 + 4 + 2
-    done = equilibrium_table.run(lifecycle.open_folder(table, "table", True), progress.append)
-    assert progress[-1] == total
+@pytest.fixture(scope="module")
+def compared(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
+    """Run a table without interruption, and stay in its folder."""
+    folder = tmp_path_factory.mktemp("table")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        table = equilibrium_job.load(write(folder), [])
+        total, progress = equilibrium_job.check(table), list[int]()
+        assert total == 2 * 4 * 2 + 4 + 2
+        done = equilibrium_table.run(lifecycle.open_folder(table, "table", True), progress.append)
+        assert progress[-1] == total
+        yield done
+
+
+def test_a_table_compares_all_methods_on_all_games(compared: Finished) -> None:
+    done = compared
     assert not done.failed
     assert [(row["game"], row["method"]) for row in done.rows] == [
         ("kuhn", "PPO"), ("kuhn", "PSRO"), ("leduc", "PPO"), ("leduc", "PSRO"),
@@ -92,7 +97,7 @@ def test_a_table_compares_all_methods_on_all_games_and_resumes_when_killed(
         assert list(row["exploitability"]) == column["seeds"]
         for seed, gap in row["exploitability"].items():
             assert gap == last_point_within(row["curves"][seed], column["decision_budget"])[1]
-    (listed,) = list_runs()
+    (listed,) = (run for run in list_runs() if run.name == done.folder.name)
     found = listed.kind, listed.status, listed.game
     assert found == ("table", "finished", "kuhn, leduc_textbook")
     shown = done.folder.markdown_table.read_text()
@@ -104,17 +109,27 @@ def test_a_table_compares_all_methods_on_all_games_and_resumes_when_killed(
         points = list(csv.DictReader(file))
     assert len(points) == 2 * 2 * 4 + 2 * 2
     assert (done.folder.figures / "exploitability.png").exists()
+    (done.folder.path / "table.md").unlink()
+    again = equilibrium_table.run(done.folder, lambda done: None)
+    assert json.dumps(again.rows) == json.dumps(done.rows)
+    assert done.folder.markdown_table.read_text() == shown
 
+
+@pytest.mark.slow
+def test_a_killed_table_gives_the_same_results(
+    compared: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path)
     started = subprocess.Popen(
         [*COMMAND, "evaluate", "table.yaml"],
-        cwd=killed, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True,
+        cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    kill_once(lambda: list(killed.glob("runs/*/tune-0/*/checkpoint_000000")), started)
-    monkeypatch.chdir(killed)
-    (place,) = (killed / "runs").iterdir()
+    kill_once(lambda: list(tmp_path.glob("runs/*/tune-0/*/checkpoint_000000")), started)
+    monkeypatch.chdir(tmp_path)
+    (place,) = (tmp_path / "runs").iterdir()
     assert not (place / "table.md").exists()
     again = equilibrium_table.run(RunFolder(place), lambda done: None)
-    assert json.dumps(again.rows) == json.dumps(done.rows)
+    assert json.dumps(again.rows) == json.dumps(compared.rows)
 
 
 def test_evaluations_are_never_more_than_asked_and_workers_are_passed_on(tmp_path):
