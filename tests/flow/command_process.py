@@ -21,6 +21,14 @@ def environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "MLFLOW_"))}
 
 
+def start_command(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start `overtrick ARGUMENTS` in a folder, in a session of its own that can be killed whole."""
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=folder, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+
+
 def wait_for(there: Callable[[], object], process: subprocess.Popen[bytes]) -> None:
     """Wait until `there()` is true. Raise AssertionError if the process ends before."""
     deadline = time.monotonic() + PATIENCE

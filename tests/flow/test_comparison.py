@@ -6,7 +6,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from command_process import COMMAND, environment, kill_once
+from command_process import kill_once, start_command
 from mlflow import MlflowClient
 from scipy.stats import ttest_ind
 from small_meta_job import TINY
@@ -102,10 +101,7 @@ def test_a_table_killed_during_training_gives_the_same_results(
 ) -> None:
     """The driver and all its children are killed; a new driver resumes the table."""
     write(tmp_path)
-    started = subprocess.Popen(
-        [*COMMAND, "evaluate", "table.yaml"],
-        cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    started = start_command(tmp_path, "evaluate", "table.yaml")
     first = "runs/*/tune-0/*/checkpoint_000000/state.safetensors"
     kill_once(lambda: list(tmp_path.glob(first)), started)
     (place,) = (tmp_path / "runs").iterdir()
@@ -127,10 +123,7 @@ def test_a_table_in_a_bucket_is_continued_on_another_machine(
     monkeypatch.setenv("OVERTRICK_RUNS", bucket)
     monkeypatch.setenv("OVERTRICK_CACHE", str(first))
     monkeypatch.setenv("OVERTRICK_LEASE_SECONDS", "10")
-    started = subprocess.Popen(
-        [*COMMAND, "evaluate", "table.yaml", "--name", "table"],
-        cwd=first, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    started = start_command(first, "evaluate", "table.yaml", "--name", "table")
     stored = ObjectFolder(f"{bucket}/table")
     models = ("trials/table-002/model/model.json", "trials/table-003/model/model.json")
     kill_once(lambda: all(stored.stat(name) is not None for name in models), started)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from command_process import COMMAND, environment, kill_once
+from command_process import kill_once, start_command
 
 from overtrick.comparison import equilibrium_job, equilibrium_table
 from overtrick.comparison.equilibrium_table import exploitability_curve, last_point_within
@@ -120,10 +119,7 @@ def test_a_killed_table_gives_the_same_results(
     compared: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path)
-    started = subprocess.Popen(
-        [*COMMAND, "evaluate", "table.yaml"],
-        cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    started = start_command(tmp_path, "evaluate", "table.yaml")
     kill_once(lambda: list(tmp_path.glob("runs/*/tune-0/*/checkpoint_000000")), started)
     monkeypatch.chdir(tmp_path)
     (place,) = (tmp_path / "runs").iterdir()

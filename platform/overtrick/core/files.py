@@ -233,6 +233,16 @@ def write_weights(path: Path, weights: Mapping[str, np.ndarray]) -> None:
             raise OSError(int(found[2]), found[1]) from None
 
 
+def write_weights_whole(path: Path, weights: Mapping[str, np.ndarray]) -> None:
+    """Write named arrays as a safetensors file that appears whole; make its folder if needed.
+
+    Raises OSError, naming the file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        write_weights(temporary, weights)
+
+
 def read_weights(path: Path) -> dict[str, np.ndarray]:
     """Read the named arrays of a safetensors file, and check its digest if it has one.
 

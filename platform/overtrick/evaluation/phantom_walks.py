@@ -21,8 +21,7 @@ from overtrick.core.files import (
     DamagedWeightsError,
     cache_folder,
     read_weights,
-    replacing,
-    write_weights,
+    write_weights_whole,
 )
 from overtrick.distributed.workers import WorkerPool
 from overtrick.solvers.phantom.information_sets import Numbering, gradients_after
@@ -69,9 +68,7 @@ def sharded_gradients(
     def keep(shard: int, part: SparseGradients) -> None:
         nonlocal done
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with replacing(_file(folder, missing[shard])) as temporary:
-                write_weights(temporary, part)
+            write_weights_whole(_file(folder, missing[shard]), part)
         except OSError as error:
             log.warning(
                 "cannot store the result of a first move, which an interruption would lose: %s",

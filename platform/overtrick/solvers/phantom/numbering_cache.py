@@ -14,8 +14,7 @@ from overtrick.core.files import (
     DamagedWeightsError,
     cache_folder,
     read_weights,
-    replacing,
-    write_weights,
+    write_weights_whole,
 )
 from overtrick.solvers.phantom.information_sets import Numbering, Views, number_views
 
@@ -37,9 +36,7 @@ def stored_numbering(
     except (DamagedWeightsError, LookupError, OSError, TypeError, ValueError):
         numbering = number_views(game, progress)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            write_weights(temporary, _arrays(numbering))
+        write_weights_whole(path, _arrays(numbering))
     except OSError as error:
         log.warning(
             "the numbers of information sets are not stored, to be computed again: %s", error
