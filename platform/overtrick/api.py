@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice, Job
 from overtrick.config.overrides import apply_overrides
-from overtrick.core import Array, Observations, PhantomGame, Policy, Rollout, UserError
+from overtrick.core import Array, Observations, Policy, Rollout, UserError, WalkedGame
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import reference_opponents
-from overtrick.evaluation.phantom_games import best_responses_to, evaluate_players
+from overtrick.evaluation.exact_by_walks import best_responses_to, evaluate_players
 from overtrick.games import registry
 from overtrick.games.registry import make, names
 from overtrick.policies.memoryless import MemorylessPolicy
@@ -30,7 +30,7 @@ from overtrick.runs.lifecycle import FinishedRun
 from overtrick.runs.listener import Listener
 from overtrick.solvers.extensive import best_response as exact
 from overtrick.solvers.extensive.tree import Tree, build
-from overtrick.solvers.phantom import view_policy
+from overtrick.solvers.walks import view_policy
 from overtrick.storage import locate, model_files
 from overtrick.storage.champions import CHAMPION_PREFIX, Champion, champions
 from overtrick.studies import exact_solutions
@@ -79,7 +79,7 @@ class BestResponse:
     strategies: tuple[Array, ...]
     """Strategy of all seats for each responding seat; the other seats keep the opponent's.
 
-    It is (N, A), or in phantom games (L,), as `Solution.strategy`.
+    It is (N, A), or in games evaluated by walks (L,), as `Solution.strategy`.
     """
 
     @property
@@ -166,11 +166,10 @@ def solve(
 def best_response(game: Any, opponent: PlayerLike, **options: Any) -> BestResponse:
     """Compute an exact best response to an opponent in each seat.
 
-    Raises UserError for a game that is too large for a tree, except phantom tic-tac-toe and dark
-    hex.
+    Raises UserError for a game that is too large for a tree, except phantom games and goofspiel.
     """
     made = _game(game, options)
-    if isinstance(made, PhantomGame):
+    if isinstance(made, WalkedGame):
         return BestResponse(*best_responses_to(made, [_policy(opponent, made)] * made.seats))
     nodes = build(made)
     sigma = _strategy(opponent, made, nodes)
@@ -182,11 +181,10 @@ def best_response(game: Any, opponent: PlayerLike, **options: Any) -> BestRespon
 def exploitability(game: Any, player: PlayerLike, **options: Any) -> float:
     """Return the exploitability of a player in points per game: NashConv divided by the seats.
 
-    Raises UserError for a game that is too large for a tree, except phantom tic-tac-toe and dark
-    hex.
+    Raises UserError for a game that is too large for a tree, except phantom games and goofspiel.
     """
     made = _game(game, options)
-    if isinstance(made, PhantomGame):
+    if isinstance(made, WalkedGame):
         return evaluate_players(made, [_policy(player, made)] * made.seats).exploitability
     nodes = build(made)
     return exact.exploitability(nodes, _strategy(player, made, nodes))
@@ -308,7 +306,7 @@ def _policy(player: PlayerLike, game: Any, nodes: Tree | None = None) -> Any:
             raise UserError(f"the strategy is for {player.game.name}, not for {game.name}")
         return player.policy()
     if isinstance(player, Array):
-        if isinstance(game, PhantomGame):
+        if isinstance(game, WalkedGame):
             return view_policy.of_array(game, player)
         return TabularPolicy(player)
     if not isinstance(player, (str, Path)):

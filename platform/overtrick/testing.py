@@ -60,9 +60,11 @@ def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
         _check_features(game, observations)
         _check_texts(game, observations)
         _check_capabilities(game, observations, deals, rng)
-    if isinstance(game, core.PhantomGame):
-        for _, observations, _ in turns:
-            _check_views(game, observations)
+    for _, observations, _ in turns:
+        if isinstance(game, core.PhantomGame):
+            _check_phantom_views(game, observations)
+        if isinstance(game, core.SealedBidGame):
+            _check_sealed_bid_views(game, observations)
     _check_redeal(game, turns[0][1], rng)
     _check_payoffs(game, turns)
     _check_related_games(game, deals, turns)
@@ -265,16 +267,27 @@ def _check_capabilities(game: Any, rows: Observations, deals: Deals, rng: Genera
         _check_abstract_states(game, some)
 
 
-def _check_views(game: Any, rows: Observations) -> None:
+def _check_phantom_views(game: Any, rows: Observations) -> None:
     """Check that a phantom game makes the observations of its turns from the seats' attempts."""
     _check(
         game.wins.dtype == bool and game.wins.shape == (2, 2**game.actions),
         "wins",
         f"must be (2, {2**game.actions}) bool: both seats, all sets of marks",
     )
+    _check_view_observations(game, rows, np.int8)
+
+
+def _check_sealed_bid_views(game: Any, rows: Observations) -> None:
+    """Check that a bidding game with hidden bids makes the observations of its turns from views."""
+    _check(game.actions == game.cards, "cards", f"must be {game.actions}, the number of actions")
+    _check_view_observations(game, rows, np.int64)
+
+
+def _check_view_observations(game: Any, rows: Observations, kind: type) -> None:
+    """Check that `view_observations` makes the observations of play from their view's columns."""
     for seat in range(game.seats):
         own = select_rows(rows, np.flatnonzero(rows.seat == seat))
-        made = game.view_observations(seat, own.observation[:, 1:].astype(np.int8))
+        made = game.view_observations(seat, own.observation[:, 1:].astype(kind))
         same = all(
             np.array_equal(getattr(made, name), getattr(own, name))
             for name in ("seat", "observation", "legal")

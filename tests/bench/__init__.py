@@ -13,7 +13,7 @@ NAMES = (
     "cfr_plus_liteefg",
     "exploitability_leduc",
     "exploitability_nashbench",
-    "phantom_evaluation",
+    "walk_evaluation",
     "psro_leduc",
     "mccfr_leduc",
     "growth_one_card",

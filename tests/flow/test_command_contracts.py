@@ -145,8 +145,8 @@ def test_an_error_is_one_line_and_exit_code_2(answer):
 def test_games_jobs_and_benches_keep_their_names():
     games = {
         "brps", "kuhn", "one_card", "leduc", "liars_dice", "leduc_textbook", "holdem",
-        "phantom_ttt", "abrupt_phantom_ttt", "dark_hex_3", "abrupt_dark_hex_3", "minibridge",
-        "auction", "sumo",
+        "goofspiel", "phantom_ttt", "abrupt_phantom_ttt", "dark_hex_3", "abrupt_dark_hex_3",
+        "minibridge", "auction", "sumo",
     }  # fmt: skip
     assert games <= set(overtrick.names())
     for job in ("leduc_meta", "coevolve_brps", "coevolve_kuhn", "holdem_exploit"):

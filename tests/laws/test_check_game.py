@@ -9,6 +9,7 @@ import pytest
 
 import overtrick
 from overtrick.core import UserError
+from overtrick.games.goofspiel import Goofspiel
 from overtrick.games.liars_dice import LiarsDice
 from overtrick.games.phantom import PhantomBoard, hex_wins
 from overtrick.testing import check_game
@@ -50,11 +51,25 @@ class WrongWins(ForgetfulViews):
         return WrongWins, ()
 
 
+class SwappedViews(Goofspiel):
+    """Goofspiel in which the views of the seats are swapped."""
+
+    def __reduce__(self):
+        return SwappedViews, ()
+
+    def view_observations(self, seat, views):
+        return super().view_observations(1 - seat, views)
+
+
 @pytest.mark.parametrize(
     ("game", "message"),
-    [(ForgetfulViews, "view_observations: must make the observations"), (WrongWins, "wins: must")],
+    [
+        (ForgetfulViews, "view_observations: must make the observations"),
+        (WrongWins, "wins: must"),
+        (SwappedViews, "view_observations: must make the observations"),
+    ],
 )
-def test_a_phantom_game_whose_views_are_wrong_is_found(game, message):
+def test_a_game_evaluated_by_walks_whose_views_are_wrong_is_found(game, message):
     with pytest.raises(UserError, match=message):
         check_game(game())
 

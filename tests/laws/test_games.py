@@ -20,9 +20,9 @@ from overtrick.core import (
     Enumerable,
     Game,
     Observations,
-    PhantomGame,
     Redealable,
     UserError,
+    WalkedGame,
     select_rows,
 )
 from overtrick.games import observation_validation, registry
@@ -185,7 +185,7 @@ def row_contents(game, observations, row):
 
 def test_a_game_has_every_member_of_the_protocol(game):
     assert isinstance(game, Game)
-    assert isinstance(game, (Redealable, PhantomGame))  # marks are hidden, but no deal
+    assert isinstance(game, Redealable | WalkedGame)  # moves are hidden, but no deal
     assert isinstance(game, Enumerable) == (game.infosets is not None)
     assert len(game.action_names) == game.actions
     assert game.unit

@@ -1,4 +1,4 @@
-"""CFR in phantom games by walks: equality with CFR on a tree, stored strategies, resumed runs."""
+"""CFR by walks over games: equality with CFR on a tree, stored strategies, resumed runs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from overtrick.games.phantom import PhantomBoard, hex_wins, tic_tac_toe_wins
 from overtrick.solvers import cfr, sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree, build
-from overtrick.solvers.phantom import exact_evaluation
-from overtrick.solvers.phantom.cfr_by_walks import WalkCfrSolver, by_seat
-from overtrick.solvers.phantom.information_sets import number_views
-from overtrick.solvers.phantom.numbering_cache import stored_numbering
-from overtrick.solvers.phantom.view_policy import ViewPolicy, check_strategy
+from overtrick.solvers.walks import exact_evaluation
+from overtrick.solvers.walks.cfr_by_walks import WalkCfrSolver, by_seat
+from overtrick.solvers.walks.make_walk import make_walk
+from overtrick.solvers.walks.phantom_walk import PhantomWalk, number_views
+from overtrick.solvers.walks.view_policy import ViewPolicy, check_strategy
 from overtrick.storage import model_files
 from overtrick.studies import exact_solutions
 from overtrick.training.registry import JOBS, TRAINERS
@@ -30,14 +30,17 @@ from overtrick.training.registry import JOBS, TRAINERS
 SIDE = 2
 
 
+def walk_over(game: PhantomBoard) -> PhantomWalk:
+    return PhantomWalk(game, number_views(game))
+
+
 def solver(abrupt: bool, variant: str) -> WalkCfrSolver:
     game = PhantomBoard("dark_hex_2", hex_wins(SIDE), abrupt)
-    return WalkCfrSolver(game, number_views(game), cfr.VARIANTS[variant])
+    return WalkCfrSolver(walk_over(game), cfr.VARIANTS[variant])
 
 
 def evaluated(one: WalkCfrSolver) -> exact_evaluation.Evaluation:
-    strategies = by_seat(one.numbering, one.average())
-    return exact_evaluation.evaluate(one.game, one.numbering, strategies)
+    return exact_evaluation.evaluate(one.walk, by_seat(one.walk, one.average()))
 
 
 def openspiel_tree(abrupt: bool) -> Tree:
@@ -93,28 +96,26 @@ def test_a_resumed_run_has_equal_bits(variant: str) -> None:
 @pytest.mark.parametrize("abrupt", [False, True])
 def test_a_policy_finds_the_probabilities_of_every_view(abrupt: bool, rng: Generator) -> None:
     game = PhantomBoard("small", tic_tac_toe_wins(2), abrupt)
-    numbering = number_views(game)
+    walk = walk_over(game)
     parts = []
-    for views in numbering.seats:
+    for views in walk.views:
         draws = rng.random(views.start[-1])
         sums = np.repeat(np.add.reduceat(draws, views.start[:-1]), np.diff(views.start))
         parts.append(draws / sums)
-    policy = ViewPolicy(numbering, np.concatenate(parts))
-    for table, part in zip(
-        exact_evaluation.tabulate(game, numbering, [policy] * 2), parts, strict=True
-    ):
+    policy = ViewPolicy(walk, np.concatenate(parts))
+    for table, part in zip(exact_evaluation.tabulate(walk, [policy] * 2), parts, strict=True):
         assert np.array_equal(table, part)
 
 
 def test_arrays_that_are_no_strategies_are_refused() -> None:
     one = solver(False, "cfr+")
     strategy = one.average()
-    check_strategy(one.numbering, strategy)
+    check_strategy(one.walk, strategy)
     with pytest.raises(UserError, match="a strategy for another game"):
-        check_strategy(one.numbering, strategy[:-1])
+        check_strategy(one.walk, strategy[:-1])
     for wrong in (0.9 * strategy, -strategy, np.nan * strategy):
         with pytest.raises(UserError, match="not a strategy: information set"):
-            check_strategy(one.numbering, wrong)
+            check_strategy(one.walk, wrong)
 
 
 def test_a_solved_phantom_game_is_stored_evaluated_and_played(tmp_path: Any) -> None:
@@ -166,7 +167,7 @@ def test_work_beyond_a_limit_of_time_is_refused_with_an_estimate() -> None:
     )
     with pytest.raises(UserError, match=message):
         exact_solutions.solve_game("dark_hex_3", "cfr+", 100_000, max_minutes=5)
-    with pytest.raises(UserError, match="--max-minutes has an effect only in phantom games"):
+    with pytest.raises(UserError, match="--max-minutes has an effect only in games evaluated"):
         exact_solutions.solve_game("kuhn", "cfr+", 10, max_minutes=5)
     content = {
         "trainer": "solve", "game": "dark_hex_3",
@@ -178,8 +179,7 @@ def test_work_beyond_a_limit_of_time_is_refused_with_an_estimate() -> None:
 
 
 def test_the_estimate_is_near_the_time_that_a_walk_takes() -> None:
-    game = make("dark_hex_3")
-    one = WalkCfrSolver(game, stored_numbering(game), cfr.VARIANTS["cfr-simultaneous"])
+    one = WalkCfrSolver(make_walk(make("dark_hex_3")), cfr.VARIANTS["cfr-simultaneous"])
     one.run(1)
     began = perf_counter()
     one.run(2)
@@ -193,13 +193,13 @@ def test_best_responses_of_the_python_interface_win_what_they_say(abrupt: bool) 
     best = overtrick.best_response(game, "random")
     gap = overtrick.exploitability(game, "random")
     assert best.mean == pytest.approx(gap)  # the values of both seats sum to 0
-    numbering = number_views(game)
+    walk = walk_over(game)
     for seat, strategy in enumerate(best.strategies):
-        parts = by_seat(numbering, strategy)
+        parts = by_seat(walk, strategy)
         assert set(parts[seat]) == {0, 1}
-        other = exact_evaluation.uniform(numbering.seats[1 - seat])
+        other = exact_evaluation.uniform(walk.views[1 - seat])
         assert np.array_equal(parts[1 - seat], other)
-        found = exact_evaluation.evaluate(game, numbering, parts)
+        found = exact_evaluation.evaluate(walk, parts)
         assert found.values[seat] == pytest.approx(best.values[seat])
     solved = overtrick.solve(game, "dcfr", 300)
     assert solved.exploitability < 0.01

@@ -13,15 +13,15 @@ import pytest
 
 from overtrick import make
 from overtrick.core import UserError
-from overtrick.evaluation import phantom_games
+from overtrick.evaluation import exact_by_walks
 from overtrick.games.phantom import PhantomBoard, hex_wins, tic_tac_toe_wins
 from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.learners.weights import stack
 from overtrick.policies.batched_networks import NetworkMixture
 from overtrick.policies.network import NetworkPolicy
 from overtrick.policies.uniform import UniformPolicy
-from overtrick.solvers.phantom import exact_evaluation, numbering_cache
-from overtrick.solvers.phantom.information_sets import number_views
+from overtrick.solvers.walks import exact_evaluation, numbering_cache
+from overtrick.solvers.walks.phantom_walk import PhantomWalk, number_views
 
 TWINS = {
     "phantom_ttt": "phantom_ttt",
@@ -65,17 +65,20 @@ def test_random_games_are_openspiels(name: str, rng) -> None:
         assert points.tolist() == twin.returns()
 
 
+def walk_over(game: PhantomBoard) -> PhantomWalk:
+    return PhantomWalk(game, number_views(game))
+
+
 @cache
-def numbered(name: str):
-    game = make(name)
-    return game, number_views(game)
+def walk_of(name: str) -> PhantomWalk:
+    return walk_over(make(name))
 
 
 @pytest.mark.parametrize(("name", "sets"), [("phantom_ttt", 5_990_669), ("dark_hex_3", 6_072_917)])
 def test_the_numbers_of_histories_and_information_sets(name: str, sets: int) -> None:
-    _, numbering = numbered(name)
-    assert numbering.ends == ENDS[name]
-    assert sum(len(views.known) for views in numbering.seats) == sets
+    walk = walk_of(name)
+    assert walk.ends == ENDS[name]
+    assert sum(len(views.parent) for views in walk.views) == sets
 
 
 @pytest.mark.slow
@@ -86,9 +89,9 @@ def test_the_number_of_histories_of_the_abrupt_form(name: str) -> None:
 
 def test_uniform_play_earns_the_mean_of_random_games(rng) -> None:
     """Within four standard errors of 20,000 games."""
-    game, numbering = numbered("phantom_ttt")
-    strategies = tuple(exact_evaluation.uniform(views) for views in numbering.seats)
-    exact = exact_evaluation.evaluate(game, numbering, strategies)
+    walk = walk_of("phantom_ttt")
+    game, strategies = walk.game, tuple(map(exact_evaluation.uniform, walk.views))
+    exact = exact_evaluation.evaluate(walk, strategies)
     assert exact.values.sum() == pytest.approx(0, abs=1e-9)
     state, points = game.start(game.deal(20_000, rng)), np.zeros(20_000)
     while len(observations := game.observe(state)):
@@ -98,9 +101,9 @@ def test_uniform_play_earns_the_mean_of_random_games(rng) -> None:
 
 
 def test_a_policy_is_asked_in_every_view() -> None:
-    game, numbering = numbered("dark_hex_3")
-    tables = exact_evaluation.tabulate(game, numbering, [UniformPolicy()] * 2)
-    for table, views in zip(tables, numbering.seats, strict=True):
+    walk = walk_of("dark_hex_3")
+    tables = exact_evaluation.tabulate(walk, [UniformPolicy()] * 2)
+    for table, views in zip(tables, walk.views, strict=True):
         assert np.array_equal(table, exact_evaluation.uniform(views))
 
 
@@ -178,15 +181,14 @@ def test_values_and_best_responses_are_those_of_a_walk_over_all_histories(
     wins: str, abrupt: bool, rng
 ) -> None:
     game = PhantomBoard("small", {**WINS, "uneven": uneven_wins}[wins](2), abrupt)
-    numbering, slow = number_views(game), Histories(game)
-    assert numbering.ends == slow.ends
-    assert [len(views.known) for views in numbering.seats] == [len(each) for each in slow.views]
+    walk, slow = walk_over(game), Histories(game)
+    assert walk.ends == slow.ends
+    assert [len(views.parent) for views in walk.views] == [len(each) for each in slow.views]
     tables, strategies = [], []
-    for seat, views in enumerate(numbering.seats):
-        rows = rng.dirichlet(np.ones(game.actions), len(views.known))
+    for seat, views in enumerate(walk.views):
+        rows = rng.dirichlet(np.ones(game.actions), len(views.parent))
         table, strategy = [], {}
-        attempts = exact_evaluation._attempts(views, game.actions)
-        observations = game.view_observations(seat, attempts)
+        observations = walk.observations(seat, 0, len(views.parent))
         for row, view, legal in zip(
             rows, observations.observation, observations.legal, strict=True
         ):
@@ -196,17 +198,17 @@ def test_values_and_best_responses_are_those_of_a_walk_over_all_histories(
             strategy[tuple(view)] = dict(zip(actions, chances, strict=True))
         tables.append(np.array(table))
         strategies.append(strategy)
-    found = exact_evaluation.evaluate(game, numbering, tuple(tables))
+    found = exact_evaluation.evaluate(walk, tuple(tables))
     for seat in range(2):
         value, best = (slow.value(strategies, seat, how) for how in (False, True))
         assert found.values[seat] == pytest.approx(value, abs=1e-12)
         assert found.best_responses[seat] == pytest.approx(best, abs=1e-12)
     assert found.nash_conv == pytest.approx(found.best_responses.sum(), abs=1e-12)
-    for seat, values in enumerate(exact_evaluation.action_values(game, numbering, tuple(tables))):
-        views = numbering.seats[seat]
+    for seat, values in enumerate(exact_evaluation.action_values(walk, tuple(tables))):
+        views = walk.views[seat]
         mixed = list(strategies)
-        reached = exact_evaluation._attempts(views, game.actions)
-        names = game.view_observations(seat, reached).observation
+        names = walk.observations(seat, 0, len(views.parent)).observation
+        reached = names[:, 1:]
         for view in rng.choice(len(names), min(8, len(names)), replace=False):
             mine = {**strategies[seat]}
             for before in range(len(names)):  # the seat's own earlier actions lead here
@@ -227,27 +229,27 @@ def test_values_and_best_responses_are_those_of_a_walk_over_all_histories(
 @pytest.mark.parametrize("abrupt", [False, True])
 def test_a_mixture_is_evaluated_as_the_strategy_that_plays_like_it(abrupt, rng, monkeypatch):
     game = PhantomBoard("small", hex_wins(2), abrupt)
-    numbering = number_views(game)
-    monkeypatch.setattr(phantom_games, "stored_numbering", lambda game: numbering)
+    walk = walk_over(game)
+    monkeypatch.setattr(exact_by_walks, "make_walk", lambda game: walk)
     mixtures, strategies = [], []
-    for seat, views in enumerate(numbering.seats):
+    for seat, views in enumerate(walk.views):
         networks = stack([initial_policy_weights(game, [4], each, 3.0) for each in rng.spawn(3)])
         shares = np.array([0.5, 0.0, 0.5]) if seat else np.array([0.2, 0.3, 0.5])
         mixtures.append(NetworkMixture(game.features, networks, shares))
         plans = []
         for k in range(3):
             policy = NetworkPolicy(game.features, {n: v[k] for n, v in networks.items()})
-            probs = exact_evaluation.tabulate(game, numbering, [policy] * 2)[seat]
+            probs = exact_evaluation.tabulate(walk, [policy] * 2)[seat]
             plan = np.ones(1 + len(probs))
-            for view in range(len(views.known)):
+            for view in range(len(views.parent)):
                 places = slice(views.start[view], views.start[view + 1])
                 plan[1:][places] = plan[views.parent[view]] * probs[places]
             plans.append(plan)
         mean = shares @ plans
         before = np.repeat(views.parent, np.diff(views.start))
         strategies.append(mean[1:] / mean[before])
-    found = phantom_games.evaluate_mixtures(game, mixtures)
-    expected = exact_evaluation.evaluate(game, numbering, tuple(strategies))
+    found = exact_by_walks.evaluate_mixtures(game, mixtures)
+    expected = exact_evaluation.evaluate(walk, tuple(strategies))
     assert found.values == pytest.approx(expected.values, abs=1e-12)
     assert found.best_responses == pytest.approx(expected.best_responses, abs=1e-12)
 
@@ -296,13 +298,13 @@ def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch, c
 
 
 def test_the_number_of_threads_does_not_change_a_bit(rng) -> None:
-    game, numbering = numbered("dark_hex_3")
+    walk = walk_of("dark_hex_3")
     strategies = []
-    for views in numbering.seats:
+    for views in walk.views:
         draws = rng.random(views.start[-1])
         sums = np.repeat(np.add.reduceat(draws, views.start[:-1]), np.diff(views.start))
         strategies.append(draws / sums)
-    one, two = (exact_evaluation.evaluate(game, numbering, tuple(strategies), n) for n in (1, 2))
+    one, two = (exact_evaluation.evaluate(walk, tuple(strategies), n) for n in (1, 2))
     assert np.array_equal(one.values, two.values)
     assert np.array_equal(one.best_responses, two.best_responses)
     assert one.nash_conv > 0

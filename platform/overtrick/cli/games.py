@@ -25,7 +25,7 @@ def solve(
     ] = None,
     max_minutes: Annotated[
         float | None,
-        Option(help="In a phantom game: estimate the time first, and refuse to start above this."),
+        Option(help="In games evaluated by walks: estimate the time first; refuse above this."),
     ] = None,
     as_json: arguments.Json = False,
 ) -> None:
@@ -75,13 +75,14 @@ def best_response(
 ) -> None:
     """Compute the best-response value against an opponent in each seat.
 
-    The value is exact if the game tree fits in memory, and in phantom tic-tac-toe and dark hex. For
-    another large game, such as holdem, the value is a lower bound: the mean payoff of a
-    local best response (LBR) over sampled games. The options --games, --particles and --seed are
-    only for the lower bound. --games is the number of sampled games. --particles is the number of
-    deals that LBR samples at each decision. --seed is the random seed. In phantom tic-tac-toe and
-    dark hex, --workers N divides the computation among N Ray workers. After an interruption, repeat
-    the command to continue from the finished parts.
+    The value is exact if the game tree fits in memory, and in phantom tic-tac-toe, dark hex and
+    goofspiel, which are evaluated by walks over all lines of play. For another large game, such as
+    holdem, the value is a lower bound: the mean payoff of a local best response (LBR) over sampled
+    games. The options --games, --particles and --seed are only for the lower bound. --games is the
+    number of sampled games. --particles is the number of deals that LBR samples at each decision.
+    --seed is the random seed. In games evaluated by walks, --workers N divides the computation
+    among N Ray workers. After an interruption, repeat the command to continue from the finished
+    parts.
     """
     from overtrick.reports.progress import counting
     from overtrick.studies.exact_solutions import best_response_to

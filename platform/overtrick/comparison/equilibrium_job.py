@@ -12,7 +12,7 @@ from overtrick.comparison.comparison_job import Name, changed_job
 from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob, Count, Job, JobGame, Section
 from overtrick.config.packaged_jobs import job_path
-from overtrick.core import PhantomGame, UserError, suggestion
+from overtrick.core import UserError, WalkedGame, suggestion
 from overtrick.evaluation.game_cache import playable_game
 from overtrick.runs import lifecycle
 from overtrick.training.equilibrium.psro_job import PsroJob
@@ -150,7 +150,7 @@ def check(table: EquilibriumTableJob) -> int:
     """
     for name, column in table.games.items():
         game, tree = playable_game(column.game)
-        if tree is None and not isinstance(game, PhantomGame):
+        if tree is None and not isinstance(game, WalkedGame):
             raise UserError(
                 f"games.{name}: {game.name} has no exact exploitability: it is too large for a tree"
             )

@@ -113,6 +113,40 @@ class PhantomGame(Game, Protocol):
 
 
 @runtime_checkable
+class SealedBidGame(Game, Protocol):
+    """A bidding game with hidden bids: two seats bid cards for prizes and see only who wins each.
+
+    Each seat has the cards 1 to N. In each of N rounds a prize is shown, and both seats bid one of
+    their remaining cards at once. The higher card wins the prize; equal cards win nothing. In the
+    last round each seat bids its last card without a decision. A seat that has won prizes of more
+    points gains 1, and the other seat loses 1; with equal points both gain 0. Action k bids the
+    card k + 1. The observation of a seat is its number and its view, as `view_observations` takes
+    it.
+    """
+
+    cards: int  # N
+
+    @property
+    def prize_orders(self) -> Array:
+        """Return (D, N) integers: all orders of the prizes' points, which are equally likely.
+
+        Raises UserError if they are too many to list.
+        """
+
+    def view_observations(self, seat: int, views: Array) -> Observations:
+        """Return the observations of a seat with given views (R, 3 N - 5).
+
+        A view is the prizes of the rounds 1 to N - 1, or 0 if not shown; the seat's own bids in the
+        rounds 1 to N - 2, or 0 if not made; and its results in these rounds: 1 won, -1 lost, 0 tied
+        or not played.
+        """
+
+
+WalkedGame = PhantomGame | SealedBidGame
+"""A game whose exact values are computed by walks over all its lines, without a stored tree."""
+
+
+@runtime_checkable
 class Redealable(Game, Protocol):
     """A game that can resample its hidden information, given the observation of one seat."""
 

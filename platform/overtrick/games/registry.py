@@ -15,7 +15,7 @@ from typing import Any
 from overtrick.core import Policy, Trajectories, UserError, suggestion
 from overtrick.core import games as contract
 from overtrick.core.plugins import load_plugins
-from overtrick.games import liars_dice, matrix, phantom
+from overtrick.games import goofspiel, liars_dice, matrix, phantom
 from overtrick.games.bridge import spec as bridge
 from overtrick.games.openspiel_tree import OpenSpiel
 from overtrick.games.poker import spec as poker
@@ -24,7 +24,8 @@ from overtrick.games.spec import GameSpec
 from overtrick.games.sumo import spec as sumo
 
 SPECS: tuple[GameSpec, ...] = (
-    matrix.BRPS, *poker.SPECS, liars_dice.SPEC, *phantom.SPECS, *bridge.SPECS, sumo.SPEC,
+    matrix.BRPS, *poker.SPECS, liars_dice.SPEC, goofspiel.SPEC, *phantom.SPECS, *bridge.SPECS,
+    sumo.SPEC,
 )  # fmt: skip
 PLUGINS = "overtrick.games"  # entry-point group
 _OWN = {spec.name: spec for spec in SPECS}

@@ -21,5 +21,5 @@ class IterativeSolver(Checkpointed, ABC):
     def average(self) -> Array:
         """Return the strategy that the iterations so far have found.
 
-        It is (N, A), or (L,) in a phantom game.
+        It is (N, A), or (L,) in a game evaluated by walks.
         """

@@ -29,7 +29,7 @@ from overtrick.policies.model_kinds import StoredWeights
 from overtrick.storage import run_file_names
 from overtrick.storage.old_names import translate_job
 
-import_module("overtrick.solvers.phantom.view_policy")  # registers its kind of model
+import_module("overtrick.solvers.walks.view_policy")  # registers its kind of model
 for _module in walk_packages(learners.__path__, f"{learners.__name__}."):
     import_module(_module.name)  # each learner registers the kinds of its models
 

@@ -14,7 +14,7 @@ from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Array, UserError, suggestion
 from overtrick.distributed.workers import open_pool
-from overtrick.evaluation import phantom_games
+from overtrick.evaluation import exact_by_walks
 from overtrick.evaluation.lower_bound import lower_bound
 from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
 from overtrick.games import openspiel_tree, registry
@@ -48,7 +48,7 @@ class Solution:
     evaluator: strategy_evaluator.SolvableEvaluator
     plan: str  # the solver
     iterations: int
-    strategy: Array  # (N, A) action probabilities at each information set; (L,) in phantom games
+    strategy: Array  # (N, A) action probabilities by information set; (L,) if evaluated by walks
     values: tuple[float, ...]  # expected points per game of each seat
     exploitability: float  # points per game: nash_conv divided by the number of seats
     nash_conv: float
@@ -87,7 +87,7 @@ def solve(
     - `progress`: called with the number of finished iterations; first with 0, when the tree is
       built and the kernels are compiled.
     - `temperature`: of the plan mmd-qre, in points.
-    - `max_minutes`: limit of the estimated time in a phantom game; None: no limit.
+    - `max_minutes`: limit of the estimated time in a game evaluated by walks; None: no limit.
 
     Raises UserError for an unknown game or solver, a game that the solver does not support, or a
     tree that does not fit in memory.
@@ -100,15 +100,15 @@ def solve(
     evaluator: strategy_evaluator.SolvableEvaluator
     if isinstance(game, GameChoice):
         evaluator = strategy_evaluator.solvable_evaluator(game, limit)
-    elif isinstance(game, core.PhantomGame):
-        evaluator = strategy_evaluator.PhantomEvaluator(game)
+    elif isinstance(game, core.WalkedGame):
+        evaluator = strategy_evaluator.WalkEvaluator(game)
     else:
         evaluator = strategy_evaluator.TreeEvaluator(game, build(game, limit))
     iterations = 1 if plan == "lp" else iterations  # the linear program has no iterations
     check_solver(plan, evaluator)
     check_estimated_time(evaluator, [plan], iterations, 1, max_minutes, "--max-minutes")
     solver = make_solver(plan, evaluator, seed, iterations, temperature)
-    if not isinstance(evaluator, strategy_evaluator.PhantomEvaluator):  # a walk may take minutes
+    if not isinstance(evaluator, strategy_evaluator.WalkEvaluator):  # a walk may take minutes
         solver.run(0)  # compiles the kernels or loads them; so does equilibrium_distance
         strategy_evaluator.equilibrium_distance(evaluator, solver.average())
     progress(0)
@@ -191,24 +191,26 @@ def best_response_to(
 
     `against`: the opponent by name, a run, or a model folder. `asked`: settings of `lower_bound`,
     which estimates the values in a game that is too large for a tree. `progress`: see
-    phantom_games.evaluate_players. `workers`: Ray workers that walk over a phantom game; 0: threads
-    of this process. Returns the values that `overtrick best-response --json` prints.
-    Raises UserError.
+    exact_by_walks.evaluate_players. `workers`: Ray workers that walk over the game, if it is
+    evaluated by walks; 0: threads of this process. Returns the values that `overtrick best-response
+    --json` prints. Raises UserError.
     """
     game = registry.make(name)
-    if workers and not isinstance(game, core.PhantomGame):
-        raise UserError(f"--workers is for phantom games: leave it out for {name}")
+    if workers and not isinstance(game, core.WalkedGame):
+        raise UserError(
+            f"--workers is for games evaluated by walks, such as goofspiel: leave it out for {name}"
+        )
     if isinstance(game, core.Redealable) and not isinstance(game, core.Enumerable):
         return lower_bound(game, against, asked)
     if asked:
         raise UserError(f"the value of {name} is exact, without samples: leave out --{min(asked)}")
-    if isinstance(game, core.PhantomGame):
+    if isinstance(game, core.WalkedGame):
         opponent = make_opponent(resolve_opponent(against, game), game, None)
         core.require_action_probabilities(opponent, against)
         players = [opponent] * game.seats
         with open_pool(workers) as pool:
             shared = pool if workers else None
-            found = phantom_games.evaluate_players(game, players, progress, shared)
+            found = exact_by_walks.evaluate_players(game, players, progress, shared)
         values = found.best_responses.tolist()
     else:
         tree = build(game)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from numpy.random import Generator
 
 from overtrick.config.job_file import Job, validated
-from overtrick.core import Array, BehaviouralPolicy, PhantomGame
+from overtrick.core import Array, BehaviouralPolicy, WalkedGame
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.evaluate import HeldOutEvaluation, without_adaptation
+from overtrick.evaluation.exact_by_walks import evaluate_players
 from overtrick.evaluation.game_cache import playable_game
-from overtrick.evaluation.phantom_games import evaluate_players
 from overtrick.games import registry
 from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive import best_response
@@ -47,12 +47,12 @@ class HeldOutTrainer(BaseTrainer[JobT]):
 
     @property
     def has_exact_exploitability(self) -> bool:
-        """True if the game has a tree or is a phantom game, so that exploitability is exact."""
-        return self.tree is not None or isinstance(self.game, PhantomGame)
+        """True if exploitability is exact: by a tree, or by walks over the game."""
+        return self.tree is not None or isinstance(self.game, WalkedGame)
 
     @property
     def walkers(self) -> WorkerPool | None:
-        """The workers that walk over a phantom game; None if the job has none."""
+        """The workers that walk over a game evaluated by walks; None if the job has none."""
         return self.pool if self.job.workers else None
 
     @staticmethod
@@ -139,8 +139,8 @@ class HeldOutTrainer(BaseTrainer[JobT]):
 class UnadaptedTrainer(HeldOutTrainer[JobT]):
     """Base class of trainers of a policy for all seats that does not adapt in evaluation.
 
-    Evaluations during training also measure the policy's exploitability, if the game has a tree or
-    is a phantom game. In a subclass, `knowledge` rebuilds the policy from stored weights.
+    Evaluations during training also measure the policy's exploitability, if it can be computed
+    exactly. In a subclass, `knowledge` rebuilds the policy from stored weights.
     """
 
     adapt = staticmethod(without_adaptation)

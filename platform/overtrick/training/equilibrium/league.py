@@ -165,8 +165,9 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         """Return the exploitability of main agent 0, and of the Nash mixture of all players.
 
         The mixture is an equilibrium of the meta-game in which each seat draws a learner or past
-        player before the game. Main agent 0 is measured in games with a tree and in phantom games,
-        the mixture only in games with a tree. Also return payoffs against held-out opponents.
+        player before the game. Main agent 0 is measured in games with a tree and in
+        games evaluated by walks, the mixture only in games with a tree. Also return payoffs against
+        held-out opponents.
         """
         return super().evaluate() | self._mixture_exploitability()
 

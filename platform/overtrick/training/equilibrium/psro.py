@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, PhantomGame
+from overtrick.core import Array, WalkedGame
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import without_adaptation
+from overtrick.evaluation.exact_by_walks import evaluate_mixtures
 from overtrick.evaluation.game_cache import playable_game
-from overtrick.evaluation.phantom_games import evaluate_mixtures
 from overtrick.policies.model_kinds import MEMBERS, SHARES, StoredWeights, load_policy
 from overtrick.policies.policy_batch import SEAT
 from overtrick.population.policy_population import PolicyPopulation
@@ -135,8 +135,8 @@ class PsroTrainer(HeldOutTrainer[PsroJob]):
         return {metric_names.NASH_CONV: gap, name: gap / self.tree.seats, **metrics}
 
     def evaluate(self) -> Metrics:
-        """Return payoffs against held-out opponents and, in phantom games, NashConv."""
-        if not isinstance(self.game, PhantomGame):
+        """Return payoffs against held-out opponents and, in games evaluated by walks, NashConv."""
+        if not isinstance(self.game, WalkedGame):
             return super().evaluate()
         found = evaluate_mixtures(self.game, self.mixture.policies(self.game), self.walkers)
         name = metric_names.gap_name(MIXTURE, self.game.unit)

@@ -27,15 +27,15 @@ from overtrick.solvers.magnetic_mirror_descent import (
     MOST_TEMPERATURE,
     MirrorDescentSolver,
 )
-from overtrick.solvers.phantom.cfr_by_walks import WalkCfrSolver
 from overtrick.solvers.public_tree import cfr_and_descent
 from overtrick.solvers.public_tree.values import IndexedGame
+from overtrick.solvers.walks.cfr_by_walks import WalkCfrSolver
 from overtrick.training import scores
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Row, Rows, register
 from overtrick.training.equilibrium.strategy_evaluator import (
     BucketedEvaluator,
-    PhantomEvaluator,
     SolvableEvaluator,
+    WalkEvaluator,
     equilibrium_distance,
     solvable_evaluator,
     strategy_name,
@@ -94,8 +94,8 @@ class Solve(Section):
     """Largest size of the tree in GiB; null: the free memory of the machine."""
 
     max_minutes: Positive | None = None
-    """In a phantom game: the time of all solvers is estimated first, and the job is refused if it
-    is above this many minutes; null: no limit.
+    """In a game evaluated by walks: the time of all solvers is estimated first, and the job is
+    refused if it is above this many minutes; null: no limit.
     """
 
     @field_validator("memory_gib")
@@ -193,8 +193,8 @@ class SolveTrainer(BaseTrainer[SolveJob]):
     def model(self) -> dict[str, Array]:
         """Return the average strategies (N, A) and the numbers of iterations of all solvers.
 
-        The first solver's strategy has the name `sigma`; in a phantom game it is an array (L,) with
-        another name. The names of the others contain the solver's name.
+        The first solver's strategy has the name `sigma`; in a game evaluated by walks it is an
+        array (L,) with another name. The names of the others contain the solver's name.
         """
         first, *others = self.solvers
         auto = self.solvers.get(AUTO)
@@ -215,7 +215,7 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         evaluator = _evaluator(job)
         for name in job.solve.variants:
             check_solver(name, evaluator)
-            if not isinstance(evaluator, PhantomEvaluator):  # it would number all information sets
+            if not isinstance(evaluator, WalkEvaluator):  # it would number all information sets
                 make_solver(name, evaluator, job.seed, _solver_iterations(job))
         check_estimated_time(
             evaluator, job.solve.variants, _solver_iterations(job), job.stop.iterations + 1,
@@ -260,7 +260,7 @@ def check_solver(plan: str, evaluator: SolvableEvaluator) -> None:
     able: tuple[str, ...] = TREE_SOLVERS
     if isinstance(evaluator, BucketedEvaluator):
         able = tuple(BUCKETED_SOLVERS)
-    elif isinstance(evaluator, PhantomEvaluator):
+    elif isinstance(evaluator, WalkEvaluator):
         able = tuple(cfr.VARIANTS)
     if plan not in able:
         raise UserError(f"plan {plan}: {evaluator.game.name} can be solved by {', '.join(able)}")
@@ -274,7 +274,7 @@ def check_estimated_time(
     max_minutes: float | None,
     name: str,
 ) -> None:
-    """Raise UserError if solvers would take longer than a limit in a phantom game.
+    """Raise UserError if solvers would take longer than a limit in a game evaluated by walks.
 
     The time is estimated by a part of a walk on this machine, after the information sets are
     numbered. `measurements`: evaluations of each solver. `max_minutes`: the limit, None for no
@@ -285,12 +285,12 @@ def check_estimated_time(
         return
     if not max_minutes > 0:  # also refuses NaN
         raise UserError(f"{name} must be above 0, not {max_minutes:g}")
-    if not isinstance(evaluator, PhantomEvaluator):
-        raise UserError(f"{name} has an effect only in phantom games: leave it out")
+    if not isinstance(evaluator, WalkEvaluator):
+        raise UserError(f"{name} has an effect only in games evaluated by walks: leave it out")
     walks = measurements * len(plans)
     for plan in plans:
         walks += iterations * (2 if cfr.VARIANTS[plan].alternate else 1)
-    walk = WalkCfrSolver(evaluator.game, evaluator.numbering).walk_seconds()
+    walk = WalkCfrSolver(evaluator.walk).walk_seconds()
     minutes = walks * walk / 60
     if minutes > max_minutes:
         raise UserError(
@@ -316,8 +316,8 @@ def make_solver(
     check_solver(plan, evaluator)
     if isinstance(evaluator, BucketedEvaluator):
         return BUCKETED_SOLVERS[plan](evaluator.view)
-    if isinstance(evaluator, PhantomEvaluator):
-        return WalkCfrSolver(evaluator.game, evaluator.numbering, cfr.VARIANTS[plan])
+    if isinstance(evaluator, WalkEvaluator):
+        return WalkCfrSolver(evaluator.walk, cfr.VARIANTS[plan])
     try:
         return _tree_solver(plan, evaluator.tree, seed, iterations, temperature)
     except UserError as error:

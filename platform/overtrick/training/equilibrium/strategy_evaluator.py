@@ -13,8 +13,8 @@ from overtrick.core import (
     BehaviouralPolicy,
     CompactFeatures,
     Game,
-    PhantomGame,
     UserError,
+    WalkedGame,
 )
 from overtrick.datasets.card_abstraction_build import load_abstraction
 from overtrick.evaluation.game_cache import cached_game
@@ -25,13 +25,13 @@ from overtrick.reports import figures
 from overtrick.solvers import sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
-from overtrick.solvers.phantom import exact_evaluation, view_policy
-from overtrick.solvers.phantom.cfr_by_walks import by_seat
-from overtrick.solvers.phantom.exact_evaluation import THREADS, Evaluation
-from overtrick.solvers.phantom.information_sets import Numbering
-from overtrick.solvers.phantom.numbering_cache import stored_numbering
-from overtrick.solvers.phantom.view_policy import ViewPolicy
 from overtrick.solvers.public_tree import values
+from overtrick.solvers.walks import exact_evaluation, view_policy
+from overtrick.solvers.walks.cfr_by_walks import by_seat
+from overtrick.solvers.walks.exact_evaluation import THREADS, Evaluation
+from overtrick.solvers.walks.game_walk import GameWalk
+from overtrick.solvers.walks.make_walk import make_walk
+from overtrick.solvers.walks.view_policy import ViewPolicy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -175,52 +175,51 @@ StrategyEvaluator = TreeEvaluator | BucketedEvaluator
 """
 
 
-class PhantomEvaluator:
-    """Exact payoffs and NashConv of strategies (L,) in a phantom game, by walks over its lines.
+class WalkEvaluator:
+    """Exact payoffs and NashConv of strategies (L,) by walks, in a game evaluated by walks.
 
     A strategy has the probability of each legal action in each view of seat 0, then of seat 1.
     """
 
     seats = 2
 
-    def __init__(self, game: PhantomGame) -> None:
+    def __init__(self, game: WalkedGame) -> None:
         self.game = game
 
     @cached_property
-    def numbering(self) -> Numbering:
-        """The numbers of the game's information sets."""
-        return stored_numbering(self.game)
+    def walk(self) -> GameWalk:
+        """The walk over the game, with its information sets numbered."""
+        return make_walk(self.game)
 
     def check_strategy(self, strategy: Array) -> None:
         """Raise UserError unless an array (L,) is a strategy of this game."""
-        view_policy.check_strategy(self.numbering, strategy)
+        view_policy.check_strategy(self.walk, strategy)
 
     def evaluate(self, strategy: Array) -> Evaluation:
         """Return values, best responses and NashConv of a strategy (L,), by one walk."""
-        parts = by_seat(self.numbering, strategy)
-        return exact_evaluation.evaluate(self.game, self.numbering, parts, THREADS)
+        return exact_evaluation.evaluate(self.walk, by_seat(self.walk, strategy), THREADS)
 
 
-SolvableEvaluator = StrategyEvaluator | PhantomEvaluator
+SolvableEvaluator = StrategyEvaluator | WalkEvaluator
 """Exact evaluation of the strategies of every game that the solvers support."""
 
 
 def strategy_name(evaluator: SolvableEvaluator) -> str:
     """Return the name of a strategy's array in a stored model."""
-    return view_policy.PROBABILITIES if isinstance(evaluator, PhantomEvaluator) else "sigma"
+    return view_policy.PROBABILITIES if isinstance(evaluator, WalkEvaluator) else "sigma"
 
 
 def strategy_policy(evaluator: SolvableEvaluator, strategy: Array) -> BehaviouralPolicy:
     """Return a strategy as a policy for every seat."""
-    if isinstance(evaluator, PhantomEvaluator):
-        return ViewPolicy(evaluator.numbering, strategy)
+    if isinstance(evaluator, WalkEvaluator):
+        return ViewPolicy(evaluator.walk, strategy)
     return TabularPolicy(strategy)
 
 
 def equilibrium_distance(evaluator: SolvableEvaluator, sigma: Array) -> dict[str, Any]:
     """Return exploitability, NashConv and expected payoffs of a strategy profile.
 
-    `sigma`: (N, A), or (L,) in a phantom game.
+    `sigma`: (N, A), or (L,) in a game evaluated by walks.
 
     Returns a dict of numbers in points per game:
 
@@ -228,7 +227,7 @@ def equilibrium_distance(evaluator: SolvableEvaluator, sigma: Array) -> dict[str
     - `nash_conv`: NashConv.
     - `values`: list of the expected payoffs of all seats.
     """
-    if isinstance(evaluator, PhantomEvaluator):
+    if isinstance(evaluator, WalkEvaluator):
         found = evaluator.evaluate(sigma)
         return {
             "exploitability": found.exploitability,
@@ -244,7 +243,7 @@ def equilibrium_distance(evaluator: SolvableEvaluator, sigma: Array) -> dict[str
 
 
 _evaluators: dict[str, StrategyEvaluator] = {}
-_phantom_evaluators: dict[str, PhantomEvaluator] = {}
+_walk_evaluators: dict[str, WalkEvaluator] = {}
 
 
 def evaluator_of(choice: GameChoice, memory: int | None = None) -> StrategyEvaluator:
@@ -261,16 +260,16 @@ def evaluator_of(choice: GameChoice, memory: int | None = None) -> StrategyEvalu
 
 
 def solvable_evaluator(choice: GameChoice, memory: int | None = None) -> SolvableEvaluator:
-    """Return the evaluator of strategies in a game, also in a phantom game.
+    """Return the evaluator of strategies in a game, also in one that is evaluated by walks.
 
     `memory` and errors are those of `evaluator_of`.
     """
     game = registry.make(choice.name, **choice.options)
-    if not isinstance(game, PhantomGame):
+    if not isinstance(game, WalkedGame):
         return evaluator_of(choice, memory)
     if memory is not None:
         raise UserError(f"{choice.name} is solved without a tree: leave the limit of memory out")
     key = choice.model_dump_json()
-    if key not in _phantom_evaluators:
-        _phantom_evaluators[key] = PhantomEvaluator(game)
-    return _phantom_evaluators[key]
+    if key not in _walk_evaluators:
+        _walk_evaluators[key] = WalkEvaluator(game)
+    return _walk_evaluators[key]

@@ -1,4 +1,4 @@
-"""Expected points, best responses and NashConv of policies in a phantom game."""
+"""Expected points, best responses and NashConv of policies, by walks over the lines of a game."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, BehaviouralPolicy, PhantomGame, UserError
-from overtrick.solvers.phantom.information_sets import (
-    Numbering,
-    Views,
-    sequence_gradients,
-)
+from overtrick.core import Array, BehaviouralPolicy, UserError
 from overtrick.solvers.strategy_check import check_rows
+from overtrick.solvers.walks.game_walk import GameWalk, Pair, Views
 
 CHUNK = 2**18  # views for which a policy is asked at once
 THREADS = 2  # of a walk; more would need more memory: each has the gradients of a seat
@@ -39,139 +35,86 @@ def uniform(views: Views) -> Array:
     return np.repeat(1 / actions, actions)
 
 
-def tabulate(
-    game: PhantomGame, numbering: Numbering, policies: Sequence[BehaviouralPolicy]
-) -> tuple[Array, Array]:
+def tabulate(walk: GameWalk, policies: Sequence[BehaviouralPolicy]) -> Pair:
     """Ask a policy of each seat for its probabilities in all views; return (L,) for each seat.
 
     Raises UserError for probabilities that are not a strategy.
     """
-    first, second = (
-        tabulate_seat(game, numbering, seat, policy) for seat, policy in enumerate(policies)
-    )
+    first, second = (tabulate_seat(walk, seat, policy) for seat, policy in enumerate(policies))
     return first, second
 
 
-def tabulate_seat(
-    game: PhantomGame, numbering: Numbering, seat: int, policy: BehaviouralPolicy
-) -> Array:
+def tabulate_seat(walk: GameWalk, seat: int, policy: BehaviouralPolicy) -> Array:
     """Ask the policy of one seat for its probabilities in all views; return them, (L,).
 
     Raises UserError for probabilities that are not a strategy.
     """
-    views = numbering.seats[seat]
+    views = walk.views[seat]
     table = np.empty(views.start[-1])
-    attempts = _attempts(views, game.wins.shape[1].bit_length() - 1)
-    for begin in range(0, len(attempts), CHUNK):
-        observations = game.view_observations(seat, attempts[begin : begin + CHUNK])
+    for begin in range(0, len(views.parent), CHUNK):
+        end = min(begin + CHUNK, len(views.parent))
+        observations = walk.observations(seat, begin, end)
         probs, legal = policy.probs(observations), observations.legal
         assert legal is not None
         if probs.shape != legal.shape:
             raise UserError(f"probabilities of shape {probs.shape}, not {legal.shape}")
         check_rows(probs, legal)
-        end = min(begin + CHUNK, len(attempts))
         table[views.start[begin] : views.start[end]] = probs[legal]
     return table
 
 
-def evaluate(
-    game: PhantomGame,
-    numbering: Numbering,
-    strategies: tuple[Array, Array],
-    threads: int = 1,
-) -> Evaluation:
-    """Return values, best responses and NashConv of strategies (L,) of both seats.
-
-    One walk over the game gives all of them (see sequence_gradients).
-    """
-    plans = realisation_plans(numbering, strategies)
-    points = sequence_gradients(game, numbering, plans, threads)
-    return evaluation_from_gradients(numbering, plans, points)
+def evaluate(walk: GameWalk, strategies: Pair, threads: int = 1) -> Evaluation:
+    """Return values, best responses and NashConv of strategies (L,) of both seats, by one walk."""
+    plans = realisation_plans(walk, strategies)
+    return evaluation_from_gradients(walk, plans, walk.gradients(plans, threads))
 
 
-def evaluation_from_gradients(
-    numbering: Numbering, plans: tuple[Array, Array], points: tuple[Array, Array]
-) -> Evaluation:
+def evaluation_from_gradients(walk: GameWalk, plans: Pair, points: Pair) -> Evaluation:
     """Return values, best responses and NashConv of realisation plans (1 + L,), without a walk.
 
     `points` (1 + L,) for each seat: the gradient of its points with respect to its own plan.
     """
     values = np.array([plan @ each for plan, each in zip(plans, points, strict=True)])
-    best = np.array(
-        [_best(views, each)[0] for views, each in zip(numbering.seats, points, strict=True)]
-    )
+    best = np.array([_best(views, each)[0] for views, each in zip(walk.views, points, strict=True)])
     return Evaluation(values, best, float((best - values).sum()))
 
 
-def best_responses(
-    game: PhantomGame,
-    numbering: Numbering,
-    strategies: tuple[Array, Array],
-    threads: int = 1,
-) -> tuple[Array, tuple[Array, Array]]:
+def best_responses(walk: GameWalk, strategies: Pair, threads: int = 1) -> tuple[Array, Pair]:
     """Compute a best response of each seat to the strategy (L,) of the other seat.
 
     Returns their points (2,), and the pure strategies (L,) of both seats. Ties go to the first
     action.
     """
-    plans = realisation_plans(numbering, strategies)
-    points = sequence_gradients(game, numbering, plans, threads)
-    pairs = zip(numbering.seats, points, strict=True)
+    points = walk.gradients(realisation_plans(walk, strategies), threads)
+    pairs = zip(walk.views, points, strict=True)
     (first, reply), (second, other_reply) = (_best(views, each) for views, each in pairs)
     return np.array([first, second]), (reply, other_reply)
 
 
-def action_values(
-    game: PhantomGame,
-    numbering: Numbering,
-    strategies: tuple[Array, Array],
-    threads: int = 1,
-) -> tuple[Array, Array]:
+def action_values(walk: GameWalk, strategies: Pair, threads: int = 1) -> Pair:
     """Return for each seat (L,) the counterfactual values of its actions under the strategies.
 
     They are the seat's points after the action, if it follows its strategy afterwards, weighted by
     the probability that the other seat plays towards the view.
     """
-    plans = realisation_plans(numbering, strategies)
-    points = sequence_gradients(game, numbering, plans, threads)
-    pairs = zip(numbering.seats, points, strategies, strict=True)
+    points = walk.gradients(realisation_plans(walk, strategies), threads)
+    pairs = zip(walk.views, points, strategies, strict=True)
     first, second = (seat_values(views, each, strategy)[1:] for views, each, strategy in pairs)
     return first, second
 
 
-def realisation_plans(numbering: Numbering, strategies: tuple[Array, Array]) -> tuple[Array, Array]:
+def realisation_plans(walk: GameWalk, strategies: Pair) -> Pair:
     """Return for each seat (1 + L,) the probability of each own sequence; 0 is the empty one."""
-    pairs = zip(numbering.seats, strategies, strict=True)
+    pairs = zip(walk.views, strategies, strict=True)
     first, second = (realisation_plan(views, strategy) for views, strategy in pairs)
     return first, second
-
-
-@njit(cache=True)
-def _attempts(views, cells):  # type: ignore[no-untyped-def]
-    """Return (N, cells) int8 the attempts in each view, see PhantomGame.view_observations."""
-    attempts = np.zeros((len(views.known), cells), np.int8)
-    for before in range(len(views.known)):
-        number = 1
-        for cell in range(cells):
-            number += views.known[before] >> cell & 1
-        place = views.start[before]
-        for cell in range(cells):
-            if views.known[before] >> cell & 1:
-                continue
-            for failed in range(2):
-                view = views.after[2 * place + failed]
-                if view >= 0:
-                    attempts[view] = attempts[before]
-                    attempts[view, cell] = number * (1 - 2 * failed)
-            place += 1
-    return attempts
 
 
 @njit(cache=True)
 def realisation_plan(views, strategy):  # type: ignore[no-untyped-def]
     """Return (1 + L,) the realisation plan of a seat's strategy (L,)."""
     plan = np.ones(1 + len(strategy))
-    for view in range(len(views.known)):
+    for view in range(len(views.parent)):
         for place in range(views.start[view], views.start[view + 1]):
             plan[1 + place] = plan[views.parent[view]] * strategy[place]
     return plan
@@ -181,11 +124,11 @@ def realisation_plan(views, strategy):  # type: ignore[no-untyped-def]
 def _best(views, points):  # type: ignore[no-untyped-def]
     """Return the points of a seat's best response, and the response (L,) as a pure strategy.
 
-    `points` (1 + L,): the seat's points by sequence, see sequence_gradients.
+    `points` (1 + L,): the seat's points by sequence, see GameWalk.
     """
     after = points.copy()  # later: with the best points of the views after the sequence
     reply = np.zeros(len(points) - 1)
-    for view in range(len(views.known) - 1, -1, -1):
+    for view in range(len(views.parent) - 1, -1, -1):
         best = views.start[view]
         for place in range(views.start[view], views.start[view + 1]):
             if after[1 + place] > after[1 + best]:
@@ -204,7 +147,7 @@ def seat_values(views, points, strategy):  # type: ignore[no-untyped-def]
     - `strategy` (L,): the strategy that it follows
     """
     after = points.copy()
-    for view in range(len(views.known) - 1, -1, -1):
+    for view in range(len(views.parent) - 1, -1, -1):
         value = 0.0
         for place in range(views.start[view], views.start[view + 1]):
             value += strategy[place] * after[1 + place]

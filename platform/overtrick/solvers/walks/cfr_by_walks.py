@@ -1,6 +1,6 @@
-"""Counterfactual regret minimisation in phantom games, whose trees do not fit in memory.
+"""Counterfactual regret minimisation by walks over games whose trees do not fit in memory.
 
-One walk over all lines gives the counterfactual values of both seats (see information_sets.py). An
+One walk over all lines gives the counterfactual values of both seats (see game_walk.py). An
 iteration with simultaneous updates is one walk; with alternating updates it is a walk for each
 seat.
 """
@@ -12,25 +12,20 @@ from time import perf_counter
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, PhantomGame
+from overtrick.core import Array
 from overtrick.solvers.cfr import CFR_PLUS, CfrVariant, discount_factor
 from overtrick.solvers.iterative_solver import IterativeSolver
-from overtrick.solvers.phantom.exact_evaluation import (
+from overtrick.solvers.walks.exact_evaluation import (
     THREADS,
     realisation_plans,
     seat_values,
     uniform,
 )
-from overtrick.solvers.phantom.information_sets import (
-    Numbering,
-    Views,
-    sequence_gradients,
-    walk_seconds,
-)
+from overtrick.solvers.walks.game_walk import GameWalk, Pair, Views
 
 
 class WalkCfrSolver(IterativeSolver):
-    """CFR by walks over a phantom game.
+    """CFR by walks over a game.
 
     Strategies are arrays (L0 + L1,): the sequences of seat 0, then those of seat 1. An entry is the
     probability of the last action of a sequence, in the view in which it is taken.
@@ -38,28 +33,26 @@ class WalkCfrSolver(IterativeSolver):
 
     saved = ("iteration", "regret", "total", "sigma")
 
-    def __init__(
-        self, game: PhantomGame, numbering: Numbering, variant: CfrVariant = CFR_PLUS
-    ) -> None:
-        self.game, self.numbering, self.variant = game, numbering, variant
-        self.sigma = np.concatenate([uniform(views) for views in numbering.seats])
+    def __init__(self, walk: GameWalk, variant: CfrVariant = CFR_PLUS) -> None:
+        self.walk, self.variant = walk, variant
+        self.sigma = np.concatenate([uniform(views) for views in walk.views])
         self.regret = np.zeros_like(self.sigma)  # cumulative
         self.total = np.zeros_like(self.sigma)  # reach-weighted sum of strategies
 
     def walk_seconds(self) -> float:
         """Estimate the seconds of a walk and an update on this machine.
 
-        The walk after one of the first moves is measured, and an update without a walk.
+        One part of a walk is measured, and an update without a walk.
         """
-        twin = WalkCfrSolver(self.game, self.numbering, self.variant)
-        points = tuple(np.zeros(1 + int(views.start[-1])) for views in self.numbering.seats)
+        twin = WalkCfrSolver(self.walk, self.variant)
+        first, second = (np.zeros(1 + int(views.start[-1])) for views in self.walk.views)
         update = 0.0
         for _ in range(2):  # the first may compile
             began = perf_counter()
-            plans = realisation_plans(self.numbering, by_seat(self.numbering, twin.sigma))
-            twin._match([0, 1], plans, points)
+            plans = realisation_plans(self.walk, by_seat(self.walk, twin.sigma))
+            twin._match([0, 1], plans, (first, second))
             update = perf_counter() - began
-        return update + walk_seconds(self.game, self.numbering, THREADS)
+        return update + self.walk.seconds(THREADS)
 
     def run(self, iterations: int) -> None:
         """Run more iterations; each updates both seats once."""
@@ -73,11 +66,10 @@ class WalkCfrSolver(IterativeSolver):
 
     def _update(self, seats: list[int]) -> None:
         """Walk over the game once, and update the regrets and strategies of some seats."""
-        plans = realisation_plans(self.numbering, by_seat(self.numbering, self.sigma))
-        points = sequence_gradients(self.game, self.numbering, plans, THREADS)
-        self._match(seats, plans, points)
+        plans = realisation_plans(self.walk, by_seat(self.walk, self.sigma))
+        self._match(seats, plans, self.walk.gradients(plans, THREADS))
 
-    def _match(self, seats: list[int], plans: tuple[Array, ...], points: tuple[Array, ...]) -> None:
+    def _match(self, seats: list[int], plans: Pair, points: Pair) -> None:
         """Add regrets and plans of some seats to their sums, and set the next strategies.
 
         `plans`, `points` (1 + L,) for each seat: realisation plan, and the points' gradient in it.
@@ -87,21 +79,20 @@ class WalkCfrSolver(IterativeSolver):
         weight = float(t) ** variant.average
         for seat in seats:
             regret, total, sigma = (
-                by_seat(self.numbering, each)[seat]
-                for each in (self.regret, self.total, self.sigma)
+                by_seat(self.walk, each)[seat] for each in (self.regret, self.total, self.sigma)
             )
             total += weight * plans[seat][1:]
-            _match_regrets(self.numbering.seats[seat], points[seat], regret, sigma, discounts)
+            _match_regrets(self.walk.views[seat], points[seat], regret, sigma, discounts)
 
     def average(self) -> Array:
         """Return the average strategy (L,); uniform in views never reached."""
-        parts = zip(self.numbering.seats, by_seat(self.numbering, self.total), strict=True)
+        parts = zip(self.walk.views, by_seat(self.walk, self.total), strict=True)
         return np.concatenate([_normalised(views, total) for views, total in parts])
 
 
-def by_seat(numbering: Numbering, values: Array) -> tuple[Array, Array]:
+def by_seat(walk: GameWalk, values: Array) -> Pair:
     """Split an array (L0 + L1,) into the parts of seat 0 and of seat 1, without a copy."""
-    first = numbering.seats[0].start[-1]
+    first = walk.views[0].start[-1]
     return values[:first], values[first:]
 
 
@@ -115,7 +106,7 @@ def _match_regrets(views, points, regret, sigma, discounts):  # type: ignore[no-
     - `discounts`: factor of positive regrets, and factor of negative regrets
     """
     after = seat_values(views, points, sigma)
-    for view in range(len(views.known)):
+    for view in range(len(views.parent)):
         begin, end = views.start[view], views.start[view + 1]
         here, positive = 0.0, 0.0
         for place in range(begin, end):
@@ -135,7 +126,7 @@ def _match_regrets(views, points, regret, sigma, discounts):  # type: ignore[no-
 def _normalised(views: Views, total: Array) -> Array:
     """Divide a seat's sums (L,) by their sum in each view; uniform where that is 0."""
     strategy = np.empty_like(total)
-    for view in range(len(views.known)):
+    for view in range(len(views.parent)):
         begin, end = views.start[view], views.start[view + 1]
         whole = total[begin:end].sum()
         for place in range(begin, end):

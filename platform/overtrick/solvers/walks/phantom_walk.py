@@ -1,4 +1,4 @@
-"""Information sets of a phantom game, and the walk over all its lines.
+"""Walk over all lines of a phantom game, and the game's information sets.
 
 A view is an information set: the cells that a seat has tried, in order, with the outcome of each
 attempt. A line is the order in which both seats have made their marks and, in games in which a
@@ -15,31 +15,28 @@ with a list of each seat's views, and never over pairs, of which phantom tic-tac
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from overtrick.core import Array, PhantomGame, UserError
+from overtrick.core import Array, Observations, PhantomGame, UserError
+from overtrick.solvers.walks.game_walk import GameWalk, Pair, Views
 
 MAX_CELLS = 9
 MAX_VIEWS, MAX_SEQUENCES = 2**25, 2**26  # of a seat; only pages that are written take memory
 MAX_LISTS = 2**16  # entries of the lists of both seats at once
 MAX_DEPTH = 2 * MAX_CELLS + 2  # turns: each seat tries a cell at most once
 POPCOUNT = np.array([number.bit_count() for number in range(2**MAX_CELLS)], np.int32)
-COMPILATION = 30.0  # seconds, more than compilation takes
+VERSION = 1  # increase it when number_views changes the numbers of an unchanged game
 START = -1  # in place of a last attempt: the seat has not tried a cell yet
 
 
-class Views(NamedTuple):
-    """Views of one seat: N information sets with L legal actions in all, which are its sequences.
-
-    Later views have larger numbers than the views before them. The legal actions are the cells
-    that the seat does not know.
-    """
+class PhantomViews(NamedTuple):
+    """Views of one seat, see game_walk.Views; its legal actions are the cells not yet known."""
 
     known: Array  # (N,) int16 bit mask of the cells that the seat knows
     start: Array  # (N + 1,) int32 first sequence of each view; its actions are in ascending order
@@ -50,7 +47,7 @@ class Views(NamedTuple):
 class Numbering(NamedTuple):
     """Views of both seats, and the number of the game's terminal histories."""
 
-    seats: tuple[Views, Views]
+    seats: tuple[PhantomViews, PhantomViews]
     ends: int
 
 
@@ -70,7 +67,7 @@ def number_views(
     if game.wins[:, 2 ** np.arange(cells)].any():
         raise UserError(f"{game.name}: one mark wins, but exact evaluation needs at least two")
     seats = tuple(
-        Views(
+        PhantomViews(
             np.empty(MAX_VIEWS, np.int16),
             np.empty(MAX_VIEWS + 1, np.int32),
             np.empty(MAX_VIEWS, np.int32),
@@ -95,10 +92,10 @@ def number_views(
     return Numbering((_cut(seats[0], counts[0]), _cut(seats[1], counts[1])), ends)
 
 
-def _cut(views: Views, count: int) -> Views:
+def _cut(views: PhantomViews, count: int) -> PhantomViews:
     """Return copies of the used parts of the arrays of `count` views."""
     last = views.start[count]
-    return Views(
+    return PhantomViews(
         views.known[:count].copy(),
         views.start[: count + 1].copy(),
         views.parent[:count].copy(),
@@ -106,74 +103,71 @@ def _cut(views: Views, count: int) -> Views:
     )
 
 
-def sequence_gradients(
-    game: PhantomGame,
-    numbering: Numbering,
-    plans: tuple[Array, Array],
-    threads: int = 1,
-    progress: Callable[[int], None] = lambda percent: None,
-) -> tuple[Array, Array]:
-    """Return for each seat (1 + L,) the gradient of its expected points in its own plan.
+class PhantomWalk(GameWalk):
+    """Walk over a phantom game whose information sets are numbered. Its parts are first moves."""
 
-    The entry of a sequence is the sum, over the terminal histories in which it is the seat's last
-    sequence, of points times the other seat's reach. The dot product with the seat's plan is its
-    expected points. `plans`: for each seat the realisation plan (1 + L,); entry 0 is the empty
-    sequence. `threads` share the walks after the first moves; the result does not depend on their
-    number. `progress`: called with the percentage of these walks that are done.
-    """
-    total = tuple(np.zeros_like(plan) for plan in plans)
-    counts = np.array([len(views.known) for views in numbering.seats])
+    game: PhantomGame
 
-    def after_first_move(first: int) -> Array:
-        part = np.zeros_like(plans[1])  # seat 0's sequences after different first moves differ
-        _walk_first_move(game, first, numbering.seats, counts, plans, (total[0], part), False)
-        return part
+    def __init__(self, game: PhantomGame, numbering: Numbering) -> None:
+        self.game, self.numbering = game, numbering
+        first, second = (Views(each.start, each.parent) for each in numbering.seats)
+        self.views = first, second
+        self.ends = numbering.ends
+        self.parts = game.wins.shape[1].bit_length() - 1
+        self.rules = rules_digest(game)
+        self._counts = np.array([len(views.known) for views in numbering.seats])
+        self._attempts: dict[int, Array] = {}  # by seat, see _attempts
 
-    cells = game.wins.shape[1].bit_length() - 1
-    with ThreadPoolExecutor(threads) as pool:
-        for begin in range(0, cells, threads):
-            for part in pool.map(after_first_move, range(begin, min(begin + threads, cells))):
-                total[1][:] += part
-            progress(100 * min(begin + threads, cells) // cells)
-    return total[0], total[1]
+    def gradients(
+        self,
+        plans: Pair,
+        threads: int = 1,
+        progress: Callable[[int], None] = lambda percent: None,
+    ) -> Pair:
+        total = np.zeros_like(plans[0]), np.zeros_like(plans[1])
+
+        def after_first_move(first: int) -> Array:
+            part = np.zeros_like(plans[1])  # seat 0's sequences after different first moves differ
+            self._add_part(plans, (total[0], part), first)
+            return part
+
+        with ThreadPoolExecutor(threads) as pool:
+            for begin in range(0, self.parts, threads):
+                end = min(begin + threads, self.parts)
+                for part in pool.map(after_first_move, range(begin, end)):
+                    total[1][:] += part
+                progress(100 * end // self.parts)
+        return total
+
+    def part_gradients(self, plans: Pair, part: int) -> Pair:
+        points = np.zeros_like(plans[0]), np.zeros_like(plans[1])
+        self._add_part(plans, points, part)
+        return points
+
+    def _add_part(self, plans: Pair, points: Pair, first: int) -> None:
+        seats = self.numbering.seats
+        _walk_first_move(self.game, first, seats, self._counts, plans, points, False)
+
+    def observations(self, seat: int, begin: int, end: int) -> Observations:
+        if seat not in self._attempts:
+            self._attempts[seat] = _attempts(self.numbering.seats[seat], self.parts)
+        return self.game.view_observations(seat, self._attempts[seat][begin:end])
+
+    def probabilities(self, seat: int, strategy: Array, observation: Array) -> Array:
+        attempts = np.ascontiguousarray(observation[:, 1:], np.int64)
+        return np.asarray(_look_up(self.numbering.seats[seat], strategy, attempts))
 
 
-def gradients_after(
-    game: PhantomGame, numbering: Numbering, plans: tuple[Array, Array], first: int
-) -> tuple[Array, Array]:
-    """Return the part of `sequence_gradients` from lines that begin with seat 0 on cell `first`.
-
-    The sum of these parts over all cells, in ascending order, is equal to `sequence_gradients`.
-    """
-    points = np.zeros_like(plans[0]), np.zeros_like(plans[1])
-    counts = np.array([len(views.known) for views in numbering.seats])
-    _walk_first_move(game, first, numbering.seats, counts, plans, points, False)
-    return points
-
-
-def walk_seconds(game: PhantomGame, numbering: Numbering, threads: int = 1) -> float:
-    """Estimate the seconds of a walk on this machine, from the walk after one of the first moves.
-
-    It is measured twice, and the second counts, because the first may compile.
-    """
-    plans = tuple(np.ones(1 + int(views.start[-1])) for views in numbering.seats)
-    points = tuple(map(np.zeros_like, plans))
-    counts = np.array([len(views.known) for views in numbering.seats])
-    cells = game.wins.shape[1].bit_length() - 1
-    seconds = 0.0
-    for _ in range(2):
-        began = perf_counter()
-        _walk_first_move(game, 0, numbering.seats, counts, plans, points, False)
-        seconds = perf_counter() - began
-        if seconds > COMPILATION:
-            break
-    return seconds * -(-cells // threads)
+def rules_digest(game: PhantomGame) -> str:
+    """Return a digest of the rules of a phantom game and of the order of its information sets."""
+    rules = f"{VERSION} {game.failure_ends_turn} ".encode() + np.packbits(game.wins).tobytes()
+    return hashlib.sha256(rules).hexdigest()[:16]
 
 
 def _walk_first_move(
     game: PhantomGame,
     first: int,
-    seats: tuple[Views, ...],
+    seats: tuple[PhantomViews, ...],
     counts: Array,
     plans: tuple[Array, ...],
     points: tuple[Array, ...],
@@ -296,8 +290,8 @@ def _walk(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
 
     - `own` (2,): bit masks of the marks of both seats
     - `lists`: entry 0 is the last attempt of seat 1, entry 1 that of seat 0; the rest is free
-    - `seats`, `counts`: Views of both seats and their numbers
-    - `plans`, `points`: see `sequence_gradients`; the points are added
+    - `seats`, `counts`: PhantomViews of both seats and their numbers
+    - `plans`, `points`: see GameWalk; the points are added to the gradients
     - `numbering`: number new views instead of adding points
     """
     full = wins.shape[1] - 1
@@ -371,3 +365,49 @@ def _walk(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
             if depth >= 0 and next_cell[depth] <= cells:
                 own[1 - depth % 2] &= ~(1 << (next_cell[depth] - 1))
     return ends
+
+
+@njit(cache=True)
+def _attempts(views, cells):  # type: ignore[no-untyped-def]
+    """Return (N, cells) int8 the attempts in each view, see PhantomGame.view_observations."""
+    attempts = np.zeros((len(views.known), cells), np.int8)
+    for before in range(len(views.known)):
+        number = 1
+        for cell in range(cells):
+            number += views.known[before] >> cell & 1
+        place = views.start[before]
+        for cell in range(cells):
+            if views.known[before] >> cell & 1:
+                continue
+            for failed in range(2):
+                view = views.after[2 * place + failed]
+                if view >= 0:
+                    attempts[view] = attempts[before]
+                    attempts[view, cell] = number * (1 - 2 * failed)
+            place += 1
+    return attempts
+
+
+@njit(cache=True)
+def _look_up(views, strategy, attempts):  # type: ignore[no-untyped-def]
+    """Return (R, A) the probabilities in the views after attempts (R, A), of one seat.
+
+    `attempts`: for each cell 0, or the number of the attempt, negative if it failed.
+    """
+    cells = attempts.shape[1]
+    probs = np.zeros(attempts.shape)
+    for row in range(len(attempts)):
+        view, known = 0, 0
+        for number in range(1, cells + 1):
+            for cell in range(cells):
+                if abs(attempts[row, cell]) == number:
+                    place = views.start[view] + POPCOUNT[~known & ((1 << cell) - 1)]
+                    view = views.after[2 * place + (attempts[row, cell] < 0)]
+                    known |= 1 << cell
+                    break
+        place = views.start[view]
+        for cell in range(cells):
+            if not known >> cell & 1:
+                probs[row, cell] = strategy[place]
+                place += 1
+    return probs

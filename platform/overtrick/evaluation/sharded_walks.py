@@ -1,4 +1,4 @@
-"""Walks over phantom games on workers: one shard for each first move.
+"""Walks over games on workers: one shard for each part of a walk.
 
 Results of shards stay in the cache folder until all are done.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import pickle
 import shutil
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, PhantomGame
+from overtrick.core import Array, WalkedGame
 from overtrick.core.files import (
     DamagedWeightsError,
     cache_folder,
@@ -24,8 +25,8 @@ from overtrick.core.files import (
     write_weights_whole,
 )
 from overtrick.distributed.workers import WorkerPool
-from overtrick.solvers.phantom.information_sets import Numbering, gradients_after
-from overtrick.solvers.phantom.numbering_cache import numbering_file, stored_numbering
+from overtrick.solvers.walks.game_walk import GameWalk, Pair
+from overtrick.solvers.walks.make_walk import make_walk
 
 log = logging.getLogger(__name__)
 
@@ -36,27 +37,27 @@ SparseGradients = dict[str, Array]
 
 
 def sharded_gradients(
-    game: PhantomGame,
-    plans: tuple[Array, Array],
+    walk: GameWalk,
+    plans: Pair,
     pool: WorkerPool,
     progress: Callable[[int], None] = lambda percent: None,
-) -> tuple[Array, Array]:
+) -> Pair:
     """Return for each seat the gradient (1 + L,) of its points with respect to its own plan.
 
-    The result is bitwise equal to `information_sets.sequence_gradients`. `plans`: for each seat the
-    realisation plan (1 + L,) over its L sequences. Results of shards are written to the cache
+    The result is bitwise equal to `walk.gradients`. `plans`: for each seat the realisation plan
+    (1 + L,) over its L sequences. Results of shards are written to the cache
     folder; if the walk is interrupted, the next one with equal plans uses them.
     `progress`: called with the percentage of shards that are done.
     """
-    moves, folder = range(game.wins.shape[1].bit_length() - 1), _folder(game, plans)
+    numbers, folder = range(walk.parts), _folder(walk, plans)
     _delete_abandoned(folder.parent)
-    total = tuple(np.zeros_like(plan) for plan in plans)
-    parts = {first: part for first in moves if (part := _read(folder, first)) is not None}
-    missing = [first for first in moves if first not in parts]
+    total = np.zeros_like(plans[0]), np.zeros_like(plans[1])
+    parts = {number: part for number in numbers if (part := _read(folder, number)) is not None}
+    missing = [number for number in numbers if number not in parts]
     added, done = 0, len(parts)
 
     def add() -> None:
-        """Add all parts whose turn has come, in the order of moves, and free their memory."""
+        """Add all parts whose turn has come, in their order, and free their memory."""
         nonlocal added
         while added in parts:
             part = parts.pop(added)
@@ -71,44 +72,41 @@ def sharded_gradients(
             write_weights_whole(_file(folder, missing[shard]), part)
         except OSError as error:
             log.warning(
-                "cannot store the result of a first move, which an interruption would lose: %s",
+                "cannot store a part of a walk, which an interruption would lose: %s",
                 error,
             )
         parts[missing[shard]] = part
         add()
         done += 1
-        progress(100 * done // len(moves))
+        progress(100 * done // walk.parts)
 
     add()
-    shards = [(first,) for first in missing]
-    pool.map(_walk_after, (game, plans), shards, np.random.default_rng(0), keep)
+    shards = [(number,) for number in missing]
+    pool.map(_walk_part, (walk.game, plans), shards, np.random.default_rng(0), keep)
     shutil.rmtree(folder, ignore_errors=True)
-    return total[0], total[1]
+    return total
 
 
-def _walk_after(
-    rng: Generator, common: tuple[PhantomGame, tuple[Array, Array]], first: int
-) -> SparseGradients:
-    """Walk over all lines after a first move. `common`: the tuple (game, realisation plans)."""
+def _walk_part(rng: Generator, common: tuple[WalkedGame, Pair], number: int) -> SparseGradients:
+    """Compute one part of a walk. `common`: the tuple (game, realisation plans)."""
     game, plans = common
     part: SparseGradients = {}
-    points = gradients_after(game, _numbering(game), plans, first)
-    for seat, gradient in enumerate(points):
+    for seat, gradient in enumerate(_walk(game).part_gradients(plans, number)):
         place = np.flatnonzero(gradient)
         part |= {f"place_{seat}": place.astype(np.int32), f"value_{seat}": gradient[place]}
     return part
 
 
-_numberings: dict[str, Numbering] = {}
+_walks: dict[bytes, GameWalk] = {}
 
 
-def _numbering(game: PhantomGame) -> Numbering:
-    """Return the numbers of a game's information sets; a worker keeps those of its last game."""
-    name = numbering_file(game).name
-    if name not in _numberings:
-        _numberings.clear()
-        _numberings[name] = stored_numbering(game)
-    return _numberings[name]
+def _walk(game: WalkedGame) -> GameWalk:
+    """Return the walk over a game; a worker keeps that of its last game."""
+    key = pickle.dumps(game)
+    if key not in _walks:
+        _walks.clear()
+        _walks[key] = make_walk(game)
+    return _walks[key]
 
 
 def _delete_abandoned(walks: Path) -> None:
@@ -119,21 +117,21 @@ def _delete_abandoned(walks: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _folder(game: PhantomGame, plans: tuple[Array, Array]) -> Path:
-    digest = hashlib.sha256(numbering_file(game).name.encode())
+def _folder(walk: GameWalk, plans: Pair) -> Path:
+    digest = hashlib.sha256(walk.rules.encode())
     for plan in plans:
         digest.update(plan.tobytes())
     return cache_folder() / "walks" / digest.hexdigest()[:16]
 
 
-def _file(folder: Path, first: int) -> Path:
-    return folder / f"after_{first}.safetensors"
+def _file(folder: Path, number: int) -> Path:
+    return folder / f"part_{number}.safetensors"
 
 
-def _read(folder: Path, first: int) -> SparseGradients | None:
+def _read(folder: Path, number: int) -> SparseGradients | None:
     """Return the stored result of a shard; None if it is missing or damaged."""
     try:
-        part = read_weights(_file(folder, first))
+        part = read_weights(_file(folder, number))
     except (DamagedWeightsError, OSError):
         return None
     names = {f"{name}_{seat}" for name in ("place", "value") for seat in range(2)}

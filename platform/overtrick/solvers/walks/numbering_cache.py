@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,10 +15,14 @@ from overtrick.core.files import (
     read_weights,
     write_weights_whole,
 )
-from overtrick.solvers.phantom.information_sets import Numbering, Views, number_views
+from overtrick.solvers.walks.phantom_walk import (
+    Numbering,
+    PhantomViews,
+    number_views,
+    rules_digest,
+)
 
 log = logging.getLogger(__name__)
-VERSION = 1  # increase it when number_views changes the numbers of an unchanged game
 
 
 def stored_numbering(
@@ -46,15 +49,14 @@ def stored_numbering(
 
 def numbering_file(game: PhantomGame) -> Path:
     """Return the file in the cache folder; its name is a digest of the game's rules."""
-    rules = f"{VERSION} {game.failure_ends_turn} ".encode() + np.packbits(game.wins).tobytes()
-    return cache_folder() / "views" / f"{hashlib.sha256(rules).hexdigest()[:16]}.safetensors"
+    return cache_folder() / "views" / f"{rules_digest(game)}.safetensors"
 
 
 def _numbering(arrays: Mapping[str, Array]) -> Numbering:
     """Return a numbering from its named arrays. Raises ValueError or LookupError for others."""
     seats = []
     for seat in range(2):
-        views = Views(*(arrays[f"{field}_{seat}"] for field in Views._fields))
+        views = PhantomViews(*(arrays[f"{field}_{seat}"] for field in PhantomViews._fields))
         count, actions = len(views.known), views.start[-1]
         shapes = [(count,), (count + 1,), (count,), (2 * actions,)]
         if [array.shape for array in views] != shapes:

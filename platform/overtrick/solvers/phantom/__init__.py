@@ -1,1 +1,0 @@
-"""Exact evaluation of phantom games, whose trees do not fit in memory."""

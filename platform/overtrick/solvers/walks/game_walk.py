@@ -1,0 +1,90 @@
+"""The interface of walks over all lines of a game whose tree does not fit in memory.
+
+A view is an information set: all that a seat has seen. A sequence is a view with one of its legal
+actions; it stands for all own actions that lead there, too. The realisation plan of a strategy has
+the probability of each sequence, as far as the seat itself decides (von Stengel 1996).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from overtrick.core import Array, Observations, WalkedGame
+
+COMPILATION = 30.0  # seconds, more than compilation takes
+Pair = tuple[Array, Array]
+"""One array for each seat."""
+
+
+class Views(NamedTuple):
+    """Views of one seat: N information sets with L legal actions in all, which are its sequences.
+
+    Later views have larger numbers than the views before them.
+    """
+
+    start: Array  # (N + 1,) int32 first sequence of each view; its actions are in ascending order
+    parent: Array  # (N,) int32 1 + the sequence before the view; 0: none
+
+
+class GameWalk(ABC):
+    """Walk over all lines of a game of two seats, which gives exact gradients of the payoffs.
+
+    Realisation plans and gradients of a seat have shape (1 + L,); entry 0 is the empty sequence.
+    The gradient of a sequence is the sum, over the terminal histories in which it is the seat's
+    last sequence, of points times the probability of chance and of the other seat. The dot product
+    of a seat's gradient and its plan is its expected points.
+    """
+
+    game: WalkedGame
+    views: tuple[Views, Views]  # of both seats
+    ends: int  # number of terminal histories
+    parts: int  # number of parts of the walk, which can be computed apart
+    rules: str  # a digest of the rules of the game, for names of files
+
+    @abstractmethod
+    def gradients(
+        self,
+        plans: Pair,
+        threads: int = 1,
+        progress: Callable[[int], None] = lambda percent: None,
+    ) -> Pair:
+        """Return the gradients (1 + L,) of both seats, given their realisation plans.
+
+        The parts of the walk are shared by `threads`; the result does not depend on their number.
+        `progress`: called with the percentage of the walk that is done.
+        """
+
+    @abstractmethod
+    def part_gradients(self, plans: Pair, part: int) -> Pair:
+        """Return one part of the sum `gradients`, which is added up in the order of parts."""
+
+    @abstractmethod
+    def observations(self, seat: int, begin: int, end: int) -> Observations:
+        """Return the observations of the views begin, ..., end - 1 of a seat."""
+
+    @abstractmethod
+    def probabilities(self, seat: int, strategy: Array, observation: Array) -> Array:
+        """Return the probabilities (R, A) of a strategy (L,) of a seat, given observations (R, K).
+
+        They are 0 for illegal actions.
+        """
+
+    def seconds(self, threads: int = 1) -> float:
+        """Estimate the seconds of a walk on this machine, from one part.
+
+        The part is measured twice, and the second time counts, because the first may compile.
+        """
+        first, second = (np.ones(1 + int(views.start[-1])) for views in self.views)
+        seconds = 0.0
+        for _ in range(2):
+            began = perf_counter()
+            self.part_gradients((first, second), 0)
+            seconds = perf_counter() - began
+            if seconds > COMPILATION:
+                break
+        return seconds * -(-self.parts // threads)
