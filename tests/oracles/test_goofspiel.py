@@ -11,7 +11,10 @@ import pyspiel
 import pytest
 
 from overtrick import make
+from overtrick.config.job_file import GameChoice
 from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool
+from overtrick.evaluation import evaluate as evaluation
 from overtrick.games.goofspiel import Goofspiel
 from overtrick.policies.memoryless import MemorylessPolicy
 from overtrick.policies.uniform import UniformPolicy
@@ -178,6 +181,30 @@ def test_observations_from_outside_are_exactly_those_that_a_game_can_show() -> N
     assert accepted == known
 
 
+def evaluated(cards: int, opponents: tuple[str, ...]) -> list[dict]:
+    section = evaluation.FixedPolicyEvaluation(opponents=opponents, eval_deals=200)
+    choice = GameChoice(name="goofspiel", options={"cards": cards})
+    policy, rng = UniformPolicy(), np.random.default_rng(1)
+    adapt = evaluation.without_adaptation
+    return evaluation.evaluate(choice, adapt, policy, section, LocalPool(), rng)
+
+
+def test_evaluation_rows_have_the_exact_payoff_of_a_best_response() -> None:
+    (row,) = evaluated(4, ("random",))
+    tree, _ = openspiel_tree(4, "random")
+    assert row["best_response"] == pytest.approx(
+        best_response.exploitability(tree, tree.uniform()), abs=1e-12
+    )
+    assert row["share"] == row["steps"][-1] / row["best_response"]
+    assert abs(row["share"]) < 0.5  # uniform against uniform
+
+
+def test_games_that_are_too_large_are_evaluated_without_best_responses() -> None:
+    (row,) = evaluated(8, ("random",))
+    assert row["best_response"] is None
+    assert row["share"] is None
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -195,7 +222,8 @@ def test_wrong_options_are_refused(options, message: str) -> None:
     ("cards", "points_order", "message"),
     [
         (8, "descending", "goofspiel with 8 cards: exact evaluation needs 7 or less"),
-        (7, "random", r"goofspiel with 7 cards has [\d,]+ actions"),
+        (7, "random", "goofspiel with 7 cards has 128,024,064,000 terminal histories, more than"),
+        (9, "random", "goofspiel with 9 cards: exact evaluation needs 7 or less"),
     ],
 )
 def test_games_that_are_too_large_for_walks_are_refused(cards, points_order, message) -> None:

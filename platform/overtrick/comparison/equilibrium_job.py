@@ -12,9 +12,10 @@ from overtrick.comparison.comparison_job import Name, changed_job
 from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob, Count, Job, JobGame, Section
 from overtrick.config.packaged_jobs import job_path
-from overtrick.core import UserError, WalkedGame, suggestion
+from overtrick.core import UserError, suggestion
 from overtrick.evaluation.game_cache import playable_game
 from overtrick.runs import lifecycle
+from overtrick.solvers.walks.make_walk import is_evaluated_by_walks
 from overtrick.training.equilibrium.psro_job import PsroJob
 from overtrick.training.registry import JOBS
 
@@ -150,7 +151,7 @@ def check(table: EquilibriumTableJob) -> int:
     """
     for name, column in table.games.items():
         game, tree = playable_game(column.game)
-        if tree is None and not isinstance(game, WalkedGame):
+        if tree is None and not is_evaluated_by_walks(game):
             raise UserError(
                 f"games.{name}: {game.name} has no exact exploitability: it is too large for a tree"
             )

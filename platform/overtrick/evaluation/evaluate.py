@@ -13,7 +13,12 @@ from overtrick.config.job_file import Count, GameChoice, Opponent, Positive, Sec
 from overtrick.core import Array, BehaviouralPolicy, Game, UserError
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import reference_opponents
-from overtrick.evaluation.game_cache import cached_equilibrium, cached_opponent, playable_game
+from overtrick.evaluation.game_cache import (
+    cached_best_response_by_walks,
+    cached_equilibrium,
+    cached_opponent,
+    playable_game,
+)
 from overtrick.games import registry
 from overtrick.policies.rollout import play_duplicate
 from overtrick.policies.tabular import TabularPolicy
@@ -21,6 +26,7 @@ from overtrick.reports.metric_names import opponent_label, payoff_name
 from overtrick.solvers import safe_exploitation, sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
+from overtrick.solvers.walks.make_walk import is_evaluated_by_walks
 
 
 class EvaluationBudget(Section):
@@ -102,8 +108,12 @@ Row = dict[str, Any]
 - best_response: payoff of a best response.
 - share: steps[-1] / best_response; None unless best_response is above 0.01.
 
-Without a tree exploitability, best_response and share are None.
+Without a tree exploitability is None, and best_response and share are None unless the game is
+evaluated by walks.
 """
+
+SHARED = 0.01
+"""Best-response payoff in points above which a row has a share of it."""
 
 Adapt = Callable[
     [Generator, Any, Any, GameChoice, BehaviouralPolicy], Sequence[Sequence[BehaviouralPolicy]]
@@ -150,7 +160,12 @@ def evaluate(
     """
     check_evaluation(choice, section)
     common = (choice, adapt, model, section)
-    return pool.map(_evaluate_opponent, common, [(name,) for name in section.opponents], rng)
+    rows = pool.map(_evaluate_opponent, common, [(name,) for name in section.opponents], rng)
+    if not is_evaluated_by_walks(playable_game(choice)[0]):
+        return rows
+    # here and not on the workers, because a walk may need gigabytes of memory
+    best = [cached_best_response_by_walks(choice, name) for name in section.opponents]
+    return [_with_best_response(row, payoff) for row, payoff in zip(rows, best, strict=True)]
 
 
 def _evaluate_opponent(rng: Generator, common: Any, name: str) -> Row:
@@ -178,15 +193,20 @@ def _evaluate_opponent(rng: Generator, common: Any, name: str) -> Row:
         if tree is not None:
             found = [best_response.exploitability(tree, _sigma(tree, each)) for each in policies]
             exploitabilities.append(float(np.mean(found)))
-    best = None if tree is None else best_response_payoff(tree, _sigma(tree, opponent))
-    return {
+    row = {
         "stranger": name,
         "steps": means,
         "standard_error": errors,
         "exploitability": exploitabilities if tree is not None else None,
-        "best_response": best,
-        "share": means[-1] / best if best is not None and best > 0.01 else None,
     }
+    best = None if tree is None else best_response_payoff(tree, _sigma(tree, opponent))
+    return _with_best_response(row, best)
+
+
+def _with_best_response(row: Row, best: float | None) -> Row:
+    """Add the payoff of a best response, and the share of it that the last step wins."""
+    share = row["steps"][-1] / best if best is not None and best > SHARED else None
+    return {**row, "best_response": best, "share": share}
 
 
 def _sigma(tree: Tree, policy: BehaviouralPolicy) -> Array:

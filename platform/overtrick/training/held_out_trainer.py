@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from numpy.random import Generator
 
 from overtrick.config.job_file import Job, validated
-from overtrick.core import Array, BehaviouralPolicy, WalkedGame
+from overtrick.core import Array, BehaviouralPolicy
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.evaluate import HeldOutEvaluation, without_adaptation
@@ -22,6 +22,7 @@ from overtrick.evaluation.game_cache import playable_game
 from overtrick.games import registry
 from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive import best_response
+from overtrick.solvers.walks.make_walk import is_evaluated_by_walks
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class HeldOutTrainer(BaseTrainer[JobT]):
     @property
     def has_exact_exploitability(self) -> bool:
         """True if exploitability is exact: by a tree, or by walks over the game."""
-        return self.tree is not None or isinstance(self.game, WalkedGame)
+        return self.tree is not None or is_evaluated_by_walks(self.game)
 
     @property
     def walkers(self) -> WorkerPool | None:

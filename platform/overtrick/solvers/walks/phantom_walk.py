@@ -51,6 +51,17 @@ class Numbering(NamedTuple):
     ends: int
 
 
+def check_size(game: PhantomGame) -> None:
+    """Raise UserError for a board of more than 9 cells, or on which a single mark wins."""
+    cells = game.wins.shape[1].bit_length() - 1
+    if cells > MAX_CELLS:
+        raise UserError(
+            f"{game.name} has {cells} cells: exact evaluation needs {MAX_CELLS} or less"
+        )
+    if game.wins[:, 2 ** np.arange(cells)].any():
+        raise UserError(f"{game.name}: one mark wins, but exact evaluation needs at least two")
+
+
 def number_views(
     game: PhantomGame, progress: Callable[[int], None] = lambda percent: None
 ) -> Numbering:
@@ -59,13 +70,8 @@ def number_views(
     `progress`: called with the percentage that is done. Raises UserError for a board of more than 9
     cells, of too many information sets, or on which a single mark wins.
     """
+    check_size(game)
     cells = game.wins.shape[1].bit_length() - 1
-    if cells > MAX_CELLS:
-        raise UserError(
-            f"{game.name} has {cells} cells: exact evaluation needs {MAX_CELLS} or less"
-        )
-    if game.wins[:, 2 ** np.arange(cells)].any():
-        raise UserError(f"{game.name}: one mark wins, but exact evaluation needs at least two")
     seats = tuple(
         PhantomViews(
             np.empty(MAX_VIEWS, np.int16),

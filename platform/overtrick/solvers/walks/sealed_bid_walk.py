@@ -12,6 +12,7 @@ import hashlib
 import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from math import factorial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from overtrick.core import Array, Observations, SealedBidGame, UserError
 from overtrick.solvers.walks.game_walk import GameWalk, Pair, Views
 
 MAX_CARDS = 7
-MAX_SEQUENCES = 2**26  # of a seat
+MAX_ENDS = 2**31  # then a seat has at most 2^26 sequences
 MAX_PARTS = 32
 RESULTS = 3  # a round is lost, tied or won
 
@@ -42,6 +43,19 @@ class Ends(NamedTuple):
     results: Array  # (E,) int16 row of _all_results
 
 
+def check_size(game: SealedBidGame) -> None:
+    """Raise UserError for a game that is too large for a walk."""
+    named = f"{game.name} with {game.cards} cards"
+    if game.cards > MAX_CARDS:
+        raise UserError(f"{named}: exact evaluation needs {MAX_CARDS} or less")
+    ends = len(game.prize_orders) * factorial(game.cards) ** 2
+    if ends > MAX_ENDS:
+        raise UserError(
+            f"{named} has {ends:,} terminal histories, more than the {MAX_ENDS:,} of exact "
+            "evaluation"
+        )
+
+
 class SealedBidWalk(GameWalk):
     """Walk over a game of N cards with hidden bids, and its views.
 
@@ -51,10 +65,8 @@ class SealedBidWalk(GameWalk):
     game: SealedBidGame
 
     def __init__(self, game: SealedBidGame) -> None:
-        """Number the views. Raises UserError for a game with too many cards or sequences."""
-        named = f"{game.name} with {game.cards} cards"
-        if game.cards > MAX_CARDS:
-            raise UserError(f"{named}: exact evaluation needs {MAX_CARDS} or less")
+        """Number the views. Raises UserError for a game that is too large."""
+        check_size(game)
         self.game = game
         self.rounds = range(game.cards - 1)  # the last prize needs no decision
         self.orders = np.unique(game.prize_orders, axis=0)
@@ -64,11 +76,6 @@ class SealedBidWalk(GameWalk):
         cards = game.cards - np.arange(game.cards - 1)  # of a seat in each round
         self.first_view = np.concatenate([[0], np.cumsum(views)])
         self.first_sequence = np.concatenate([[0], np.cumsum(views * cards)])
-        if self.first_sequence[-1] > MAX_SEQUENCES:
-            raise UserError(
-                f"{named} has {self.first_sequence[-1]:,} actions in the information sets of a "
-                f"seat, more than the {MAX_SEQUENCES:,} of exact evaluation"
-            )
         start = np.concatenate([[0], np.cumsum(np.repeat(cards, views))])
         parent = np.concatenate([self._parents(t) for t in self.rounds])
         self.views = (Views(start.astype(np.int32), parent.astype(np.int32)),) * 2

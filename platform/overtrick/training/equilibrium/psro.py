@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, WalkedGame
+from overtrick.core import Array
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import without_adaptation
@@ -32,6 +32,7 @@ from overtrick.policies.policy_batch import SEAT
 from overtrick.population.policy_population import PolicyPopulation
 from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive import best_response
+from overtrick.solvers.walks.make_walk import is_evaluated_by_walks
 from overtrick.training import scores
 from overtrick.training.base_trainer import History, Metrics, Rows, register
 from overtrick.training.equilibrium import psro_job
@@ -136,7 +137,7 @@ class PsroTrainer(HeldOutTrainer[PsroJob]):
 
     def evaluate(self) -> Metrics:
         """Return payoffs against held-out opponents and, in games evaluated by walks, NashConv."""
-        if not isinstance(self.game, WalkedGame):
+        if not is_evaluated_by_walks(self.game):
             return super().evaluate()
         found = evaluate_mixtures(self.game, self.mixture.policies(self.game), self.walkers)
         name = metric_names.gap_name(MIXTURE, self.game.unit)
