@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from overtrick.config import job_file
-from overtrick.config.job_file import Count, GameChoice, OneGameJob, Opponent, Section
+from overtrick.config.job_file import GameChoice, OneGameJob
 from overtrick.config.overrides import set_value
 from overtrick.config.packaged_jobs import job_path
+from overtrick.config.sections import Count, Opponent, Section
 from overtrick.core import PortableOptions, UserError, suggestion
 from overtrick.evaluation.evaluate import EvaluationBudget
 from overtrick.games import registry

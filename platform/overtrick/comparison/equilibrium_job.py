@@ -10,8 +10,9 @@ from pydantic import Field, model_validator
 
 from overtrick.comparison.comparison_job import Name, changed_job
 from overtrick.config import job_file
-from overtrick.config.job_file import BaseJob, Count, Job, JobGame, Section
+from overtrick.config.job_file import BaseJob, Job, JobGame
 from overtrick.config.packaged_jobs import job_path
+from overtrick.config.sections import Count, Section
 from overtrick.core import UserError, suggestion
 from overtrick.evaluation.game_cache import playable_game
 from overtrick.runs import lifecycle

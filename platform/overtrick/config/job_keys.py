@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from overtrick.config.job_file import Section, section_class
+from overtrick.config.sections import Section, section_class
 
 TYPES = {
     "integer": "integer", "number": "number", "string": "text", "boolean": "true, false",

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import validated
 from overtrick.config.overrides import field_overrides
+from overtrick.config.sections import validated
 from overtrick.core import Array, Deals, UserError, concat_columns, select_rows
 from overtrick.datasets import board_files, chunked_build
 from overtrick.datasets.bidding_examples import KIND, SPLITS, in_test_split

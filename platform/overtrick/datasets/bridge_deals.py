@@ -24,7 +24,7 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Count
+from overtrick.config.sections import Count
 from overtrick.core import Array, concat_columns
 from overtrick.datasets import chunked_build
 from overtrick.datasets.chunked_build import Columns, DatasetConfig, Progress

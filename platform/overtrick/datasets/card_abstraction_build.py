@@ -17,8 +17,8 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, TypeAdapter, model_validator
 
-from overtrick.config.job_file import Count, validated
 from overtrick.config.overrides import field_overrides
+from overtrick.config.sections import Count, validated
 from overtrick.core import Array, UserError, concat_columns
 from overtrick.datasets import chunked_build
 from overtrick.datasets.chunked_build import Columns, DatasetConfig, Progress

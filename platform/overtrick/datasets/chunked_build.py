@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from overtrick.config.job_file import Section, validated
 from overtrick.config.overrides import field_overrides
+from overtrick.config.sections import Section, validated
 from overtrick.core import Array, UserError, concat_columns
 from overtrick.distributed.workers import Shard, Work, WorkerPool, generator
 from overtrick.storage import bucket_copy, parquet

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, TypeAdapter
 
-from overtrick.config.job_file import Count, GameChoice
+from overtrick.config.job_file import GameChoice
+from overtrick.config.sections import Count
 from overtrick.core import UserError, concat_columns, select_rows
 from overtrick.core.files import replacing_folder
 from overtrick.core.json_files import OpenRecord

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, DataPath, GameChoice, Section
+from overtrick.config.job_file import GameChoice
+from overtrick.config.sections import Count, DataPath, Section
 from overtrick.core import Array, BehaviouralPolicy, Deals, Observations, UserError, concat_columns
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, chunks, generator
 from overtrick.games import registry

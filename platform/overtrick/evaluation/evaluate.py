@@ -9,7 +9,8 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, field_validator
 
-from overtrick.config.job_file import Count, GameChoice, Opponent, Positive, Section, UnusedKeys
+from overtrick.config.job_file import GameChoice
+from overtrick.config.sections import Count, Opponent, Positive, Section, UnusedKeys
 from overtrick.core import Array, BehaviouralPolicy, Game, UserError
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import reference_opponents

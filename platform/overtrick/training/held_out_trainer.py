@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from numpy.random import Generator
 
-from overtrick.config.job_file import Job, validated
+from overtrick.config.job_file import Job
+from overtrick.config.sections import validated
 from overtrick.core import Array, BehaviouralPolicy
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import evaluate as evaluation

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, Fraction, Positive, Section
+from overtrick.config.sections import Count, Fraction, Positive, Section
 from overtrick.core import Array, Game
 from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import initial_policy_weights, random_networks

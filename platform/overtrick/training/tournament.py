@@ -14,7 +14,8 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import field_validator
 
-from overtrick.config.job_file import Count, Job, Opponent, Section
+from overtrick.config.job_file import Job
+from overtrick.config.sections import Count, Opponent, Section
 from overtrick.core import Array, Game, Policy, UserError
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation import reference_opponents

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, GameChoice, GpuJob
+from overtrick.config.job_file import GameChoice, GpuJob
+from overtrick.config.sections import Count
 from overtrick.core import (
     Array,
     BehaviouralPolicy,

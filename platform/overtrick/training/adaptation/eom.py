@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from numpy.random import Generator
 
-from overtrick.config.job_file import Count, GpuJob, Positive
+from overtrick.config.job_file import GpuJob
+from overtrick.config.sections import Count, Positive
 from overtrick.core import Array, Trajectories, concatenate_trajectories
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, GameChoice, GpuJob
+from overtrick.config.job_file import GameChoice, GpuJob
+from overtrick.config.sections import Count
 from overtrick.core import Array, UserError, select_rows
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.core.devices import gpu_in_use

@@ -7,15 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import (
-    Count,
-    GameChoice,
-    GpuJob,
-    Positive,
-    Section,
-    UnusedKeys,
-    expand_game,
-)
+from overtrick.config.job_file import GameChoice, GpuJob, expand_game
+from overtrick.config.sections import Count, Positive, Section, UnusedKeys
 from overtrick.core import Enumerable, Game, UserError
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.evaluate import AdaptationEvaluation

@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.config.job_file import Count, Fraction, GameChoice, Positive, Section, UnusedKeys
+from overtrick.config.job_file import GameChoice
+from overtrick.config.sections import Count, Fraction, Positive, Section, UnusedKeys
 from overtrick.core import (
     Array,
     BehaviouralPolicy,

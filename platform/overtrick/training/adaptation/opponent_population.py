@@ -15,7 +15,8 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, GameChoice, ModelPath, UnusedKeys
+from overtrick.config.job_file import GameChoice
+from overtrick.config.sections import Count, ModelPath, UnusedKeys
 from overtrick.core import Array, Game, UserError, concat_columns, select_rows
 from overtrick.core.checkpoints import unprefixed
 from overtrick.distributed.workers import WorkerPool

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from overtrick.config.job_file import GpuJob, Opponent
+from overtrick.config.job_file import GpuJob
+from overtrick.config.sections import Opponent
 from overtrick.games.bridge.system import loader
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, DataPath, ModelPath, Opponent, Section
+from overtrick.config.sections import Count, DataPath, ModelPath, Opponent, Section
 from overtrick.core import Array, Deals, UserError
 from overtrick.datasets.bidding_examples import in_test_split
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, Opponent, Positive, Section
+from overtrick.config.sections import Count, Opponent, Positive, Section
 from overtrick.core import Array, Deals, UserError, concat_columns
 from overtrick.core.checkpoints import prefixed
 from overtrick.core.lazy_modules import torch

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, DataPath, Positive, Section
+from overtrick.config.sections import Count, DataPath, Positive, Section
 from overtrick.core import Array, UserError, concat_columns, select_rows
 from overtrick.core.checkpoints import prefixed
 from overtrick.core.lazy_modules import torch

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.config.job_file import Count, Section
+from overtrick.config.sections import Count, Section
 from overtrick.core import Array, Trajectories
 from overtrick.core.checkpoints import Checkpointed
 from overtrick.core.lazy_modules import torch

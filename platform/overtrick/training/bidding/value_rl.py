@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from numpy.random import Generator
 
-from overtrick.config.job_file import Count, Fraction
+from overtrick.config.sections import Count, Fraction
 from overtrick.core import Array, Deals
 from overtrick.core.checkpoints import prefixed
 from overtrick.core.lazy_modules import torch

@@ -8,7 +8,8 @@ from typing import Any, Literal
 from numpy.random import Generator
 from pydantic import model_validator
 
-from overtrick.config.job_file import Count, GpuJob, Section
+from overtrick.config.job_file import GpuJob
+from overtrick.config.sections import Count, Section
 from overtrick.core import Array, Trajectories, concatenate_trajectories
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator

@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.config.job_file import Count, DataPath, Job, Opponent, Section
+from overtrick.config.job_file import Job
+from overtrick.config.sections import Count, DataPath, Opponent, Section
 from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation import cardplay, reference_opponents

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Count, DataPath, Fraction, Job, Section
+from overtrick.config.job_file import Job
+from overtrick.config.sections import Count, DataPath, Fraction, Section
 from overtrick.core import Array, BehaviouralPolicy, Observations, UserError, select_rows
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.datasets import minibridge_games

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, Positive, Section
+from overtrick.config.sections import Count, Positive, Section
 from overtrick.core import Array
 from overtrick.population.evolution_strategy import EvolutionStrategy
 from overtrick.population.genomes import GenomeEncoding

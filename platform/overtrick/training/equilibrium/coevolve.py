@@ -14,7 +14,8 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Count, GameChoice, Job, Positive, Section
+from overtrick.config.job_file import GameChoice, Job
+from overtrick.config.sections import Count, Positive, Section
 from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation.evaluate import Row

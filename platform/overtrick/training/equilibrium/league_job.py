@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Count, Fraction, Job, Positive, UnusedKeys
+from overtrick.config.job_file import Job
+from overtrick.config.sections import Count, Fraction, Positive, UnusedKeys
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.game_cache import check_discrete_actions, two_seat_game
 from overtrick.games import registry

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.config.job_file import Count, Fraction, GpuJob, Positive, Section
+from overtrick.config.job_file import GpuJob
+from overtrick.config.sections import Count, Fraction, Positive, Section
 from overtrick.core import Array, Trajectories, concatenate_trajectories
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator

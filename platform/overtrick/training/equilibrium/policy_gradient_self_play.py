@@ -19,7 +19,8 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.job_file import Count, Job, Positive, UnusedKeys
+from overtrick.config.job_file import Job
+from overtrick.config.sections import Count, Positive, UnusedKeys
 from overtrick.core import (
     Array,
     BehaviouralPolicy,

@@ -6,7 +6,15 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Count, Fraction, Job, Opponent, Positive, Section, UnusedKeys
+from overtrick.config.job_file import Job
+from overtrick.config.sections import (
+    Count,
+    Fraction,
+    Opponent,
+    Positive,
+    Section,
+    UnusedKeys,
+)
 from overtrick.core import UserError, is_zero_sum
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.evaluate import FixedPolicyEvaluation

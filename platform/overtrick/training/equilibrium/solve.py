@@ -14,7 +14,8 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, field_validator
 
-from overtrick.config.job_file import Checkpoints, Count, Job, Positive, Section, Stop
+from overtrick.config.job_file import Checkpoints, Job, Stop
+from overtrick.config.sections import Count, Positive, Section
 from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.reports import figures, metric_names

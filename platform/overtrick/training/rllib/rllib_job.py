@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import (
+from overtrick.config.job_file import GpuJob
+from overtrick.config.sections import (
     Count,
     Fraction,
-    GpuJob,
     Opponent,
     Positive,
     Section,
