@@ -1,18 +1,21 @@
 """Solver that chooses an algorithm by looking at the tree, or by a trial run.
 
 A two-player zero-sum game with few information sets is solved by the linear program, which is exact
-and takes a few hundredths of a second. In other games, a trial takes a tenth of the run. It runs
-pcfr+ if the whole run is shorter than 1,000 iterations, otherwise sapcfr+. Then hs-pdcfr+ starts
-anew if the exploitability has become a small share of the largest one in the trial, or has fallen
-at least as fast as 1 / T^2 in its second half: the average of hs-pdcfr+ forgets early strategies,
-and in the long run its exploitability falls faster. Otherwise, and in runs of fewer than 100
-iterations, the trial goes on, because its variants make good use of few iterations.
+and takes a few hundredths of a second. In other games, CFR
+with discounted and predicted regrets keeps several averages of its strategies and returns the least
+exploitable one: which one it is depends on the game and on the number of iterations. Of the two
+variants, sapdcfr+ has the smaller exploitability first, and pdcfr+ becomes exact earlier: its
+exploitability falls fast once it has found the actions of an equilibrium. A run of at least 1,000
+iterations begins with a trial of both, each for a twentieth of the run. pdcfr+ is chosen if it is
+clearly better, or if the run is long for this game: if sapdcfr+ has brought the exploitability to
+at most 2 / N of that of uniform play, where N is the number of iterations. Shorter runs use pdcfr+:
+their trial would be too short to tell.
 
-The bounds were chosen on games other than those of jobs/solver_table.yaml: leduc, one_card,
-liars_dice with 3 and 4 faces, and OpenSpiel's goofspiel with 3 cards and with 4 in random order,
-oshi_zumo, first_sealed_auction, sheriff, kuhn_poker with four players, and battleship on 1 x 4
-fields. The results of that job are no untouched test: the rule's form, the least share and the
-limit of the linear program were settled after seeing some of them.
+The rule was chosen on leduc, liars_dice with 4 and 5 faces, and OpenSpiel's goofspiel with 4 cards
+in random order, kuhn_poker with three and four players, and battleship on 1 x 4 fields. Of the
+games of jobs/solver_table.yaml, liars_dice with 5 faces, kuhn_poker with three players, and
+battleship, which is the same on 2 x 2 fields, are therefore no test of it. The limit of the linear
+program was settled after seeing that job's results, too.
 """
 
 from __future__ import annotations
@@ -23,54 +26,45 @@ from overtrick.core import Array, UserError
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.iterative_solver import IterativeSolver
-from overtrick.solvers.scheduled_cfr import VARIANTS, ScheduledCfrSolver
+from overtrick.solvers.scheduled_cfr import VARIANTS, BestAverageSolver
 from overtrick.solvers.sequence_form import SequenceFormSolver, is_two_player_zero_sum
 
-SHORT_TRIAL, LONG_TRIAL, RESTART, EXACT = CHOICES = ("pcfr+", "sapcfr+", "hs-pdcfr+", "lp")
-SHORT_RUN = 100  # shorter runs stay with the trial
-LONG_RUN = 1000  # iterations of a run whose trial runs sapcfr+
+CHOICES = ("pcfr+", "sapcfr+", "hs-pdcfr+", "lp", "pdcfr+", "sapdcfr+")
+"""Algorithms by their number in stored models; the first three are no longer chosen."""
+EXACT, PREDICTIVE, CAUTIOUS = CHOICES[3:]
+LONG_RUN = 1000  # iterations of a run that begins with a trial
 MAX_EXACT_INFOSETS = 200  # of a game for the linear program
-TRIAL_DIVISOR = 10  # the trial takes one in so many iterations
-FAST_DECREASE = 4  # 1 / T^2 falls by this factor while T doubles
-# the share is at most max(least, at 100 * (iterations / 100)^power)
-BOUND_AT_100, BOUND_POWER, LEAST_BOUND = 0.13, -1.7, 1e-3
+TRIAL_DIVISOR = 20  # the trial of a variant takes one in so many iterations
+CLEARLY_BETTER = 2  # pdcfr+ is chosen if its exploitability is smaller by this factor
+LONG_FOR_THE_GAME = 2  # divided by the iterations: share of the exploitability of uniform play
 
 
 class AutoSolver(IterativeSolver):
-    """The linear program, or CFR that begins with a trial run and then may change its variant."""
+    """The linear program, or one of two variants of CFR, chosen in a trial run of both."""
 
-    saved = ("iteration", "choice", "largest_gap", "half_gap", "gap")
+    saved = ("iteration", "choice", "uniform_gap", "cautious_gap", "predictive_gap")
 
     def __init__(self, tree: Tree, horizon: int) -> None:
-        """Choose the linear program, or set up the trial.
+        """Choose the linear program or a short run, or set up the trial.
 
         `horizon`: number of iterations of the whole run, with those of the trial.
         """
         self.tree = tree
         self.horizon = horizon
         self.choice = -1  # index in CHOICES; -1: the trial has not ended
-        self.largest_gap = 0.0  # largest exploitability measured in the trial
-        self.half_gap = 0.0  # exploitability after half of the trial
-        self.gap = 0.0  # exploitability at the end of the trial
+        self.uniform_gap = 0.0  # exploitability of uniform play, if there is a trial
+        self.cautious_gap = 0.0  # exploitability of sapdcfr+ after its trial
+        self.predictive_gap = 0.0  # of pdcfr+
         if tree.infosets <= MAX_EXACT_INFOSETS and is_two_player_zero_sum(tree):
             self.choice = CHOICES.index(EXACT)
-        self.solver = self._solver()
-        self.trial_solver = self.solver
-
-    @property
-    def trial_plan(self) -> str:
-        """Name of the CFR variant of the trial."""
-        return LONG_TRIAL if self.horizon >= LONG_RUN else SHORT_TRIAL
+        elif horizon < LONG_RUN:
+            self.choice = CHOICES.index(PREDICTIVE)
+        self.solvers = self._solvers()
 
     @property
     def trial(self) -> int:
-        """Number of iterations of the trial."""
-        return -(-self.horizon // TRIAL_DIVISOR)
-
-    @property
-    def bound(self) -> float:
-        """Largest share of the largest exploitability with which hs-pdcfr+ is chosen."""
-        return max(LEAST_BOUND, BOUND_AT_100 * (self.horizon / 100) ** BOUND_POWER)
+        """Number of iterations of the trial of each variant; 0 without a trial."""
+        return self.horizon // TRIAL_DIVISOR if self.horizon >= LONG_RUN else 0
 
     @property
     def chosen(self) -> str | None:
@@ -81,20 +75,25 @@ class AutoSolver(IterativeSolver):
     def reason(self) -> str:
         """Name of the chosen algorithm and the reason for the choice, in one line."""
         if self.chosen is None:
-            return f"the trial of {self.trial:,} iterations has not ended"
+            return f"the trial of {self.trial:,} iterations of two variants has not ended"
         if self.chosen == EXACT:
             return f"lp: the game has only {self.tree.infosets} information sets"
-        half = (
-            f", by a factor of {self.half_gap / self.gap:.2g} in its second half"
-            if (self.half_gap and self.gap)
-            else ""
-        )
-        return (
-            f"{self.chosen}: in a trial of {self.trial:,} iterations of {self.trial_plan} the "
-            f"exploitability fell from {self.largest_gap:.2g} to {self.gap:.2g}{half}; {RESTART} "
-            f"needs at most {self.bound * self.largest_gap:.2g}, or a factor of at least "
-            f"{FAST_DECREASE}"
-        )
+        why = f"the run has fewer than {LONG_RUN:,} iterations"
+        if self.trial:
+            why = (
+                f"after {self.trial:,} iterations the exploitability was {self.cautious_gap:.2g} "
+                f"with {CAUTIOUS} and {self.predictive_gap:.2g} with {PREDICTIVE}; {PREDICTIVE} "
+                f"needs the first to be at most {self.long_run_bound:.2g}, or the second to be at "
+                f"most 1/{CLEARLY_BETTER} of it"
+            )
+        solver = self._running
+        assert isinstance(solver, BestAverageSolver)
+        return f"{self.chosen}: {why}; the best average has the exponent {solver.best_average()[0]}"
+
+    @property
+    def long_run_bound(self) -> float:
+        """Exploitability of sapdcfr+ after its trial at which the run is long for the game."""
+        return LONG_FOR_THE_GAME / self.horizon * self.uniform_gap
 
     def run(self, iterations: int) -> None:
         """Run more iterations. Raises UserError beyond the length of the whole run."""
@@ -104,61 +103,58 @@ class AutoSolver(IterativeSolver):
                 f"the algorithm was chosen for a run of {self.horizon:,} iterations: "
                 f"to do {last:,}, solve again with that number"
             )
-        while self.choice < 0 and self.iteration < last:
-            power, half = 2 ** self.iteration.bit_length(), self.trial // 2
-            stops = (power, half, self.trial)
-            self._run_to(min(stop for stop in (*stops, last) if stop > self.iteration))
-            if self.iteration in stops:
-                self.gap = best_response.exploitability(self.tree, self.solver.average())
-                self.largest_gap = max(self.largest_gap, self.gap)
-            if self.iteration == half:
-                self.half_gap = self.gap
-            if self.iteration == self.trial:
+        while self.iteration < last:
+            ends = self.trial, 2 * self.trial, last
+            stop = min(end for end in ends if self.iteration < end <= last)
+            self._running.run(stop - self.iteration)
+            self.iteration = stop
+            if self.choice < 0 and stop == 2 * self.trial:
                 self._choose()
-        self._run_to(last)
 
     def average(self) -> Array:
         """Return the strategy (N, A) that the running algorithm has found.
 
-        Until hs-pdcfr+ has done as many iterations as the trial, it is that of the trial.
+        During the trial of pdcfr+, it is that of sapdcfr+.
         """
-        behind = self.solver.iteration < self.trial_solver.iteration
-        return (self.trial_solver if behind else self.solver).average()
+        solver = self._running if self.choice >= 0 else self.solvers[CAUTIOUS]
+        return solver.average()
 
     def parts(self) -> Mapping[str, IterativeSolver]:
-        """Return the solver of the running algorithm, and that of the trial if it is another."""
-        trial = {"trial": self.trial_solver} if self.chosen == RESTART else {}
-        return {"solver": self.solver, **trial}
+        """Return the solvers that still run, or wait for their choice, by name."""
+        return self.solvers
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the state; the solver of the running algorithm is made first."""
+        """Restore the state; the solvers of the chosen algorithm are made first."""
         self.choice = int(state["choice"])
-        self.solver = self.trial_solver = self._solver()
-        if self.chosen == RESTART:
-            self.trial_solver = self._trial_solver()
+        self.solvers = self._solvers()
         super().load(state)
 
-    def _run_to(self, iteration: int) -> None:
-        self.solver.run(iteration - self.iteration)  # hs-pdcfr+ counts from its own start
-        self.iteration = iteration
+    @property
+    def _running(self) -> IterativeSolver:
+        """The solver of the next iteration."""
+        if self.chosen is not None:
+            return self.solvers[self.chosen]
+        return self.solvers[CAUTIOUS if self.iteration < self.trial else PREDICTIVE]
 
     def _choose(self) -> None:
-        """Continue the trial, or start hs-pdcfr+ for the remaining iterations."""
-        small = self.gap <= self.bound * self.largest_gap
-        fast = self.half_gap >= FAST_DECREASE * self.gap
-        if self.horizon >= SHORT_RUN and self.gap > 0 and (small or fast):
-            self.choice = CHOICES.index(RESTART)
-            self.solver = self._solver()
-        else:
-            self.choice = CHOICES.index(self.trial_plan)
+        """Choose a variant by the exploitabilities after the trial, and drop the other solver."""
+        gaps = []
+        for name in (CAUTIOUS, PREDICTIVE):
+            solver = self.solvers[name]
+            assert isinstance(solver, BestAverageSolver)
+            gaps.append(solver.best_average()[2])
+        self.cautious_gap, self.predictive_gap = gaps
+        self.uniform_gap = best_response.exploitability(self.tree, self.tree.uniform())
+        better = CLEARLY_BETTER * self.predictive_gap <= self.cautious_gap
+        long_run = self.cautious_gap <= self.long_run_bound
+        chosen = PREDICTIVE if better or long_run else CAUTIOUS
+        self.choice = CHOICES.index(chosen)
+        self.solvers = {chosen: self.solvers[chosen]}
 
-    def _solver(self) -> IterativeSolver:
+    def _solvers(self) -> dict[str, IterativeSolver]:
+        """Make the solver of the chosen algorithm, or both solvers of the trial."""
         if self.chosen == EXACT:
-            return SequenceFormSolver(self.tree)
-        if self.chosen == RESTART:
-            remaining = max(1, self.horizon - self.trial)
-            return ScheduledCfrSolver(self.tree, VARIANTS[RESTART], remaining)
-        return self._trial_solver()
-
-    def _trial_solver(self) -> ScheduledCfrSolver:
-        return ScheduledCfrSolver(self.tree, VARIANTS[self.trial_plan], self.horizon)
+            return {EXACT: SequenceFormSolver(self.tree)}
+        names = (CAUTIOUS, PREDICTIVE) if self.chosen is None else (self.chosen,)
+        longest = self.horizon - self.trial  # iterations of the chosen variant
+        return {name: BestAverageSolver(self.tree, VARIANTS[name], longest) for name in names}

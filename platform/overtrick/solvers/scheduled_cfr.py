@@ -26,8 +26,14 @@ from math import inf, nan
 import numpy as np
 from numba import njit
 
-from overtrick.core import UserError
-from overtrick.solvers.cfr import RegretMinimiser, add_regrets, discount_factor
+from overtrick.core import Array, UserError
+from overtrick.solvers.cfr import (
+    RegretMinimiser,
+    add_regrets,
+    discount_factor,
+    strategy_from_weights,
+)
+from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.traversal_order import realisation_plan
 from overtrick.solvers.extensive.tree import Tree
 
@@ -49,11 +55,6 @@ class ScheduledVariant:
     gamma: Schedule = Schedule(2)  # the larger, the more weight have later strategies
     prediction: float = nan  # c: weight of the predicted regrets; nan: no prediction
 
-    @property
-    def needs_horizon(self) -> bool:
-        """Whether the exponents depend on the number of iterations of the whole run."""
-        return any(each.slope for each in (self.alpha, self.beta, self.gamma))
-
 
 NO_DISCOUNT = Schedule(inf)
 FROM_15, FROM_30 = Schedule(15, -5), Schedule(30, -5)
@@ -67,6 +68,10 @@ PCFR_PLUS_5 = ScheduledVariant(NO_DISCOUNT, gamma=Schedule(5), prediction=1)
 SAPCFR_PLUS = ScheduledVariant(NO_DISCOUNT, gamma=Schedule(2), prediction=1 / 3)
 # Xu et al. 2024, "Minimizing weighted counterfactual regret with optimistic online mirror descent"
 PDCFR_PLUS = ScheduledVariant(Schedule(2.3), gamma=Schedule(5), prediction=1)
+# our combination of the prediction of SAPCFR+ and the discount of PDCFR+
+SAPDCFR_PLUS = ScheduledVariant(Schedule(2.3), gamma=Schedule(5), prediction=1 / 3)
+AVERAGES = {"2": Schedule(2), "5": Schedule(5), "15 to 10": FROM_15, "30 to 25": FROM_30}
+"""Exponents gamma of the averages of BestAverageSolver, by their values over a run."""
 # Brown and Sandholm 2019, in the order of the paper. cfr.DISCOUNTED adds regrets before it
 # discounts them. The strategies are the same but for rounding, which CFR amplifies.
 DISCOUNT_FIRST = ScheduledVariant(Schedule(1.5), Schedule(0), Schedule(2))
@@ -76,6 +81,7 @@ VARIANTS = {
     "pcfr+-5": PCFR_PLUS_5,
     "sapcfr+": SAPCFR_PLUS,
     "pdcfr+": PDCFR_PLUS,
+    "sapdcfr+": SAPDCFR_PLUS,
     # Zhang, McAleer and Sandholm 2024, "Faster game solving via hyperparameter schedules"
     "hs-dcfr-15": ScheduledVariant(Schedule(1, 3), Schedule(-1, -2), FROM_15),
     "hs-dcfr-30": ScheduledVariant(Schedule(1, 3), Schedule(-1, -2), FROM_30),
@@ -106,32 +112,66 @@ class ScheduledCfrSolver(RegretMinimiser):
         Raises UserError if the variant's exponents end before.
         """
         variant = self.variant
-        if variant.needs_horizon and self.iteration + iterations > self.horizon:
+        gammas, sums = self.weighted_sums()
+        scheduled = any(each.slope for each in (variant.alpha, variant.beta, *gammas))
+        if scheduled and self.iteration + iterations > self.horizon:
             raise UserError(
                 f"the exponents of this variant are set for a run of {self.horizon:,} iterations: "
                 f"to do {self.iteration + iterations:,}, solve again with that number"
             )
-        exponents = (variant.alpha, variant.beta, variant.gamma)
+        exponents = (variant.alpha, variant.beta)
         _run(
-            *self.tree_arrays(), self.regret, np.zeros_like(self.regret), self.total, self.sigma,
+            *self.tree_arrays(), self.regret, np.zeros_like(self.regret), sums, self.sigma,
             realisation_plan(self.tree, self.sigma), self.iteration, iterations,
             float(self.horizon), *(tuple(map(float, astuple(each))) for each in exponents),
-            float(variant.prediction),
+            np.array([astuple(each) for each in gammas], float), float(variant.prediction),
         )  # fmt: skip
         self.iteration += iterations
+
+    def weighted_sums(self) -> tuple[tuple[Schedule, ...], Array]:
+        """Return the M exponents gamma, and the sums (M, L) of strategies that `run` adds to."""
+        return (self.variant.gamma,), self.total[None]
+
+
+class BestAverageSolver(ScheduledCfrSolver):
+    """CFR with a ScheduledVariant and several averages, which returns the least exploitable one.
+
+    The average has no influence on the regrets, so that one run yields an average for each exponent
+    gamma in `AVERAGES`, at the cost of its sums.
+    """
+
+    saved = ("iteration", "regret", "totals", "sigma")
+
+    def __init__(self, tree: Tree, variant: ScheduledVariant, horizon: int) -> None:
+        super().__init__(tree, variant, horizon)
+        self.totals = np.zeros((len(AVERAGES), len(self.total)))  # (M, L)
+
+    def weighted_sums(self) -> tuple[tuple[Schedule, ...], Array]:
+        return tuple(AVERAGES.values()), self.totals
+
+    def best_average(self) -> tuple[str, Array, float]:
+        """Return the least exploitable average: its name in AVERAGES, (N, A), exploitability."""
+        averages = [strategy_from_weights(self.tree, total) for total in self.totals]
+        gaps = [best_response.exploitability(self.tree, each) for each in averages]
+        best = int(np.argmin(gaps))
+        return tuple(AVERAGES)[best], averages[best], gaps[best]
+
+    def average(self) -> Array:
+        """Return the least exploitable average (N, A)."""
+        return self.best_average()[1]
 
 
 @njit(cache=True)
 def _run(  # type: ignore[no-untyped-def]
     walk, chance, gain, rows, bounds, start, past,
-    regret, instant, strategy_sum, sigma, plan,
-    first, iterations, horizon, alpha, beta, gamma, prediction,
+    regret, instant, strategy_sums, sigma, plan,
+    first, iterations, horizon, alpha, beta, gammas, prediction,
 ):  # fmt: skip
     value = gain.copy()  # a terminal node's value is its gain
     for done in range(first, first + iterations):
         share = done / horizon
         positive, negative = (alpha[0] + alpha[1] * share), (beta[0] + beta[1] * share)
-        keep = (done / (done + 1.0)) ** (gamma[0] + gamma[1] * share)
+        keep = (done / (done + 1.0)) ** (gammas[:, 0] + gammas[:, 1] * share)
         discounts = discount_factor(positive, done), discount_factor(negative, done)
         discount_after = discount_factor(positive, done + 1)
         for seat in range(len(gain)):
@@ -142,8 +182,10 @@ def _run(  # type: ignore[no-untyped-def]
             add_regrets(walk, chance, gain[seat], sigma, plan, seat, value[seat], instant)
             for row in own_rows:
                 places = range(start[row], start[row + 1])
-                for place in places:
-                    strategy_sum[place] = strategy_sum[place] * keep + plan[1 + place]
+                for k in range(len(keep)):
+                    kept = keep[k]
+                    for place in places:
+                        strategy_sums[k, place] = strategy_sums[k, place] * kept + plan[1 + place]
                 if np.isnan(prediction):
                     _update_regrets(places, regret, instant, discounts)
                     _match_predicted_regrets(places, regret, instant, 1.0, 0.0, sigma)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 SolverName = Literal[
     "auto", "cfr", "cfr+", "linear", "dcfr",
     "cfr-simultaneous", "cfr+-simultaneous", "linear-simultaneous", "dcfr-simultaneous",
-    "pcfr+", "pcfr+-5", "sapcfr+", "pdcfr+", "hs-dcfr-15", "hs-dcfr-30", "hs-pcfr+-15",
+    "pcfr+", "pcfr+-5", "sapcfr+", "pdcfr+", "sapdcfr+", "hs-dcfr-15", "hs-dcfr-30", "hs-pcfr+-15",
     "hs-pcfr+-30", "hs-pdcfr+-15", "hs-pdcfr+", "dcfr-discount-first",
     "mmd", "mmd-qre", "external", "outcome", "lp", "descent",
 ]  # fmt: skip
