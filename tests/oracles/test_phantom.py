@@ -18,6 +18,7 @@ from overtrick.games.phantom import PhantomBoard, hex_wins, tic_tac_toe_wins
 from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.learners.weights import stack
 from overtrick.policies.batched_networks import NetworkMixture
+from overtrick.policies.memoryless import MemorylessPolicy
 from overtrick.policies.network import NetworkPolicy
 from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.walks import exact_evaluation, numbering_cache
@@ -105,6 +106,45 @@ def test_a_policy_is_asked_in_every_view() -> None:
     tables = exact_evaluation.tabulate(walk, [UniformPolicy()] * 2)
     for table, views in zip(tables, walk.views, strict=True):
         assert np.array_equal(table, exact_evaluation.uniform(views))
+
+
+class RandomPolicy(MemorylessPolicy):
+    """The random policy of tests/bench/peer_scripts/nashbench_phantom.py."""
+
+    table = np.random.default_rng(20261127).integers(0, 2**16, (9, 9, 2, 9))
+
+    def probs(self, observations) -> np.ndarray:
+        seat, attempts = observations.observation[:, :1], observations.observation[:, 1:]
+        total = np.zeros(attempts.shape, np.int64)
+        for cell in range(9):
+            tried = np.flatnonzero(attempts[:, cell])
+            number = attempts[tried, cell]
+            total[tried] += self.table[np.abs(number) - 1, cell, (number < 0).astype(int)]
+        weights = 1 + (total + seat * 7919) % 2**16 * 40503 % 2**16 // 2**12
+        weights = np.where(observations.legal, weights, 0).astype(np.float32)
+        return (weights / weights.sum(axis=1, keepdims=True, dtype=np.float32)).astype(float)
+
+
+AFTER_A1 = {
+    ("phantom_ttt", "uniform"): (0.03809524457928681, 0.9531250386184729, 0.07830688378739131),
+}
+"""Points of seat 0, and of the best responses of both seats, by nashbench 0.2.0 (its script is
+nashbench_phantom.py in tests/bench/peer_scripts). Only lines in which seat 0 first tries a1 count,
+and probabilities are rounded to 32 bits."""
+
+
+@pytest.mark.parametrize(("name", "policy"), AFTER_A1)
+def test_values_and_best_responses_after_a_first_attempt_are_nashbenchs(name, policy) -> None:
+    walk = walk_of(name)
+    asked = UniformPolicy() if policy == "uniform" else RandomPolicy()
+    first, second = exact_evaluation.tabulate(walk, [asked] * 2)
+    strategies = first.astype(np.float32).astype(float), second.astype(np.float32).astype(float)
+    plans = exact_evaluation.realisation_plans(walk, strategies)
+    points = walk.part_gradients(plans, 0)
+    found = exact_evaluation.evaluation_from_gradients(walk, plans, points)
+    assert (found.values[0], *found.best_responses) == pytest.approx(
+        AFTER_A1[name, policy], abs=1e-9
+    )
 
 
 class Histories:

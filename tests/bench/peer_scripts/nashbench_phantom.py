@@ -1,0 +1,66 @@
+"""Values and best responses in a phantom game by nashbench, of uniform play and of a random policy.
+
+Arguments: the game's name in nashbench, and `all`, or `a1` for the part of the game after seat 0's
+first attempt at cell a1. Other first attempts then count 0 for both seats. Prints a line of JSON
+for each policy. On a processor a part takes a quarter of an hour, and a whole game hours.
+
+tests/oracles/test_phantom.py has the results, and the same random policy.
+"""
+
+import json
+import sys
+
+import jax.numpy as jnp
+import nashbench
+import numpy as np
+from nashbench.games import _phantom_tree
+
+CELLS, SEED = 9, 20261127
+ONLY_A1 = 1  # bit mask of the first attempts
+name, part = sys.argv[1:]
+# a random number for each attempt's number, cell and failure, and each action
+table = jnp.asarray(np.random.default_rng(SEED).integers(0, 2**16, (CELLS, CELLS, 2, CELLS)))
+
+
+def uniform(_, legal):
+    """Return the same probability for every legal action."""
+    return legal.astype(jnp.float32) / legal.sum().astype(jnp.float32)
+
+
+def own_marks(observation, seat):
+    """Return (9,) whether a seat's own mark is on each cell."""
+    known = observation[2 : -CELLS * CELLS]
+    if name.startswith("phantom_ttt"):
+        return known.reshape(3, CELLS)[2 - seat] > 0.5
+    return known.reshape(CELLS, 9)[:, 5 - 2 * seat] > 0.5
+
+
+def random_policy(observation, legal):
+    """Return probabilities in proportion to 1 to 16, by a hash of the seat and its attempts."""
+    seat = jnp.where(observation[1] > 0.5, 1, 0)
+    tried = observation[-CELLS * CELLS :].reshape(CELLS, CELLS) > 0.5
+    own = jnp.where(seat == 1, own_marks(observation, 1), own_marks(observation, 0))
+    picked = jnp.where(own[None, :, None], table[:, :, 0], table[:, :, 1])
+    total = jnp.where(tried[:, :, None], picked, 0).sum((0, 1))
+    mixed = (total + seat * 7919) % 2**16
+    weights = jnp.where(legal, 1 + (mixed * 40503) % 2**16 // 2**12, 0)
+    return weights.astype(jnp.float32) / weights.sum().astype(jnp.float32)
+
+
+def traverse_after_a1(visit, root, carry):
+    """Walk over the part of the game after the first attempt a1."""
+    return traverse(visit, (*root[:-1], jnp.int32(ONLY_A1)), carry)
+
+
+traverse = _phantom_tree._traverse
+if part == "a1":
+    _phantom_tree._traverse = traverse_after_a1
+game = nashbench.make(name)
+for label, policy in (("uniform", uniform), ("random", random_policy)):
+    found = nashbench.evaluate(game, policy)
+    line = {
+        "policy": label,
+        "values": found.profile_values,
+        "best_responses": found.best_response_values,
+    }
+    print(json.dumps(line), flush=True)
