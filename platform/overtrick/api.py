@@ -166,7 +166,7 @@ def solve(
 def best_response(game: Any, opponent: PlayerLike, **options: Any) -> BestResponse:
     """Compute an exact best response to an opponent in each seat.
 
-    Raises UserError for a game that is too large for a tree, except phantom games and goofspiel.
+    Raises UserError for a game that is too large for a tree and is not evaluated by walks.
     """
     made = _game(game, options)
     if isinstance(made, WalkedGame):
@@ -181,7 +181,7 @@ def best_response(game: Any, opponent: PlayerLike, **options: Any) -> BestRespon
 def exploitability(game: Any, player: PlayerLike, **options: Any) -> float:
     """Return the exploitability of a player in points per game: NashConv divided by the seats.
 
-    Raises UserError for a game that is too large for a tree, except phantom games and goofspiel.
+    Raises UserError for a game that is too large for a tree and is not evaluated by walks.
     """
     made = _game(game, options)
     if isinstance(made, WalkedGame):

@@ -63,8 +63,10 @@ def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
     for _, observations, _ in turns:
         if isinstance(game, core.PhantomGame):
             _check_phantom_views(game, observations)
-        if isinstance(game, core.SealedBidGame):
-            _check_sealed_bid_views(game, observations)
+        if isinstance(game, core.HiddenBidGame):
+            _check_hidden_bid_views(game, observations)
+    if isinstance(game, core.HiddenBidGame):
+        _check_hidden_bids(game, deals, rng)
     _check_redeal(game, turns[0][1], rng)
     _check_payoffs(game, turns)
     _check_related_games(game, deals, turns)
@@ -277,10 +279,36 @@ def _check_phantom_views(game: Any, rows: Observations) -> None:
     _check_view_observations(game, rows, np.int8)
 
 
-def _check_sealed_bid_views(game: Any, rows: Observations) -> None:
+def _check_hidden_bid_views(game: Any, rows: Observations) -> None:
     """Check that a bidding game with hidden bids makes the observations of its turns from views."""
     _check(game.actions == game.cards, "cards", f"must be {game.actions}, the number of actions")
     _check_view_observations(game, rows, np.int64)
+
+
+def _check_hidden_bids(game: Any, deals: Deals, rng: Generator) -> None:
+    """Play random games; check the results that seats see, and the payoffs."""
+    n, (games,) = game.cards, deals.shape[:1]
+    state, gain = game.start(deals.copy()), np.zeros((games, game.seats))
+    bids = np.zeros((games, game.seats, n), np.int64)
+    rows: Any = None
+    for turn in range(n - 1):
+        rows = game.observe(state)
+        _check(len(rows) == games * game.seats, "observe", "both seats must bid in every round")
+        action = sample_actions(UniformPolicy().probs(rows), rng).action
+        bids[rows.game, rows.seat, turn] = action + 1
+        gain += game.step(state, rows, action)
+    _check(not len(game.observe(state)), "step", "the last cards must be bid without a decision")
+    bids[:, :, -1] = n * (n + 1) // 2 - bids.sum(axis=2)
+    won = np.sign(bids[:, 0] - bids[:, 1])
+    seen = won[rows.game, : n - 2] * np.where(rows.seat == 0, 1, -1)[:, None]
+    shown = rows.observation[:, 2 * n - 2 :]
+    _check(np.array_equal(shown, seen), "observe", "must show who has won each round before")
+    prizes = np.zeros((games, n), np.int64)
+    prizes[rows.game, :-1] = rows.observation[:, 1:n]
+    prizes[:, -1] = game.prize_orders()[0].sum() - prizes.sum(axis=1)
+    expected = np.sign((won * prizes).sum(axis=1))
+    right = np.array_equal(gain, np.column_stack([expected, -expected]))
+    _check(right, "step", "the seat with the higher total of prizes must gain 1, the other lose 1")
 
 
 def _check_view_observations(game: Any, rows: Observations, kind: type) -> None:

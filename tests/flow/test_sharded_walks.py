@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.walks import random_strategy
 
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool, WorkerPool
@@ -30,12 +31,8 @@ def walk(request, tmp_path: Path, monkeypatch, rng) -> tuple[GameWalk, Plans, Pl
     monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path))
     sharded_walks._walks.clear()
     walk = make_walk(request.param)
-    strategies = []
-    for views in walk.views:
-        drawn = rng.random(views.start[-1])
-        sums = np.add.reduceat(drawn, views.start[:-1])
-        strategies.append(drawn / np.repeat(sums, np.diff(views.start)))
-    plans = realisation_plans(walk, (strategies[0], strategies[1]))
+    first, second = (random_strategy(views, rng) for views in walk.views)
+    plans = realisation_plans(walk, (first, second))
     return walk, plans, walk.gradients(plans)
 
 

@@ -19,6 +19,8 @@ GAMES = [
     ("leduc_textbook", {"fold": False}),
     ("holdem", {"view": "strength"}),
     ("liars_dice", {"dice": 2, "faces": 2}),
+    ("goofspiel", {"cards": 2}),
+    ("goofspiel", {"cards": 9, "points_order": "descending"}),
 ]
 
 
@@ -61,12 +63,25 @@ class SwappedViews(Goofspiel):
         return super().view_observations(1 - seat, views)
 
 
+class PaysMargins(Goofspiel):
+    """Goofspiel in which the winner gains 2."""
+
+    lowest_payoff = -2.0
+
+    def __reduce__(self):
+        return PaysMargins, ()
+
+    def step(self, state, observations, action):
+        return 2 * super().step(state, observations, action)
+
+
 @pytest.mark.parametrize(
     ("game", "message"),
     [
         (ForgetfulViews, "view_observations: must make the observations"),
         (WrongWins, "wins: must"),
         (SwappedViews, "view_observations: must make the observations"),
+        (PaysMargins, "step: the seat with the higher total"),
     ],
 )
 def test_a_game_evaluated_by_walks_whose_views_are_wrong_is_found(game, message):

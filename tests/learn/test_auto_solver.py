@@ -138,6 +138,26 @@ def test_the_least_exploitable_average_is_returned(game_and_tree) -> None:
     assert len(set(gaps.values())) == len(AVERAGES)
 
 
+def test_no_iterations_reach_the_solver_so_that_its_kernels_are_compiled(game_and_tree) -> None:
+    _, tree = game_and_tree("leduc_textbook")
+    auto, asked = AutoSolver(tree, 1000), []
+    auto.solvers["sapdcfr+"].run = asked.append
+    auto.run(0)
+    assert asked == [0]
+
+
+def test_the_strategy_does_not_become_worse_at_the_choice(game_and_tree) -> None:
+    _, tree = game_and_tree("leduc_textbook")
+    auto = AutoSolver(tree, 1000)
+    auto.solvers["sapdcfr+"] = Reached(tree, VARIANTS["sapdcfr+"], 950)
+    auto.solvers["sapdcfr+"].gap = 0.001  # pdcfr+ has more after its trial
+    auto.run(100)
+    assert auto.chosen == "pdcfr+"
+    assert np.array_equal(auto.average(), tree.uniform())
+    auto.solvers["sapdcfr+"].gap = 1.0
+    assert not np.array_equal(auto.average(), tree.uniform())
+
+
 def test_a_solution_says_what_was_chosen() -> None:
     found = exact_solutions.solve_game("kuhn", "auto", 10)
     assert found["choice"] == "lp: the game has only 12 information sets"

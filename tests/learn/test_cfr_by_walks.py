@@ -8,30 +8,27 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.random import Generator
+from tests.walks import random_strategy, walk_over
 
 import overtrick
 from overtrick import make
 from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
+from overtrick.games.goofspiel import Goofspiel
 from overtrick.games.phantom import PhantomBoard, hex_wins, tic_tac_toe_wins
 from overtrick.solvers import cfr, sequence_form
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree, build
-from overtrick.solvers.walks import exact_evaluation
+from overtrick.solvers.walks import exact_evaluation, view_policy
 from overtrick.solvers.walks.cfr_by_walks import WalkCfrSolver, by_seat
 from overtrick.solvers.walks.make_walk import make_walk
-from overtrick.solvers.walks.phantom_walk import PhantomWalk, number_views
 from overtrick.solvers.walks.view_policy import ViewPolicy, check_strategy
 from overtrick.storage import model_files
 from overtrick.studies import exact_solutions
 from overtrick.training.registry import JOBS, TRAINERS
 
 SIDE = 2
-
-
-def walk_over(game: PhantomBoard) -> PhantomWalk:
-    return PhantomWalk(game, number_views(game))
 
 
 def solver(abrupt: bool, variant: str) -> WalkCfrSolver:
@@ -97,11 +94,7 @@ def test_a_resumed_run_has_equal_bits(variant: str) -> None:
 def test_a_policy_finds_the_probabilities_of_every_view(abrupt: bool, rng: Generator) -> None:
     game = PhantomBoard("small", tic_tac_toe_wins(2), abrupt)
     walk = walk_over(game)
-    parts = []
-    for views in walk.views:
-        draws = rng.random(views.start[-1])
-        sums = np.repeat(np.add.reduceat(draws, views.start[:-1]), np.diff(views.start))
-        parts.append(draws / sums)
+    parts = [random_strategy(views, rng) for views in walk.views]
     policy = ViewPolicy(walk, np.concatenate(parts))
     for table, part in zip(exact_evaluation.tabulate(walk, [policy] * 2), parts, strict=True):
         assert np.array_equal(table, part)
@@ -111,7 +104,7 @@ def test_arrays_that_are_no_strategies_are_refused() -> None:
     one = solver(False, "cfr+")
     strategy = one.average()
     check_strategy(one.walk, strategy)
-    with pytest.raises(UserError, match="a strategy for another game"):
+    with pytest.raises(UserError, match="the strategy has shape"):
         check_strategy(one.walk, strategy[:-1])
     for wrong in (0.9 * strategy, -strategy, np.nan * strategy):
         with pytest.raises(UserError, match="not a strategy: information set"):
@@ -129,7 +122,7 @@ def test_a_solved_phantom_game_is_stored_evaluated_and_played(tmp_path: Any) -> 
     model = model_files.load(folder)
     broken = {name: value * 2 for name, value in model.weights.items()}
     model_files.save(model_files.Model(broken, model.game, model.job), tmp_path / "broken")
-    with pytest.raises(UserError, match=r"is damaged: not a strategy"):
+    with pytest.raises(UserError, match=r"cannot use .*: not a strategy"):
         model_files.policy(tmp_path / "broken", make("dark_hex_3"))
     with pytest.raises(UserError, match="dark_hex_3"):
         model_files.policy(folder, make("phantom_ttt"))
@@ -152,6 +145,27 @@ def test_the_trainer_solves_a_phantom_game(rng: Generator) -> None:
     )
     assert isinstance(policy, ViewPolicy)
     assert np.array_equal(policy.strategy, trainer.solvers["cfr+-simultaneous"].average())
+
+
+def test_a_game_that_is_too_large_for_walks_is_refused_before_training() -> None:
+    content = {"trainer": "solve", "game": {"name": "goofspiel", "cards": 8}}
+    with pytest.raises(UserError, match="goofspiel with 8 cards: exact evaluation allows at most"):
+        TRAINERS["solve"].validate(job_file.parse(content, JOBS, "this test"))
+
+
+@pytest.mark.parametrize("points_order", ["random", "descending"])
+def test_a_strategy_of_goofspiel_wins_what_its_exact_evaluation_says(points_order: str) -> None:
+    game = Goofspiel(4, points_order)
+    solved = overtrick.solve(game, "cfr+", 20)
+    assert solved.exploitability < 0.2  # uniform play has 0.71
+    assert overtrick.exploitability(game, solved) == pytest.approx(solved.exploitability)
+    assert overtrick.exploitability(game, solved.strategy) == pytest.approx(solved.exploitability)
+    best = overtrick.best_response(game, solved)
+    assert best.mean == pytest.approx(solved.exploitability)
+    response = view_policy.of_array(game, best.strategies[0])
+    payoff = overtrick.play(game, [response, solved], 4000).payoff[:, 0]
+    error = 4 * payoff.std() / 4000**0.5
+    assert payoff.mean() == pytest.approx(best.values[0], abs=error)
 
 
 def test_a_solver_that_needs_a_tree_is_refused_before_the_information_sets_are_numbered() -> None:
@@ -205,5 +219,5 @@ def test_best_responses_of_the_python_interface_win_what_they_say(abrupt: bool) 
     assert solved.exploitability < 0.01
     assert overtrick.exploitability(game, solved) == pytest.approx(solved.exploitability)
     assert overtrick.exploitability(game, solved.strategy) == pytest.approx(solved.exploitability)
-    with pytest.raises(UserError, match="a strategy for another game"):
+    with pytest.raises(UserError, match="the strategy has shape"):
         overtrick.exploitability(game, solved.strategy[1:])

@@ -9,6 +9,7 @@ import zlib
 import numpy as np
 import pyspiel
 import pytest
+from tests.walks import random_strategy
 
 from overtrick import make
 from overtrick.config.job_file import GameChoice
@@ -23,7 +24,7 @@ from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree, build
 from overtrick.solvers.walks import exact_evaluation
 from overtrick.solvers.walks.cfr_by_walks import WalkCfrSolver, by_seat
-from overtrick.solvers.walks.sealed_bid_walk import SealedBidWalk
+from overtrick.solvers.walks.hidden_bid_walk import HiddenBidWalk
 from overtrick.solvers.walks.view_policy import ViewPolicy
 
 ORDERS = ["random", "descending", "ascending"]
@@ -99,7 +100,7 @@ class HashedPolicy(MemorylessPolicy):
 
 @pytest.mark.parametrize(("cards", "points_order"), SMALL)
 def test_a_random_strategy_is_evaluated_as_on_openspiels_tree(cards: int, points_order: str):
-    walk = SealedBidWalk(Goofspiel(cards, points_order))
+    walk = HiddenBidWalk(Goofspiel(cards, points_order))
     tree, strings = openspiel_tree(cards, points_order)
     policy = HashedPolicy(cards)
     ours = exact_evaluation.evaluate(walk, exact_evaluation.tabulate(walk, [policy] * 2))
@@ -111,7 +112,7 @@ def test_a_random_strategy_is_evaluated_as_on_openspiels_tree(cards: int, points
     )
     assert sum(len(views.parent) for views in walk.views) == len(strings)
     assert ours.values == pytest.approx(best_response.expected(tree, sigma), abs=1e-12)
-    for seat, best in enumerate(ours.best_responses):
+    for seat, best in enumerate(ours.best_response_values):
         theirs, _ = best_response.best_response(tree, sigma, seat)
         assert best == pytest.approx(theirs, abs=1e-12)
     assert ours.nash_conv > 0.1
@@ -121,7 +122,7 @@ def test_a_random_strategy_is_evaluated_as_on_openspiels_tree(cards: int, points
 def test_cfr_by_walks_equals_cfr_on_openspiels_tree(variant: str) -> None:
     tree, _ = openspiel_tree(4, "descending")
     by_tree = cfr.CfrSolver(tree, cfr.VARIANTS[variant])
-    by_walks = WalkCfrSolver(SealedBidWalk(Goofspiel(4, "descending")), cfr.VARIANTS[variant])
+    by_walks = WalkCfrSolver(HiddenBidWalk(Goofspiel(4, "descending")), cfr.VARIANTS[variant])
     for _ in range(5):
         by_tree.run(3)
         by_walks.run(3)
@@ -134,37 +135,49 @@ def test_cfr_converges_to_the_equilibrium_of_a_linear_program() -> None:
     tree, _ = openspiel_tree(4, "random")
     value, _ = sequence_form.equilibrium(tree)
     assert value == pytest.approx(0, abs=1e-9)  # the seats are alike
-    solver = WalkCfrSolver(SealedBidWalk(Goofspiel(4)), cfr.VARIANTS["cfr+"])
+    solver = WalkCfrSolver(HiddenBidWalk(Goofspiel(4)), cfr.VARIANTS["cfr+"])
     solver.run(300)
     found = exact_evaluation.evaluate(solver.walk, by_seat(solver.walk, solver.average()))
     assert found.nash_conv < 0.01
+    assert found.values[0] == pytest.approx(value, abs=found.nash_conv)
 
 
 @pytest.mark.parametrize(
-    ("cards", "ends", "sets"), [(5, 1_728_000, 118_225), (6, 373_248_000, 11_525_286)]
+    ("cards", "points_order", "ends", "sets"),
+    [
+        (5, "random", 1_728_000, 118_225),
+        (6, "random", 373_248_000, 11_525_286),
+        (7, "descending", 25_401_600, 333_948),
+    ],
 )
-def test_the_numbers_of_histories_and_information_sets(cards: int, ends: int, sets: int) -> None:
-    walk = SealedBidWalk(Goofspiel(cards))
+def test_the_numbers_of_histories_and_information_sets(cards, points_order, ends, sets) -> None:
+    walk = HiddenBidWalk(Goofspiel(cards, points_order))
     assert walk.ends == ends
     assert [len(views.parent) for views in walk.views] == [sets, sets]
 
 
+def test_uniform_play_of_seven_cards_is_even() -> None:
+    walk = HiddenBidWalk(Goofspiel(7, "ascending"))
+    first, second = map(exact_evaluation.uniform, walk.views)
+    found = exact_evaluation.evaluate(walk, (first, second))
+    assert found.values == pytest.approx([0, 0], abs=1e-12)
+    assert found.best_response_values[0] == pytest.approx(found.best_response_values[1])
+    assert 0.5 < found.best_response_values[0] < 1
+
+
 def test_a_policy_finds_the_probabilities_of_every_view(rng) -> None:
-    walk = SealedBidWalk(Goofspiel(5, "descending"))
-    parts = []
-    for views in walk.views:
-        drawn = rng.random(views.start[-1])
-        sums = np.add.reduceat(drawn, views.start[:-1])
-        parts.append(drawn / np.repeat(sums, np.diff(views.start)))
+    walk = HiddenBidWalk(Goofspiel(5, "descending"))
+    parts = [random_strategy(views, rng) for views in walk.views]
     tables = exact_evaluation.tabulate(walk, [ViewPolicy(walk, np.concatenate(parts))] * 2)
     assert all(map(np.array_equal, tables, parts))
     asked = exact_evaluation.tabulate(walk, [UniformPolicy()] * 2)
     assert np.array_equal(asked[0], exact_evaluation.uniform(walk.views[0]))
 
 
-def test_observations_from_outside_are_exactly_those_that_a_game_can_show() -> None:
-    game = Goofspiel(4)
-    walk = SealedBidWalk(game)
+@pytest.mark.parametrize("points_order", ORDERS)
+def test_observations_from_outside_are_exactly_those_that_a_game_can_show(points_order) -> None:
+    game = Goofspiel(4, points_order)
+    walk = HiddenBidWalk(game)
     known = {
         tuple(row)
         for seat, views in enumerate(walk.views)
@@ -181,16 +194,18 @@ def test_observations_from_outside_are_exactly_those_that_a_game_can_show() -> N
     assert accepted == known
 
 
-def evaluated(cards: int, opponents: tuple[str, ...]) -> list[dict]:
-    section = evaluation.FixedPolicyEvaluation(opponents=opponents, eval_deals=200)
+def evaluated(cards: int, pool: LocalPool | None = None) -> list[dict]:
+    section = evaluation.FixedPolicyEvaluation(opponents=("random",), eval_deals=200)
     choice = GameChoice(name="goofspiel", options={"cards": cards})
     policy, rng = UniformPolicy(), np.random.default_rng(1)
     adapt = evaluation.without_adaptation
-    return evaluation.evaluate(choice, adapt, policy, section, LocalPool(), rng)
+    rows = evaluation.evaluate(choice, adapt, policy, section, LocalPool(), rng)
+    return evaluation.with_best_responses(choice, rows, pool)
 
 
-def test_evaluation_rows_have_the_exact_payoff_of_a_best_response() -> None:
-    (row,) = evaluated(4, ("random",))
+@pytest.mark.parametrize("pool", [None, LocalPool()])
+def test_evaluation_rows_have_the_exact_payoff_of_a_best_response(pool) -> None:
+    (row,) = evaluated(4, pool)
     tree, _ = openspiel_tree(4, "random")
     assert row["best_response"] == pytest.approx(
         best_response.exploitability(tree, tree.uniform()), abs=1e-12
@@ -200,7 +215,7 @@ def test_evaluation_rows_have_the_exact_payoff_of_a_best_response() -> None:
 
 
 def test_games_that_are_too_large_are_evaluated_without_best_responses() -> None:
-    (row,) = evaluated(8, ("random",))
+    (row,) = evaluated(8)
     assert row["best_response"] is None
     assert row["share"] is None
 
@@ -221,11 +236,11 @@ def test_wrong_options_are_refused(options, message: str) -> None:
 @pytest.mark.parametrize(
     ("cards", "points_order", "message"),
     [
-        (8, "descending", "goofspiel with 8 cards: exact evaluation needs 7 or less"),
+        (8, "descending", "goofspiel with 8 cards: exact evaluation allows at most 7"),
         (7, "random", "goofspiel with 7 cards has 128,024,064,000 terminal histories, more than"),
-        (9, "random", "goofspiel with 9 cards: exact evaluation needs 7 or less"),
+        (9, "random", "goofspiel with 9 cards: exact evaluation allows at most 7"),
     ],
 )
 def test_games_that_are_too_large_for_walks_are_refused(cards, points_order, message) -> None:
     with pytest.raises(UserError, match=message):
-        SealedBidWalk(Goofspiel(cards, points_order))
+        HiddenBidWalk(Goofspiel(cards, points_order))

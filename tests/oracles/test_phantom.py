@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 import pyspiel
 import pytest
+from tests.walks import random_strategy, walk_over
 
 from overtrick import make
 from overtrick.core import UserError
@@ -66,10 +67,6 @@ def test_random_games_are_openspiels(name: str, rng) -> None:
         assert points.tolist() == twin.returns()
 
 
-def walk_over(game: PhantomBoard) -> PhantomWalk:
-    return PhantomWalk(game, number_views(game))
-
-
 @cache
 def walk_of(name: str) -> PhantomWalk:
     return walk_over(make(name))
@@ -120,9 +117,12 @@ class RandomPolicy(MemorylessPolicy):
             tried = np.flatnonzero(attempts[:, cell])
             number = attempts[tried, cell]
             total[tried] += self.table[np.abs(number) - 1, cell, (number < 0).astype(int)]
-        weights = 1 + (total + seat * 7919) % 2**16 * 40503 % 2**16 // 2**12
-        weights = np.where(observations.legal, weights, 0).astype(np.float32)
-        return (weights / weights.sum(axis=1, keepdims=True, dtype=np.float32)).astype(float)
+        weights = 1 + (total + seat * 7919) % 2**16 * 40503 % 2**16 % 7
+        weights = np.where(observations.legal, weights, 0)
+        rows, first = np.arange(len(weights)), observations.legal.argmax(axis=1)
+        weights[rows, first] = 0
+        weights[rows, first] = 64 - weights.sum(axis=1)
+        return weights / 64
 
 
 AFTER_A1 = {
@@ -136,13 +136,14 @@ and probabilities are rounded to 32 bits."""
 @pytest.mark.parametrize(("name", "policy"), AFTER_A1)
 def test_values_and_best_responses_after_a_first_attempt_are_nashbenchs(name, policy) -> None:
     walk = walk_of(name)
+    assert walk.game.action_names[0] == "a1"
     asked = UniformPolicy() if policy == "uniform" else RandomPolicy()
     first, second = exact_evaluation.tabulate(walk, [asked] * 2)
     strategies = first.astype(np.float32).astype(float), second.astype(np.float32).astype(float)
     plans = exact_evaluation.realisation_plans(walk, strategies)
     points = walk.part_gradients(plans, 0)
     found = exact_evaluation.evaluation_from_gradients(walk, plans, points)
-    assert (found.values[0], *found.best_responses) == pytest.approx(
+    assert (found.values[0], *found.best_response_values) == pytest.approx(
         AFTER_A1[name, policy], abs=1e-9
     )
 
@@ -242,8 +243,8 @@ def test_values_and_best_responses_are_those_of_a_walk_over_all_histories(
     for seat in range(2):
         value, best = (slow.value(strategies, seat, how) for how in (False, True))
         assert found.values[seat] == pytest.approx(value, abs=1e-12)
-        assert found.best_responses[seat] == pytest.approx(best, abs=1e-12)
-    assert found.nash_conv == pytest.approx(found.best_responses.sum(), abs=1e-12)
+        assert found.best_response_values[seat] == pytest.approx(best, abs=1e-12)
+    assert found.nash_conv == pytest.approx(found.best_response_values.sum(), abs=1e-12)
     for seat, values in enumerate(exact_evaluation.action_values(walk, tuple(tables))):
         views = walk.views[seat]
         mixed = list(strategies)
@@ -291,7 +292,7 @@ def test_a_mixture_is_evaluated_as_the_strategy_that_plays_like_it(abrupt, rng, 
     found = exact_by_walks.evaluate_mixtures(game, mixtures)
     expected = exact_evaluation.evaluate(walk, tuple(strategies))
     assert found.values == pytest.approx(expected.values, abs=1e-12)
-    assert found.best_responses == pytest.approx(expected.best_responses, abs=1e-12)
+    assert found.best_response_values == pytest.approx(expected.best_response_values, abs=1e-12)
 
 
 def test_observations_from_outside_are_exactly_those_that_a_game_can_show() -> None:
@@ -334,19 +335,15 @@ def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch, c
     monkeypatch.setenv("OVERTRICK_CACHE", str(tmp_path))
     game = PhantomBoard("small", hex_wins(2), False)
     assert numbering_cache.stored_numbering(game).ends == number_views(game).ends
-    assert "the numbers of information sets are not stored" in caplog.text
+    assert "cannot store the indices of information sets" in caplog.text
 
 
 def test_the_number_of_threads_does_not_change_a_bit(rng) -> None:
     walk = walk_of("dark_hex_3")
-    strategies = []
-    for views in walk.views:
-        draws = rng.random(views.start[-1])
-        sums = np.repeat(np.add.reduceat(draws, views.start[:-1]), np.diff(views.start))
-        strategies.append(draws / sums)
+    strategies = [random_strategy(views, rng) for views in walk.views]
     one, two = (exact_evaluation.evaluate(walk, tuple(strategies), n) for n in (1, 2))
     assert np.array_equal(one.values, two.values)
-    assert np.array_equal(one.best_responses, two.best_responses)
+    assert np.array_equal(one.best_response_values, two.best_response_values)
     assert one.nash_conv > 0
 
 

@@ -154,7 +154,8 @@ def check(table: EquilibriumTableJob) -> int:
         game, tree = playable_game(column.game)
         if tree is None and not is_evaluated_by_walks(game):
             raise UserError(
-                f"games.{name}: {game.name} has no exact exploitability: it is too large for a tree"
+                f"games.{name}: {game.name} has no exact exploitability: it is too large for a "
+                "tree or for walks"
             )
         for method in table.methods:
             job = _job(table, name, column.seeds[0], method)

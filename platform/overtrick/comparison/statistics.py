@@ -13,13 +13,12 @@ import numpy as np
 
 from overtrick.comparison import table_files
 from overtrick.comparison.comparison_job import EXACT, ComparisonJob, Rows
-from overtrick.evaluation.evaluate import Row
+from overtrick.evaluation.evaluate import MIN_BEST_RESPONSE, Row
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
 from overtrick.reports import tables
 from overtrick.storage.run_folder import RunFolder
 
-MIN_ORACLE = 0.01  # payoff of the oracle, in points, below which shares are left out
 SIGNIFICANCE = 0.05  # level of the t test
 
 
@@ -68,7 +67,7 @@ def summarise(
     best = {row["stranger"]: row["mean"] for row in rows if row["method"] == oracle}
     for row in rows:
         most = best.get(row["stranger"])
-        if most is not None and most > MIN_ORACLE and row["mean"] is not None:
+        if most is not None and most > MIN_BEST_RESPONSE and row["mean"] is not None:
             row["share"] = row["mean"] / most
     budget = table.evaluate
     notes = [

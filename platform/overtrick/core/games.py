@@ -113,22 +113,21 @@ class PhantomGame(Game, Protocol):
 
 
 @runtime_checkable
-class SealedBidGame(Game, Protocol):
-    """A bidding game with hidden bids: two seats bid cards for prizes and see only who wins each.
+class HiddenBidGame(Game, Protocol):
+    """A game of two seats that bid cards for prizes, and whose bids stay hidden after each round.
 
     Each seat has the cards 1 to N. In each of N rounds a prize is shown, and both seats bid one of
-    their remaining cards at once. The higher card wins the prize; equal cards win nothing. In the
-    last round each seat bids its last card without a decision. A seat that has won prizes of more
-    points gains 1, and the other seat loses 1; with equal points both gain 0. Action k bids the
-    card k + 1. The observation of a seat is its number and its view, as `view_observations` takes
-    it.
+    their remaining cards simultaneously. The higher card wins the prize; after a tie the prize is
+    discarded. In the last round each seat bids its last card without a decision. The seat with the
+    higher total of prizes gains 1, and the other seat loses 1; with equal totals both gain 0.
+    Action k bids the card k + 1. The observation of a seat is its number and its view, as
+    `view_observations` takes it.
     """
 
     cards: int  # N
 
-    @property
     def prize_orders(self) -> Array:
-        """Return (D, N) integers: all orders of the prizes' points, which are equally likely.
+        """Return (D, N) integers: all orders of the prizes, which are equally likely.
 
         Raises UserError if they are too many to list.
         """
@@ -142,7 +141,7 @@ class SealedBidGame(Game, Protocol):
         """
 
 
-WalkedGame = PhantomGame | SealedBidGame
+WalkedGame = PhantomGame | HiddenBidGame
 """A game whose exact values are computed by walks over all its lines, without a stored tree."""
 
 

@@ -11,15 +11,10 @@ from pydantic import Field, field_validator
 
 from overtrick.config.job_file import GameChoice
 from overtrick.config.sections import Count, Opponent, Positive, Section, UnusedKeys
-from overtrick.core import Array, BehaviouralPolicy, Game, UserError
+from overtrick.core import Array, BehaviouralPolicy, Game, UserError, WalkedGame
 from overtrick.distributed.workers import WorkerPool
-from overtrick.evaluation import reference_opponents
-from overtrick.evaluation.game_cache import (
-    cached_best_response_by_walks,
-    cached_equilibrium,
-    cached_opponent,
-    playable_game,
-)
+from overtrick.evaluation import exact_by_walks, reference_opponents
+from overtrick.evaluation.game_cache import cached_equilibrium, cached_opponent, playable_game
 from overtrick.games import registry
 from overtrick.policies.rollout import play_duplicate
 from overtrick.policies.tabular import TabularPolicy
@@ -109,12 +104,12 @@ Row = dict[str, Any]
 - best_response: payoff of a best response.
 - share: steps[-1] / best_response; None unless best_response is above 0.01.
 
-Without a tree exploitability is None, and best_response and share are None unless the game is
-evaluated by walks.
+Without a tree exploitability, best_response and share are None; `with_best_responses` adds the
+latter two in games evaluated by walks.
 """
 
-SHARED = 0.01
-"""Best-response payoff in points above which a row has a share of it."""
+MIN_BEST_RESPONSE = 0.01
+"""Payoff of a best response, in points, below which shares are left out."""
 
 Adapt = Callable[
     [Generator, Any, Any, GameChoice, BehaviouralPolicy], Sequence[Sequence[BehaviouralPolicy]]
@@ -161,12 +156,36 @@ def evaluate(
     """
     check_evaluation(choice, section)
     common = (choice, adapt, model, section)
-    rows = pool.map(_evaluate_opponent, common, [(name,) for name in section.opponents], rng)
-    if not is_evaluated_by_walks(playable_game(choice)[0]):
-        return rows
-    # here and not on the workers, because a walk may need gigabytes of memory
-    best = [cached_best_response_by_walks(choice, name) for name in section.opponents]
-    return [_with_best_response(row, payoff) for row, payoff in zip(rows, best, strict=True)]
+    return pool.map(_evaluate_opponent, common, [(name,) for name in section.opponents], rng)
+
+
+def with_best_responses(
+    choice: GameChoice, rows: Sequence[Row], pool: WorkerPool | None
+) -> list[Row]:
+    """Add the exact payoffs of best responses to rows, if the game is evaluated by walks.
+
+    In other games the rows stay as they are. `pool`: workers that share each walk; None: threads
+    of this process.
+    """
+    game, _ = playable_game(choice)
+    if not is_evaluated_by_walks(game):
+        return list(rows)
+    payoffs = [_best_response_payoff(choice, game, row["stranger"], pool) for row in rows]
+    return [_with_best_response(row, payoff) for row, payoff in zip(rows, payoffs, strict=True)]
+
+
+def _best_response_payoff(
+    choice: GameChoice, game: WalkedGame, name: str, pool: WorkerPool | None
+) -> float | None:
+    """Return the payoff per game of a best response to an opponent, averaged over both seats.
+
+    Returns None for an opponent without action probabilities.
+    """
+    opponent = cached_opponent(choice, name)
+    if not isinstance(opponent, BehaviouralPolicy):
+        return None
+    found = exact_by_walks.evaluate_players(game, [opponent] * 2, pool=pool)
+    return float(found.best_response_values.mean())
 
 
 def _evaluate_opponent(rng: Generator, common: Any, name: str) -> Row:
@@ -206,7 +225,7 @@ def _evaluate_opponent(rng: Generator, common: Any, name: str) -> Row:
 
 def _with_best_response(row: Row, best: float | None) -> Row:
     """Add the payoff of a best response, and the share of it that the last step wins."""
-    share = row["steps"][-1] / best if best is not None and best > SHARED else None
+    share = row["steps"][-1] / best if best is not None and best > MIN_BEST_RESPONSE else None
     return {**row, "best_response": best, "share": share}
 
 

@@ -6,15 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from overtrick.config.job_file import GameChoice
-from overtrick.core import (
-    Array,
-    BehaviouralPolicy,
-    Enumerable,
-    ExplicitTreeGame,
-    Game,
-    UserError,
-)
-from overtrick.evaluation.exact_by_walks import evaluate_players
+from overtrick.core import Array, Enumerable, ExplicitTreeGame, Game, UserError
 from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games import registry
 from overtrick.solvers import safe_exploitation, sequence_form
@@ -107,22 +99,6 @@ def cached_opponent(choice: GameChoice, name: str) -> Any:
     """Return the policy of an opponent (see `make_opponent`); each process makes it once."""
     key = choice.model_dump_json() + name
     return _cached(key, lambda: make_opponent(name, *playable_game(choice)))
-
-
-def cached_best_response_by_walks(choice: GameChoice, name: str) -> float | None:
-    """Return the payoff per game of a best response to an opponent, averaged over both seats.
-
-    The game must be evaluated by walks. Returns None for an opponent without action probabilities.
-    Each process computes the payoff once.
-    """
-
-    def make() -> float | None:
-        opponent = cached_opponent(choice, name)
-        if not isinstance(opponent, BehaviouralPolicy):
-            return None
-        return float(evaluate_players(_game(choice), [opponent] * 2).best_responses.mean())
-
-    return _cached(f"{choice.model_dump_json()} best response to {name}", make)
 
 
 def cached_exact_equilibrium(choice: GameChoice) -> Array:

@@ -1,4 +1,4 @@
-"""Walks over games on workers: one shard for each part of a walk.
+"""Walks that workers share: one shard for each part.
 
 Results of shards stay in the cache folder until all are done.
 """
@@ -57,7 +57,7 @@ def sharded_gradients(
     added, done = 0, len(parts)
 
     def add() -> None:
-        """Add all parts whose turn has come, in their order, and free their memory."""
+        """Add the finished parts up to the first missing one, and free their memory."""
         nonlocal added
         while added in parts:
             part = parts.pop(added)
@@ -72,7 +72,7 @@ def sharded_gradients(
             write_weights_whole(_file(folder, missing[shard]), part)
         except OSError as error:
             log.warning(
-                "cannot store a part of a walk, which an interruption would lose: %s",
+                "cannot store a part of a walk; after an interruption it is computed again: %s",
                 error,
             )
         parts[missing[shard]] = part

@@ -1,4 +1,4 @@
-"""Goofspiel with hidden bids: two seats bid cards for prizes and see only who has won each prize.
+"""Goofspiel with imperfect information: two seats bid cards for prizes, and bids stay hidden.
 
 The rules are those of OpenSpiel's `goofspiel` with `imp_info=True` and the returns `win_loss`.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,17 +36,19 @@ class Goofspiel:
     """Goofspiel of two seats, in which a bid remains hidden.
 
     Each seat has the cards 1 to N. The prizes 1 to N are shown one after the other. Both seats bid
-    one of their cards for a prize at once; the higher card wins it, and equal cards win nothing.
-    The seats learn only who has won. Bids are not used again. The last prize goes to the higher of
-    the last two cards, without a decision. The seat with more points gains 1, the other loses 1;
-    with equal points, nobody gains. A deal (N,) lists the prizes in their order.
+    one of their cards simultaneously. The higher card wins the prize; after a tie the prize is
+    discarded. A seat learns only the result. A card that was bid is discarded. The last prize goes
+    to the higher of the last two cards, without a decision. The seat with the higher total of
+    prizes gains 1, and the other loses 1; with equal totals nobody gains. A deal (N,) lists the
+    prizes in their order.
 
     Options: `cards`, the number N, from 2 to 13; `points_order`, the order of the prizes: random,
     descending or ascending. Raises UserError for other values.
 
-    Observation fields: the seat; the prize of each round, or 0 if it is not shown yet; the seat's
-    own bid in each round before, or 0; and its results, 1 if the seat has won the round, -1 if it
-    has lost, 0 for a tie and for rounds to come. The last round is not a part.
+    Observation fields: the seat; the prizes of the rounds 1 to N - 1, or 0 if not shown yet; the
+    seat's own bids in the rounds 1 to N - 2, or 0 if not made yet; and its results in these rounds,
+    1 if it has won, -1 if it has lost, 0 for a tie or a round to come. The last round needs no
+    decision.
     """
 
     name = "goofspiel"
@@ -75,7 +76,6 @@ class Goofspiel:
     def __reduce__(self) -> tuple[Any, ...]:
         return Goofspiel, (self.cards, self.points_order)
 
-    @cached_property
     def prize_orders(self) -> Array:
         """Return (D, N) all orders of the prizes, which are equally likely.
 
@@ -128,7 +128,7 @@ class Goofspiel:
         return self._rows(game, np.column_stack([seat, *view]))
 
     def view_observations(self, seat: int, views: Array) -> Observations:
-        """Return the observations of a seat, see core.SealedBidGame."""
+        """Return the observations of a seat, see core.HiddenBidGame."""
         rows = np.arange(len(views))
         return self._rows(rows, np.column_stack([np.full(len(views), seat), views]))
 
@@ -183,7 +183,7 @@ class Goofspiel:
         return np.asarray(explained.all(axis=1))
 
     def step(self, state: GoofspielState, observations: Observations, action: Array) -> Array:
-        """Bid a card for each row; return the points (G, S) gained at the end of games.
+        """Bid a card for each row; return the payoffs (G, S) of games that end.
 
         The rows have both seats of each game. Raises ValueError for an illegal action.
         """
@@ -207,9 +207,10 @@ class Goofspiel:
         return points
 
     def features(self, observations: Observations) -> Array:
-        """Return (R, F) float32, one-hot: the seat, and for each round prize, own bid and result.
+        """Return network inputs (R, F) float32 of 0 and 1.
 
-        The seat's remaining cards and the prize of this round follow.
+        In this order: the seat; the prize of each round; the own bid of each round; the result of
+        each round; the remaining cards; and the prize of this round.
         """
         observation, rows = observations.observation, np.arange(len(observations))
         prizes, bids, results = self._split(observation)

@@ -241,7 +241,9 @@ def evaluate_stored(name: str, workers: int) -> tuple[list[dict[str, Any]], str,
         model_files.policy(folder, game)  # raises UserError for weights of another shape
     with open_pool(workers) as pool:
         rng = generator(job.seed, RngStream.EVALUATE)
-        rows = TRAINERS[job.trainer].evaluate_model(job, stored.weights, pool, rng)
+        trainer = TRAINERS[job.trainer]
+        rows = trainer.evaluate_model(job, stored.weights, pool, rng)
+        rows = trainer.with_best_responses(job, rows, pool if workers else None)
     return rows, stored.game, registry.evaluation_game(game).unit
 
 

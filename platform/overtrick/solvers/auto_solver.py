@@ -3,13 +3,14 @@
 A two-player zero-sum game with few information sets is solved by the linear program, which is exact
 and takes a few hundredths of a second. In other games, CFR
 with discounted and predicted regrets keeps several averages of its strategies and returns the least
-exploitable one: which one it is depends on the game and on the number of iterations. Of the two
-variants, sapdcfr+ has the smaller exploitability first, and pdcfr+ becomes exact earlier: its
-exploitability falls fast once it has found the actions of an equilibrium. A run of at least 1,000
-iterations begins with a trial of both, each for a twentieth of the run. pdcfr+ is chosen if it is
-clearly better, or if the run is long for this game: if sapdcfr+ has brought the exploitability to
-at most 2 / N of that of uniform play, where N is the number of iterations. Shorter runs use pdcfr+:
-their trial would be too short to tell.
+exploitable one; the best average depends on the game and on the number of iterations. Of the two
+variants, sapdcfr+ has the lower exploitability early in a run. pdcfr+ reaches rounding error
+earlier, because its exploitability drops fast once the support of an equilibrium is found.
+
+A run of at least 1,000 iterations begins with a trial of both, each for a twentieth of the run.
+pdcfr+ is chosen if it is clearly better, or if the run is long for this game: if sapdcfr+ has
+brought the exploitability to at most 2 / N of that of uniform play, where N is the number of
+iterations. Shorter runs use pdcfr+: their trial would be too short to tell.
 
 The rule was chosen on leduc, liars_dice with 4 and 5 faces, and OpenSpiel's goofspiel with 4 cards
 in random order, kuhn_poker with three and four players, and battleship on 1 x 4 fields. Of the
@@ -31,18 +32,18 @@ from overtrick.solvers.sequence_form import SequenceFormSolver, is_two_player_ze
 
 CHOICES = ("pcfr+", "sapcfr+", "hs-pdcfr+", "lp", "pdcfr+", "sapdcfr+")
 """Algorithms by their number in stored models; the first three are no longer chosen."""
-EXACT, PREDICTIVE, CAUTIOUS = CHOICES[3:]
-LONG_RUN = 1000  # iterations of a run that begins with a trial
+LINEAR_PROGRAM, PDCFR_PLUS, SAPDCFR_PLUS = CHOICES[3:]
+MIN_ITERATIONS_WITH_TRIAL = 1000  # shorter runs begin without a trial
 MAX_EXACT_INFOSETS = 200  # of a game for the linear program
 TRIAL_DIVISOR = 20  # the trial of a variant takes one in so many iterations
 CLEARLY_BETTER = 2  # pdcfr+ is chosen if its exploitability is smaller by this factor
-LONG_FOR_THE_GAME = 2  # divided by the iterations: share of the exploitability of uniform play
+CONVERGED = 2  # the bound is this / iterations * exploitability of uniform play
 
 
 class AutoSolver(IterativeSolver):
-    """The linear program, or one of two variants of CFR, chosen in a trial run of both."""
+    """The linear program, or a variant of CFR chosen by the length of the run or by a trial."""
 
-    saved = ("iteration", "choice", "uniform_gap", "cautious_gap", "predictive_gap")
+    saved = ("iteration", "choice", "uniform_gap", "sapdcfr_gap", "pdcfr_gap")
 
     def __init__(self, tree: Tree, horizon: int) -> None:
         """Choose the linear program or a short run, or set up the trial.
@@ -53,18 +54,18 @@ class AutoSolver(IterativeSolver):
         self.horizon = horizon
         self.choice = -1  # index in CHOICES; -1: the trial has not ended
         self.uniform_gap = 0.0  # exploitability of uniform play, if there is a trial
-        self.cautious_gap = 0.0  # exploitability of sapdcfr+ after its trial
-        self.predictive_gap = 0.0  # of pdcfr+
+        self.sapdcfr_gap = 0.0  # exploitability of sapdcfr+ after its trial
+        self.pdcfr_gap = 0.0  # of pdcfr+
         if tree.infosets <= MAX_EXACT_INFOSETS and is_two_player_zero_sum(tree):
-            self.choice = CHOICES.index(EXACT)
-        elif horizon < LONG_RUN:
-            self.choice = CHOICES.index(PREDICTIVE)
+            self.choice = CHOICES.index(LINEAR_PROGRAM)
+        elif horizon < MIN_ITERATIONS_WITH_TRIAL:
+            self.choice = CHOICES.index(PDCFR_PLUS)
         self.solvers = self._solvers()
 
     @property
     def trial(self) -> int:
         """Number of iterations of the trial of each variant; 0 without a trial."""
-        return self.horizon // TRIAL_DIVISOR if self.horizon >= LONG_RUN else 0
+        return self.horizon // TRIAL_DIVISOR if self.horizon >= MIN_ITERATIONS_WITH_TRIAL else 0
 
     @property
     def chosen(self) -> str | None:
@@ -76,33 +77,43 @@ class AutoSolver(IterativeSolver):
         """Name of the chosen algorithm and the reason for the choice, in one line."""
         if self.chosen is None:
             return f"the trial of {self.trial:,} iterations of two variants has not ended"
-        if self.chosen == EXACT:
+        if self.chosen == LINEAR_PROGRAM:
             return f"lp: the game has only {self.tree.infosets} information sets"
-        why = f"the run has fewer than {LONG_RUN:,} iterations"
+        why = f"the run has fewer than {MIN_ITERATIONS_WITH_TRIAL:,} iterations"
         if self.trial:
-            why = (
-                f"after {self.trial:,} iterations the exploitability was {self.cautious_gap:.2g} "
-                f"with {CAUTIOUS} and {self.predictive_gap:.2g} with {PREDICTIVE}; {PREDICTIVE} "
-                f"needs the first to be at most {self.long_run_bound:.2g}, or the second to be at "
-                f"most 1/{CLEARLY_BETTER} of it"
-            )
+            why = f"after {self.trial:,} iterations its exploitability {self.pdcfr_gap:.2g} "
+            if CLEARLY_BETTER * self.pdcfr_gap <= self.sapdcfr_gap:
+                why += f"was at most half that of {SAPDCFR_PLUS}, {self.sapdcfr_gap:.2g}"
+            elif self.chosen == PDCFR_PLUS:
+                why = (
+                    f"after {self.trial:,} iterations the exploitability {self.sapdcfr_gap:.2g} of "
+                    f"{SAPDCFR_PLUS} was at most {self.converged_bound:.2g}"
+                )
+            else:
+                why = (
+                    f"after {self.trial:,} iterations its exploitability {self.sapdcfr_gap:.2g} "
+                    f"was above {self.converged_bound:.2g} and less than twice that of "
+                    f"{PDCFR_PLUS}, {self.pdcfr_gap:.2g}"
+                )
         solver = self._running
         assert isinstance(solver, BestAverageSolver)
-        return f"{self.chosen}: {why}; the best average has the exponent {solver.best_average()[0]}"
+        return f"{self.chosen}: {why}; the best average has gamma {solver.best_average()[0]}"
 
     @property
-    def long_run_bound(self) -> float:
-        """Exploitability of sapdcfr+ after its trial at which the run is long for the game."""
-        return LONG_FOR_THE_GAME / self.horizon * self.uniform_gap
+    def converged_bound(self) -> float:
+        """Exploitability of sapdcfr+ after its trial, at or below which pdcfr+ is chosen."""
+        return CONVERGED / self.horizon * self.uniform_gap
 
     def run(self, iterations: int) -> None:
         """Run more iterations. Raises UserError beyond the length of the whole run."""
         last = int(self.iteration + iterations)
-        if last > self.horizon and self.chosen != EXACT:
+        if last > self.horizon and self.chosen != LINEAR_PROGRAM:
             raise UserError(
                 f"the algorithm was chosen for a run of {self.horizon:,} iterations: "
                 f"to do {last:,}, solve again with that number"
             )
+        if not iterations:
+            self._running.run(0)  # callers compile the kernels thus
         while self.iteration < last:
             ends = self.trial, 2 * self.trial, last
             stop = min(end for end in ends if self.iteration < end <= last)
@@ -112,19 +123,21 @@ class AutoSolver(IterativeSolver):
                 self._choose()
 
     def average(self) -> Array:
-        """Return the strategy (N, A) that the running algorithm has found.
+        """Return the least exploitable strategy (N, A) of all solvers so far.
 
-        During the trial of pdcfr+, it is that of sapdcfr+.
+        After the trial, it is that of the other variant until the chosen one has become better.
         """
-        solver = self._running if self.choice >= 0 else self.solvers[CAUTIOUS]
-        return solver.average()
+        found = [each for each in self.solvers.values() if isinstance(each, BestAverageSolver)]
+        if not found:
+            return self._running.average()
+        return min((each.best_average()[1:] for each in found), key=lambda pair: pair[1])[0]
 
     def parts(self) -> Mapping[str, IterativeSolver]:
-        """Return the solvers that still run, or wait for their choice, by name."""
+        """Return the solvers by name; after a trial those of both variants."""
         return self.solvers
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the state; the solvers of the chosen algorithm are made first."""
+        """Restore the state; the solvers are made first."""
         self.choice = int(state["choice"])
         self.solvers = self._solvers()
         super().load(state)
@@ -134,27 +147,26 @@ class AutoSolver(IterativeSolver):
         """The solver of the next iteration."""
         if self.chosen is not None:
             return self.solvers[self.chosen]
-        return self.solvers[CAUTIOUS if self.iteration < self.trial else PREDICTIVE]
+        return self.solvers[SAPDCFR_PLUS if self.iteration < self.trial else PDCFR_PLUS]
 
     def _choose(self) -> None:
-        """Choose a variant by the exploitabilities after the trial, and drop the other solver."""
+        """Choose a variant by the exploitabilities after the trial."""
         gaps = []
-        for name in (CAUTIOUS, PREDICTIVE):
+        for name in (SAPDCFR_PLUS, PDCFR_PLUS):
             solver = self.solvers[name]
             assert isinstance(solver, BestAverageSolver)
             gaps.append(solver.best_average()[2])
-        self.cautious_gap, self.predictive_gap = gaps
+        self.sapdcfr_gap, self.pdcfr_gap = gaps
         self.uniform_gap = best_response.exploitability(self.tree, self.tree.uniform())
-        better = CLEARLY_BETTER * self.predictive_gap <= self.cautious_gap
-        long_run = self.cautious_gap <= self.long_run_bound
-        chosen = PREDICTIVE if better or long_run else CAUTIOUS
+        better = CLEARLY_BETTER * self.pdcfr_gap <= self.sapdcfr_gap
+        long_run = self.sapdcfr_gap <= self.converged_bound
+        chosen = PDCFR_PLUS if better or long_run else SAPDCFR_PLUS
         self.choice = CHOICES.index(chosen)
-        self.solvers = {chosen: self.solvers[chosen]}
 
     def _solvers(self) -> dict[str, IterativeSolver]:
         """Make the solver of the chosen algorithm, or both solvers of the trial."""
-        if self.chosen == EXACT:
-            return {EXACT: SequenceFormSolver(self.tree)}
-        names = (CAUTIOUS, PREDICTIVE) if self.chosen is None else (self.chosen,)
+        if self.chosen == LINEAR_PROGRAM:
+            return {LINEAR_PROGRAM: SequenceFormSolver(self.tree)}
+        names = (SAPDCFR_PLUS, PDCFR_PLUS) if self.trial else (PDCFR_PLUS,)
         longest = self.horizon - self.trial  # iterations of the chosen variant
         return {name: BestAverageSolver(self.tree, VARIANTS[name], longest) for name in names}

@@ -12,14 +12,12 @@ The next strategy is proportional to max(R, 0), or to max(R d' + c r, 0) in pred
 where d' is d with p + 1 in place of p. An exponent inf means no discount, d = 1. Exponents may
 change linearly with p / n, where n is the number of iterations of the whole run.
 
-| here | elsewhere |
-|---|---|
-| discount, then add the new regrets | cfr.DISCOUNTED: add, then discount; equal strategies |
-| predict r of this iteration again | the same |
+cfr.DISCOUNTED adds the new regrets before it discounts; its strategies are equal but for rounding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from math import inf, nan
 
@@ -109,7 +107,7 @@ class ScheduledCfrSolver(RegretMinimiser):
     def run(self, iterations: int) -> None:
         """Run more iterations; each iteration updates every seat once.
 
-        Raises UserError if the variant's exponents end before.
+        Raises UserError if exponents that change over the run would go beyond `horizon`.
         """
         variant = self.variant
         gammas, sums = self.weighted_sums()
@@ -129,36 +127,45 @@ class ScheduledCfrSolver(RegretMinimiser):
         self.iteration += iterations
 
     def weighted_sums(self) -> tuple[tuple[Schedule, ...], Array]:
-        """Return the M exponents gamma, and the sums (M, L) of strategies that `run` adds to."""
+        """Return M exponents gamma, and the weighted sums (M, L) of strategies that they define."""
         return (self.variant.gamma,), self.total[None]
 
 
 class BestAverageSolver(ScheduledCfrSolver):
     """CFR with a ScheduledVariant and several averages, which returns the least exploitable one.
 
-    The average has no influence on the regrets, so that one run yields an average for each exponent
-    gamma in `AVERAGES`, at the cost of its sums.
+    The regrets do not depend on the average, so that one run yields an average for each exponent
+    gamma in `AVERAGES`, at the cost of one more array each.
     """
 
     saved = ("iteration", "regret", "totals", "sigma")
 
     def __init__(self, tree: Tree, variant: ScheduledVariant, horizon: int) -> None:
         super().__init__(tree, variant, horizon)
-        self.totals = np.zeros((len(AVERAGES), len(self.total)))  # (M, L)
+        self.totals = np.zeros((len(AVERAGES), len(self.total)))  # (M, L), in place of `total`
+        del self.total
+        self._best: tuple[int, str, Array, float] | None = None  # iteration, result of best_average
 
     def weighted_sums(self) -> tuple[tuple[Schedule, ...], Array]:
         return tuple(AVERAGES.values()), self.totals
 
     def best_average(self) -> tuple[str, Array, float]:
         """Return the least exploitable average: its name in AVERAGES, (N, A), exploitability."""
-        averages = [strategy_from_weights(self.tree, total) for total in self.totals]
-        gaps = [best_response.exploitability(self.tree, each) for each in averages]
-        best = int(np.argmin(gaps))
-        return tuple(AVERAGES)[best], averages[best], gaps[best]
+        if self._best is None or self._best[0] != self.iteration:
+            averages = [strategy_from_weights(self.tree, total) for total in self.totals]
+            gaps = [best_response.exploitability(self.tree, each) for each in averages]
+            best = int(np.argmin(gaps))
+            self._best = self.iteration, tuple(AVERAGES)[best], averages[best], gaps[best]
+        return self._best[1:]
 
     def average(self) -> Array:
         """Return the least exploitable average (N, A)."""
         return self.best_average()[1]
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the state."""
+        super().load(state)
+        self._best = None
 
 
 @njit(cache=True)

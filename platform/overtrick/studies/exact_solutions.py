@@ -211,7 +211,7 @@ def best_response_to(
         with open_pool(workers) as pool:
             shared = pool if workers else None
             found = exact_by_walks.evaluate_players(game, players, progress, shared)
-        values = found.best_responses.tolist()
+        values = found.best_response_values.tolist()
     else:
         tree = build(game)
         opponent = make_opponent(resolve_opponent(against, game), game, tree)

@@ -124,7 +124,9 @@ class BaseTrainer(Checkpointed, ABC, Generic[JobT]):
 
         `history`: the metrics of all iterations.
         """
-        rows = self.rows()
+        rows = self.with_best_responses(
+            self.job, self.rows(), self.pool if self.job.workers else None
+        )
         return Report(rows, self.figures(history, rows))
 
     def figures(self, history: History, rows: Rows) -> dict[str, Figure]:
@@ -133,6 +135,15 @@ class BaseTrainer(Checkpointed, ABC, Generic[JobT]):
         `history`: the metrics of all iterations. `rows`: the results table.
         """
         return {}
+
+    @staticmethod
+    def with_best_responses(job: Any, rows: Rows, pool: WorkerPool | None) -> Rows:
+        """Return the results table with payoffs of best responses that take long to compute.
+
+        Tables of finished runs have them, evaluations during training and comparisons do not.
+        `pool`: workers; None: this process computes them.
+        """
+        return rows
 
     @staticmethod
     def sweep_figures(job: Any, groups: Mapping[str, Sequence[History]]) -> dict[str, Figure]:
@@ -156,7 +167,8 @@ class BaseTrainer(Checkpointed, ABC, Generic[JobT]):
 class TrainerSpec:
     """Entry of a trainer in the registry.
 
-    `validate`, `evaluate_model` and `sweep_figures` are the trainer's static methods. `table_score`
+    `validate`, `evaluate_model`, `with_best_responses` and `sweep_figures` are the trainer's static
+    methods. `table_score`
     scores a finished run, and `progress_score` an iteration.
     """
 
@@ -164,6 +176,7 @@ class TrainerSpec:
     trainer: Callable[..., BaseTrainer[Any]]  # (job, pool[, share of the data])
     validate: Callable[[Any], None]
     evaluate_model: Callable[[Any, Mapping[str, Array], WorkerPool, Generator], Rows]
+    with_best_responses: Callable[[Any, Rows, WorkerPool | None], Rows]
     table_score: TableScore
     progress_score: ProgressScore | None  # None: iterations have no score
     sweep_figures: Callable[[Any, Mapping[str, Sequence[History]]], dict[str, Figure]]
@@ -188,6 +201,7 @@ def register(
             trainer,
             trainer.validate,
             trainer.evaluate_model,
+            trainer.with_best_responses,
             table_score,
             progress_score,
             trainer.sweep_figures,

@@ -137,6 +137,11 @@ class HeldOutTrainer(BaseTrainer[JobT]):
         known, section = cls.knowledge(job, weights), cls.evaluation_section(job)
         return evaluation.evaluate(job.game, cls.adapt, known, section, pool, rng)
 
+    @staticmethod
+    def with_best_responses(job: Any, rows: Rows, pool: WorkerPool | None) -> Rows:
+        """Add the exact payoffs of best responses to rows, if the game is evaluated by walks."""
+        return evaluation.with_best_responses(job.game, rows, pool)
+
 
 class UnadaptedTrainer(HeldOutTrainer[JobT]):
     """Base class of trainers of a policy for all seats that does not adapt in evaluation.

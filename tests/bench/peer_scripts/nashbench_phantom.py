@@ -2,7 +2,7 @@
 
 Arguments: the game's name in nashbench, and `all`, or `a1` for the part of the game after seat 0's
 first attempt at cell a1. Other first attempts then count 0 for both seats. Prints a line of JSON
-for each policy. On a processor a part takes a quarter of an hour, and a whole game hours.
+for each policy. On a processor a part takes a quarter of an hour, and a whole game two hours.
 
 tests/oracles/test_phantom.py has the results, and the same random policy.
 """
@@ -36,15 +36,20 @@ def own_marks(observation, seat):
 
 
 def random_policy(observation, legal):
-    """Return probabilities in proportion to 1 to 16, by a hash of the seat and its attempts."""
+    """Return probabilities by a hash of the seat and its attempts.
+
+    They are multiples of 1/64, which 32 bits hold exactly: 1 to 7 of them for each legal action,
+    and the rest for the first one.
+    """
     seat = jnp.where(observation[1] > 0.5, 1, 0)
     tried = observation[-CELLS * CELLS :].reshape(CELLS, CELLS) > 0.5
     own = jnp.where(seat == 1, own_marks(observation, 1), own_marks(observation, 0))
     picked = jnp.where(own[None, :, None], table[:, :, 0], table[:, :, 1])
     total = jnp.where(tried[:, :, None], picked, 0).sum((0, 1))
-    mixed = (total + seat * 7919) % 2**16
-    weights = jnp.where(legal, 1 + (mixed * 40503) % 2**16 // 2**12, 0)
-    return weights.astype(jnp.float32) / weights.sum().astype(jnp.float32)
+    mixed = (total + seat * 7919) % 2**16 * 40503 % 2**16
+    weights = jnp.where(legal, 1 + mixed % 7, 0).at[jnp.argmax(legal)].set(0)
+    weights = weights.at[jnp.argmax(legal)].set(64 - weights.sum())
+    return weights.astype(jnp.float32) / 64
 
 
 def traverse_after_a1(visit, root, carry):

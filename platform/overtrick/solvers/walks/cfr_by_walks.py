@@ -1,6 +1,6 @@
 """Counterfactual regret minimisation by walks over games whose trees do not fit in memory.
 
-One walk over all lines gives the counterfactual values of both seats (see game_walk.py). An
+One walk gives the counterfactual values of both seats (see game_walk.py). An
 iteration with simultaneous updates is one walk; with alternating updates it is a walk for each
 seat.
 """
@@ -69,10 +69,10 @@ class WalkCfrSolver(IterativeSolver):
         plans = realisation_plans(self.walk, by_seat(self.walk, self.sigma))
         self._match(seats, plans, self.walk.gradients(plans, THREADS))
 
-    def _match(self, seats: list[int], plans: Pair, points: Pair) -> None:
+    def _match(self, seats: list[int], plans: Pair, gradients: Pair) -> None:
         """Add regrets and plans of some seats to their sums, and set the next strategies.
 
-        `plans`, `points` (1 + L,) for each seat: realisation plan, and the points' gradient in it.
+        `plans`, `gradients`: (1 + L,) for each seat, see GameWalk.
         """
         t, variant = self.iteration, self.variant
         discounts = discount_factor(variant.positive, t), discount_factor(variant.negative, t)
@@ -82,7 +82,7 @@ class WalkCfrSolver(IterativeSolver):
                 by_seat(self.walk, each)[seat] for each in (self.regret, self.total, self.sigma)
             )
             total += weight * plans[seat][1:]
-            _match_regrets(self.walk.views[seat], points[seat], regret, sigma, discounts)
+            _match_regrets(self.walk.views[seat], gradients[seat], regret, sigma, discounts)
 
     def average(self) -> Array:
         """Return the average strategy (L,); uniform in views never reached."""
@@ -97,15 +97,15 @@ def by_seat(walk: GameWalk, values: Array) -> Pair:
 
 
 @njit(cache=True)
-def _match_regrets(views, points, regret, sigma, discounts):  # type: ignore[no-untyped-def]
+def _match_regrets(views, gradient, regret, sigma, discounts):  # type: ignore[no-untyped-def]
     """Add instantaneous regrets, discount, and set the next strategy by regret matching, in place.
 
     - `views`: Views of the seat
-    - `points` (1 + L,): gradient of the seat's points in its realisation plan
+    - `gradient` (1 + L,): gradient of the seat's points in its realisation plan
     - `regret`, `sigma` (L,): cumulative regrets and strategy
     - `discounts`: factor of positive regrets, and factor of negative regrets
     """
-    after = seat_values(views, points, sigma)
+    after = seat_values(views, gradient, sigma)
     for view in range(len(views.parent)):
         begin, end = views.start[view], views.start[view + 1]
         here, positive = 0.0, 0.0

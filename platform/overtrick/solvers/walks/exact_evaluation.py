@@ -1,4 +1,4 @@
-"""Expected points, best responses and NashConv of policies, by walks over the lines of a game."""
+"""Expected points, best responses and NashConv of policies, by walks over a game."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Evaluation(NamedTuple):
     """Exact evaluation of a strategy of both seats, in points per game."""
 
     values: Array  # (2,) expected points of each seat
-    best_responses: Array  # (2,) points of each seat's best response to the other seat
-    nash_conv: float  # sum over seats of what the best response gains
+    best_response_values: Array  # (2,) points of each seat's best response to the other seat
+    nash_conv: float  # sum over seats of best-response value minus expected points
 
     @property
     def exploitability(self) -> float:
@@ -57,25 +57,27 @@ def tabulate_seat(walk: GameWalk, seat: int, policy: BehaviouralPolicy) -> Array
         probs, legal = policy.probs(observations), observations.legal
         assert legal is not None
         if probs.shape != legal.shape:
-            raise UserError(f"probabilities of shape {probs.shape}, not {legal.shape}")
+            raise UserError(f"a policy has probabilities of shape {probs.shape}, not {legal.shape}")
         check_rows(probs, legal)
         table[views.start[begin] : views.start[end]] = probs[legal]
     return table
 
 
 def evaluate(walk: GameWalk, strategies: Pair, threads: int = 1) -> Evaluation:
-    """Return values, best responses and NashConv of strategies (L,) of both seats, by one walk."""
+    """Return the exact evaluation of strategies (L,) of both seats, by one walk."""
     plans = realisation_plans(walk, strategies)
     return evaluation_from_gradients(walk, plans, walk.gradients(plans, threads))
 
 
-def evaluation_from_gradients(walk: GameWalk, plans: Pair, points: Pair) -> Evaluation:
-    """Return values, best responses and NashConv of realisation plans (1 + L,), without a walk.
+def evaluation_from_gradients(walk: GameWalk, plans: Pair, gradients: Pair) -> Evaluation:
+    """Return the exact evaluation of realisation plans (1 + L,) from the result of their walk.
 
-    `points` (1 + L,) for each seat: the gradient of its points with respect to its own plan.
+    `gradients` (1 + L,) for each seat: see GameWalk.
     """
-    values = np.array([plan @ each for plan, each in zip(plans, points, strict=True)])
-    best = np.array([_best(views, each)[0] for views, each in zip(walk.views, points, strict=True)])
+    values = np.array([plan @ each for plan, each in zip(plans, gradients, strict=True)])
+    best = np.array(
+        [_best(views, each)[0] for views, each in zip(walk.views, gradients, strict=True)]
+    )
     return Evaluation(values, best, float((best - values).sum()))
 
 
@@ -85,8 +87,8 @@ def best_responses(walk: GameWalk, strategies: Pair, threads: int = 1) -> tuple[
     Returns their points (2,), and the pure strategies (L,) of both seats. Ties go to the first
     action.
     """
-    points = walk.gradients(realisation_plans(walk, strategies), threads)
-    pairs = zip(walk.views, points, strict=True)
+    gradients = walk.gradients(realisation_plans(walk, strategies), threads)
+    pairs = zip(walk.views, gradients, strict=True)
     (first, reply), (second, other_reply) = (_best(views, each) for views, each in pairs)
     return np.array([first, second]), (reply, other_reply)
 
@@ -94,17 +96,17 @@ def best_responses(walk: GameWalk, strategies: Pair, threads: int = 1) -> tuple[
 def action_values(walk: GameWalk, strategies: Pair, threads: int = 1) -> Pair:
     """Return for each seat (L,) the counterfactual values of its actions under the strategies.
 
-    They are the seat's points after the action, if it follows its strategy afterwards, weighted by
-    the probability that the other seat plays towards the view.
+    A value is the seat's expected points after the action when it then follows its strategy. The
+    weight is the reach of the view by chance and the other seat.
     """
-    points = walk.gradients(realisation_plans(walk, strategies), threads)
-    pairs = zip(walk.views, points, strategies, strict=True)
+    gradients = walk.gradients(realisation_plans(walk, strategies), threads)
+    pairs = zip(walk.views, gradients, strategies, strict=True)
     first, second = (seat_values(views, each, strategy)[1:] for views, each, strategy in pairs)
     return first, second
 
 
 def realisation_plans(walk: GameWalk, strategies: Pair) -> Pair:
-    """Return for each seat (1 + L,) the probability of each own sequence; 0 is the empty one."""
+    """Return the realisation plan (1 + L,) of each seat, see GameWalk."""
     pairs = zip(walk.views, strategies, strict=True)
     first, second = (realisation_plan(views, strategy) for views, strategy in pairs)
     return first, second
@@ -121,13 +123,13 @@ def realisation_plan(views, strategy):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _best(views, points):  # type: ignore[no-untyped-def]
+def _best(views, gradient):  # type: ignore[no-untyped-def]
     """Return the points of a seat's best response, and the response (L,) as a pure strategy.
 
-    `points` (1 + L,): the seat's points by sequence, see GameWalk.
+    `gradient` (1 + L,): the seat's points by sequence, see GameWalk.
     """
-    after = points.copy()  # later: with the best points of the views after the sequence
-    reply = np.zeros(len(points) - 1)
+    after = gradient.copy()  # later: with the best points of the views after the sequence
+    reply = np.zeros(len(gradient) - 1)
     for view in range(len(views.parent) - 1, -1, -1):
         best = views.start[view]
         for place in range(views.start[view], views.start[view + 1]):
@@ -139,14 +141,16 @@ def _best(views, points):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def seat_values(views, points, strategy):  # type: ignore[no-untyped-def]
-    """Return (1 + L,) a seat's counterfactual values of its sequences; entry 0 is the game's value.
+def seat_values(views, gradient, strategy):  # type: ignore[no-untyped-def]
+    """Return (1 + L,) the counterfactual value of each sequence of a seat.
+
+    Entry 0 is the seat's expected points under both strategies.
 
     - `views`: Views of the seat
-    - `points` (1 + L,): gradient of its points in its realisation plan
+    - `gradient` (1 + L,): gradient of its points in its realisation plan
     - `strategy` (L,): the strategy that it follows
     """
-    after = points.copy()
+    after = gradient.copy()
     for view in range(len(views.parent) - 1, -1, -1):
         value = 0.0
         for place in range(views.start[view], views.start[view + 1]):

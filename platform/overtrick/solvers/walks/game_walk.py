@@ -1,8 +1,9 @@
-"""The interface of walks over all lines of a game whose tree does not fit in memory.
+"""The interface of walks over games whose trees do not fit in memory.
 
-A view is an information set: all that a seat has seen. A sequence is a view with one of its legal
-actions; it stands for all own actions that lead there, too. The realisation plan of a strategy has
-the probability of each sequence, as far as the seat itself decides (von Stengel 1996).
+A walk is an exhaustive traversal of a game without a stored tree; nothing is sampled. A view is an
+information set: all that a seat has seen. A sequence is a view with one of its legal actions; it
+stands for all own actions that lead there, too. A realisation plan gives each sequence the product
+of the seat's own probabilities along it (von Stengel 1996).
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ Pair = tuple[Array, Array]
 
 
 class Views(NamedTuple):
-    """Views of one seat: N information sets with L legal actions in all, which are its sequences.
+    """Information sets of one seat: N views, and L sequences, which are all their legal actions.
 
-    Later views have larger numbers than the views before them.
+    The index of a view is larger than the indices of all views that lead to it.
     """
 
     start: Array  # (N + 1,) int32 first sequence of each view; its actions are in ascending order
-    parent: Array  # (N,) int32 1 + the sequence before the view; 0: none
+    parent: Array  # (N,) int32 1 + the sequence that leads to the view; 0: the empty sequence
 
 
 class GameWalk(ABC):
-    """Walk over all lines of a game of two seats, which gives exact gradients of the payoffs.
+    """Walk over a game of two seats, which yields exact gradients of the payoffs.
 
     Realisation plans and gradients of a seat have shape (1 + L,); entry 0 is the empty sequence.
     The gradient of a sequence is the sum, over the terminal histories in which it is the seat's
@@ -43,7 +44,7 @@ class GameWalk(ABC):
     game: WalkedGame
     views: tuple[Views, Views]  # of both seats
     ends: int  # number of terminal histories
-    parts: int  # number of parts of the walk, which can be computed apart
+    parts: int  # number of parts of the walk, which can be computed independently
     rules: str  # a digest of the rules of the game, for names of files
 
     @abstractmethod
@@ -61,17 +62,17 @@ class GameWalk(ABC):
 
     @abstractmethod
     def part_gradients(self, plans: Pair, part: int) -> Pair:
-        """Return one part of the sum `gradients`, which is added up in the order of parts."""
+        """Return one part's gradients (1 + L,) of both seats; `gradients` adds them in order."""
 
     @abstractmethod
     def observations(self, seat: int, begin: int, end: int) -> Observations:
         """Return the observations of the views begin, ..., end - 1 of a seat."""
 
     @abstractmethod
-    def probabilities(self, seat: int, strategy: Array, observation: Array) -> Array:
-        """Return the probabilities (R, A) of a strategy (L,) of a seat, given observations (R, K).
+    def probabilities(self, strategy: Array, observations: Observations) -> Array:
+        """Return the action probabilities (R, A) of a seat's strategy (L,) in its observations.
 
-        They are 0 for illegal actions.
+        They are 0 for illegal actions. All observations are of the strategy's seat.
         """
 
     def seconds(self, threads: int = 1) -> float:

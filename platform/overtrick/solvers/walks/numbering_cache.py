@@ -1,4 +1,4 @@
-"""The numbers of a phantom game's information sets, kept in the cache folder."""
+"""Indices of a phantom game's information sets, kept in the cache folder."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def stored_numbering(
         write_weights_whole(path, _arrays(numbering))
     except OSError as error:
         log.warning(
-            "the numbers of information sets are not stored, to be computed again: %s", error
+            "cannot store the indices of information sets, which the next run computes again: %s",
+            error,
         )
     return numbering
 

@@ -41,7 +41,8 @@ class PhantomViews(NamedTuple):
     known: Array  # (N,) int16 bit mask of the cells that the seat knows
     start: Array  # (N + 1,) int32 first sequence of each view; its actions are in ascending order
     parent: Array  # (N,) int32 1 + the sequence before the view; 0: none
-    after: Array  # (2 L,) int32 view after sequence k found a free cell (2 k) or a mark (2 k + 1)
+    # (2 L,) int32 view after sequence k found a free cell (2 k) or a mark (2 k + 1); -1: none
+    after: Array
 
 
 class Numbering(NamedTuple):
@@ -110,7 +111,7 @@ def _cut(views: PhantomViews, count: int) -> PhantomViews:
 
 
 class PhantomWalk(GameWalk):
-    """Walk over a phantom game whose information sets are numbered. Its parts are first moves."""
+    """Walk over a phantom game whose information sets are indexed; a part follows a first move."""
 
     game: PhantomGame
 
@@ -122,7 +123,7 @@ class PhantomWalk(GameWalk):
         self.parts = game.wins.shape[1].bit_length() - 1
         self.rules = rules_digest(game)
         self._counts = np.array([len(views.known) for views in numbering.seats])
-        self._attempts: dict[int, Array] = {}  # by seat, see _attempts
+        self._attempts: tuple[int, Array] | None = None  # of the seat that was asked last
 
     def gradients(
         self,
@@ -155,12 +156,13 @@ class PhantomWalk(GameWalk):
         _walk_first_move(self.game, first, seats, self._counts, plans, points, False)
 
     def observations(self, seat: int, begin: int, end: int) -> Observations:
-        if seat not in self._attempts:
-            self._attempts[seat] = _attempts(self.numbering.seats[seat], self.parts)
-        return self.game.view_observations(seat, self._attempts[seat][begin:end])
+        if self._attempts is None or self._attempts[0] != seat:
+            self._attempts = seat, _attempts(self.numbering.seats[seat], self.parts)
+        return self.game.view_observations(seat, self._attempts[1][begin:end])
 
-    def probabilities(self, seat: int, strategy: Array, observation: Array) -> Array:
-        attempts = np.ascontiguousarray(observation[:, 1:], np.int64)
+    def probabilities(self, strategy: Array, observations: Observations) -> Array:
+        attempts = np.ascontiguousarray(observations.observation[:, 1:], np.int64)
+        seat = int(observations.seat[0]) if len(observations) else 0
         return np.asarray(_look_up(self.numbering.seats[seat], strategy, attempts))
 
 
@@ -296,7 +298,7 @@ def _walk(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
 
     - `own` (2,): bit masks of the marks of both seats
     - `lists`: entry 0 is the last attempt of seat 1, entry 1 that of seat 0; the rest is free
-    - `seats`, `counts`: PhantomViews of both seats and their numbers
+    - `seats`, `counts`: PhantomViews of both seats, and how many views they have so far
     - `plans`, `points`: see GameWalk; the points are added to the gradients
     - `numbering`: number new views instead of adding points
     """

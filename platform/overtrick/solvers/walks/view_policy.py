@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.core import Array, Observations, UserError, WalkedGame
+from overtrick.core import Array, Observations, UserError, WalkedGame, select_rows
 from overtrick.policies import model_kinds
 from overtrick.policies.memoryless import MemorylessPolicy
 from overtrick.policies.model_kinds import ModelKind, StoredWeights
@@ -35,7 +35,7 @@ class ViewPolicy(MemorylessPolicy):
         probs = np.zeros(observations.legal.shape)
         for seat, own in enumerate(by_seat(self.walk, self.strategy)):
             rows = np.flatnonzero(observations.seat == seat)
-            probs[rows] = self.walk.probabilities(seat, own, observations.observation[rows])
+            probs[rows] = self.walk.probabilities(own, select_rows(observations, rows))
         return probs
 
 
@@ -44,8 +44,8 @@ def check_strategy(walk: GameWalk, strategy: Array) -> None:
     wanted = sum(int(views.start[-1]) for views in walk.views)
     if strategy.shape != (wanted,):
         raise UserError(
-            f"a strategy for another game: it is {strategy.shape}, this game has {wanted:,} legal "
-            "actions in all information sets"
+            f"the strategy has shape {strategy.shape}, but this game needs {wanted:,} "
+            "probabilities, one for each legal action of each information set"
         )
     for seat, (views, own) in enumerate(zip(walk.views, by_seat(walk, strategy), strict=True)):
         sums = np.add.reduceat(own, views.start[:-1])
@@ -69,13 +69,13 @@ def of_array(game: WalkedGame, strategy: Array) -> ViewPolicy:
 
 
 def _load(weights: StoredWeights, game: Any) -> ViewPolicy:
-    """Build the policy of a stored strategy. Raises UserError for another or a damaged one."""
+    """Build the policy of a stored strategy. Raises UserError for a damaged one or another game."""
     if not isinstance(game, WalkedGame):
         raise UserError(f"the strategy in {weights.source} is not one of {game.name}")
     try:
         return of_array(game, weights.arrays[PROBABILITIES])
     except UserError as error:
-        raise UserError(f"the strategy in {weights.source} is damaged: {error}") from None
+        raise UserError(f"cannot use the strategy in {weights.source}: {error}") from None
 
 
 model_kinds.register(ModelKind(lambda weights: PROBABILITIES in weights.arrays, _load))

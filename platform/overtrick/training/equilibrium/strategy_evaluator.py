@@ -30,7 +30,7 @@ from overtrick.solvers.walks import exact_evaluation, view_policy
 from overtrick.solvers.walks.cfr_by_walks import by_seat
 from overtrick.solvers.walks.exact_evaluation import THREADS, Evaluation
 from overtrick.solvers.walks.game_walk import GameWalk
-from overtrick.solvers.walks.make_walk import make_walk
+from overtrick.solvers.walks.make_walk import check_size, make_walk
 from overtrick.solvers.walks.view_policy import ViewPolicy
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ StrategyEvaluator = TreeEvaluator | BucketedEvaluator
 
 
 class WalkEvaluator:
-    """Exact payoffs and NashConv of strategies (L,) by walks, in a game evaluated by walks.
+    """Exact payoffs and NashConv of strategies (L,) in a game evaluated by walks.
 
     A strategy has the probability of each legal action in each view of seat 0, then of seat 1.
     """
@@ -184,6 +184,8 @@ class WalkEvaluator:
     seats = 2
 
     def __init__(self, game: WalkedGame) -> None:
+        """Check that the game is small enough. Raises UserError if not."""
+        check_size(game)
         self.game = game
 
     @cached_property
