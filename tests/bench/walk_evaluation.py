@@ -11,12 +11,13 @@ from overtrick import make
 from overtrick.solvers.walks import exact_evaluation
 from overtrick.solvers.walks.make_walk import make_walk
 
-LIMITS = {  # seconds that an evaluation may take, with the numbers of the information sets stored
+# seconds that an evaluation may take, once the information sets are indexed; in the order of memory
+LIMITS = {
     "phantom_ttt": 150,
     "dark_hex_3": 150,
+    "goofspiel": 150,
     "abrupt_phantom_ttt": 210,
     "abrupt_dark_hex_3": 240,
-    "goofspiel": 150,
 }
 THREADS = 2
 

@@ -165,7 +165,7 @@ def test_a_trial_of_pbt_keeps_the_best_model_of_its_own_iterations(
         "meta.inner_lr": {"loguniform": [0.01, 1.0]},
     }  # fmt: skip
     uri = f"sqlite:///{tmp_path}/mlflow.db"
-    content = {**JOB, "stop": {"iterations": 6}, "search": search, "track": {"uri": uri}}
+    content = {**JOB, "stop": {"iterations": 4}, "search": search, "track": {"uri": uri}}
     content["checkpoints"] = {"every": 1}
     job = job_file.parse(content, JOBS, "tiny")
     done = sweep.run(lifecycle.open_folder(job, "pbt", children=True), lambda done: None)

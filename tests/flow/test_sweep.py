@@ -193,7 +193,7 @@ def test_an_interrupted_search_by_optuna_gives_the_same_table(
     """Also with one trial at a time instead of four: a batch is drawn before its results."""
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
     search = {
-        "method": "tpe", "trials": 5, "batch": 3, "coevolve.step_size": {"loguniform": [0.1, 2]},
+        "method": "tpe", "trials": 3, "batch": 2, "coevolve.step_size": {"loguniform": [0.1, 2]},
         "seed": {"grid": [1, 2]},
     }  # fmt: skip
     track = {"uri": f"sqlite:///{tmp_path}/mlflow.db"}
@@ -202,14 +202,14 @@ def test_an_interrupted_search_by_optuna_gives_the_same_table(
         lifecycle.open_folder(parse(search=search, track=track), "whole", children=True),
         answer.append,
     )
-    assert answer == list(range(1, 21))  # 5 draws, 2 seeds, 2 iterations
+    assert answer == list(range(1, 13))  # 3 draws, 2 seeds, 2 iterations
     assert not whole.failed
-    assert [row["seed"] for row in sorted(whole.rows, key=lambda r: r["trial"])] == [1, 2] * 5
+    assert [row["seed"] for row in sorted(whole.rows, key=lambda r: r["trial"])] == [1, 2] * 3
     one_at_a_time = {"resources": {"cpus": 4}, "search": search, "track": track}
     folder = lifecycle.open_folder(parse(**one_at_a_time), "parts", children=True)
 
     def interrupt(done: int) -> None:
-        if done == 15:  # in the second batch
+        if done == 10:  # in the second batch
             raise Interrupted
 
     with pytest.raises(Interrupted):
