@@ -1,11 +1,11 @@
 """Solver that chooses an algorithm by looking at the tree, or by a trial run.
 
 A two-player zero-sum game with few information sets is solved by the linear program, which is exact
-and takes a few hundredths of a second. In other games, CFR
-with discounted and predicted regrets keeps several averages of its strategies and returns the least
-exploitable one; the best average depends on the game and on the number of iterations. Of the two
-variants, sapdcfr+ has the lower exploitability early in a run. pdcfr+ reaches rounding error
-earlier, because its exploitability drops fast once the support of an equilibrium is found.
+and takes a few hundredths of a second. In other games, CFR with discounted and predicted regrets
+keeps several averages of its strategies and returns the least exploitable one; the best average
+depends on the game and on the number of iterations. Of the two variants, sapdcfr+ has the lower
+exploitability early in a run. pdcfr+ reaches rounding error earlier, because its exploitability
+drops fast once the support of an equilibrium is found.
 
 A run of at least 1,000 iterations begins with a trial of both, each for a twentieth of the run.
 pdcfr+ is chosen if it is clearly better, or if the run is long for this game: if sapdcfr+ has
@@ -79,22 +79,21 @@ class AutoSolver(IterativeSolver):
             return f"the trial of {self.trial:,} iterations of two variants has not ended"
         if self.chosen == LINEAR_PROGRAM:
             return f"lp: the game has only {self.tree.infosets} information sets"
-        why = f"the run has fewer than {MIN_ITERATIONS_WITH_TRIAL:,} iterations"
+        pdcfr, sapdcfr = f"{self.pdcfr_gap:.2g}", f"{self.sapdcfr_gap:.2g}"
+        bound = f"{self.converged_bound:.2g}"
+        if not self.trial:
+            why = f"the run has fewer than {MIN_ITERATIONS_WITH_TRIAL:,} iterations"
+        elif CLEARLY_BETTER * self.pdcfr_gap <= self.sapdcfr_gap:
+            why = f"its exploitability {pdcfr} was at most half that of {SAPDCFR_PLUS}, {sapdcfr}"
+        elif self.chosen == PDCFR_PLUS:
+            why = f"the exploitability {sapdcfr} of {SAPDCFR_PLUS} was at most {bound}"
+        else:
+            why = (
+                f"its exploitability {sapdcfr} was above {bound} and less than twice "
+                f"that of {PDCFR_PLUS}, {pdcfr}"
+            )
         if self.trial:
-            why = f"after {self.trial:,} iterations its exploitability {self.pdcfr_gap:.2g} "
-            if CLEARLY_BETTER * self.pdcfr_gap <= self.sapdcfr_gap:
-                why += f"was at most half that of {SAPDCFR_PLUS}, {self.sapdcfr_gap:.2g}"
-            elif self.chosen == PDCFR_PLUS:
-                why = (
-                    f"after {self.trial:,} iterations the exploitability {self.sapdcfr_gap:.2g} of "
-                    f"{SAPDCFR_PLUS} was at most {self.converged_bound:.2g}"
-                )
-            else:
-                why = (
-                    f"after {self.trial:,} iterations its exploitability {self.sapdcfr_gap:.2g} "
-                    f"was above {self.converged_bound:.2g} and less than twice that of "
-                    f"{PDCFR_PLUS}, {self.pdcfr_gap:.2g}"
-                )
+            why = f"after {self.trial:,} iterations {why}"
         solver = self._running
         assert isinstance(solver, BestAverageSolver)
         return f"{self.chosen}: {why}; the best average has gamma {solver.best_average()[0]}"

@@ -68,11 +68,12 @@ SAPCFR_PLUS = ScheduledVariant(NO_DISCOUNT, gamma=Schedule(2), prediction=1 / 3)
 PDCFR_PLUS = ScheduledVariant(Schedule(2.3), gamma=Schedule(5), prediction=1)
 # our combination of the prediction of SAPCFR+ and the discount of PDCFR+
 SAPDCFR_PLUS = ScheduledVariant(Schedule(2.3), gamma=Schedule(5), prediction=1 / 3)
-AVERAGES = {"2": Schedule(2), "5": Schedule(5), "15 to 10": FROM_15, "30 to 25": FROM_30}
-"""Exponents gamma of the averages of BestAverageSolver, by their values over a run."""
 # Brown and Sandholm 2019, in the order of the paper. cfr.DISCOUNTED adds regrets before it
 # discounts them. The strategies are the same but for rounding, which CFR amplifies.
 DISCOUNT_FIRST = ScheduledVariant(Schedule(1.5), Schedule(0), Schedule(2))
+
+AVERAGES = {"2": Schedule(2), "5": Schedule(5), "15 to 10": FROM_15, "30 to 25": FROM_30}
+"""Exponents gamma of the averages of BestAverageSolver, by their values over a run."""
 
 VARIANTS = {
     "pcfr+": PCFR_PLUS,
