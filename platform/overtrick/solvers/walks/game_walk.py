@@ -60,9 +60,15 @@ class GameWalk(ABC):
         `progress`: called with the percentage of the walk that is done.
         """
 
-    @abstractmethod
     def part_gradients(self, plans: Pair, part: int) -> Pair:
         """Return one part's gradients (1 + L,) of both seats; `gradients` adds them in order."""
+        points = np.zeros_like(plans[0]), np.zeros_like(plans[1])
+        self._add_part(plans, points, part)
+        return points
+
+    @abstractmethod
+    def _add_part(self, plans: Pair, points: Pair, part: int) -> None:
+        """Add one part's gradients to `points` (1 + L,) of both seats, in place."""
 
     @abstractmethod
     def observations(self, seat: int, begin: int, end: int) -> Observations:

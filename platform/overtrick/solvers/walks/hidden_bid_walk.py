@@ -108,11 +108,6 @@ class HiddenBidWalk(GameWalk):
                 progress(100 * done // self.parts)
         return points
 
-    def part_gradients(self, plans: Pair, part: int) -> Pair:
-        points = np.zeros_like(plans[0]), np.zeros_like(plans[1])
-        self._add_part(plans, points, part)
-        return points
-
     def _add_part(self, plans: Pair, points: Pair, part: int) -> None:
         """Add the points of one part of the orders; parts write disjoint entries, without locks."""
         begin, end = (len(self.orders) * each // self.parts for each in (part, part + 1))

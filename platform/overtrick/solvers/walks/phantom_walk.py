@@ -146,11 +146,6 @@ class PhantomWalk(GameWalk):
                 progress(100 * end // self.parts)
         return total
 
-    def part_gradients(self, plans: Pair, part: int) -> Pair:
-        points = np.zeros_like(plans[0]), np.zeros_like(plans[1])
-        self._add_part(plans, points, part)
-        return points
-
     def _add_part(self, plans: Pair, points: Pair, first: int) -> None:
         seats = self.numbering.seats
         _walk_first_move(self.game, first, seats, self._counts, plans, points, False)
