@@ -15,26 +15,27 @@ from numpy.random import Generator
 from overtrick import core
 from overtrick.core import Array, Deals, Observations, UserError, select_rows
 from overtrick.games import observation_validation
+from overtrick.games.capability_checks import (
+    MAX_ROWS,
+    BrokenGameError,
+    Turns,
+    check,
+    check_capabilities,
+    check_redeal,
+    check_related_games,
+    check_walked_game,
+    equal_rows,
+)
 from overtrick.policies.action_sampling import sample_actions
 from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import build
 
+__all__ = ["BrokenGameError", "check_game"]
+
 GAMES = 2_000  # games of random play
 MAX_TURNS = 1_000  # most turns of a game
-MAX_ROWS = 100  # most rows of a turn that are checked one by one
 MAX_STANDARD_ERRORS = 6  # largest difference of sampled and exact values, in standard errors
-COLUMNS = ("seat", "observation", "legal", "infoset")
-
-Turns = list[tuple[Any, Observations, Array]]
-"""Turns of random play: state before the turn, observations, and points gained (G, S)."""
-
-
-class BrokenGameError(UserError):
-    """Error: a game violates the interface in core/games.py.
-
-    The message names the method and the remedy.
-    """
 
 
 def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
@@ -49,8 +50,8 @@ def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
     rng = np.random.default_rng(seed)
     count = GAMES if game.actions is not None else 4
     first, again = (game.deal(count, np.random.default_rng(seed)) for _ in range(2))
-    _check(len(first) == count, "deal", f"must return one row a game, {count}, not {len(first)}")
-    _check(np.array_equal(first, again), "deal", "must draw only from the given generator")
+    check(len(first) == count, "deal", f"must return one row a game, {count}, not {len(first)}")
+    check(np.array_equal(first, again), "deal", "must draw only from the given generator")
     deals = first if deals is None else deals
     turns = _play_randomly(game, deals, rng)
     for state, observations, gain in turns:
@@ -59,17 +60,11 @@ def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
         _check_state_copies(game, state)
         _check_features(game, observations)
         _check_texts(game, observations)
-        _check_capabilities(game, observations, deals, rng)
-    for _, observations, _ in turns:
-        if isinstance(game, core.PhantomGame):
-            _check_phantom_views(game, observations)
-        if isinstance(game, core.HiddenBidGame):
-            _check_hidden_bid_views(game, observations)
-    if isinstance(game, core.HiddenBidGame):
-        _check_hidden_bids(game, deals, rng)
-    _check_redeal(game, turns[0][1], rng)
+        check_capabilities(game, observations, deals, rng)
+    check_walked_game(game, deals, turns, rng)
+    check_redeal(game, turns[0][1], rng)
     _check_payoffs(game, turns)
-    _check_related_games(game, deals, turns)
+    check_related_games(game, deals, turns)
     _check_pickling(game, deals, turns)
     if game.actions is not None:
         _check_validation(game, turns, rng)
@@ -78,28 +73,19 @@ def check_game(game: Any, deals: Deals | None = None, seed: int = 0) -> None:
         _check_enumeration(game, deals, turns)
 
 
-def _check(holds: Any, method: str, why: str) -> None:
-    """Raise BrokenGameError unless `holds` is true.
-
-    `method`: the method at fault, for the message. `why`: the remedy, for the message.
-    """
-    if not holds:
-        raise BrokenGameError(f"{method}: {why}")
-
-
 def _check_attributes(game: Any) -> None:
     """Check that the game has all attributes and methods of core.Game."""
     wanted = sorted(
         name for name in (*core.Game.__annotations__, *vars(core.Game)) if name[0] != "_"
     )
     missing = [name for name in wanted if not hasattr(game, name)]
-    _check(not missing, "Game", f"define {', '.join(missing)}: every game has them")
-    _check(game.name and game.unit, "name", "name and unit must not be empty")
+    check(not missing, "Game", f"define {', '.join(missing)}: every game has them")
+    check(game.name and game.unit, "name", "name and unit must not be empty")
     if game.actions is not None:
         named, actions = len(game.action_names), game.actions
-        _check(named == actions, "action_names", f"must name all {actions} actions, not {named}")
+        check(named == actions, "action_names", f"must name all {actions} actions, not {named}")
         ok = isinstance(game, core.BoundedPayoff)
-        _check(ok, "lowest_payoff", "define it: illegal actions pay it")
+        check(ok, "lowest_payoff", "define it: illegal actions pay it")
 
 
 def _play_randomly(game: Any, deals: Deals, rng: Generator) -> Turns:
@@ -109,7 +95,7 @@ def _play_randomly(game: Any, deals: Deals, rng: Generator) -> Turns:
     """
     state, turns = game.start(deals.copy()), Turns()
     while len(observations := game.observe(state)):
-        _check(len(turns) < MAX_TURNS, "step", f"games must end within {MAX_TURNS} turns")
+        check(len(turns) < MAX_TURNS, "step", f"games must end within {MAX_TURNS} turns")
         before = copy.deepcopy(state)
         if game.actions is None:
             action = rng.uniform(-1, 1, (len(observations), len(game.action_names)))
@@ -117,7 +103,7 @@ def _play_randomly(game: Any, deals: Deals, rng: Generator) -> Turns:
             _check_rows(game, observations)
             action = sample_actions(UniformPolicy().probs(observations), rng).action
         turns.append((before, observations, game.step(state, observations, action)))
-    _check(turns, "observe", "must return the rows that act at the start of a game, not none")
+    check(turns, "observe", "must return the rows that act at the start of a game, not none")
     return turns
 
 
@@ -125,28 +111,26 @@ def _check_rows(game: Any, rows: Observations) -> None:
     """Check shapes, types and ranges of `rows`, the result of one call of `observe`."""
     count, columns = len(rows), len(game.observation_fields)
     shape = rows.observation.shape
-    _check(shape == (count, columns), "observe", f"must return {(count, columns)}, not {shape}")
+    check(shape == (count, columns), "observe", f"must return {(count, columns)}, not {shape}")
     ok = ((rows.seat >= 0) & (rows.seat < game.seats)).all()
-    _check(ok, "observe", f"seat must be from 0 to {game.seats - 1}")
+    check(ok, "observe", f"seat must be from 0 to {game.seats - 1}")
     owner = rows.game * game.seats + rows.seat
-    _check(len(np.unique(owner)) == count, "observe", "a seat must have at most one row a game")
+    check(len(np.unique(owner)) == count, "observe", "a seat must have at most one row a game")
     if game.actions is None:
-        _check(rows.legal is None, "observe", "legal must be None where actions are continuous")
+        check(rows.legal is None, "observe", "legal must be None where actions are continuous")
         return
     ok = np.issubdtype(rows.observation.dtype, np.integer)
-    _check(ok, "observe", f"observation must be integers, not {rows.observation.dtype}")
+    check(ok, "observe", f"observation must be integers, not {rows.observation.dtype}")
     ok = rows.legal is not None and rows.legal.shape == (count, game.actions)
-    _check(ok, "observe", f"legal must be {(count, game.actions)}")
+    check(ok, "observe", f"legal must be {(count, game.actions)}")
     assert rows.legal is not None
-    _check(rows.legal.dtype == bool, "observe", f"legal must be bool, not {rows.legal.dtype}")
-    _check(rows.legal.any(axis=1).all(), "observe", "every row must have a legal action")
+    check(rows.legal.dtype == bool, "observe", f"legal must be bool, not {rows.legal.dtype}")
+    check(rows.legal.any(axis=1).all(), "observe", "every row must have a legal action")
     numbered = rows.infoset is not None
-    _check(
-        numbered == (game.infosets is not None), "observe", "infoset must be None if infosets is"
-    )
+    check(numbered == (game.infosets is not None), "observe", "infoset must be None if infosets is")
     if rows.infoset is not None:
         ok = ((rows.infoset >= 0) & (rows.infoset < game.infosets)).all()
-        _check(ok, "observe", f"infoset must be from 0 to {game.infosets - 1}")
+        check(ok, "observe", f"infoset must be from 0 to {game.infosets - 1}")
 
 
 def _check_points(game: Any, rows: Observations, gain: Array, games: int) -> None:
@@ -155,10 +139,10 @@ def _check_points(game: Any, rows: Observations, gain: Array, games: int) -> Non
     `rows`: the observations before that call. `games`: the number of games G.
     """
     shape = (games, game.seats)
-    _check(gain.shape == shape, "step", f"must return points {shape}, not {gain.shape}")
-    _check(np.isfinite(gain).all(), "step", "points must be finite")
+    check(gain.shape == shape, "step", f"must return points {shape}, not {gain.shape}")
+    check(np.isfinite(gain).all(), "step", "points must be finite")
     still = np.setdiff1d(np.arange(games), rows.game)
-    _check(not gain[still].any(), "step", "a game in which nobody acted must gain no points")
+    check(not gain[still].any(), "step", "a game in which nobody acted must gain no points")
 
 
 def _check_payoffs(game: Any, turns: Turns) -> None:
@@ -170,10 +154,10 @@ def _check_payoffs(game: Any, turns: Turns) -> None:
     if core.is_zero_sum(game):
         far = np.abs(payoff.sum(axis=1)).max()
         why = f"payoffs must sum to zero, not {far:g}: correct them or set zero_sum to False"
-        _check(far < 1e-9, "step", why)
+        check(far < 1e-9, "step", why)
     if isinstance(game, core.BoundedPayoff):
         low, found = game.lowest_payoff, payoff.min()
-        _check(low <= found + 1e-9, "lowest_payoff", f"is {low}, but a seat got {found:g}")
+        check(low <= found + 1e-9, "lowest_payoff", f"is {low}, but a seat got {found:g}")
 
 
 def _equal_states(a: Any, b: Any) -> bool:
@@ -189,206 +173,40 @@ def _check_state_copies(game: Any, state: Any) -> None:
     """
     before = copy.deepcopy(state)
     game.observe(state)
-    _check(_equal_states(before, state), "observe", "must not change the state")
+    check(_equal_states(before, state), "observe", "must not change the state")
     games = len(getattr(state, fields(state)[0].name))
     for each in fields(state):
         rows = len(getattr(state, each.name))
         why = f"field {each.name} must have {games} rows, one a game, not {rows}"
-        _check(rows == games, "start", why)
+        check(rows == games, "start", why)
     taken = select_rows(state, np.arange(games)[::-1])
     back = select_rows(taken, np.arange(games)[::-1])
-    _check(_equal_states(before, back), "start", "games must be selectable by row")
+    check(_equal_states(before, back), "start", "games must be selectable by row")
     if isinstance(state, core.CountsDivergedGames):
         diverged = state.diverged_games
         ok = diverged.shape == (games,) and diverged.dtype == bool
-        _check(ok, "diverged_games", f"must be (G,) bool, not {diverged.shape} {diverged.dtype}")
+        check(ok, "diverged_games", f"must be (G,) bool, not {diverged.shape} {diverged.dtype}")
 
 
 def _check_features(game: Any, rows: Observations) -> None:
     """Check shape, type and values of `game.features` for some observations."""
     found = game.features(rows)
     ok = found.ndim == 2 and len(found) == len(rows) and found.dtype == np.float32
-    _check(ok, "features", f"must be (R, F) float32, not {found.shape} {found.dtype}")
-    _check(np.isfinite(found).all(), "features", "must be finite")
+    check(ok, "features", f"must be (R, F) float32, not {found.shape} {found.dtype}")
+    check(np.isfinite(found).all(), "features", "must be finite")
     some = np.arange(len(rows))[::-7]
     alone = game.features(select_rows(rows, some))
     ok = np.array_equal(alone, found[some])
-    _check(ok, "features", "must have one width and depend on each row alone")
+    check(ok, "features", "must have one width and depend on each row alone")
 
 
 def _check_texts(game: Any, rows: Observations) -> None:
     """Check the texts that `game.hand` and `game.describe` return for some observations."""
     named = game.hand(rows) if game.actions is not None else np.full(len(rows), "")
-    _check(named.shape == (len(rows),), "hand", f"must return (R,) strings, not {named.shape}")
+    check(named.shape == (len(rows),), "hand", f"must return (R,) strings, not {named.shape}")
     for row in rows.observation[:MAX_ROWS]:
         said = game.describe(row)
-        _check(isinstance(said, str) and said, "describe", "must return words, not nothing")
-
-
-def _equal_rows(one: Observations, two: Observations) -> bool:
-    """Return True if two batches of observations are equal, ignoring the game index of each row."""
-    return all(np.array_equal(getattr(one, n), getattr(two, n)) for n in COLUMNS)
-
-
-def _check_capabilities(game: Any, rows: Observations, deals: Deals, rng: Generator) -> None:
-    """Check the optional methods of a game, such as `redeal`, on some of its observations.
-
-    `rows`: the result of one call of `observe`. `deals`: the deals (G, C) of the games.
-    """
-    some = select_rows(rows, slice(0, MAX_ROWS))
-    if isinstance(game, core.Redealable):
-        again = game.redeal(some, rng)
-        shape = (len(some), deals.shape[1])
-        _check(again.shape == shape, "redeal", f"must return deals {shape}, not {again.shape}")
-        if isinstance(game, core.Resumable):
-            there = game.observe(game.resume(some, again))
-            ok = len(there) == len(some) and _equal_rows(there, some)
-            _check(ok, "resume", "games must stand at the rows that they resume")
-    if isinstance(game, core.ValidatesDeals):
-        fine = game.are_possible_deals(deals)
-        _check(fine.shape == (len(deals),), "are_possible_deals", "must return (G,) bool")
-        _check(fine.all(), "are_possible_deals", "must accept the deals that `deal` draws")
-        if deals.shape[1]:
-            wrong = game.are_possible_deals(deals.astype(np.int64) + 10_000).any()
-            _check(not wrong, "are_possible_deals", "must refuse numbers that no deal contains")
-    if isinstance(game, core.PublicSituations):
-        found, most = game.public_situation(some), game.public_situations
-        within = found.shape == (len(some),) and ((found >= 0) & (found < most)).all()
-        _check(within, "public_situation", f"must return (R,) numbers from 0 to {most - 1}")
-    if isinstance(game, core.CompactFeatures):
-        found = game.compact_features(some)
-        small = found.ndim == 2 and len(found) == len(some) and (np.abs(found) <= 1).all()
-        _check(small, "compact_features", "must return (R, F) numbers from -1 to 1")
-    if isinstance(game, core.PrivilegedFeatures):
-        found = game.privileged_features(some, deals[some.game])
-        ok = found.ndim == 2 and len(found) == len(some) and found.dtype == np.float32
-        _check(ok and np.isfinite(found).all(), "privileged_features", "must be (R, F) float32")
-    if isinstance(game, core.SuitSymmetric):
-        _check_canonical_suits(game, some)
-    if isinstance(game, core.AbstractStates):
-        _check_abstract_states(game, some)
-
-
-def _check_phantom_views(game: Any, rows: Observations) -> None:
-    """Check that a phantom game makes the observations of its turns from the seats' attempts."""
-    _check(
-        game.wins.dtype == bool and game.wins.shape == (2, 2**game.actions),
-        "wins",
-        f"must be (2, {2**game.actions}) bool: both seats, all sets of marks",
-    )
-    _check_view_observations(game, rows, np.int8)
-
-
-def _check_hidden_bid_views(game: Any, rows: Observations) -> None:
-    """Check that a bidding game with hidden bids makes the observations of its turns from views."""
-    _check(game.actions == game.cards, "cards", f"must be {game.actions}, the number of actions")
-    _check_view_observations(game, rows, np.int64)
-
-
-def _check_hidden_bids(game: Any, deals: Deals, rng: Generator) -> None:
-    """Play random games; check the results that seats see, and the payoffs."""
-    n, (games,) = game.cards, deals.shape[:1]
-    state, gain = game.start(deals.copy()), np.zeros((games, game.seats))
-    bids = np.zeros((games, game.seats, n), np.int64)
-    rows: Any = None
-    for turn in range(n - 1):
-        rows = game.observe(state)
-        _check(len(rows) == games * game.seats, "observe", "both seats must bid in every round")
-        action = sample_actions(UniformPolicy().probs(rows), rng).action
-        bids[rows.game, rows.seat, turn] = action + 1
-        gain += game.step(state, rows, action)
-    _check(not len(game.observe(state)), "step", "the last cards must be bid without a decision")
-    bids[:, :, -1] = n * (n + 1) // 2 - bids.sum(axis=2)
-    won = np.sign(bids[:, 0] - bids[:, 1])
-    seen = won[rows.game, : n - 2] * np.where(rows.seat == 0, 1, -1)[:, None]
-    shown = rows.observation[:, 2 * n - 2 :]
-    _check(np.array_equal(shown, seen), "observe", "must show who has won each round before")
-    prizes = np.zeros((games, n), np.int64)
-    prizes[rows.game, :-1] = rows.observation[:, 1:n]
-    prizes[:, -1] = game.prize_orders()[0].sum() - prizes.sum(axis=1)
-    expected = np.sign((won * prizes).sum(axis=1))
-    right = np.array_equal(gain, np.column_stack([expected, -expected]))
-    _check(right, "step", "the seat with the higher total of prizes must gain 1, the other lose 1")
-
-
-def _check_view_observations(game: Any, rows: Observations, kind: type) -> None:
-    """Check that `view_observations` makes the observations of play from their view's columns."""
-    for seat in range(game.seats):
-        own = select_rows(rows, np.flatnonzero(rows.seat == seat))
-        made = game.view_observations(seat, own.observation[:, 1:].astype(kind))
-        same = all(
-            np.array_equal(getattr(made, name), getattr(own, name))
-            for name in ("seat", "observation", "legal")
-        )
-        _check(same, "view_observations", "must make the observations that play shows")
-
-
-def _check_canonical_suits(game: Any, rows: Observations) -> None:
-    """Check how a game relabels the suits of observations to a canonical order.
-
-    The relabelling must permute the actions, and leave an observation in canonical order unchanged.
-    """
-    found, original = game.canonical_observations(rows)
-    order = np.sort(original, axis=1)
-    ok = order.shape == (len(rows), game.actions) and (order == np.arange(game.actions)).all()
-    _check(ok, "canonical_observations", "must return a permutation of the actions for each row")
-    ok = np.array_equal(np.take_along_axis(rows.legal, original, axis=1), found.legal)
-    _check(ok, "canonical_observations", "must relabel the legal actions like the observation")
-    ok = _equal_rows(game.canonical_observations(found)[0], found)
-    _check(ok, "canonical_observations", "must leave rows in canonical order as they are")
-    uniform = UniformPolicy()
-    ok = np.allclose(game.canonical_policy(uniform).probs(rows), uniform.probs(rows))
-    _check(ok, "canonical_policy", "must give each action the probability of its relabelled action")
-
-
-def _check_abstract_states(game: Any, rows: Observations) -> None:
-    """Check the methods of core.AbstractStates: `state_keys` and `combined_policy`.
-
-    `state_keys` must reject the name of an unknown state abstraction. `combined_policy` combines
-    policies of named players, such as the declarer, with a default policy `others` for all
-    remaining players. Without named players, the combined policy must equal `others`.
-    """
-    try:
-        game.state_keys("")
-    except UserError:
-        pass
-    else:
-        raise BrokenGameError("state_keys: must raise UserError for an unknown name")
-    uniform = UniformPolicy()
-    ok = np.array_equal(game.combined_policy({}, uniform).probs(rows), uniform.probs(rows))
-    _check(ok, "combined_policy", "must act as `others` for players without a policy")
-
-
-def _check_related_games(game: Any, deals: Deals, turns: Turns) -> None:
-    """Check that two games derived from this one give the same observations at the start.
-
-    The first is rebuilt from `portable_options`: options that make the same game in any working
-    folder and on any worker. The second is `evaluation_game`: the game without reward shaping, on
-    which policies are evaluated. A game may lack either. `deals`: the deals (G, C) of some
-    games. `turns`: all turns of these games.
-    """
-    related: dict[str, Any] = {}
-    if isinstance(game, core.PortableOptions):
-        related["portable_options"] = type(game)(**game.portable_options())
-    if isinstance(game, core.EvaluatedOnAnother):
-        related["evaluation_game"] = game.evaluation_game()
-    for method, other in related.items():
-        ok = _equal_rows(other.observe(other.start(deals.copy())), turns[0][1])
-        _check(ok, method, "the game must start as this game does")
-
-
-def _check_redeal(game: Any, rows: Observations, rng: Generator) -> None:
-    """Check that deals sampled by `redeal` give the same observations at the start of a game.
-
-    `rows`: the observations at the start of some games.
-    """
-    if not isinstance(game, core.Redealable):
-        return
-    again = game.observe(game.start(game.redeal(rows, rng)))
-    owner = np.arange(len(rows)) * game.seats + rows.seat
-    found = np.flatnonzero(np.isin(again.game * game.seats + again.seat, owner))
-    ok = len(found) == len(rows) and _equal_rows(select_rows(again, found), rows)
-    _check(ok, "redeal", "must keep all that the seat has observed")
+        check(isinstance(said, str) and said, "describe", "must return words, not nothing")
 
 
 def _check_pickling(game: Any, deals: Deals, turns: Turns) -> None:
@@ -401,9 +219,9 @@ def _check_pickling(game: Any, deals: Deals, turns: Turns) -> None:
     again = copy.deepcopy(game)
     for name in ("name", "seats", "unit", "actions", "action_names", "observation_fields"):
         ok = getattr(again, name) == getattr(game, name)
-        _check(ok, "__reduce__", f"a pickled game must keep {name}")
-    ok = _equal_rows(again.observe(again.start(deals.copy())), turns[0][1])
-    _check(ok, "__reduce__", "a pickled game must start the same games")
+        check(ok, "__reduce__", f"a pickled game must keep {name}")
+    ok = equal_rows(again.observe(again.start(deals.copy())), turns[0][1])
+    check(ok, "__reduce__", "a pickled game must start the same games")
 
 
 def _check_validation(game: Any, turns: Turns, rng: Generator) -> None:
@@ -420,7 +238,7 @@ def _check_validation(game: Any, turns: Turns, rng: Generator) -> None:
             found = observation_validation.validated_observations(game, some.observation)
         except UserError as error:
             raise BrokenGameError(f"validated_observations: rejects a valid row: {error}") from None
-        _check(_equal_rows(found, some), "validated_observations", "must rebuild the observed rows")
+        check(equal_rows(found, some), "validated_observations", "must rebuild the observed rows")
         foreign = some.observation[:1].astype(np.int64)
         foreign[0, rng.integers(foreign.shape[1])] = 10**15
         with contextlib.suppress(UserError):
@@ -428,7 +246,7 @@ def _check_validation(game: Any, turns: Turns, rng: Generator) -> None:
             refused -= 1
         refused += 1
     why = "must raise UserError for an observation that no seat can have"
-    _check(refused == len(turns), "validated_observations", why)
+    check(refused == len(turns), "validated_observations", why)
 
 
 def _check_illegal_actions(game: Any, turns: Turns) -> None:
@@ -447,8 +265,8 @@ def _check_illegal_actions(game: Any, turns: Turns) -> None:
             except ValueError as error:
                 refused = "illegal action" in str(error)
             why = f"must raise ValueError with 'illegal action' for action {wrong}"
-            _check(refused, "step", why)
-            _check(_equal_states(there, state), "step", "must change nothing on illegal actions")
+            check(refused, "step", why)
+            check(_equal_states(there, state), "step", "must change nothing on illegal actions")
 
 
 def _check_enumeration(game: Any, played: Deals, turns: Turns) -> None:
@@ -464,13 +282,13 @@ def _check_enumeration(game: Any, played: Deals, turns: Turns) -> None:
     """
     deals, probability = game.every_deal()
     total = probability.sum()
-    _check(len(np.unique(deals, axis=0)) == len(deals), "every_deal", "deals must be distinct")
-    _check((probability > 0).all(), "every_deal", "probabilities must be above 0")
-    _check(abs(total - 1) < 1e-9, "every_deal", f"probabilities must sum to 1, not {total:g}")
+    check(len(np.unique(deals, axis=0)) == len(deals), "every_deal", "deals must be distinct")
+    check((probability > 0).all(), "every_deal", "probabilities must be above 0")
+    check(abs(total - 1) < 1e-9, "every_deal", f"probabilities must sum to 1, not {total:g}")
     columns, other = deals.shape[1], played.shape[1]
-    _check(columns == other, "every_deal", f"must have {other} columns as deal has, not {columns}")
+    check(columns == other, "every_deal", f"must have {other} columns as deal has, not {columns}")
     known = {tuple(deal) for deal in deals.tolist()}
-    _check(known.issuperset(map(tuple, played.tolist())), "every_deal", "must list what deal draws")
+    check(known.issuperset(map(tuple, played.tolist())), "every_deal", "must list what deal draws")
     try:
         tree = build(game)
     except UserError:
@@ -478,7 +296,7 @@ def _check_enumeration(game: Any, played: Deals, turns: Turns) -> None:
     except ValueError as error:
         why = f"{error}: number information sets without gaps, with perfect recall"
         raise BrokenGameError(f"infosets: {why}") from None
-    _check(
+    check(
         0 < game.min_tree_size <= max(tree.nodes, len(deals)),
         "min_tree_size",
         f"must be from 1 to {max(tree.nodes, len(deals))}, the tree's nodes or deals",
@@ -487,15 +305,15 @@ def _check_enumeration(game: Any, played: Deals, turns: Turns) -> None:
         assert rows.infoset is not None
         theirs = select_rows(tree.observations, rows.infoset)
         why = "rows of one information set must have equal seats, observations and legal actions"
-        _check(_equal_rows(theirs, rows), "observe", why)
+        check(equal_rows(theirs, rows), "observe", why)
     sights = np.column_stack([tree.observations.seat, tree.observations.observation])
     why = "two information sets must not look the same"
-    _check(len(np.unique(sights, axis=0)) == tree.infosets, "observe", why)
+    check(len(np.unique(sights, axis=0)) == tree.infosets, "observe", why)
     payoff = np.sum([gain for _, _, gain in turns], axis=0)
     spread = payoff.std(axis=0, ddof=1) / np.sqrt(len(payoff))
     gap = np.abs(payoff.mean(axis=0) - best_response.expected(tree, tree.uniform()))
     why = "random play must win what the tree expects: deal and every_deal differ"
-    _check((gap <= MAX_STANDARD_ERRORS * spread + 1e-9).all(), "deal", why)
+    check((gap <= MAX_STANDARD_ERRORS * spread + 1e-9).all(), "deal", why)
     for before, after in itertools.pairwise(turns):
         ok = np.isin(after[1].game, before[1].game).all()
-        _check(ok, "observe", "a game that is over must have no more rows")
+        check(ok, "observe", "a game that is over must have no more rows")

@@ -1,8 +1,7 @@
 """Values and best responses in a phantom game by nashbench, of uniform play and of a random policy.
 
-Arguments: the game's name in nashbench, and `all`, or `a1` for the part of the game after seat 0's
-first attempt at cell a1. Other first attempts then count 0 for both seats. Prints a line of JSON
-for each policy. On a processor a part takes a quarter of an hour, and a whole game two hours.
+Argument: the game's name in nashbench. Prints a line of JSON for each policy. An H200 needs 25
+seconds for both, compilation included; one core of a processor needs two hours.
 
 tests/oracles/test_phantom.py has the results, and the same random policy.
 """
@@ -13,11 +12,9 @@ import sys
 import jax.numpy as jnp
 import nashbench
 import numpy as np
-from nashbench.games import _phantom_tree
 
 CELLS, SEED = 9, 20261127
-ONLY_A1 = 1  # bit mask of the first attempts
-name, part = sys.argv[1:]
+(name,) = sys.argv[1:]
 # a random number for each attempt's number, cell and failure, and each action
 table = jnp.asarray(np.random.default_rng(SEED).integers(0, 2**16, (CELLS, CELLS, 2, CELLS)))
 
@@ -52,14 +49,6 @@ def random_policy(observation, legal):
     return weights.astype(jnp.float32) / 64
 
 
-def traverse_after_a1(visit, root, carry):
-    """Walk over the part of the game after the first attempt a1."""
-    return traverse(visit, (*root[:-1], jnp.int32(ONLY_A1)), carry)
-
-
-traverse = _phantom_tree._traverse
-if part == "a1":
-    _phantom_tree._traverse = traverse_after_a1
 game = nashbench.make(name)
 for label, policy in (("uniform", uniform), ("random", random_policy)):
     found = nashbench.evaluate(game, policy)
