@@ -26,6 +26,7 @@ __all__ = [
     "Solution",
     "UserError",
     "best_response",
+    "board",
     "champion",
     "champions",
     "exploitability",

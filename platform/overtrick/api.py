@@ -18,6 +18,9 @@ from overtrick.config.overrides import apply_overrides
 from overtrick.core import Array, Observations, Policy, Rollout, UserError, WalkedGame
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import reference_opponents
+from overtrick.evaluation.board import board_evaluation, opponent_files
+from overtrick.evaluation.board.board_match import NewPlayer
+from overtrick.evaluation.board.end_observations import Told
 from overtrick.evaluation.exact_by_walks import best_responses_to, evaluate_players
 from overtrick.games import registry
 from overtrick.games.registry import make, names
@@ -52,6 +55,7 @@ __all__ = [
     "Solution",
     "UserError",
     "best_response",
+    "board",
     "champion",
     "champions",
     "exploitability",
@@ -133,6 +137,44 @@ class LoadedModel:
     def evaluate(self) -> list[dict[str, Any]]:
         """Evaluate the model with the settings of its job; return the rows of its results table."""
         return lifecycle.evaluate_stored(str(self.folder), workers=0)[0]
+
+
+def board(
+    player: NewPlayer,
+    game: str = "leduc",
+    *,
+    told: Told = "own_cards",
+    opponents: str = "development",
+    budgets: Sequence[int] = (50, 200, 600, 2000),
+    seeds: Iterable[int] = range(5),
+) -> list[dict[str, Any]]:
+    """Evaluate a player of your own on a board; return a row for each budget, as `overtrick board`.
+
+    `player`: a class, or a function, that is called with a `BoardSetting` and a random generator,
+    and returns the player of one match. The player needs one method, `strategy(games)`: given all
+    finished games of the match, it returns the strategy (N, A). `told`: the opponent's cards that
+    it sees after a game. `opponents`: "development", or a folder of test opponents. `budgets`:
+    numbers of games after which it is evaluated. `seeds`: of the matches with each opponent. Raises
+    UserError.
+    """
+    from overtrick.comparison.board_job import BoardJob  # imports Ray
+
+    content = {
+        "trainer": "board", "game": game, "told": [told], "opponents": opponents,
+        "budgets": list(budgets), "seeds": list(seeds),
+        "methods": {"player": {"player": "equilibrium"}},
+    }  # fmt: skip
+    job = job_file.parse(content, {"board": BoardJob}, "board")
+    met = board_evaluation.read_opponents(job.game, job.opponents)
+    name, results = getattr(player, "__name__", "player"), []
+    if job.opponents != opponent_files.DEVELOPMENT:
+        opponent_files.record_use(Path(job.opponents), f"ot.board {name}")
+    for opponent in met:
+        found = board_evaluation.play_matches(
+            job.game, job.told[0], player, opponent, job.budgets, job.seeds
+        )
+        results.append(board_evaluation.opponent_result(name, told, job.game, opponent, *found))
+    return [row._asdict() for row in board_evaluation.summarise(results)]
 
 
 def tree(game: Any, **options: Any) -> Tree:

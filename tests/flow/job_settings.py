@@ -18,7 +18,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from overtrick.comparison import comparison_job, equilibrium_job, table_kinds
+from overtrick.comparison import (
+    board_job,
+    comparison_job,
+    equilibrium_job,
+    rps_board_job,
+    table_kinds,
+)
 from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob
 from overtrick.config.packaged_jobs import packaged_jobs
@@ -54,6 +60,12 @@ def job_values(name: str) -> str:
     if trainer == "equilibrium_table":
         jobs = equilibrium_job.training_jobs(equilibrium_job.load(name, []))
         return _portable(json.dumps([_values(job) for job in jobs], indent=1, sort_keys=True))
+    if trainer == "rps_board":
+        return _portable(
+            json.dumps(_values(rps_board_job.load(name, [])), indent=1, sort_keys=True)
+        )
+    if trainer == "board":
+        return _portable(json.dumps(_values(board_job.load(name, [])), indent=1, sort_keys=True))
     if trainer == "table":
         table = comparison_job.load(name, [])
         values = _values(table)

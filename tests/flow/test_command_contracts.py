@@ -32,12 +32,15 @@ MATCH = {"a", "b", "boards", "mean", "standard_error", "unit"}
 DATA = {"path", "rows", "seconds"}
 AGREEMENT = {"system", "boards", "opening", "response", "all"}
 FEW = ["ranks=5", "preflop=30", "flop=4", "turn=2", "river=1", "deals=200", "--seed", "2"]
+FEWER = 'methods={"equilibrium": {"player": "equilibrium"}}'
 ADAPTED = {"stranger", "steps", "standard_error", "best_response", "share"}
 KEYS = [
     (["solve", "kuhn", "--plan", "cfr+", "--iterations", "10"], SOLVE),
     (["best-response", "kuhn", "--against", "random"],
      {"game", "stranger", "unit", "values", "mean"}),
     (["champions"], {"champions"}),
+    (["board", str(JOBS / "board_leduc.yaml"), "seeds=[0]", "budgets=[2]", FEWER],
+     {"board", "game", "rows"}),
     (["evaluate", "nfsp"], {"game", "unit", "rows"}),
     (["evaluate", "dqn"], {"game", "unit", "rows"}),
     (["match", "random", "call", "--game", "kuhn", "--boards", "20"],

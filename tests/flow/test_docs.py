@@ -65,6 +65,11 @@ SMALL_TABLE = (
     "evaluate.double_dummy=false"
 )
 SHORT = {
+    "board make": "",
+    "board jobs/board_rps.yaml": "seeds=[0]",
+    "board jobs": (
+        "--workers 0 seeds=[0] budgets=[3] 'methods={equilibrium: {player: equilibrium}}'"
+    ),
     "solve dark_hex_3": "--iterations 1",
     "train jobs/psro_leduc.yaml game=leduc": "stop.iterations=3",
     "train jobs/league_leduc.yaml game=leduc": "stop.iterations=2 league.games=20 workers=0",
@@ -212,7 +217,7 @@ def check_job_file(command: list[str]) -> None:
         job = job_file.load(ROOT / file, overrides, {**JOBS, **TABLE_JOBS})
         if command[0] == "sweep":
             assert sweep.trials_of(job, file)
-        assert (command[0] == "evaluate") == (job.trainer in TABLE_JOBS), command
+        assert (command[0] in ("evaluate", "board")) == (job.trainer in TABLE_JOBS), command
 
 
 def check_make_target(command: list[str]) -> None:
@@ -277,7 +282,7 @@ def test_every_trainer_has_one_page_with_all_headings_and_its_keys():
         page = path.read_text()
         assert path.stem == "index" or headings(page) == OF_AN_ALGORITHM, path.stem
         documented += re.findall(r"^<!-- table: keys (\w+) -->$", page, re.MULTILINE)
-    assert sorted(documented) == sorted([*JOBS, "equilibrium_table"])
+    assert sorted(documented) == sorted([*JOBS, "board", "equilibrium_table", "rps_board"])
     index = (DOCS / "algorithms" / "index.md").read_text()
     linked = {"index", *re.findall(r"\]\((\w+)\.md\)", index)}
     assert {path.stem for path in (DOCS / "algorithms").glob("*.md")} == linked

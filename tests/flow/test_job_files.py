@@ -10,7 +10,15 @@ import yaml
 from pydantic import BaseModel
 from tests.flow import job_settings
 
-from overtrick.comparison import comparison_job, equilibrium_job, schedule
+from overtrick.comparison import (
+    board,
+    board_job,
+    comparison_job,
+    equilibrium_job,
+    rps_board,
+    rps_board_job,
+    schedule,
+)
 from overtrick.config import job_file, job_keys, packaged_jobs
 from overtrick.config.overrides import apply_overrides
 from overtrick.core import UserError
@@ -41,6 +49,12 @@ def test_a_job_file_is_valid_and_begins_with_a_comment(path, tmp_path, monkeypat
         return
     if content["trainer"] == "equilibrium_table":
         assert equilibrium_job.check(equilibrium_job.load(path, [])) > 0
+        return
+    if content["trainer"] == "board":
+        assert board.check(board_job.load(path, [])) > 0
+        return
+    if content["trainer"] == "rps_board":
+        assert rps_board.check(rps_board_job.load(path, [])) == 45
         return
     job = job_file.load(path, [], JOBS)
     if job.search.spaces:

@@ -171,6 +171,13 @@ class AcceptsAnyAbstraction(Broken):
         return others
 
 
+class NamesNoColumn(Broken):
+    column_seats = (0,)
+
+    def ends_with_showdown(self, actions):
+        return True
+
+
 class ForgetsItsFaces(LiarsDice):
     def __init__(self, faces=6):
         super().__init__(faces=faces)
@@ -190,6 +197,7 @@ class EvaluatedOnOtherDice(Broken):
         (LosesAnAction, "canonical_observations: must return a permutation"),
         (AcceptsAnyAbstraction, "state_keys: must raise UserError"),
         (EvaluatedOnOtherDice, "evaluation_game: the game must start as this game does"),
+        (NamesNoColumn, "column_seats: must have 2 numbers"),
         (NotZeroSum, "step: payoffs must sum to zero"),
         (Float64Features, "features: must be .R, F. float32"),
         (WrongProbabilities, "every_deal: probabilities must sum to 1"),

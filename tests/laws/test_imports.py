@@ -70,6 +70,7 @@ DOORS = {
         "games/openspiel_random_play.py",
         "environments/openspiel_game.py",
         "environments/openspiel_registration.py",
+        "evaluation/board/roshambo_bots.py",
     },
     "open_spiel": {"games/openspiel_tree.py", "games/openspiel_random_play.py"},
     "endplay": {"games/bridge/double_dummy.py", "games/bridge/formats/pbn_lin.py"},

@@ -35,9 +35,9 @@ from overtrick.learners.supervised.opponent_model import (
 )
 from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import tensors
+from overtrick.solvers.extensive import best_response
 from overtrick.training.adaptation.eom import EomTrainer
 from overtrick.training.adaptation.gradient_samples import strategies
-from overtrick.training.adaptation.opponent_modelling import best_response_strategy
 from overtrick.training.registry import JOBS, TRAINERS
 
 
@@ -166,7 +166,7 @@ def test_the_exact_response_to_a_model_wins_the_best_response_value(
 ):
     _, tree = game_and_tree(name)
     sigma = random_strategy(tree, rng)
-    won = exact_payoff(tree, best_response_strategy(tree, sigma), sigma)
+    won = exact_payoff(tree, best_response.best_responses(tree, sigma), sigma)
     assert abs(won - best_response_payoff(tree, sigma)) < 1e-9
 
 

@@ -48,7 +48,8 @@ def main() -> None:
     """
     command = next(iter(sys.argv[1:]), "")
     table = any(word == "--resume" or word.endswith((".yaml", ".yml")) for word in sys.argv)
-    resumable = command in ("train", "sweep", "resume") or (command == "evaluate" and table)
+    always = ("train", "sweep", "resume", "board")
+    resumable = command in always or (command == "evaluate" and table)
     if "--json" in sys.argv:
         _script_output()  # now: Ray's threads print before the result and after it
     exit_code = 1
@@ -212,5 +213,5 @@ def command_moved_to(group: typer.Typer) -> Callable[[Callable[..., None]], Call
 
 
 # each module registers its commands in app, in the order in which `--help` lists them
-from overtrick.cli import runs, dashboard, games, bridge, matches  # isort: skip
+from overtrick.cli import runs, board, dashboard, games, bridge, matches  # isort: skip
 from overtrick.cli import interactive, html_report, cluster, generate  # isort: skip

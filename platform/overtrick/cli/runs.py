@@ -122,7 +122,7 @@ def resume(
     elif kind == "sweep":
         sweep(None, None, str(folder), None, None, as_json)
     else:
-        _compare(folder, None, [], None, as_json)
+        compare_methods(folder, None, [], None, as_json)
 
 
 @app.command(rich_help_panel=TRAIN)
@@ -148,10 +148,10 @@ def evaluate(
         raise UserError("evaluate needs a run, a model, a comparison's job file, or --resume TABLE")
     arguments.check_new_name(resume, name)
     if resume is not None:
-        _compare(locate.existing_run(resume), None, [], None, as_json)
+        compare_methods(locate.existing_run(resume), None, [], None, as_json)
     elif what is not None and _is_job(what):
         asked = [] if workers is None else [f"workers={workers}"]
-        _compare(None, Path(what), [*(overrides or []), *asked], name, as_json)
+        compare_methods(None, Path(what), [*(overrides or []), *asked], name, as_json)
     elif what is not None:
         if overrides:
             override = f"override '{overrides[0]}'"
@@ -173,24 +173,27 @@ def _is_job(what: str) -> bool:
     return file or (what in packaged_jobs() and not here)
 
 
-def _compare(
+def compare_methods(
     folder: RunFolder | None,
     job: Path | None,
     overrides: list[str],
     name: str | None,
     as_json: bool,
+    only: tuple[str, ...] = (),
 ) -> None:
     """Train and evaluate the methods of a comparison table, either a new or an interrupted one.
 
     `folder`: the run folder of the table to continue, or None. `job`: the job file of a new table,
     or None. `overrides`: `key=value` overrides of a new table's job. `name`: of a new table's run,
-    or None.
+    or None. `only`: the kinds of table that the job may be; empty: any.
     """
     from overtrick.comparison import table_kinds
     from overtrick.reports.progress import IterationBar
     from overtrick.runs import lifecycle
 
     table = table_kinds.load(job, overrides) if job is not None else table_kinds.read_job(folder)  # type: ignore[arg-type]
+    if only and table.trainer not in only:
+        raise UserError(f"{job} is no {only[0]}: its trainer is {table.trainer}")
     kind = table_kinds.KINDS[table.trainer]
     total = kind.check(table)
     folder = folder or lifecycle.open_folder(table, job.stem, True, name)  # type: ignore[union-attr]

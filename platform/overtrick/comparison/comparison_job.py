@@ -191,7 +191,7 @@ def _with_job(method: Method, folder: Path, source: str, table: ComparisonJob) -
     if method.oracle is not None:
         set_value(content, method.key, "random", where)  # raises for an unknown key
     job = job_file.parse(content, JOBS, where)
-    if _evaluation_game(job.game) != _evaluation_game(table.game):
+    if evaluation_game_of(job.game) != evaluation_game_of(table.game):
         its, wanted = _describe(job.game), _describe(table.game)
         raise UserError(f"{source} plays {its}, but the table plays {wanted}")
     complete = job.model_dump(mode="json") | {"search": {}}
@@ -243,7 +243,7 @@ def _leave_out(content: dict[str, Any], key: str, source: str) -> None:
     del place[leaf]
 
 
-def _evaluation_game(choice: GameChoice) -> tuple[str, dict[str, Any]]:
+def evaluation_game_of(choice: GameChoice) -> tuple[str, dict[str, Any]]:
     """Return name and options of the game on which the policies of a job are evaluated.
 
     `choice`: the game of the job.

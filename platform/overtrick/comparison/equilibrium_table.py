@@ -16,6 +16,7 @@ from overtrick.comparison import table_files
 from overtrick.comparison.comparison_job import FinishedTable, Rows
 from overtrick.comparison.equilibrium_job import EquilibriumTableJob, training_jobs
 from overtrick.core import RunError
+from overtrick.evaluation.standard_error import standard_error
 from overtrick.games import registry
 from overtrick.reports import learning_curves, tables
 from overtrick.reports.metric_names import DECISIONS, History
@@ -135,7 +136,7 @@ def _rows(table: EquilibriumTableJob, group: RunGroup) -> Rows:
                     "game": game,
                     "method": method,
                     "mean": float(gaps.mean()) if len(gaps) else None,
-                    "standard_error": table_files.standard_error(gaps.tolist()),
+                    "standard_error": standard_error(gaps.tolist()),
                     "decisions": float(used.mean()) if len(used) else None,
                     "failed": len(column.seeds) - len(gaps),
                     "exploitability": dict(zip(curves, gaps.tolist(), strict=True)),

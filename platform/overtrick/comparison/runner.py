@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,9 +21,8 @@ from overtrick.comparison.comparison_job import (
 )
 from overtrick.comparison.schedule import ComparisonSchedule, Entry, in_training, plan_comparison
 from overtrick.core import RunError, UserError
-from overtrick.core.files import write_text
 from overtrick.core.json_files import read_json
-from overtrick.distributed.workers import RngStream, generator, open_pool, start_pool, start_ray
+from overtrick.distributed.workers import RngStream, generator, start_pool, start_ray
 from overtrick.evaluation import evaluate
 from overtrick.evaluation.evaluate import HeldOutEvaluation, Row
 from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
@@ -149,24 +147,16 @@ def _evaluate(
         for number, (entry, column) in enumerate(plan.cells)
         if entry.job is None or not group.errors[entry.trial]
     ]
-    left = [cell for cell in cells if not cell[2].exists()]
-    done = group.done + len(cells) - len(left)
-
-    def save(shard: int, row: Row) -> None:
-        nonlocal done
-        write_text(left[shard][2], json.dumps(row) + "\n")
-        bucket_copy.push(left[shard][2])
-        done += 1
-        progress(done)
-
     budget = table.evaluate.model_dump(exclude={"every"})
     common = (table.game, evaluate.AdaptationEvaluation(**budget))
-    shards = []
-    for entry, column, _ in left:
+
+    def shard_of(number: int) -> tuple[Any, ...]:
+        entry, column, _ = cells[number]
         player = _load_player(table, entry, group) if entry.job is not None else None
-        shards.append((entry, player, plan.opponents[column], column))
-    with open_pool(table.workers if left else 0) as pool:
-        pool.map(_row, common, shards, generator(0, RngStream.EVALUATE), save)
+        return entry, player, plan.opponents[column], column
+
+    files = [file for _, _, file in cells]
+    table_files.compute_missing(_row, common, files, shard_of, table.workers, group.done, progress)
     names = list(table.opponents)
     remedy = f"delete it, and `overtrick resume {group.folder.name}` evaluates again"
     rows = read_cells([((entry.method, column), file) for entry, column, file in cells], remedy)

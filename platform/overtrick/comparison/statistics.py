@@ -15,6 +15,7 @@ from overtrick.comparison import table_files
 from overtrick.comparison.comparison_job import EXACT, ComparisonJob, Rows
 from overtrick.evaluation.evaluate import MIN_BEST_RESPONSE, Row
 from overtrick.evaluation.game_cache import two_seat_game
+from overtrick.evaluation.standard_error import standard_error
 from overtrick.games import registry
 from overtrick.reports import tables
 from overtrick.storage.run_folder import RunFolder
@@ -57,7 +58,7 @@ def summarise(
                     "method": method,
                     "stranger": opponent,
                     "mean": _mean(payoffs),
-                    "standard_error": table_files.standard_error(list(payoffs.values())),
+                    "standard_error": standard_error(list(payoffs.values())),
                     "share": None,
                     "paper": table.paper.get(method, {}).get(opponent),
                     "payoffs": payoffs,

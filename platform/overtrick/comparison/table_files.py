@@ -1,18 +1,20 @@
-"""Files, statistics and metric names that all comparison tables share."""
+"""Files and metric names that all comparison tables share."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from overtrick.config import job_file
 from overtrick.config.job_file import JobT
 from overtrick.core.files import write_text
+from overtrick.distributed.workers import RngStream, generator, open_pool
 from overtrick.reports import tables
+from overtrick.reports.progress import OnProgress
 from overtrick.runs import folder_kind
+from overtrick.storage import bucket_copy
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking.mlflow_tracker import Tracker
 
@@ -53,8 +55,35 @@ def cell_metric(row: str, column: str) -> str:
     return f"{row}/{column}".replace("+", "_plus_")
 
 
-def standard_error(values: Sequence[float]) -> float | None:
-    """Return the standard error of the mean of values; None for fewer than two values."""
-    if len(values) < 2:
-        return None
-    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+def compute_missing(
+    function: Callable[..., Any],
+    common: Any,
+    files: Sequence[Path],
+    shard_of: Callable[[int], tuple[Any, ...]],
+    workers: int,
+    done: int,
+    progress: OnProgress,
+) -> None:
+    """Compute results whose files are missing, and write each file as soon as it is known.
+
+    - `function`, `common`: as in `WorkerPool.map`; results are plain data. The function must not
+      use its generator, which depends on the files that are missing.
+    - `files`: of all results.
+    - `shard_of`: returns the arguments of `function` for the result with a given number.
+    - `workers`: Ray workers; 0: this process.
+    - `done`: pieces of work that were finished before, besides the files. `progress`: called with
+      the number of all finished pieces.
+    """
+    left = [number for number, file in enumerate(files) if not file.exists()]
+    done += len(files) - len(left)
+
+    def save(shard: int, found: Any) -> None:
+        nonlocal done
+        write_text(files[left[shard]], json.dumps(found) + "\n")
+        bucket_copy.push(files[left[shard]])
+        done += 1
+        progress(done)
+
+    with open_pool(workers if left else 0) as pool:
+        shards = [shard_of(number) for number in left]
+        pool.map(function, common, shards, generator(0, RngStream.EVALUATE), save)

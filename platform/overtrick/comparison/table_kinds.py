@@ -7,14 +7,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from overtrick.comparison import (
+    board,
+    board_job,
     comparison_job,
     equilibrium_job,
     equilibrium_table,
+    rps_board,
+    rps_board_job,
     runner,
     schedule,
 )
+from overtrick.comparison.board_job import BoardJob
 from overtrick.comparison.comparison_job import ComparisonJob, FinishedTable
 from overtrick.comparison.equilibrium_job import EquilibriumTableJob
+from overtrick.comparison.rps_board_job import RpsBoardJob
 from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob, Job
 from overtrick.reports.progress import OnProgress
@@ -52,6 +58,10 @@ KINDS: dict[str, TableKind] = {
         equilibrium_job.training_jobs,
         equilibrium_table.run,
     ),
+    "rps_board": TableKind(
+        RpsBoardJob, rps_board_job.load, rps_board.check, rps_board_job.training_jobs, rps_board.run
+    ),
+    "board": TableKind(BoardJob, board_job.load, board.check, board_job.training_jobs, board.run),
 }
 
 TABLE_JOBS = {name: kind.job for name, kind in KINDS.items()}

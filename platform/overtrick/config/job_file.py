@@ -158,7 +158,8 @@ class BaseJob(Section):
     """Settings that every job file has, for a trainer or for a comparison table."""
 
     trainer: str
-    """Name of a trainer, or the kind of a comparison table: `table` or `equilibrium_table`."""
+    """Name of a trainer, or the kind of a comparison table: `table`, `equilibrium_table`,
+    `board` or `rps_board`."""
 
     checkpoints: Checkpoints = Checkpoints()
     track: Track = Field(default_factory=Track)  # its default depends on the environment

@@ -146,6 +146,21 @@ WalkedGame = PhantomGame | HiddenBidGame
 
 
 @runtime_checkable
+class PublicActionGame(Enumerable, Protocol):
+    """An enumerable game whose actions are public and whose chance outcomes are cards.
+
+    Each card of a deal is seen by one seat, or by all.
+    """
+
+    @property
+    def column_seats(self) -> tuple[int, ...]:
+        """Return the seat that sees each column of a deal during play; -1: all seats."""
+
+    def ends_with_showdown(self, actions: tuple[int, ...]) -> bool:
+        """Return whether the seats show their cards at the end of a game with these actions."""
+
+
+@runtime_checkable
 class Redealable(Game, Protocol):
     """A game that can resample its hidden information, given the observation of one seat."""
 

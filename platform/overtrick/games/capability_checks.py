@@ -62,6 +62,10 @@ def check_capabilities(game: Any, rows: Observations, deals: Deals, rng: Generat
         if deals.shape[1]:
             wrong = game.are_possible_deals(deals.astype(np.int64) + 10_000).any()
             check(not wrong, "are_possible_deals", "must refuse numbers that no deal contains")
+    if isinstance(game, core.PublicActionGame):
+        owners = game.column_seats
+        ok = len(owners) == deals.shape[1] and set(owners) <= {-1, *range(game.seats)}
+        check(ok, "column_seats", f"must have {deals.shape[1]} numbers: a seat each, or -1 for all")
     if isinstance(game, core.PublicSituations):
         found, most = game.public_situation(some), game.public_situations
         within = found.shape == (len(some),) and ((found >= 0) & (found < most)).all()

@@ -12,7 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from overtrick.core import Policy, Trajectories, UserError, suggestion
+from numpy.random import Generator
+
+from overtrick.core import BehaviouralPolicy, Policy, Trajectories, UserError, suggestion
 from overtrick.core import games as contract
 from overtrick.core.plugins import load_plugins
 from overtrick.games import goofspiel, liars_dice, matrix, phantom
@@ -116,6 +118,11 @@ def portable_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def scripted_players(game: Any) -> Mapping[str, Callable[[Any], Policy]]:
     """Return the scripted players of a game by name; each is a function from game to policy."""
     return spec_of(game).scripted_players(game)
+
+
+def scripted_families(game: Any) -> Mapping[str, Callable[[Generator], BehaviouralPolicy]]:
+    """Return the families of scripted players of a game by name; each draws a player."""
+    return spec_of(game).scripted_families(game)
 
 
 def presentation(game: Any, signs: bool = True) -> Presentation:

@@ -9,6 +9,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
+from numpy.random import Generator
+
 from overtrick.core import Array, BehaviouralPolicy, Observations, Policy, Trajectories
 from overtrick.core.lazy_modules import not_installed
 from overtrick.games.presentation import Presentation
@@ -42,6 +44,10 @@ class GameSpec:
     """Options with which the game is made for a match, where they differ from its defaults."""
     scripted_players: Callable[[Any], Mapping[str, Callable[[Any], Policy]]] = lambda game: {}
     """Return the game's scripted players by name; each is a function from the game to a policy."""
+    scripted_families: Callable[[Any], Mapping[str, Callable[[Generator], BehaviouralPolicy]]] = (
+        lambda game: {}
+    )
+    """Return families of scripted players by name; each is a function that draws a player."""
     fallback_policies: Callable[[Any], list[BehaviouralPolicy]] = lambda game: []
     """Return simple policies that a local best response may follow after its next action."""
     single_game: Callable[[Any], Any] = lambda game: None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from overtrick.core import BehaviouralPolicy
@@ -11,6 +12,7 @@ from overtrick.games.poker.enumerable_game import EnumerablePoker
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.holdem.abstract_game import AbstractHoldem
 from overtrick.games.poker.presentation import PokerPresentation
+from overtrick.games.poker.scripted_families import DrawPlayer, scripted_families
 from overtrick.games.poker.single_game import SinglePokerGame
 from overtrick.games.spec import GameSpec
 
@@ -21,6 +23,11 @@ def _fallbacks(game: Poker) -> list[BehaviouralPolicy]:
     The first always calls or checks, the second always checks or folds.
     """
     return [players.Caller(game), players.Folder(game)]
+
+
+def _scripted_families(game: Poker) -> Mapping[str, DrawPlayer]:
+    """Return the families of scripted players of a poker game of two seats with one card each."""
+    return scripted_families(game) if isinstance(game, EnumerablePoker) and game.seats == 2 else {}
 
 
 def _single_game(game: Poker) -> Any:
@@ -38,6 +45,7 @@ def _spec(kind: type, dialect: rules.PokerRules) -> GameSpec:
         kind,
         (dialect,),
         scripted_players=players.scripted_players,
+        scripted_families=_scripted_families,
         fallback_policies=_fallbacks,
         single_game=_single_game,
         presentation=PokerPresentation,

@@ -98,6 +98,15 @@ def best_response(tree: Tree, sigma: Array, seat: int) -> tuple[float, Array]:
     return float(value), tree.table(reply)
 
 
+def best_responses(tree: Tree, sigma: Array) -> Array:
+    """Return a strategy (N, A) in which every seat best-responds to the others' in sigma (N, A)."""
+    found = sigma.copy()
+    for seat in range(tree.seats):
+        own = tree.observations.seat == seat
+        found[own] = best_response(tree, sigma, seat)[1][own]
+    return found
+
+
 def counterfactual_values(tree: Tree, sigma: Array, others: Array, seat: int) -> Array:
     """Return (N, A) counterfactual values of a seat's actions, if the seat then follows sigma.
 

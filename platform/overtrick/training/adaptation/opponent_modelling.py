@@ -121,7 +121,9 @@ def adapt_by_modelling(
         if known.section.response == "exact":
             assert tree is not None
             sigmas = [best_response.sigma_of(tree, [model] * 2) for model in models]
-            policies = [TabularPolicy(best_response_strategy(tree, sigma)) for sigma in sigmas]
+            policies = [
+                TabularPolicy(best_response.best_responses(tree, sigma)) for sigma in sigmas
+            ]
         else:
             rngs = response_rng.spawn(section.repeats)
             weights = [
@@ -208,15 +210,6 @@ def _clone(
     return opponent_model.fit_opponent_models(
         prior, batched, section.learning_rate, config, section.holdout_share, rng
     )
-
-
-def best_response_strategy(tree: Tree, opponent: Array) -> Array:
-    """Return the strategy (N, A) that is in every seat a best response to `opponent` (N, A)."""
-    response = opponent.copy()
-    for seat in range(tree.seats):
-        own = tree.observations.seat == seat
-        response[own] = best_response.best_response(tree, opponent, seat)[1][own]
-    return response
 
 
 def demonstrations(game: Game, batch: Trajectories) -> Demonstrations:

@@ -1,0 +1,214 @@
+"""Play the matches of a board and summarise them; an interrupted board continues with the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from overtrick.comparison import table_files
+from overtrick.comparison.board_job import BoardJob
+from overtrick.comparison.board_opponents import check_methods, check_record, notes_on_opponents
+from overtrick.comparison.board_players import evaluate_method, plays
+from overtrick.comparison.comparison_job import FinishedTable, Rows
+from overtrick.core import UserError
+from overtrick.core.json_files import read_json
+from overtrick.evaluation.board import board_evaluation, opponent_files
+from overtrick.evaluation.board.opponent_files import BoardOpponent
+from overtrick.reports import tables
+from overtrick.reports.progress import OnProgress
+from overtrick.runs import html_page
+from overtrick.runs.child_runs import open_group
+from overtrick.storage.run_folder import RunFolder
+from overtrick.tracking import server_address
+
+RESULTS = "opponents"  # folder of results, a file for each method, setting and opponent
+
+
+@dataclass(frozen=True)
+class FinishedBoard(FinishedTable):
+    """A board whose matches have all ended."""
+
+    game: str
+    unit: str
+    results: list[dict[str, Any]]  # see board_evaluation.OpponentResult
+    notes: list[str]
+
+    def legend(self) -> list[str]:
+        """Return lines that explain the numbers."""
+        return self.notes
+
+    def titled_tables(self) -> list[tuple[Rows, str]]:
+        """Return the results by method, setting and number of games."""
+        return [(_shown(board_evaluation.summarise(self.results)), "")]
+
+    def json_results(self) -> dict[str, Any]:
+        """Return the game, and a row for each method, setting and number of games."""
+        rows = [each._asdict() for each in board_evaluation.summarise(self.results)]
+        return {"board": self.folder.name, "game": self.game, "unit": self.unit, "rows": rows}
+
+
+def run(folder: RunFolder, progress: OnProgress) -> FinishedBoard:
+    """Play the matches of a board that have not been played, and store its results.
+
+    `progress`: called with the number of finished results, each of a method in one setting against
+    one opponent. Raises UserError if the folder is not that of a board, if another process works on
+    it, or if the opponents are others than when it was started.
+    """
+    began = time.perf_counter()
+    job = table_files.read_stored_job(folder, "board", BoardJob)
+    check_record(job)
+    plan = [
+        (name, told, opponent)
+        for name in job.methods
+        for told in job.settings_of(name)
+        for opponent in board_evaluation.read_opponents(job.game, job.opponents)
+        if plays(job.methods[name], opponent)
+    ]
+    place = folder.path / RESULTS
+    files = [place / f"{number:04d}.json" for number in range(len(plan))]
+    with open_group(folder, job, []) as group:
+        if not place.exists():
+            if job.opponents != opponent_files.DEVELOPMENT:
+                opponent_files.record_use(Path(job.opponents), f"board {folder.name}")
+            place.mkdir()
+        table_files.compute_missing(
+            evaluate_method, job, files, plan.__getitem__, job.workers, 0, progress
+        )
+        results = [_read(file, folder, *each) for file, each in zip(files, plan, strict=True)]
+        notes = [*_notes(job, results), *notes_on_opponents(job)]
+        _save(folder, results, notes)
+        metrics = {
+            table_files.cell_metric(each.method, f"{each.told}_{each.budget}"): each.share
+            for each in board_evaluation.summarise(results)
+            if each.share is not None
+        }
+        group.tracker.metrics(group.tracker.reported + 1, metrics)
+        table_files.send_files(folder, group.tracker)
+        html_page.update_description(folder, group.tracker)
+    seconds = time.perf_counter() - began
+    game = board_evaluation.setting(job.game, "own_cards").game
+    return FinishedBoard(
+        folder, group.failed, seconds, group.undelivered, game.name, game.unit, results, notes
+    )
+
+
+def _read(
+    file: Path, folder: RunFolder, method: str, told: str, opponent: BoardOpponent
+) -> dict[str, Any]:
+    """Read a stored result. Raises UserError if it is damaged, or is of another opponent."""
+    remedy = f"delete it, and `overtrick resume {folder.name}` plays these matches again"
+    found: dict[str, Any] = read_json(file, board_evaluation.OPPONENT_RESULT, remedy)
+    planned = (method, told, opponent.name, opponent.digest)
+    if (found["method"], found["told"], found["opponent"], found["opponent_sha256"]) != planned:
+        wanted = f"{method}, {told}, against {opponent.name}"
+        raise UserError(f"{file} is not the result of {wanted}: {remedy}")
+    return found
+
+
+def check(job: BoardJob) -> int:
+    """Validate a board; return its number of results. Raises UserError.
+
+    A result is that of a method in one setting against one opponent.
+    """
+    opponents = board_evaluation.read_opponents(job.game, job.opponents)
+    check_record(job)
+    check_methods(job)
+    server_address.check(job.track.uri, experiment=job.track.experiment)
+    return sum(
+        len(job.settings_of(name)) * sum(plays(method, opponent) for opponent in opponents)
+        for name, method in job.methods.items()
+    )
+
+
+def _notes(job: BoardJob, results: Sequence[dict[str, Any]]) -> list[str]:
+    """Return lines that explain the table."""
+    unit = board_evaluation.setting(job.game, "own_cards").game.unit
+    slowest = max((each["seconds_per_game"] or 0, each["method"]) for each in results)
+    least = f"{board_evaluation.EXPLOITABLE:g} {unit}s"
+    return [
+        "share: exact payoff of the strategy after so many games, divided by the best response's; "
+        f"mean over the opponents whose best response wins {least} a game or more, each a mean "
+        f"over {len(job.seeds)} matches; ±: standard error over these opponents",
+        "lowest: share of one opponent; other families: share of the opponents of families of "
+        "which no population for training is drawn",
+        "online: mean payoff of the games played until then, divided by the best response's; "
+        "includes the opponents that change",
+        "exploitability: of the strategy, mean and worst over all opponents and seeds",
+        f"the slowest player, {slowest[1]}, takes {1000 * slowest[0]:.2g} ms a game",
+    ]
+
+
+def _shown(rows: Sequence[board_evaluation.BoardRow]) -> Rows:
+    """Return the summary with numbers as text, for printing."""
+
+    def text(value: float | None) -> str:
+        return "" if value is None else f"{value:.3f}"
+
+    return [
+        {
+            "method": row.method,
+            "told": row.told,
+            "games": row.budget,
+            "share": text(row.share),
+            "±": text(row.standard_error),
+            "lowest": text(row.lowest_share),
+            "beyond equilibrium": text(row.share_beyond_equilibrium),
+            "other families": text(row.share_of_other_families),
+            "online": text(row.online_share),
+            "exploitability": text(row.exploitability),
+            "worst": text(row.worst_exploitability),
+        }
+        for row in rows
+    ]
+
+
+def _by_opponent(results: Sequence[dict[str, Any]], games: int) -> Rows:
+    """Return a row for each opponent: the best response's payoff, and that of each method.
+
+    Opponents that change are left out.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    for each in results:
+        ends = [
+            record["payoff"]
+            for match in each["matches"]
+            for record in match["checkpoints"]
+            if record["games"] == games
+        ]
+        if None in ends:
+            continue
+        best = f"{each['best_response_payoffs'][-1]:.3f}"
+        first = {"opponent": each["opponent"], "family": each["family"], "best response": best}
+        row = rows.setdefault(each["opponent"], first)
+        row[f"{each['method']}, {each['told']}"] = f"{np.mean(ends):.3f}"
+    return list(rows.values())
+
+
+def _save(folder: RunFolder, results: list[dict[str, Any]], notes: list[str]) -> None:
+    """Write the results as Markdown, CSV and JSON."""
+    summary = board_evaluation.summarise(results)
+    parts = [_markdown(_shown(summary))]
+    for games in sorted({row.budget for row in summary}):
+        if rows := _by_opponent(results, games):
+            parts.append(f"Payoff a game after {games} games, by opponent\n\n{_markdown(rows)}")
+    text = "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
+    measured = list(board_evaluation.CheckpointRecord.__annotations__)
+    names = ["method", "told", "opponent", "family", "seed", *measured]
+    points = [
+        (*(each[name] for name in names[:4]), match["seed"], *record.values())
+        for each in results
+        for match in each["matches"]
+        for record in match["checkpoints"]
+    ]
+    content = {"rows": [row._asdict() for row in summary], "results": results, "notes": notes}
+    table_files.save_files(folder, text, names, points, content)
+
+
+def _markdown(rows: Rows) -> str:
+    """Return rows, which share their keys, as a table in Markdown."""
+    return tables.markdown(list(rows[0]), [[str(v) for v in row.values()] for row in rows])

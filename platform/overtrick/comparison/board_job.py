@@ -1,0 +1,132 @@
+"""Job file of a board: players that learn about an opponent during a match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from overtrick.comparison.comparison_job import Name
+from overtrick.config import job_file
+from overtrick.config.job_file import Job, OneGameJob
+from overtrick.config.packaged_jobs import job_path
+from overtrick.config.sections import Count, Opponent, Section, UnusedKeys
+from overtrick.evaluation.board.end_observations import Told
+from overtrick.evaluation.board.opponent_files import DEVELOPMENT
+from overtrick.storage import locate
+
+Place = Annotated[str, Field(min_length=1)]
+
+
+class BoardMethod(Section):
+    """A player of a board."""
+
+    unused_keys = (
+        UnusedKeys(
+            {"player": ("equilibrium", "oracle", "model")},
+            ("population_size", "population_seed"),
+        ),
+        UnusedKeys({"player": ("equilibrium", "model")}, ("exploitability_bound",)),
+        UnusedKeys({"player": ("equilibrium", "oracle", "population_posterior")}, ("model",)),
+        UnusedKeys({"player": ("equilibrium", "oracle")}, ("told",)),
+    )
+
+    player: Literal["equilibrium", "oracle", "population_posterior", "model"]
+    """equilibrium: an equilibrium of the game, which never adapts. oracle: the best response to the
+    opponent's strategy, which it is told. population_posterior: a best response to a Bayesian
+    estimate of the opponent, with a population as prior. model: a stored model, which its trainer
+    adapts from scratch for each budget; it does not play opponents that change."""
+
+    population_size: Count = 400
+    """Strategies in the population, drawn from the families for training."""
+
+    population_seed: int = Field(default=1, ge=0)
+    """Seed with which they are drawn."""
+
+    exploitability_bound: float | None = Field(default=None, ge=0)
+    """Largest exploitability of the player's strategies, in points per game; null: no bound."""
+
+    model: Opponent | None = None
+    """Run, champion, or folder of a model."""
+
+    told: tuple[Told, ...] | None = Field(default=None, min_length=1)
+    """Settings in which this player is evaluated; null: those of the board. A model needs one: name
+    that which gives what its adaptation uses."""
+
+    @model_validator(mode="after")
+    def _model_is_named(self) -> BoardMethod:
+        if self.player == "model" and (self.model is None or self.told is None):
+            raise ValueError("a player `model` needs the keys model and told")
+        if self.player == "model" and self.told is not None and len(self.told) > 1:
+            raise ValueError("told: a model has one setting")
+        if self.told is not None and len(set(self.told)) < len(self.told):
+            raise ValueError("told: a value is given twice")
+        return self
+
+
+class BoardJob(OneGameJob):
+    """Job file of a board: methods, opponents, and numbers of games of the checkpoints."""
+
+    trainer: Literal["board"]
+    workers: int = Field(default=0, ge=0)
+    """Ray workers that play matches; 0: this process."""
+
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2, 3, 4), min_length=1)
+    """Seeds of the matches of each player with each opponent."""
+
+    opponents: Place = DEVELOPMENT
+    """development: the opponents that come with the package. Otherwise a folder of test opponents,
+    which `overtrick board make JOB` writes."""
+
+    budgets: tuple[Count, ...] = Field(default=(50, 200, 600, 2000), min_length=1)
+    """Numbers of games after which the players are evaluated."""
+
+    told: tuple[Told, ...] = Field(default=("own_cards", "showdown", "all_cards"), min_length=1)
+    """Cards of the opponent that players learn after a game. own_cards: none; showdown: those shown
+    at a showdown; all_cards: all. They always see all actions and their own cards and payoffs."""
+
+    methods: dict[Name, BoardMethod] = Field(min_length=1)
+    """Players, by name."""
+
+    @field_validator("budgets")
+    @classmethod
+    def _budgets_rise(cls, budgets: tuple[int, ...]) -> tuple[int, ...]:
+        if any(later <= earlier for earlier, later in pairwise(budgets)):
+            raise ValueError("budgets: each number must be larger than the one before")
+        return budgets
+
+    @model_validator(mode="after")
+    def _nothing_is_given_twice(self) -> BoardJob:
+        for key, values in (("seeds", self.seeds), ("told", self.told)):
+            if len(set(values)) < len(values):
+                raise ValueError(f"{key}: a value is given twice")
+        return self
+
+    def settings_of(self, method: str) -> tuple[Told | Literal["nothing", "strategy"], ...]:
+        """Return what a method is told, for each setting in which it is evaluated.
+
+        An equilibrium uses nothing that it is told, and an oracle is told the opponent's strategy.
+        """
+        player = self.methods[method].player
+        if player == "equilibrium":
+            return ("nothing",)
+        return ("strategy",) if player == "oracle" else self.methods[method].told or self.told
+
+
+def load(path: str | Path, overrides: Sequence[str]) -> BoardJob:
+    """Load the job file of a board. Raises UserError.
+
+    `path`: the file, or the name of a board that comes with the package.
+    """
+    job = job_file.load(job_path(path), overrides, {"board": BoardJob})
+    if job.opponents == DEVELOPMENT:
+        return job
+    return job.model_copy(update={"opponents": locate.absolute_path(job.opponents)})
+
+
+def training_jobs(job: BoardJob) -> list[Job]:
+    """Return the jobs of child runs: a board has none."""
+    return []

@@ -1,0 +1,95 @@
+"""Test opponents of a board: drawn after the players, and notes on their use."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from overtrick.comparison.board_job import BoardJob
+from overtrick.comparison.board_players import check_method
+from overtrick.core import UserError
+from overtrick.core.files import write_text
+from overtrick.core.json_files import ClosedRecord, read_json
+from overtrick.evaluation.board import board_evaluation, opponent_files
+from overtrick.storage import locate
+
+RECORD = "record.json"  # in a folder of test opponents
+PACKAGE = Path(__file__).parents[1]
+
+
+class DrawRecord(ClosedRecord):
+    """Origin of test opponents."""
+
+    players_sha256: str  # the seed with which they were drawn
+    recorded: str  # time, before they were drawn
+
+
+RECORD_SCHEMA: TypeAdapter[Any] = TypeAdapter(DrawRecord)
+
+
+def make_test_opponents(job: BoardJob, folder: Path) -> dict[str, Any]:
+    """Draw test opponents with the SHA-256 of the job's players as seed; write them to a folder.
+
+    The SHA-256 is written before the opponents are drawn. Returns it with the names of the
+    opponents. Raises UserError if the folder exists, or if a model is missing.
+    """
+    if folder.exists():
+        raise UserError(f"--out {folder} exists: name a new folder")
+    families = board_evaluation.families(job.game)
+    check_methods(job)
+    seed = players_sha256(job)
+    folder.mkdir(parents=True)
+    record = {"players_sha256": seed, "recorded": opponent_files.now()}
+    write_text(folder / RECORD, json.dumps(record, indent=1) + "\n")
+    drawn = opponent_files.draw_test(families, np.random.default_rng(int(seed, 16)))
+    opponent_files.save(drawn, families.tree, folder)
+    return {"folder": str(folder), **record, "opponents": [o.name for o in drawn]}
+
+
+def check_methods(job: BoardJob) -> None:
+    """Raise UserError, naming the method, if one of a board's methods cannot play."""
+    for name, method in job.methods.items():
+        try:
+            check_method(job, method)
+        except UserError as error:
+            raise UserError(f"methods.{name}: {error}") from None
+
+
+def players_sha256(job: BoardJob) -> str:
+    """Return the SHA-256 of a board's players: their settings, their models, and the code."""
+    found = hashlib.sha256()
+    for name, method in job.methods.items():
+        settings = method.model_dump(mode="json", exclude={"model"})
+        found.update(json.dumps([name, settings], sort_keys=True).encode())
+        if method.model is not None:
+            digests = locate.digests(locate.model_folder(method.model))
+            found.update(json.dumps(digests, sort_keys=True).encode())
+    for file in sorted(PACKAGE.rglob("*.py")):
+        found.update(f"{file.relative_to(PACKAGE)}\n".encode())
+        found.update(file.read_bytes())
+    return found.hexdigest()
+
+
+def check_record(job: BoardJob) -> None:
+    """Raise UserError if the record of the test opponents is missing or damaged."""
+    if job.opponents != opponent_files.DEVELOPMENT:
+        read_json(Path(job.opponents) / RECORD, RECORD_SCHEMA, opponent_files.REMEDY)
+
+
+def notes_on_opponents(job: BoardJob) -> list[str]:
+    """Return lines on the origin and the use of a board's opponents."""
+    if job.opponents == opponent_files.DEVELOPMENT:
+        return ["development opponents: they may have guided choices, so these are no test results"]
+    folder = Path(job.opponents)
+    seed = read_json(folder / RECORD, RECORD_SCHEMA, opponent_files.REMEDY)["players_sha256"]
+    count = len(opponent_files.uses(folder))
+    notes = [f"test opponents drawn with seed {seed[:16]}..., used {count} time{'s' * (count > 1)}"]
+    if seed != players_sha256(job):
+        differ = "the players or the code are not those for which the opponents were drawn"
+        notes.append(f"{differ}: {opponent_files.REMEDY}")
+    return notes

@@ -1,0 +1,1 @@
+"""The board of opponents: players learn about them in matches, and are evaluated exactly."""

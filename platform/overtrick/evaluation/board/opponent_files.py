@@ -1,0 +1,200 @@
+"""The opponents of a board: drawn from families, stored with digests, and read again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import TypeAdapter
+
+from overtrick.core import Array, UserError
+from overtrick.core.files import (
+    DamagedWeightsError,
+    append_line,
+    read_weights,
+    write_text,
+    write_weights_whole,
+)
+from overtrick.core.json_files import ClosedRecord, read_intact_lines, read_json
+from overtrick.evaluation.board.opponent_families import Draw, OpponentFamilies
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import Tree
+
+FOLDER = Path(__file__).parents[2] / "board_opponents"  # of the development opponents, by game
+DEVELOPMENT = "development"  # in place of a folder: the development opponents
+DEVELOPMENT_SEED = 20261127  # of `draw_development`, for the opponents in FOLDER
+DESCRIPTIONS, STRATEGIES = "opponents.json", "opponents.safetensors"
+USES = "uses.jsonl"  # of a folder of test opponents: a line for each use
+REMEDY = "draw new test opponents with `overtrick board make JOB --out FOLDER`"
+CHANGES_AFTER = 1_000  # games after which a changing opponent changes
+CHANGING = "changing"  # name of its family
+TEST_EXPLOITABILITY = 0.02  # of the test opponent of family `near_equilibrium`, in points
+SHARED_FAMILIES = 8  # families of test opponents that occur elsewhere, too
+
+
+@dataclass(frozen=True, eq=False)
+class BoardOpponent:
+    """An opponent of a board: one strategy, or two if it changes during a match."""
+
+    name: str
+    family: str
+    phases: tuple[Array, ...]  # strategies (N, A)
+
+    @property
+    def changes(self) -> bool:
+        """Return whether the opponent changes its strategy after CHANGES_AFTER games."""
+        return len(self.phases) > 1
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of all probabilities, as float64 in the order of the tables."""
+        found = hashlib.sha256()
+        for phase in self.phases:
+            found.update(np.ascontiguousarray(phase, "<f8").tobytes())
+        return found.hexdigest()
+
+    def phase_index(self, game: int) -> int:
+        """Return the index of the strategy in a game of a match; the first game is number 0."""
+        return len(self.phases) - 1 if game >= CHANGES_AFTER else 0
+
+
+class OpponentDescription(ClosedRecord):
+    """Description of a stored opponent."""
+
+    name: str
+    family: str
+    sha256: str
+    exploitability: list[float]  # of each phase, in points per game
+
+
+DESCRIPTIONS_SCHEMA: TypeAdapter[Any] = TypeAdapter(list[OpponentDescription])
+
+
+class OpponentUse(ClosedRecord):
+    """A use of test opponents: by a board, or from Python."""
+
+    user: str
+    time: str
+
+
+USE_SCHEMA: TypeAdapter[Any] = TypeAdapter(OpponentUse)
+
+
+def draw_development(families: OpponentFamilies, rng: Generator) -> list[BoardOpponent]:
+    """Draw the development opponents: one of each family, and one that changes.
+
+    There are two near-equilibria, with exploitabilities 0.02 and 0.3.
+    """
+    drawn: dict[str, tuple[str, Draw]] = {
+        name: (name, draw)
+        for name, draw in families.development().items()
+        if name != "near_equilibrium"
+    }
+    for target in (0.02, 0.3):
+
+        def near(rng: Generator, target: float = target) -> Array:
+            return families.near_equilibrium(rng, target)
+
+        drawn[f"near_equilibrium_{target:g}"] = "near_equilibrium", near
+    opponents = [
+        BoardOpponent(name, family, (draw(each),))
+        for (name, (family, draw)), each in zip(drawn.items(), rng.spawn(len(drawn)), strict=True)
+    ]
+    return [*opponents, _changing(families, rng)]
+
+
+def draw_test(families: OpponentFamilies, rng: Generator) -> list[BoardOpponent]:
+    """Draw twelve test opponents, each of another family.
+
+    They are a near-equilibrium of exploitability 0.02, seven of random families for training or
+    development, and one of each of the four families for tests alone.
+    """
+    draws = {**families.training(), **families.development(), **families.test_only()}
+    known = [name for name in draws if name not in {"near_equilibrium", *families.test_only()}]
+    chosen = rng.choice([*known, CHANGING], SHARED_FAMILIES - 1, replace=False).tolist()
+    near = families.near_equilibrium(rng, TEST_EXPLOITABILITY)
+    opponents = [BoardOpponent("test_near_equilibrium", "near_equilibrium", (near,))]
+    for family in [*chosen, *families.test_only()]:
+        if family == CHANGING:
+            opponents.append(_changing(families, rng))
+        else:
+            opponents.append(BoardOpponent(f"test_{family}", family, (draws[family](rng),)))
+    return opponents
+
+
+def _changing(families: OpponentFamilies, rng: Generator) -> BoardOpponent:
+    """Draw an opponent that follows two strategies of families for training in turn."""
+    return BoardOpponent(CHANGING, CHANGING, tuple(families.draw_training(2, rng)))
+
+
+def save(opponents: Sequence[BoardOpponent], tree: Tree, folder: Path) -> None:
+    """Write opponents to a folder: their strategies, and a description of each with its SHA-256."""
+    tables = {f"{o.name}/{k}": phase for o in opponents for k, phase in enumerate(o.phases)}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_weights_whole(folder / STRATEGIES, tables)
+    descriptions = [
+        {
+            "name": each.name,
+            "family": each.family,
+            "sha256": each.digest,
+            "exploitability": [best_response.exploitability(tree, p) for p in each.phases],
+        }
+        for each in opponents
+    ]
+    write_text(folder / DESCRIPTIONS, json.dumps(descriptions, indent=1) + "\n")
+
+
+def load(folder: Path, tree: Tree) -> list[BoardOpponent]:
+    """Read opponents from a folder.
+
+    Raises UserError if a file is missing or damaged, if a strategy is not one of this tree, or if
+    an opponent's SHA-256 is not that of its description.
+    """
+    file, remedy = folder / STRATEGIES, "install the package again, or draw the opponents again"
+    descriptions = read_json(folder / DESCRIPTIONS, DESCRIPTIONS_SCHEMA, remedy)
+    try:
+        tables = read_weights(file)
+    except (OSError, DamagedWeightsError) as error:
+        raise UserError(f"cannot read {file}: {error}: {remedy}") from None
+    opponents = []
+    for each in descriptions:
+        names = [f"{each['name']}/{k}" for k in range(len(each["exploitability"]))]
+        if missing := [name for name in names if name not in tables]:
+            raise UserError(f"{file} lacks {missing[0]}: {remedy}")
+        opponent = BoardOpponent(each["name"], each["family"], tuple(tables[n] for n in names))
+        try:
+            for phase in opponent.phases:
+                best_response.check_strategy(tree, phase)
+        except UserError as error:
+            raise UserError(f"{each['name']} in {file}: {error}") from None
+        if opponent.digest != each["sha256"]:
+            raise UserError(
+                f"{folder / DESCRIPTIONS}: the SHA-256 of {each['name']} is not that of its "
+                f"strategy in {STRATEGIES}: {remedy}"
+            )
+        opponents.append(opponent)
+    if not opponents:
+        raise UserError(f"{folder / DESCRIPTIONS} is empty: {remedy}")
+    return opponents
+
+
+def record_use(folder: Path, user: str) -> None:
+    """Record that a player is evaluated by the test opponents in a folder."""
+    append_line(folder / USES, json.dumps({"user": user, "time": now()}))
+
+
+def uses(folder: Path) -> list[dict[str, str]]:
+    """Return the uses of the test opponents in a folder; see OpponentUse."""
+    return read_intact_lines(folder / USES, USE_SCHEMA) if (folder / USES).exists() else []
+
+
+def now() -> str:
+    """Return the time in UTC, as text."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

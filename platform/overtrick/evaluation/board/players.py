@@ -1,0 +1,113 @@
+"""Players on a board: an equilibrium, an oracle, and a Bayesian opponent model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numpy.random import Generator
+
+from overtrick.core import Array
+from overtrick.evaluation.board.board_match import FinishedGame
+from overtrick.evaluation.board.opponent_files import BoardOpponent
+from overtrick.learners.supervised.population_posterior import OpponentEstimate, PopulationPrior
+from overtrick.solvers.extensive import best_response
+from overtrick.solvers.extensive.tree import Tree
+from overtrick.solvers.safe_exploitation import safe_best_response
+
+UPDATE_DIVISOR = 50
+"""After n games a player updates its estimate every max(1, n // 50) games."""
+
+BOUNDED_UPDATE_DIVISOR = 20
+"""The same for players of bounded exploitability, whose responses are linear programmes."""
+
+EXPLORATION_INTERVAL = 5
+"""Games from one game of exploration to the next."""
+
+
+class FixedPlayer:
+    """Player that follows one strategy (N, A) and does not adapt."""
+
+    def __init__(self, strategy: Array) -> None:
+        self._strategy = strategy
+
+    def strategy(self, games: Sequence[FinishedGame]) -> Array:
+        """Return the strategy."""
+        return self._strategy
+
+
+class OraclePlayer:
+    """Player that knows the opponent's strategy, also after a change, and best-responds to it.
+
+    `exploitability_bound`: the largest exploitability of its strategies, in points per game; None:
+    no bound.
+    """
+
+    def __init__(
+        self, tree: Tree, opponent: BoardOpponent, exploitability_bound: float | None = None
+    ) -> None:
+        self.opponent = opponent
+        self.responses = [respond(tree, each, exploitability_bound) for each in opponent.phases]
+
+    def strategy(self, games: Sequence[FinishedGame]) -> Array:
+        """Return the response to the opponent's strategy in the next game."""
+        return self.responses[self.opponent.phase_index(len(games))]
+
+
+class PopulationPosteriorPlayer:
+    """Player that estimates the opponent by a population prior and best-responds to the estimate.
+
+    In every fifth game it best-responds to a strategy that is drawn from the posterior (Thompson
+    1933), so as to learn how the opponent answers actions that it would not take otherwise.
+    `exploitability_bound`: the largest exploitability of its strategies, in points per game; None:
+    no bound.
+    """
+
+    def __init__(
+        self, prior: PopulationPrior, rng: Generator, exploitability_bound: float | None = None
+    ) -> None:
+        self.estimate = OpponentEstimate(prior)
+        self.rng, self.bound = rng, exploitability_bound
+        self.divisor = UPDATE_DIVISOR if self.bound is None else BOUNDED_UPDATE_DIVISOR
+        self.observed = self.updated = 0  # games
+        self.response = self._respond(self.estimate.strategy())
+        self.exploration = self._respond(self.estimate.sample(self.rng))
+
+    def strategy(self, games: Sequence[FinishedGame]) -> Array:
+        """Return the best response to the estimate from all games so far."""
+        self._observe(games)
+        if self.updated < self.observed:
+            self._update()
+        return self.response
+
+    def next_strategy(self, games: Sequence[FinishedGame]) -> Array:
+        """Return the strategy of the next game; the estimate is not updated before every game."""
+        self._observe(games)
+        interval = max(1, self.observed // self.divisor)
+        if self.updated < self.observed and self.observed % interval == 0:
+            self._update()
+        explores = self.observed % EXPLORATION_INTERVAL == EXPLORATION_INTERVAL - 1
+        return self.exploration if explores else self.response
+
+    def _observe(self, games: Sequence[FinishedGame]) -> None:
+        for game in games[self.observed :]:
+            self.estimate.observe(game.seat, game.number)
+        self.observed = len(games)
+
+    def _update(self) -> None:
+        self.estimate.update()
+        self.updated = self.observed
+        self.response = self._respond(self.estimate.strategy())
+        self.exploration = self._respond(self.estimate.sample(self.rng))
+
+    def _respond(self, opponent: Array) -> Array:
+        return respond(self.estimate.prior.tree, opponent, self.bound)
+
+
+def respond(tree: Tree, opponent: Array, bound: float | None) -> Array:
+    """Return the best response (N, A) to a strategy among those of bounded exploitability.
+
+    `bound`: the largest exploitability, in points per game; None: any.
+    """
+    if bound is None:
+        return best_response.best_responses(tree, opponent)
+    return safe_best_response(tree, opponent, bound)
