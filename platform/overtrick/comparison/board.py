@@ -62,11 +62,12 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedBoard:
     began = time.perf_counter()
     job = table_files.read_stored_job(folder, "board", BoardJob)
     check_record(job)
+    opponents = board_evaluation.read_opponents(job.game, job.opponents)
     plan = [
         (name, told, opponent)
         for name in job.methods
         for told in job.settings_of(name)
-        for opponent in board_evaluation.read_opponents(job.game, job.opponents)
+        for opponent in opponents
         if plays(job.methods[name], opponent)
     ]
     place = folder.path / RESULTS
@@ -83,7 +84,7 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedBoard:
         notes = [*_notes(job, results), *notes_on_opponents(job)]
         _save(folder, results, notes)
         metrics = {
-            table_files.cell_metric(each.method, f"{each.told}_{each.budget}"): each.share
+            table_files.cell_metric(each.method, f"share_{each.told}_{each.budget}"): each.share
             for each in board_evaluation.summarise(results)
             if each.share is not None
         }

@@ -53,6 +53,9 @@ MEANINGS = {
     r"(.+)/after_0_(.+)": "payoff against {0} before adaptation, in {1}s a game",
     r"(.+)/after_(\w+?)_(.+)": "payoff against {0} after adaptation step {1}, in {2}s a game",
     r"(.+)/mean_(.+)": "mean payoff of {0} against all other players, in {1}s a game",
+    r"(.+)/share_(\w+)_(\w+)": "share of the best response's payoff that {0} wins after {2} games, "
+    "told {1}",
+    "(.+)/score": "mean return of {0} minus its largest loss, in points a match",
     r"exploitability_(.+)/(.+)": "gain of a best response to {1}, mean of the seats, in {0}s a "
     "game; 0 at an equilibrium",
     "nash_conv": "gain of a best response, summed over the seats, in points a game; 0 at an "
