@@ -247,6 +247,13 @@ def test_opponents_for_the_test_are_drawn_after_the_players(
     again = opponent_files.draw_test(families, np.random.default_rng(seed))
     assert [each.digest for each in again] == [each.digest for each in opponents]
 
+    assert command(["board", "make", job, "--out", "other", "--seed", "e" * 64]) == 0
+    assert opponent_files.load(Path("other"), tree)[0].digest != opponents[0].digest
+    words = ["board", "make", job, "--out", "again", "--seed", made["players_sha256"]]
+    assert command(words) == 0
+    redrawn = opponent_files.load(Path("again"), tree)
+    assert [each.digest for each in redrawn] == [each.digest for each in opponents]
+    capsys.readouterr()
     assert command(["board", job, "opponents=test", "--name", "first", "--json"]) == 0
     printed = capsys.readouterr()
     found = json.loads(printed.out.splitlines()[-1])
@@ -393,7 +400,11 @@ def test_only_boards_are_judged(
         (["make"], "board make needs a job file"),
         (["make", "x", "--name", "y"], "board make takes neither --workers nor --name"),
         (["make", str(write(tmp_path))], "board make needs a job file, and --out FOLDER"),
-        ([str(write(tmp_path)), "--out", "x"], "only `overtrick board make JOB` writes opponents"),
+        (["make", str(write(tmp_path)), "--out", "x", "--seed", "12"], "it must be a SHA-256"),
+        (
+            [str(write(tmp_path)), "--out", "x"],
+            "--out and --seed are for `overtrick board make JOB`",
+        ),
     ):
         assert command(["board", *arguments]) == 2
         assert message in capsys.readouterr().err

@@ -24,6 +24,9 @@ def board(
     out: Annotated[
         Path | None, Option(help="With `make`: the new folder of the test opponents.")
     ] = None,
+    seed: Annotated[
+        str | None, Option(help="With `make`: the seed of published test opponents.")
+    ] = None,
     workers: Annotated[int | None, Option(min=0, help="Ray workers; 0: this process.")] = None,
     name: arguments.RunName = None,
     as_json: arguments.Json = False,
@@ -39,21 +42,24 @@ def board(
     if job == MAKE:
         if workers is not None or name is not None:
             raise UserError("board make takes neither --workers nor --name: it makes no run")
-        _make(given, out, as_json)
+        _make(given, out, seed, as_json)
         return
-    if out is not None:
-        raise UserError(f"--out {out}: only `overtrick board make JOB` writes opponents")
+    if out is not None or seed is not None:
+        raise UserError(
+            "--out and --seed are for `overtrick board make JOB`, which draws opponents"
+        )
     asked = [] if workers is None else [f"workers={workers}"]
     compare_methods(None, Path(job), [*given, *asked], name, as_json, ("board", "rps_board"))
 
 
-def _make(given: list[str], out: Path | None, as_json: bool) -> None:
+def _make(given: list[str], out: Path | None, seed: str | None, as_json: bool) -> None:
     """Draw the test opponents of a board; `given`: its job file and overrides."""
     from overtrick.comparison import board_job, board_opponents
 
     if not given or out is None:
         raise UserError("board make needs a job file, and --out FOLDER for the opponents")
-    found = board_opponents.make_test_opponents(board_job.load(given[0], given[1:]), out)
+    job = board_job.load(given[0], given[1:])
+    found = board_opponents.make_test_opponents(job, out, seed)
     show(f"{len(found['opponents'])} test opponents: {', '.join(found['opponents'])}")
     again = f"`overtrick board {given[0]} opponents={out}`"
     say(f"seed {found['players_sha256']}; evaluate with {again}")

@@ -21,7 +21,6 @@ from overtrick.evaluation.board import board_evaluation, opponent_files
 from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.reports import tables
 from overtrick.reports.progress import OnProgress
-from overtrick.runs import html_page
 from overtrick.runs.child_runs import open_group
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import server_address
@@ -88,9 +87,7 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedBoard:
             for each in board_evaluation.summarise(results)
             if each.share is not None
         }
-        group.tracker.metrics(group.tracker.reported + 1, metrics)
-        table_files.send_files(folder, group.tracker)
-        html_page.update_description(folder, group.tracker)
+        table_files.report(group, metrics)
     seconds = time.perf_counter() - began
     game = board_evaluation.setting(job.game, "own_cards").game
     return FinishedBoard(
@@ -193,10 +190,12 @@ def _by_opponent(results: Sequence[dict[str, Any]], games: int) -> Rows:
 def _save(folder: RunFolder, results: list[dict[str, Any]], notes: list[str]) -> None:
     """Write the results as Markdown, CSV and JSON."""
     summary = board_evaluation.summarise(results)
-    parts = [_markdown(_shown(summary))]
+    parts = [tables.markdown_of_rows(_shown(summary))]
     for games in sorted({row.budget for row in summary}):
         if rows := _by_opponent(results, games):
-            parts.append(f"Payoff a game after {games} games, by opponent\n\n{_markdown(rows)}")
+            parts.append(
+                f"Payoff a game after {games} games, by opponent\n\n{tables.markdown_of_rows(rows)}"
+            )
     text = "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
     measured = list(board_evaluation.CheckpointRecord.__annotations__)
     names = ["method", "told", "opponent", "family", "seed", *measured]
@@ -208,8 +207,3 @@ def _save(folder: RunFolder, results: list[dict[str, Any]], notes: list[str]) ->
     ]
     content = {"rows": [row._asdict() for row in summary], "results": results, "notes": notes}
     table_files.save_files(folder, text, names, points, content)
-
-
-def _markdown(rows: Rows) -> str:
-    """Return rows, which share their keys, as a table in Markdown."""
-    return tables.markdown(list(rows[0]), [[str(v) for v in row.values()] for row in rows])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +33,24 @@ class DrawRecord(ClosedRecord):
 RECORD_SCHEMA: TypeAdapter[Any] = TypeAdapter(DrawRecord)
 
 
-def make_test_opponents(job: BoardJob, folder: Path) -> dict[str, Any]:
+def make_test_opponents(
+    job: BoardJob, folder: Path, published_seed: str | None = None
+) -> dict[str, Any]:
     """Draw test opponents with the SHA-256 of the job's players as seed; write them to a folder.
 
     The SHA-256 is written before the opponents are drawn. Returns it with the names of the
-    opponents. Raises UserError if the folder exists, or if a model is missing.
+    opponents. `published_seed`: another SHA-256 as seed, to draw the opponents of a published
+    result again. Raises UserError if it is none, if the folder exists, or if a model is missing.
     """
+    if published_seed is not None and not re.fullmatch("[0-9a-f]{64}", published_seed):
+        raise UserError(
+            f"--seed {published_seed}: it must be a SHA-256, of 64 digits 0 to 9, a to f"
+        )
     if folder.exists():
         raise UserError(f"--out {folder} exists: name a new folder")
     families = board_evaluation.families(job.game)
     check_methods(job)
-    seed = players_sha256(job)
+    seed = published_seed or players_sha256(job)
     folder.mkdir(parents=True)
     record = {"players_sha256": seed, "recorded": opponent_files.now()}
     write_text(folder / RECORD, json.dumps(record, indent=1) + "\n")

@@ -21,7 +21,7 @@ from overtrick.games import registry
 from overtrick.reports import learning_curves, tables
 from overtrick.reports.metric_names import DECISIONS, History
 from overtrick.reports.progress import OnProgress
-from overtrick.runs import html_page, lifecycle
+from overtrick.runs import lifecycle
 from overtrick.runs.child_runs import ChildRun, RunGroup, open_group, save_results
 from overtrick.storage.run_folder import RunFolder
 from overtrick.training import scores
@@ -78,8 +78,7 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedEquilibriumTable:
         _save(table, rows, notes, group)
         cells = {table_files.cell_metric(r["method"], r["game"]): r["mean"] for r in rows}
         means = {name: mean for name, mean in cells.items() if mean is not None}
-        group.tracker.metrics(group.tracker.reported + 1, means)
-        html_page.update_description(folder, group.tracker)
+        table_files.report(group, means)
     seconds = time.perf_counter() - began
     return FinishedEquilibriumTable(folder, group.failed, seconds, group.undelivered, rows, notes)
 
@@ -180,8 +179,7 @@ def _notes(table: EquilibriumTableJob) -> list[str]:
 
 def _save(table: EquilibriumTableJob, rows: Rows, notes: list[str], group: RunGroup) -> None:
     """Write the results as Markdown, CSV and JSON and draw the curves; send them to MLflow."""
-    lines = wide(rows)
-    shown = tables.markdown(list(lines[0]), [list(line.values()) for line in lines])
+    shown = tables.markdown_of_rows(wide(rows))
     points = [
         (row["game"], row["method"], seed, *point)
         for row in rows for seed, curve in row["curves"].items() for point in curve
@@ -189,7 +187,6 @@ def _save(table: EquilibriumTableJob, rows: Rows, notes: list[str], group: RunGr
     names = ["game", "method", "seed", "decisions", "exploitability"]
     text = "\n\n".join([shown, "\n".join(f"- {note}" for note in notes)]) + "\n"
     table_files.save_files(group.folder, text, names, points, {"rows": rows, "notes": notes})
-    table_files.send_files(group.folder, group.tracker)
     lifecycle.save_figures({"exploitability": _figure(table, rows)}, group.folder, group.tracker)
 
 

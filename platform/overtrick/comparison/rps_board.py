@@ -21,7 +21,6 @@ from overtrick.evaluation.board.rps_players import PLAYERS
 from overtrick.evaluation.standard_error import standard_error
 from overtrick.reports import tables
 from overtrick.reports.progress import OnProgress
-from overtrick.runs import html_page
 from overtrick.runs.child_runs import open_group
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import server_address
@@ -112,9 +111,7 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedRpsBoard:
         rows, notes = ranking(results), _notes(job)
         _save(job, folder, results, notes)
         scores = {table_files.cell_metric(r.method, "score"): r.score for r in rows}
-        group.tracker.metrics(group.tracker.reported + 1, scores)
-        table_files.send_files(folder, group.tracker)
-        html_page.update_description(folder, group.tracker)
+        table_files.report(group, scores)
     seconds = time.perf_counter() - began
     return FinishedRpsBoard(folder, group.failed, seconds, group.undelivered, rows, notes)
 
@@ -212,9 +209,12 @@ def _save(
 ) -> None:
     """Write the results as Markdown, CSV and JSON."""
     rows = ranking(results)
-    shown = _shown(rows)
-    table = tables.markdown(list(shown[0]), [list(row.values()) for row in shown])
-    text = "\n\n".join([table, "\n".join(f"- {note}" for note in notes)]) + "\n"
+    text = (
+        "\n\n".join(
+            [tables.markdown_of_rows(_shown(rows)), "\n".join(f"- {note}" for note in notes)]
+        )
+        + "\n"
+    )
     points = [
         (each["player"], bot, seed, value)
         for each in results

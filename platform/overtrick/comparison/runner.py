@@ -31,7 +31,7 @@ from overtrick.policies.uniform import UniformPolicy
 from overtrick.reports import learning_curves
 from overtrick.reports.metric_names import History
 from overtrick.reports.progress import OnProgress
-from overtrick.runs import html_page, lifecycle
+from overtrick.runs import lifecycle
 from overtrick.runs.child_runs import ChildRun, RunGroup, open_group
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import bucket_copy, locate, model_files
@@ -275,6 +275,4 @@ def _report(group: RunGroup, found: statistics.Outcome) -> None:
         for row in found.rows
         if row["mean"] is not None
     }
-    group.tracker.metrics(group.tracker.reported + 1, means)
-    table_files.send_files(group.folder, group.tracker)
-    html_page.update_description(group.folder, group.tracker)
+    table_files.report(group, means)

@@ -171,7 +171,7 @@ def markdown(found: Outcome) -> str:
     notes.
     """
     methods = wide(found)
-    texts = [tables.markdown(list(methods[0]), [list(row.values()) for row in methods])]
+    texts = [tables.markdown_of_rows(methods)]
     if compared := found.against_baselines:
         texts.append("Ours against the mean of the baselines, p by Welch's t test over seeds:")
         texts.append(tables.markdown(list(compared[0]), map(_comparison_cells, compared)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,10 @@ from overtrick.core.files import write_text
 from overtrick.distributed.workers import RngStream, generator, open_pool
 from overtrick.reports import tables
 from overtrick.reports.progress import OnProgress
-from overtrick.runs import folder_kind
+from overtrick.runs import folder_kind, html_page
+from overtrick.runs.child_runs import RunGroup
 from overtrick.storage import bucket_copy
 from overtrick.storage.run_folder import RunFolder
-from overtrick.tracking.mlflow_tracker import Tracker
 
 FILES = ("table.md", "table.csv", "table.json")
 
@@ -44,10 +44,12 @@ def save_files(
         write_text(folder.path / name, content)
 
 
-def send_files(folder: RunFolder, tracker: Tracker) -> None:
-    """Send the files of a table to MLflow."""
+def report(group: RunGroup, metrics: Mapping[str, float]) -> None:
+    """Send the final metrics and the files of a table to MLflow, and update its description."""
+    group.tracker.metrics(group.tracker.reported + 1, dict(metrics))
     for name in FILES:
-        tracker.artifact(folder.path / name)
+        group.tracker.artifact(group.folder.path / name)
+    html_page.update_description(group.folder, group.tracker)
 
 
 def cell_metric(row: str, column: str) -> str:

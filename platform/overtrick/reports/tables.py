@@ -45,6 +45,11 @@ def markdown(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
+def markdown_of_rows(rows: Rows) -> str:
+    """Return rows, which have the same keys, as a table in Markdown."""
+    return markdown(list(rows[0]), [list(map(str, row.values())) for row in rows])
+
+
 def csv_text(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     """Write a table as CSV; an entry of None is left empty."""
     text = io.StringIO()
