@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +19,7 @@ from overtrick.comparison.rps_board_job import RpsBoardJob
 from overtrick.core import UserError
 from overtrick.core.json_files import ClosedRecord, read_json
 from overtrick.evaluation.board import roshambo_bots as bots
-from overtrick.evaluation.board.rps_players import PLAYERS
+from overtrick.evaluation.board import rps_players
 from overtrick.evaluation.standard_error import standard_error
 from overtrick.reports import tables
 from overtrick.reports.progress import OnProgress
@@ -125,19 +127,18 @@ def opponents_of(job: RpsBoardJob) -> list[str]:
 def play_all(rng: Generator, job: RpsBoardJob, player: str) -> dict[str, Any]:
     """Play the matches of a method or bot against all opponents; return a `PlayerResult`.
 
-    The draws of a match depend only on its seed and on the bot, not on `rng`.
+    The draws of a match depend only on its seed and on the bot, not on `rng`. A process of their
+    own plays the matches: where Ray runs, its threads call `rand`, which has the state of the bots.
     """
-    points: dict[str, list[int]] = {}
-    for bot in opponents_of(job):
-        points[bot], number = [], bots.bot_names().index(bot)
-        for seed in job.seeds:
-            if player not in job.methods:
-                points[bot].append(bots.play_two_bots(player, bot, seed))
-                continue
-            own = np.random.default_rng([seed, number])
-            made = PLAYERS[job.methods[player].player](own)
-            points[bot].append(bots.play_bot(made, bot, seed))
-    return {"player": player, "points": points}
+    names, seeds = bots.bot_names(), list(job.seeds)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        if player in job.methods:
+            opponents = {bot: names.index(bot) for bot in opponents_of(job)}
+            made = job.methods[player].player
+            matches = pool.submit(rps_players.play_matches, made, opponents, seeds)
+        else:
+            matches = pool.submit(bots.play_matches, player, opponents_of(job), seeds)
+        return {"player": player, "points": matches.result()}
 
 
 def ranking(results: Sequence[dict[str, Any]]) -> list[RpsRow]:

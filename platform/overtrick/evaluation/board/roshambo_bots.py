@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,7 +45,8 @@ def test_bots() -> list[str]:
 def play_bot(player: RepeatedGamePlayer, bot: str, seed: int) -> int:
     """Play a match of a player against a bot; return the player's points in all rounds.
 
-    The bots draw from the random numbers of the C library, which `seed` starts anew.
+    The bots draw from the random numbers of the C library, which `seed` starts anew. Nothing else
+    in the process may draw from them meanwhile (Ray's threads do).
     """
     state, opponent = _start(seed), _pyspiel().make_roshambo_bot(1, bot)
     total = 0
@@ -63,6 +65,11 @@ def play_two_bots(first: str, second: str, seed: int) -> int:
     while not state.is_terminal():
         state.apply_actions([bot.step(state) for bot in bots])
     return int(state.returns()[0])
+
+
+def play_matches(bot: str, opponents: Sequence[str], seeds: Sequence[int]) -> dict[str, list[int]]:
+    """Return the points of a bot against bots, by the opponent's name and the seed."""
+    return {name: [play_two_bots(bot, name, seed) for seed in seeds] for name in opponents}
 
 
 def _start(seed: int) -> Any:

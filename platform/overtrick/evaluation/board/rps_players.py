@@ -1,12 +1,12 @@
-"""Players of repeated rock, paper, scissors, by name."""
+"""Players of repeated rock, paper, scissors, by name, and their matches against bots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
-from numpy.random import Generator
+from numpy.random import Generator, default_rng
 
-from overtrick.evaluation.board.roshambo_bots import PAYOFF, RepeatedGamePlayer
+from overtrick.evaluation.board.roshambo_bots import PAYOFF, RepeatedGamePlayer, play_bot
 from overtrick.learners.repeated_game import LevelKMixture
 
 
@@ -29,3 +29,16 @@ PLAYERS: dict[str, Callable[[Generator], RepeatedGamePlayer]] = {
     "uniform": UniformPlayer,
 }
 """Functions that make the player of a match; its random draws are by the generator."""
+
+
+def play_matches(
+    player: str, opponents: Mapping[str, int], seeds: Sequence[int]
+) -> dict[str, list[int]]:
+    """Return the points of a player against bots, by the bot's name and the seed.
+
+    `opponents`: numbers of the bots; the player draws from a generator of seed and number.
+    """
+    return {
+        bot: [play_bot(PLAYERS[player](default_rng([seed, n])), bot, seed) for seed in seeds]
+        for bot, n in opponents.items()
+    }
