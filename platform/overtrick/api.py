@@ -7,7 +7,9 @@ a policy of your own. Errors in the input are raised as UserError.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +21,9 @@ from overtrick.core import Array, Observations, Policy, Rollout, UserError, Walk
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.board import board_evaluation, opponent_files
-from overtrick.evaluation.board.board_match import NewPlayer
+from overtrick.evaluation.board.board_setting import NewPlayer
 from overtrick.evaluation.board.end_observations import Told
+from overtrick.evaluation.board.outside_players import environment_player, openspiel_player
 from overtrick.evaluation.exact_by_walks import best_responses_to, evaluate_players
 from overtrick.games import registry
 from overtrick.games.registry import make, names
@@ -58,12 +61,15 @@ __all__ = [
     "board",
     "champion",
     "champions",
+    "environment_player",
     "exploitability",
     "load",
     "make",
     "match",
     "names",
+    "openspiel_player",
     "play",
+    "serve_player",
     "solve",
     "sweep",
     "train",
@@ -151,11 +157,13 @@ def board(
     """Evaluate a player of your own on a board; return a row for each budget, as `overtrick board`.
 
     `player`: a class, or a function, that is called with a `BoardSetting` and a random generator,
-    and returns the player of one match. The player needs one method, `strategy(games)`: given all
-    finished games of the match, it returns the strategy (N, A). `told`: the opponent's cards that
-    it sees after a game. `opponents`: "development", or a folder of test opponents. `budgets`:
-    numbers of games after which it is evaluated. `seeds`: of the matches with each opponent. Raises
-    UserError.
+    and returns the player of one match. The player needs one method: `strategy(games)`, given all
+    finished games of the match, returns the strategy (N, A); or `act(decision)` returns an action,
+    or the probabilities (A,) of all actions. With `act`, `observe(game)` is told each finished
+    game. `openspiel_player` and `environment_player` make such functions. `told`: the opponent's
+    cards that it sees after a game. `opponents`: "development", or a folder of test opponents.
+    `budgets`: numbers of games after which it is evaluated. `seeds`: of the matches with each
+    opponent. Raises UserError.
     """
     from overtrick.comparison.board_job import BoardJob  # imports Ray
 
@@ -175,6 +183,19 @@ def board(
         )
         results.append(board_evaluation.opponent_result(name, told, job.game, opponent, *found))
     return [row._asdict() for row in board_evaluation.summarise(results)]
+
+
+def serve_player(player: NewPlayer) -> None:
+    """Answer the board that has started this program as a player, until the match has ended.
+
+    `player`: as for `board`. Standard output has the answers; what the player itself prints goes to
+    standard error.
+    """
+    from overtrick.evaluation.board import process_player
+
+    answers = sys.stdout
+    with redirect_stdout(sys.stderr):
+        process_player.serve(player, sys.stdin, answers)
 
 
 def tree(game: Any, **options: Any) -> Tree:

@@ -227,7 +227,9 @@ def test_an_interrupted_table_gives_the_same_bytes_also_on_ray(
     compared: runner.FinishedComparison,
 ) -> None:
     run, folder = compared.folder, compared.folder.path
-    before = {name: (folder / name).read_bytes() for name in table_files.FILES}
+    # table.html has the job, whose number of workers differs
+    names = [name for name in table_files.FILES if name != "table.html"]
+    before = {name: (folder / name).read_bytes() for name in names}
     models = sorted(folder.glob("trials/*/model/*"))
     trained = [path.stat().st_mtime_ns for path in models]
     shutil.rmtree(folder / runner.CELLS)
@@ -243,7 +245,7 @@ def test_an_interrupted_table_gives_the_same_bytes_also_on_ray(
     progress: list[int] = []
     runner.run(run, progress.append)
     assert progress == list(range(12, 35))  # ten iterations and one cell were finished
-    assert {name: (folder / name).read_bytes() for name in table_files.FILES} == before
+    assert {name: (folder / name).read_bytes() for name in names} == before
     assert [path.stat().st_mtime_ns for path in models] == trained
     lifecycle.write_job(table, run)
 

@@ -181,6 +181,13 @@ def test_a_summary_counts_exploitable_opponents() -> None:
 
 def test_files_of_a_board(finished: board.FinishedBoard) -> None:
     shown = finished.folder.markdown_table.read_text()
+    page = (finished.folder.path / "table.html").read_text()
+    for title in ("Share after 60 games, by family", "Payoff a game after 10 games, by opponent"):
+        assert f"<h2>{title}</h2>" in page
+        assert f"{title}:" in shown
+    card = json.loads((finished.folder.path / "cards" / "network.json").read_text())
+    assert card["game"] == "leduc"
+    assert "<summary>network</summary>" in page
     assert "| safe oracle | strategy | 60 | " in shown
     assert "Payoff a game after 60 games, by opponent" in shown
     assert "development opponents: they may have guided choices" in shown

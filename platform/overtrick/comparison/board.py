@@ -16,16 +16,20 @@ from overtrick.comparison.board_opponents import check_methods, check_record, no
 from overtrick.comparison.board_players import evaluate_method, plays
 from overtrick.comparison.comparison_job import FinishedTable, Rows
 from overtrick.core import UserError
+from overtrick.core.files import read_text, write_text
 from overtrick.core.json_files import read_json
 from overtrick.evaluation.board import board_evaluation, opponent_files
 from overtrick.evaluation.board.opponent_files import BoardOpponent
-from overtrick.reports import tables
+from overtrick.reports.html import elements
+from overtrick.reports.html.elements import PageSection
 from overtrick.reports.progress import OnProgress
 from overtrick.runs.child_runs import open_group
+from overtrick.storage import locate, model_files
 from overtrick.storage.run_folder import RunFolder
 from overtrick.tracking import server_address
 
 RESULTS = "opponents"  # folder of results, a file for each method, setting and opponent
+CARDS = "cards"  # folder of the cards of the methods' models
 
 
 @dataclass(frozen=True)
@@ -42,13 +46,20 @@ class FinishedBoard(FinishedTable):
         return self.notes
 
     def titled_tables(self) -> list[tuple[Rows, str]]:
-        """Return the results by method, setting and number of games."""
-        return [(_shown(board_evaluation.summarise(self.results)), "")]
+        """Return the results by method, setting and number of games, and the shares by family."""
+        games = self.results[0]["matches"][0]["checkpoints"][-1]["games"]
+        families = _by_family(self.results, games)
+        title = f"Share after {games} games, by family"
+        return [(_shown(self.results), ""), *([(families, title)] if families else [])]
 
     def json_results(self) -> dict[str, Any]:
         """Return the game, and a row for each method, setting and number of games."""
         rows = [each._asdict() for each in board_evaluation.summarise(self.results)]
-        return {"board": self.folder.name, "game": self.game, "unit": self.unit, "rows": rows}
+        families = [each._asdict() for each in board_evaluation.summarise_families(self.results)]
+        return {
+            "board": self.folder.name, "game": self.game, "unit": self.unit, "rows": rows,
+            "families": families,
+        }  # fmt: skip
 
 
 def run(folder: RunFolder, progress: OnProgress) -> FinishedBoard:
@@ -80,8 +91,8 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedBoard:
             evaluate_method, job, files, plan.__getitem__, job.workers, 0, progress
         )
         results = [_read(file, folder, *each) for file, each in zip(files, plan, strict=True)]
-        notes = [*_notes(job, results), *notes_on_opponents(job)]
-        _save(folder, results, notes)
+        notes = [*_notes(job), *notes_on_opponents(job)]
+        _save(job, folder, results, notes)
         metrics = {
             table_files.cell_metric(each.method, f"share_{each.told}_{each.budget}"): each.share
             for each in board_evaluation.summarise(results)
@@ -123,10 +134,9 @@ def check(job: BoardJob) -> int:
     )
 
 
-def _notes(job: BoardJob, results: Sequence[dict[str, Any]]) -> list[str]:
+def _notes(job: BoardJob) -> list[str]:
     """Return lines that explain the table."""
     unit = board_evaluation.setting(job.game, "own_cards").game.unit
-    slowest = max((each["seconds_per_game"] or 0, each["method"]) for each in results)
     least = f"{board_evaluation.EXPLOITABLE:g} {unit}s"
     return [
         "share: exact payoff of the strategy after so many games, divided by the best response's; "
@@ -137,12 +147,18 @@ def _notes(job: BoardJob, results: Sequence[dict[str, Any]]) -> list[str]:
         "online: mean payoff of the games played until then, divided by the best response's; "
         "includes the opponents that change",
         "exploitability: of the strategy, mean and worst over all opponents and seeds",
-        f"the slowest player, {slowest[1]}, takes {1000 * slowest[0]:.2g} ms a game",
+        "ms a game: in which the player chose its actions and learned, mean over all matches",
+        "by family: points a game where the best response does not win "
+        f"{least}; in training: populations for training are drawn from this family, too",
     ]
 
 
-def _shown(rows: Sequence[board_evaluation.BoardRow]) -> Rows:
-    """Return the summary with numbers as text, for printing."""
+def _shown(results: Sequence[dict[str, Any]]) -> Rows:
+    """Return the summary of results with numbers as text, for printing."""
+    spent: dict[tuple[str, str], list[float]] = {}
+    for each in results:
+        if each["seconds_per_game"] is not None:
+            spent.setdefault((each["method"], each["told"]), []).append(each["seconds_per_game"])
 
     def text(value: float | None) -> str:
         return "" if value is None else f"{value:.3f}"
@@ -160,9 +176,27 @@ def _shown(rows: Sequence[board_evaluation.BoardRow]) -> Rows:
             "online": text(row.online_share),
             "exploitability": text(row.exploitability),
             "worst": text(row.worst_exploitability),
+            "ms a game": text(_mean_ms(spent.get((row.method, row.told)))),
         }
-        for row in rows
+        for row in board_evaluation.summarise(results)
     ]
+
+
+def _mean_ms(seconds: Sequence[float] | None) -> float | None:
+    """Return the mean of some seconds in milliseconds, or None if nothing was measured."""
+    return None if seconds is None else 1000 * float(np.mean(seconds))
+
+
+def _by_family(results: Sequence[dict[str, Any]], games: int) -> Rows:
+    """Return a row for each family of opponents: the share of each method after some games."""
+    rows: dict[str, dict[str, Any]] = {}
+    for each in board_evaluation.summarise_families(results):
+        if each.budget == games:
+            training = "yes" if each.in_training else "no"
+            row = rows.setdefault(each.family, {"family": each.family, "in training": training})
+            shown = f"{each.payoff:.3f} points" if each.share is None else f"{each.share:.3f}"
+            row[f"{each.method}, {each.told}"] = shown
+    return list(rows.values())
 
 
 def _by_opponent(results: Sequence[dict[str, Any]], games: int) -> Rows:
@@ -187,16 +221,24 @@ def _by_opponent(results: Sequence[dict[str, Any]], games: int) -> Rows:
     return list(rows.values())
 
 
-def _save(folder: RunFolder, results: list[dict[str, Any]], notes: list[str]) -> None:
-    """Write the results as Markdown, CSV and JSON."""
-    summary = board_evaluation.summarise(results)
-    parts = [tables.markdown_of_rows(_shown(summary))]
-    for games in sorted({row.budget for row in summary}):
-        if rows := _by_opponent(results, games):
-            parts.append(
-                f"Payoff a game after {games} games, by opponent\n\n{tables.markdown_of_rows(rows)}"
-            )
-    text = "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
+def _save(
+    job: BoardJob, folder: RunFolder, results: list[dict[str, Any]], notes: list[str]
+) -> None:
+    """Write the results, and the cards of the methods' models, to files."""
+    shown = [(_shown(results), "")]
+    for games in job.budgets:
+        if rows := _by_family(results, games):
+            shown.append((rows, f"Share after {games} games, by family"))
+            payoffs = _by_opponent(results, games)
+            shown.append((payoffs, f"Payoff a game after {games} games, by opponent"))
+    cards = {
+        name: read_text(locate.model_folder(method.model) / model_files.CARD)
+        for name, method in job.methods.items()
+        if method.model is not None
+    }
+    (folder.path / CARDS).mkdir(exist_ok=True)
+    for name, card in cards.items():
+        write_text(folder.path / CARDS / f"{name}.json", card)
     measured = list(board_evaluation.CheckpointRecord.__annotations__)
     names = ["method", "told", "opponent", "family", "seed", *measured]
     points = [
@@ -205,5 +247,8 @@ def _save(folder: RunFolder, results: list[dict[str, Any]], notes: list[str]) ->
         for match in each["matches"]
         for record in match["checkpoints"]
     ]
-    content = {"rows": [row._asdict() for row in summary], "results": results, "notes": notes}
-    table_files.save_files(folder, text, names, points, content)
+    summary = [row._asdict() for row in board_evaluation.summarise(results)]
+    content = {"rows": summary, "results": results, "notes": notes}
+    folded = [elements.folded(*card) for card in cards.items()]
+    sections = [PageSection("Models", folded)] if cards else []
+    table_files.save_tables(folder, shown, notes, names, points, content, sections)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -21,24 +22,41 @@ from overtrick.storage import locate
 Place = Annotated[str, Field(min_length=1)]
 
 
+class PlayerLimits(Section):
+    """Limits of the players of a board."""
+
+    seconds_per_game: float | None = Field(default=1, gt=0)
+    """Seconds a game in which a player chooses its actions and learns, as a mean over a match;
+    null: no limit. Models are not limited."""
+
+    memory_gib: float | None = Field(default=4, gt=0)
+    """GiB of a program's heap and private writable memory, on Linux; null: no limit."""
+
+
 class BoardMethod(Section):
     """A player of a board."""
 
     unused_keys = (
         UnusedKeys(
-            {"player": ("equilibrium", "oracle", "model")},
+            {"player": ("equilibrium", "oracle", "model", "program")},
             ("population_size", "population_seed"),
         ),
-        UnusedKeys({"player": ("equilibrium", "model")}, ("exploitability_bound",)),
-        UnusedKeys({"player": ("equilibrium", "oracle", "population_posterior")}, ("model",)),
+        UnusedKeys({"player": ("equilibrium", "model", "program")}, ("exploitability_bound",)),
+        UnusedKeys(
+            {"player": ("equilibrium", "oracle", "population_posterior", "program")}, ("model",)
+        ),
+        UnusedKeys(
+            {"player": ("equilibrium", "oracle", "population_posterior", "model")}, ("command",)
+        ),
         UnusedKeys({"player": ("equilibrium", "oracle")}, ("told",)),
     )
 
-    player: Literal["equilibrium", "oracle", "population_posterior", "model"]
+    player: Literal["equilibrium", "oracle", "population_posterior", "model", "program"]
     """equilibrium: an equilibrium of the game, which never adapts. oracle: the best response to the
     opponent's strategy, which it is told. population_posterior: a best response to a Bayesian
     estimate of the opponent, with a population as prior. model: a stored model, which its trainer
-    adapts from scratch for each budget; it does not play opponents that change."""
+    adapts from scratch for each budget; it does not play opponents that change. program: a program
+    of your own, which answers a board's questions on standard input and output."""
 
     population_size: Count = 400
     """Strategies in the population, drawn from the families for training."""
@@ -52,12 +70,27 @@ class BoardMethod(Section):
     model: Opponent | None = None
     """Run, champion, or folder of a model."""
 
+    command: str | None = Field(default=None, min_length=1)
+    """Command that starts a program, such as `python my_player.py`, in the folder of the command
+    `overtrick board`."""
+
     told: tuple[Told, ...] | None = Field(default=None, min_length=1)
     """Settings in which this player is evaluated; null: those of the board. A model needs one: name
     that which gives what its adaptation uses."""
 
+    @field_validator("command")
+    @classmethod
+    def _command_can_be_split(cls, command: str | None) -> str | None:
+        try:
+            shlex.split(command or "")
+        except ValueError as error:
+            raise ValueError(f"command: {error}") from None
+        return command
+
     @model_validator(mode="after")
     def _model_is_named(self) -> BoardMethod:
+        if self.player == "program" and self.command is None:
+            raise ValueError("a player `program` needs the key command")
         if self.player == "model" and (self.model is None or self.told is None):
             raise ValueError("a player `model` needs the keys model and told")
         if self.player == "model" and self.told is not None and len(self.told) > 1:
@@ -87,6 +120,9 @@ class BoardJob(OneGameJob):
     told: tuple[Told, ...] = Field(default=("own_cards", "showdown", "all_cards"), min_length=1)
     """Cards of the opponent that players learn after a game. own_cards: none; showdown: those shown
     at a showdown; all_cards: all. They always see all actions and their own cards and payoffs."""
+
+    limits: PlayerLimits = PlayerLimits()
+    """Limits of the players."""
 
     methods: dict[Name, BoardMethod] = Field(min_length=1)
     """Players, by name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,10 @@ def check_methods(job: BoardJob) -> None:
 
 
 def players_sha256(job: BoardJob) -> str:
-    """Return the SHA-256 of a board's players: their settings, their models, and the code."""
+    """Return the SHA-256 of a board's players: their settings, their models, and the code.
+
+    The code consists of this package, and of the files that are named in commands of programs.
+    """
     found = hashlib.sha256()
     for name, method in job.methods.items():
         settings = method.model_dump(mode="json", exclude={"model"})
@@ -77,6 +81,9 @@ def players_sha256(job: BoardJob) -> str:
         if method.model is not None:
             digests = locate.digests(locate.model_folder(method.model))
             found.update(json.dumps(digests, sort_keys=True).encode())
+        for word in shlex.split(method.command or ""):
+            if Path(word).is_file():
+                found.update(Path(word).read_bytes())
     for file in sorted(PACKAGE.rglob("*.py")):
         found.update(f"{file.relative_to(PACKAGE)}\n".encode())
         found.update(file.read_bytes())

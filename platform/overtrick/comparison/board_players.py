@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,10 +15,11 @@ from overtrick.config import job_file
 from overtrick.config.job_file import Job
 from overtrick.core import Array, UserError
 from overtrick.evaluation.board import board_evaluation
-from overtrick.evaluation.board.board_match import BoardPlayer, BoardSetting
+from overtrick.evaluation.board.board_setting import ActingPlayer, BoardPlayer, BoardSetting
 from overtrick.evaluation.board.end_observations import SETTINGS
 from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.evaluation.board.players import FixedPlayer, OraclePlayer, PopulationPosteriorPlayer
+from overtrick.evaluation.board.process_player import ProcessPlayer
 from overtrick.evaluation.evaluate import HeldOutEvaluation, exact_payoff
 from overtrick.evaluation.game_cache import cached_equilibrium
 from overtrick.policies.tabular import TabularPolicy
@@ -29,8 +32,13 @@ from overtrick.training.registry import JOBS, TRAINERS
 def check_method(job: BoardJob, method: BoardMethod) -> None:
     """Raise UserError if a method's model is missing, does not adapt, or is for another game.
 
-    Raises UserError also if a budget has fewer games than the model has steps of adaptation.
+    Raises UserError also if a budget has fewer games than the model has steps of adaptation, or if
+    a method's program is missing.
     """
+    if method.command is not None:
+        words = shlex.split(method.command)
+        if not words or shutil.which(words[0]) is None:
+            raise UserError(f"there is no program `{method.command}`")
     if method.model is None:
         return
     trained, _ = _load_model(job, method.model)
@@ -54,19 +62,24 @@ def evaluate_method(
         return _model_result(job, name, told, opponent)
     setting = SETTINGS.get(told, "own_cards")  # an equilibrium or an oracle uses none
 
-    def new_player(here: BoardSetting, player_rng: Generator) -> BoardPlayer:
+    per_game, memory = job.limits.seconds_per_game, job.limits.memory_gib
+    seconds = None if per_game is None else per_game * job.budgets[-1]
+
+    def new_player(here: BoardSetting, player_rng: Generator) -> BoardPlayer | ActingPlayer:
         """Return the player of one match."""
         if method.player == "equilibrium":
             return FixedPlayer(cached_equilibrium(job.game))
         if method.player == "oracle":
             return OraclePlayer(here.tree, opponent, method.exploitability_bound)
+        if method.command is not None:
+            return ProcessPlayer(method.command, job.game, here, player_rng, seconds, memory)
         prior = board_evaluation.population_prior(
             job.game, here.told, method.population_size, method.population_seed
         )
         return PopulationPosteriorPlayer(prior, player_rng, method.exploitability_bound)
 
     matches, seconds = board_evaluation.play_matches(
-        job.game, setting, new_player, opponent, job.budgets, job.seeds
+        job.game, setting, new_player, opponent, job.budgets, job.seeds, per_game
     )
     return board_evaluation.opponent_result(name, told, job.game, opponent, matches, seconds)
 

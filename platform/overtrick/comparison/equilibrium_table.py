@@ -18,7 +18,7 @@ from overtrick.comparison.equilibrium_job import EquilibriumTableJob, training_j
 from overtrick.core import RunError
 from overtrick.evaluation.standard_error import standard_error
 from overtrick.games import registry
-from overtrick.reports import learning_curves, tables
+from overtrick.reports import learning_curves
 from overtrick.reports.metric_names import DECISIONS, History
 from overtrick.reports.progress import OnProgress
 from overtrick.runs import lifecycle
@@ -178,15 +178,14 @@ def _notes(table: EquilibriumTableJob) -> list[str]:
 
 
 def _save(table: EquilibriumTableJob, rows: Rows, notes: list[str], group: RunGroup) -> None:
-    """Write the results as Markdown, CSV and JSON and draw the curves; send them to MLflow."""
-    shown = tables.markdown_of_rows(wide(rows))
+    """Write the results to files and draw the curves; send both to MLflow."""
     points = [
         (row["game"], row["method"], seed, *point)
         for row in rows for seed, curve in row["curves"].items() for point in curve
     ]  # fmt: skip
     names = ["game", "method", "seed", "decisions", "exploitability"]
-    text = "\n\n".join([shown, "\n".join(f"- {note}" for note in notes)]) + "\n"
-    table_files.save_files(group.folder, text, names, points, {"rows": rows, "notes": notes})
+    content = {"rows": rows, "notes": notes}
+    table_files.save_tables(group.folder, [(wide(rows), "")], notes, names, points, content)
     lifecycle.save_figures({"exploitability": _figure(table, rows)}, group.folder, group.tracker)
 
 

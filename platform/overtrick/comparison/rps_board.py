@@ -21,7 +21,6 @@ from overtrick.core.json_files import ClosedRecord, read_json
 from overtrick.evaluation.board import roshambo_bots as bots
 from overtrick.evaluation.board import rps_players
 from overtrick.evaluation.standard_error import standard_error
-from overtrick.reports import tables
 from overtrick.reports.progress import OnProgress
 from overtrick.runs.child_runs import open_group
 from overtrick.storage.run_folder import RunFolder
@@ -208,14 +207,8 @@ def _shown(rows: Sequence[RpsRow]) -> Rows:
 def _save(
     job: RpsBoardJob, folder: RunFolder, results: Sequence[dict[str, Any]], notes: list[str]
 ) -> None:
-    """Write the results as Markdown, CSV and JSON."""
+    """Write the results to files."""
     rows = ranking(results)
-    text = (
-        "\n\n".join(
-            [tables.markdown_of_rows(_shown(rows)), "\n".join(f"- {note}" for note in notes)]
-        )
-        + "\n"
-    )
     points = [
         (each["player"], bot, seed, value)
         for each in results
@@ -223,4 +216,5 @@ def _save(
         for seed, value in zip(job.seeds, values, strict=True)
     ]
     content = {"rows": [row._asdict() for row in rows], "results": results, "notes": notes}
-    table_files.save_files(folder, text, ["player", "bot", "seed", "points"], points, content)
+    columns = ["player", "bot", "seed", "points"]
+    table_files.save_tables(folder, [(_shown(rows), "")], notes, columns, points, content)

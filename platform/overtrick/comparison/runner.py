@@ -57,9 +57,7 @@ class FinishedComparison(FinishedTable):
 
     def titled_tables(self) -> list[tuple[Rows, str]]:
         """Return the table of all methods, and that of our methods beside the baselines, if any."""
-        compared = self.outcome.against_baselines
-        title = "our methods against the mean of the baselines"
-        return [(statistics.wide(self.outcome), ""), *([(compared, title)] if compared else [])]
+        return statistics.titled_tables(self.outcome)
 
     def json_results(self) -> dict[str, Any]:
         """Return the game, the unit, all rows, and the comparison with the baselines."""

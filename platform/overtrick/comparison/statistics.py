@@ -17,7 +17,6 @@ from overtrick.evaluation.evaluate import MIN_BEST_RESPONSE, Row
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.evaluation.standard_error import standard_error
 from overtrick.games import registry
-from overtrick.reports import tables
 from overtrick.storage.run_folder import RunFolder
 
 SIGNIFICANCE = 0.05  # level of the t test
@@ -164,34 +163,30 @@ def _cell(row: Mapping[str, Any]) -> str:
     return mean if share is None else f"{mean} ({share:.0%})"
 
 
-def markdown(found: Outcome) -> str:
-    """Return the results of a comparison as Markdown.
+def titled_tables(found: Outcome) -> list[tuple[Rows, str]]:
+    """Return the table of all methods, and that of our methods beside the baselines, if any.
 
-    The text has the table of all methods, the comparison of our method with the baselines, and the
-    notes.
+    Their entries are texts.
     """
-    methods = wide(found)
-    texts = [tables.markdown_of_rows(methods)]
-    if compared := found.against_baselines:
-        texts.append("Ours against the mean of the baselines, p by Welch's t test over seeds:")
-        texts.append(tables.markdown(list(compared[0]), map(_comparison_cells, compared)))
-    texts.append("\n".join(f"- {note}" for note in found.notes))
-    return "\n\n".join(texts) + "\n"
+    compared = [_comparison_cells(row) for row in found.against_baselines]
+    title = "Ours against the mean of the baselines, p by Welch's t test over seeds"
+    return [(wide(found), ""), *([(compared, title)] if compared else [])]
 
 
-def _comparison_cells(row: Mapping[str, Any]) -> list[str]:
+def _comparison_cells(row: Mapping[str, Any]) -> dict[str, str]:
     """Return a row of `against_baselines` as text: payoffs with three decimals, p with two."""
+    payoffs = {name: f"{row[name]:.3f}" for name in ("ours", "baselines", "difference")}
     p = "-" if row["p"] is None else f"{row['p']:.2g}"
-    payoffs = [f"{row[name]:.3f}" for name in ("ours", "baselines", "difference")]
-    return [row["stranger"], *payoffs, p, row["verdict"]]
+    return {"stranger": row["stranger"], **payoffs, "p": p, "verdict": row["verdict"]}
 
 
 def save(found: Outcome, folder: RunFolder) -> None:
-    """Write the results of a comparison as Markdown, CSV and JSON files into a folder."""
+    """Write the results of a comparison to files in a folder."""
     names = ["method", "stranger", "mean", "standard_error", "share", "paper"]
     rows = [
         [*(row[name] for name in names), *(row["payoffs"].get(seed) for seed in found.seeds)]
         for row in found.rows
     ]
     columns = [*names, *(f"seed {seed}" for seed in found.seeds)]
-    table_files.save_files(folder, markdown(found), columns, rows, asdict(found))
+    content = asdict(found)
+    table_files.save_tables(folder, titled_tables(found), found.notes, columns, rows, content)

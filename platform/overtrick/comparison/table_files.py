@@ -7,18 +7,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from overtrick.comparison.comparison_job import Rows
 from overtrick.config import job_file
 from overtrick.config.job_file import JobT
-from overtrick.core.files import write_text
+from overtrick.core.files import read_text, write_text
 from overtrick.distributed.workers import RngStream, generator, open_pool
 from overtrick.reports import tables
+from overtrick.reports.html import elements
+from overtrick.reports.html.elements import PageSection
 from overtrick.reports.progress import OnProgress
 from overtrick.runs import folder_kind, html_page
 from overtrick.runs.child_runs import RunGroup
 from overtrick.storage import bucket_copy
 from overtrick.storage.run_folder import RunFolder
 
-FILES = ("table.md", "table.csv", "table.json")
+FILES = ("table.md", "table.html", "table.csv", "table.json")
 
 
 def read_stored_job(folder: RunFolder, trainer: str, job: type[JobT]) -> JobT:
@@ -31,17 +34,44 @@ def read_stored_job(folder: RunFolder, trainer: str, job: type[JobT]) -> JobT:
     return job_file.load_stored(folder, {trainer: job})
 
 
-def save_files(
+def save_tables(
     folder: RunFolder,
-    markdown: str,
+    titled_tables: Sequence[tuple[Rows, str]],
+    notes: Sequence[str],
     columns: Sequence[str],
     rows: Iterable[Sequence[Any]],
     results: Any,
+    sections: Sequence[PageSection] = (),
 ) -> None:
-    """Write the results of a table as Markdown, as CSV with `columns` and `rows`, and as JSON."""
-    contents = markdown, tables.csv_text(columns, rows), json.dumps(results, indent=1) + "\n"
+    """Write the results of a comparison as Markdown, HTML, CSV and JSON.
+
+    Markdown and HTML have the tables with their titles, and the notes; HTML also has further
+    `sections`. CSV has `columns` and `rows`; JSON has `results`.
+    """
+    texts = []
+    for shown, title in titled_tables:
+        texts += [*([f"{title}:"] if title else []), tables.markdown_of_rows(shown)]
+    markdown = "\n\n".join([*texts, "\n".join(f"- {note}" for note in notes)]) + "\n"
+    html = elements.page(
+        folder.name,
+        "comparison of methods",
+        [
+            *(
+                PageSection(title or "Results", [elements.table(list(shown[0]), _texts(shown))])
+                for shown, title in titled_tables
+            ),
+            PageSection("Notes", [elements.paragraph(note) for note in notes]),
+            *sections,
+            PageSection("Job", [elements.folded("every key", read_text(folder.job))]),
+        ],
+    )
+    contents = markdown, html, tables.csv_text(columns, rows), json.dumps(results, indent=1) + "\n"
     for name, content in zip(FILES, contents, strict=True):
         write_text(folder.path / name, content)
+
+
+def _texts(rows: Rows) -> list[list[str]]:
+    return [list(map(str, row.values())) for row in rows]
 
 
 def report(group: RunGroup, metrics: Mapping[str, float]) -> None:

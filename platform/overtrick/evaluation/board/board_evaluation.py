@@ -15,7 +15,8 @@ from overtrick.core import PublicActionGame, UserError
 from overtrick.core.json_files import ClosedRecord
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation.board import opponent_files
-from overtrick.evaluation.board.board_match import BoardSetting, NewPlayer, play_match
+from overtrick.evaluation.board.board_match import play_match
+from overtrick.evaluation.board.board_setting import BoardSetting, NewPlayer
 from overtrick.evaluation.board.end_observations import Told
 from overtrick.evaluation.board.opponent_families import OpponentFamilies
 from overtrick.evaluation.board.opponent_files import CHANGES_AFTER, BoardOpponent
@@ -85,6 +86,20 @@ class BoardRow(NamedTuple):
     online_standard_error: float | None  # of `online_share`, over the opponents
     exploitability: float  # of the strategy then: mean over all opponents and seeds
     worst_exploitability: float
+
+
+class FamilyRow(NamedTuple):
+    """Results of one method in one setting after one number of games, over a family's opponents."""
+
+    family: str
+    in_training: bool  # populations for training are drawn from this family, too
+    method: str
+    told: str
+    budget: int  # games of each match
+    opponents: int  # of the family, without those that change
+    payoff: float  # exact, in points per game
+    best_response_payoff: float
+    share: float | None  # payoff / best_response_payoff; None: the opponents are not exploitable
 
 
 def setting(choice: GameChoice, told: Told) -> BoardSetting:
@@ -158,16 +173,18 @@ def play_matches(
     opponent: BoardOpponent,
     budgets: Sequence[int],
     seeds: Iterable[int],
+    seconds_per_game: float | None = None,
 ) -> tuple[list[dict[str, Any]], float]:
     """Play a match with each seed against one opponent.
 
-    Returns a `MatchRecord` for each seed, and the player's seconds per game.
+    `seconds_per_game`: limit of the player's time, as a mean over a match; None: no limit. Returns
+    a `MatchRecord` for each seed, and the player's seconds per game.
     """
     here = setting(choice, told)
     matches, seconds = [], []
     for seed in seeds:
         rng = match_generator(opponent, seed)
-        result = play_match(here, new_player, opponent, budgets, rng)
+        result = play_match(here, new_player, opponent, budgets, rng, seconds_per_game)
         records = [each._asdict() for each in result.checkpoints]
         matches.append({"seed": seed, "checkpoints": records})
         seconds.append(result.seconds_per_game)
@@ -251,6 +268,25 @@ def _row(method: str, told: str, group: Sequence[dict[str, Any]], index: int) ->
         exploitability=float(np.mean(gaps)),
         worst_exploitability=float(np.max(gaps)),
     )
+
+
+def summarise_families(results: Sequence[dict[str, Any]]) -> list[FamilyRow]:
+    """Summarise the `OpponentResult`s by family, method, setting and budget, in this order."""
+    groups: dict[tuple[str, bool, str, str, int], list[tuple[float, float]]] = {}
+    for each in results:
+        for index, record in enumerate(each["matches"][0]["checkpoints"]):
+            payoffs = [match["checkpoints"][index]["payoff"] for match in each["matches"]]
+            if None not in payoffs:
+                names = each["family"], each["in_training"], each["method"], each["told"]
+                pair = float(np.mean(payoffs)), each["best_response_payoffs"][-1]
+                groups.setdefault((*names, record["games"]), []).append(pair)
+    rows = []
+    for key, pairs in groups.items():
+        payoff, best = np.mean(pairs, axis=0).tolist()
+        share = payoff / best if best >= EXPLOITABLE - TOLERANCE else None
+        rows.append(FamilyRow(*key, len(pairs), payoff, best, share))
+    families = {row.family: None for row in rows}
+    return [row for name in families for row in rows if row.family == name]
 
 
 def _mean(values: Sequence[float]) -> float | None:

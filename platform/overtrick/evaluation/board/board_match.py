@@ -4,93 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numba import njit
 from numpy.random import Generator
 
-from overtrick.core import Array, PublicActionGame, UserError
-from overtrick.evaluation.board.end_observations import (
-    Path,
-    Told,
-    end_observations,
-    end_payoffs,
-    node_paths,
-    seen_cards,
+from overtrick.core import Array, UserError
+from overtrick.evaluation.board.asked_player import AskedPlayer
+from overtrick.evaluation.board.board_setting import (
+    ActingPlayer,
+    BoardPlayer,
+    BoardSetting,
+    ClosedPlayer,
+    ExploringPlayer,
+    FinishedGame,
+    NewPlayer,
 )
 from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.evaluation.evaluate import exact_payoff
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.traversal_order import depth_and_chance_reach
 from overtrick.solvers.extensive.tree import Tree
-
-
-class FinishedGame(NamedTuple):
-    """A finished game, as the player observes it."""
-
-    seat: int  # of the player
-    cards: tuple[int, ...]  # the columns of the deal that were drawn; -1: not seen
-    actions: tuple[int, ...]  # of both seats, from the first
-    payoff: float  # of the player, in points
-    number: int  # of this observation, among the seat's `BoardSetting.end_observations`
-
-
-class BoardPlayer(Protocol):
-    """A player on a board. A new one is made for each match."""
-
-    def strategy(self, games: Sequence[FinishedGame]) -> Array:
-        """Return the strategy (N, A) after all games of the match so far.
-
-        Row n has the probabilities of the actions at information set n; see
-        `BoardSetting.tree.observations`. The player is evaluated by this strategy at a checkpoint,
-        and plays the next game by it.
-        """
-
-
-@runtime_checkable
-class ExploringPlayer(BoardPlayer, Protocol):
-    """A player that plays some games by another strategy, to learn more about the opponent."""
-
-    def next_strategy(self, games: Sequence[FinishedGame]) -> Array:
-        """Return the strategy (N, A) of the next game, after all games of the match so far."""
-
-
-@dataclass(frozen=True)
-class BoardSetting:
-    """A game, and the cards that a player is told after each game of a match."""
-
-    game: PublicActionGame
-    tree: Tree
-    told: Told
-
-    @cached_property
-    def end_observations(self) -> tuple[Array, Array]:
-        """For seats 0 and 1 (V,) int32: number of its observation at each end, else -1."""
-        first, second = (end_observations(self.game, self.tree, s, self.told) for s in range(2))
-        return first, second
-
-    @cached_property
-    def payoffs(self) -> Array:
-        """(V, S) the points of each seat at each terminal node."""
-        return end_payoffs(self.tree)
-
-    @cached_property
-    def _paths(self) -> list[Path]:
-        return node_paths(self.game, self.tree)
-
-    def finished_game(self, seat: int, node: int) -> FinishedGame:
-        """Return a seat's observation of the game that ended at a terminal node."""
-        cards, actions = self._paths[node]
-        seen = seen_cards(self.game, seat, self.told, cards, actions)
-        payoff = float(self.payoffs[node, seat])
-        return FinishedGame(seat, seen, actions, payoff, int(self.end_observations[seat][node]))
-
-
-NewPlayer: TypeAlias = Callable[[BoardSetting, Generator], BoardPlayer]
-"""Class or function that makes the player of one match; its random draws are by the generator."""
 
 
 class Checkpoint(NamedTuple):
@@ -111,63 +46,103 @@ class MatchResult(NamedTuple):
     seconds_per_game: float  # in which the player computed its strategies
 
 
+Answer = TypeVar("Answer")
+
+
+class _Clock:
+    """Clock of a player in a match.
+
+    `limit`: the player's seconds in the whole match; None: no limit.
+    """
+
+    def __init__(self, limit: float | None) -> None:
+        self.limit, self.seconds = limit, 0.0
+
+    def ask(self, question: Callable[..., Answer], *arguments: object) -> Answer:
+        """Return a player's answer. Raises UserError if the player has spent its time."""
+        began = time.perf_counter()
+        answer = question(*arguments)
+        self.seconds += time.perf_counter() - began
+        if self.limit is not None and self.seconds > self.limit:
+            raise UserError(
+                f"the player took {self.seconds:.1f} s, more than the {self.limit:g} s of a match: "
+                "raise limits.seconds_per_game"
+            )
+        return answer
+
+
 def play_match(
     setting: BoardSetting,
     new_player: NewPlayer,
     opponent: BoardOpponent,
     checkpoints: Sequence[int],
     rng: Generator,
+    seconds_per_game: float | None = None,
 ) -> MatchResult:
     """Play a match; return the results at each checkpoint.
 
     The player sits in seats 0 and 1 in turn. `checkpoints`: numbers of games, in rising order.
-    Raises UserError if the player returns an array that is no strategy of the tree.
+    `seconds_per_game`: limit of the player's time, as a mean over the match; None: no limit. Raises
+    UserError if the player returns an array that is no strategy of the tree, or spends more time.
     """
-    tree, games, found = setting.tree, list[FinishedGame](), list[Checkpoint]()
     play_rng, player_rng = rng.spawn(2)
     player = new_player(setting, player_rng)
+    limit = None if seconds_per_game is None else seconds_per_game * checkpoints[-1]
+    try:
+        made = AskedPlayer(setting, player) if isinstance(player, ActingPlayer) else player
+        return _play(setting, made, opponent, checkpoints, play_rng, _Clock(limit))
+    finally:
+        if isinstance(player, ClosedPlayer):
+            player.close()
+
+
+def _play(
+    setting: BoardSetting,
+    player: BoardPlayer | AskedPlayer,
+    opponent: BoardOpponent,
+    checkpoints: Sequence[int],
+    rng: Generator,
+    clock: _Clock,
+) -> MatchResult:
+    """Play a match, in which `rng` draws chance's outcomes and the actions of both seats."""
+    tree, games, found = setting.tree, list[FinishedGame](), list[Checkpoint]()
     owner = tree.observations.seat[tree.action_infoset]
     depth, _ = depth_and_chance_reach(tree.parent, tree.seat, tree.chance)
-    draws = play_rng.random((checkpoints[-1], 1 + int(depth.max())))
-    total = seconds = 0.0
+    draws = rng.random((checkpoints[-1], 1 + int(depth.max())))
+    total = 0.0
     for number in range(checkpoints[-1] + 1):
         theirs = opponent.phases[opponent.phase_index(number)]
         if number in checkpoints:
-            strategy, spent = _ask(tree, player.strategy, games)
-            seconds += spent
+            strategy = _checked(tree, clock.ask(player.strategy, games), games)
             payoff = None if opponent.changes else exact_payoff(tree, strategy, theirs)
             gap = best_response.exploitability(tree, strategy)
             found.append(Checkpoint(number, payoff, gap, total / number))
         if number == checkpoints[-1]:
             break
-        play = player.next_strategy if isinstance(player, ExploringPlayer) else player.strategy
-        strategy, spent = _ask(tree, play, games)
-        seconds += spent
         seat = number % 2
-        flat = np.where(owner == seat, tree.flat(strategy), tree.flat(theirs))
-        node = _sample_end(
-            tree.first, tree.children, tree.seat, tree.infoset, tree.chance, tree.start, flat,
-            draws[number],
-        )  # fmt: skip
+        if isinstance(player, AskedPlayer):
+            node = clock.ask(player.play, games, seat, theirs, draws[number])
+        else:
+            play = player.next_strategy if isinstance(player, ExploringPlayer) else player.strategy
+            strategy = _checked(tree, clock.ask(play, games), games)
+            flat = np.where(owner == seat, tree.flat(strategy), tree.flat(theirs))
+            node = _sample_end(
+                tree.first, tree.children, tree.seat, tree.infoset, tree.chance, tree.start, flat,
+                draws[number],
+            )  # fmt: skip
         games.append(setting.finished_game(seat, int(node)))
         total += games[-1].payoff
-    return MatchResult(found, seconds / checkpoints[-1])
+    return MatchResult(found, clock.seconds / checkpoints[-1])
 
 
-def _ask(
-    tree: Tree,
-    strategy_of: Callable[[Sequence[FinishedGame]], Array],
-    games: Sequence[FinishedGame],
-) -> tuple[Array, float]:
-    """Ask a player for a strategy; return it, and the seconds that the player took."""
-    began = time.perf_counter()
-    strategy = np.asarray(strategy_of(games), float)
-    seconds = time.perf_counter() - began
+def _checked(tree: Tree, answer: Array, games: Sequence[FinishedGame]) -> Array:
+    """Return a player's answer. Raises UserError if it is no strategy (N, A) of the tree."""
+    strategy = np.asarray(answer, float)
     try:
         best_response.check_strategy(tree, strategy)
     except UserError as error:
         raise UserError(f"the player's strategy after {len(games)} games: {error}") from None
-    return strategy, seconds
+    return strategy
 
 
 @njit(cache=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from numpy.random import Generator
 
 from overtrick.core import Array
-from overtrick.evaluation.board.board_match import FinishedGame
+from overtrick.evaluation.board.board_setting import FinishedGame
 from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.learners.supervised.population_posterior import OpponentEstimate, PopulationPrior
 from overtrick.solvers.extensive import best_response

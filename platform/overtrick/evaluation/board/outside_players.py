@@ -1,0 +1,132 @@
+"""Bots of OpenSpiel, and policies of environments, as players on a board."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import CHANCE, END, UserError
+from overtrick.evaluation.board.board_setting import ActingPlayer, BoardSetting, Decision
+
+NewBot = Callable[[int, int], Any]
+"""Function that makes a pyspiel.Bot from its seat and a seed."""
+
+EnvironmentPolicy = Callable[[Any, Any], Any]
+"""Function of an observation (F,) and an action mask (A,), as the environments of this project give
+them. It returns an action, or the probabilities (A,) of all actions."""
+
+
+class OpenSpielBotPlayer:
+    """Player that asks one bot of OpenSpiel for each seat.
+
+    A bot is given a state in which the cards that it has not seen are some that agree with the
+    game so far. A bot that provides no policy is asked for actions. Bots are not told the ends of
+    games, so they do not adapt.
+    """
+
+    def __init__(self, setting: BoardSetting, states: Sequence[Any], bots: Sequence[Any]) -> None:
+        """`states`: a pyspiel.State for each information set; see `states_of`."""
+        self.setting, self.states, self.bots = setting, states, bots
+
+    def act(self, decision: Decision) -> int | Sequence[float]:
+        """Return the bot's action or, if it provides a policy, the probabilities of all actions."""
+        bot, state = self.bots[decision.seat], self.states[decision.infoset].clone()
+        if not bot.provides_policy():
+            bot.restart_at(state)
+            return int(bot.step(state))
+        row = [0.0] * len(self.setting.game.action_names)
+        for action, probability in bot.get_policy(state):
+            row[action] = probability
+        return row
+
+
+def openspiel_player(
+    game: Any, new_bot: NewBot
+) -> Callable[[BoardSetting, Generator], ActingPlayer]:
+    """Return a function that makes a board's player from bots of OpenSpiel.
+
+    `game`: the pyspiel.Game of the bots. It must have the rules, and the numbers of actions, of the
+    board's game; its cards may have suits that this project does not distinguish.
+    """
+
+    def new_player(setting: BoardSetting, rng: Generator) -> ActingPlayer:
+        """Return the player of one match. Raises UserError if the games differ."""
+        bots = [new_bot(seat, int(rng.integers(2**31))) for seat in range(2)]
+        return OpenSpielBotPlayer(setting, states_of(setting, game), bots)
+
+    return new_player
+
+
+class EnvironmentPolicyPlayer:
+    """Player that follows a policy of this project's Gymnasium and PettingZoo environments."""
+
+    def __init__(self, setting: BoardSetting, policy: EnvironmentPolicy) -> None:
+        self.features = setting.game.features(setting.tree.observations).astype(np.float32)
+        self.masks = setting.tree.legal.astype(np.int8)
+        self.policy = policy
+
+    def act(self, decision: Decision) -> int | Sequence[float]:
+        """Return the policy's answer."""
+        row = decision.infoset
+        answer: int | Sequence[float] = self.policy(self.features[row], self.masks[row])
+        return answer
+
+
+def environment_player(
+    policy: EnvironmentPolicy,
+) -> Callable[[BoardSetting, Generator], ActingPlayer]:
+    """Return a function that makes a board's player from a policy of an environment.
+
+    `policy`: is called with the observation (F,) and the action mask (A,) of the environments of
+    the board's game. It returns an action, or the probabilities (A,) of all actions.
+    """
+    return lambda setting, rng: EnvironmentPolicyPlayer(setting, policy)
+
+
+def states_of(setting: BoardSetting, game: Any) -> list[Any]:
+    """Return a pyspiel.State for each information set of a board's game.
+
+    Both trees are walked at once. At a chance node, the state that stands for one of our outcomes
+    is the first of OpenSpiel's outcomes with the same cumulative probability. Raises UserError if
+    the games differ in seats, actions, or payoffs (but for their unit).
+    """
+    tree, found = setting.tree, dict[int, Any]()
+    here, there = list[float](), list[float]()  # payoffs of seat 0 at the ends
+    left = [(0, game.new_initial_state())]
+    while left:
+        node, state = left.pop()
+        seat, first, count = (int(x[node]) for x in (tree.seat, tree.first, tree.children))
+        if seat == END or state.is_terminal():
+            _check_same(seat == END and state.is_terminal(), game, "ends after other actions")
+            here.append(float(setting.payoffs[node, 0]))
+            there.append(state.returns()[0])
+            continue
+        _check_same((seat == CHANCE) == state.is_chance_node(), game, "has chance elsewhere")
+        if seat == CHANCE:
+            actions, odds = zip(*state.chance_outcomes(), strict=True)
+            odds_here = tree.chance[first : first + count]
+            before = np.cumsum(odds_here) - odds_here
+            places = np.searchsorted(np.cumsum(odds), before + 1e-9)
+            taken = [actions[place] for place in places]
+        else:
+            legal = np.flatnonzero(tree.legal[tree.infoset[node]]).tolist()
+            same = state.current_player() == seat and sorted(state.legal_actions()) == legal
+            _check_same(same, game, f"has other actions after {state.history()}")
+            found.setdefault(int(tree.infoset[node]), state)
+            taken = legal
+        left += [(first + k, state.child(action)) for k, action in enumerate(taken)]
+    scale = max(map(abs, there)) / max(map(abs, here))
+    _check_same(np.allclose(np.array(here) * scale, there), game, "has other payoffs")
+    return [found[number] for number in range(tree.infosets)]
+
+
+def _check_same(same: bool, game: Any, difference: str) -> None:
+    """Raise UserError unless a game of OpenSpiel agrees with that of a board."""
+    if not same:
+        raise UserError(
+            f"{game} {difference}: use the OpenSpiel game of the board's game, which "
+            "overtrick.environments.openspiel_game makes"
+        )

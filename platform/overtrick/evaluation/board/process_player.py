@@ -1,0 +1,232 @@
+"""Players on a board that are programs of their own: JSON lines on standard input and output.
+
+The board sends one object a line, and the program answers each with one object a line:
+
+    {"type": "match", "game": {"name": "leduc"}, "told": "own_cards",
+     "action_names": ["call", "raise", "fold", "check"], "seed": 7}               -> {}
+    {"type": "act", "seat": 0, "cards": [1, -1], "actions": [0, 1], "legal": [0, 1, 2],
+     "playing": true}                            -> {"action": 1} or {"probabilities": [0, 1, 0, 0]}
+    {"type": "finished", "seat": 0, "cards": [1, 2], "actions": [2], "payoff": -0.5}        -> {}
+
+`cards`, `actions` and `payoff` are those of `Decision` and `FinishedGame`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import selectors
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import IO, Any
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.config.job_file import GameChoice, expand_game
+from overtrick.core import END, Array, UserError
+from overtrick.evaluation.board.board_evaluation import setting
+from overtrick.evaluation.board.board_setting import (
+    ActingPlayer,
+    BoardSetting,
+    Decision,
+    ExploringPlayer,
+    FinishedGame,
+    NewPlayer,
+    ObservingPlayer,
+)
+
+START_SECONDS = 120.0  # in which a program must answer the message `match`
+END_SECONDS = 5.0  # in which it must end after its input has ended; then it is killed
+
+
+class ProcessPlayer:
+    """Player that is a program; a match has a process of its own."""
+
+    def __init__(
+        self,
+        command: str,
+        game: GameChoice,
+        setting: BoardSetting,
+        rng: Generator,
+        seconds: float | None,
+        memory_gib: float | None,
+    ) -> None:
+        """Start the program. Raises UserError if it cannot be started, or does not answer.
+
+        `seconds`: limit of the sum of all answers' times. `memory_gib`: limit of the program's
+        heap and private writable memory, on Linux. None: no limit.
+        """
+        self.command, self.memory_gib = command, memory_gib
+        self.seconds_left = np.inf if seconds is None else seconds
+        self.received = b""
+        if memory_gib is not None and sys.platform != "linux":
+            raise UserError("limits.memory_gib: only Linux limits it; set it to null")
+        try:
+            self.process = subprocess.Popen(
+                shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        except OSError as error:
+            raise UserError(f"cannot start `{command}`: {error.strerror}") from None
+        try:
+            if memory_gib is not None:
+                size = int(memory_gib * 2**30)
+                resource.prlimit(self.process.pid, resource.RLIMIT_DATA, (size, size))
+            message = {
+                "type": "match",
+                "game": {"name": game.name, **game.options},
+                "told": setting.told,
+                "action_names": list(setting.game.action_names),
+                "seed": int(rng.integers(2**31)),
+            }
+            self._ask(message, START_SECONDS)
+        except BaseException:
+            self.close()
+            raise
+
+    def act(self, decision: Decision) -> int | Sequence[float]:
+        """Ask for an action, or for the probabilities of all actions."""
+        asked = {"type": "act", **decision._asdict()}
+        del asked["infoset"]
+        answer = self._timed(asked)
+        if answer.keys() not in ({"action"}, {"probabilities"}):
+            raise self._error(f"answers {answer}, neither an action nor probabilities")
+        found: int | Sequence[float] = next(iter(answer.values()))
+        return found
+
+    def observe(self, game: FinishedGame) -> None:
+        """Tell the program a finished game."""
+        told = {"type": "finished", **game._asdict()}
+        del told["number"]
+        self._timed(told)
+
+    def close(self) -> None:
+        """End the process: its input ends, and if it does not end then, it is killed."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with suppress(BrokenPipeError):  # a program that has ended before
+            self.process.stdin.close()
+        try:
+            self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+    def _timed(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Send a message, return the answer, and take its time from the limit."""
+        began = time.monotonic()
+        answer = self._ask(message, self.seconds_left)
+        self.seconds_left -= time.monotonic() - began
+        return answer
+
+    def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """Send a message; return the answer. Raises UserError if no object comes in time."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        end = time.monotonic() + seconds
+        try:
+            self.process.stdin.write(json.dumps(message).encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self.received:
+                left = end - time.monotonic()
+                if left <= 0 or not selector.select(None if np.isinf(left) else left):
+                    self.process.kill()
+                    raise self._error(
+                        f"has not answered {message} in the {max(0, seconds):.1f} s that were "
+                        "left; see limits.seconds_per_game"
+                    )
+                chunk = os.read(self.process.stdout.fileno(), 1 << 16)
+                if not chunk:
+                    raise self._ended()
+                self.received += chunk
+        line, _, self.received = self.received.partition(b"\n")
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise self._error(f"answers {line[:200]!r} to {message}, not a JSON object")
+        return answer
+
+    def _ended(self) -> UserError:
+        """Return the error of a process that has ended before its match."""
+        try:
+            code = self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return self._error("has closed its output")
+        limit = "" if self.memory_gib is None else f"; limits.memory_gib is {self.memory_gib:g}"
+        return self._error(f"has ended with exit code {code}{limit}")
+
+    def _error(self, text: str) -> UserError:
+        return UserError(f"the program `{self.command}` {text}")
+
+
+def serve(new_player: NewPlayer, source: IO[str], sink: IO[str]) -> None:
+    """Answer the messages of a board with a player of this project, until the messages end.
+
+    `source`, `sink`: lines of messages and of answers. Raises UserError for a line that is no
+    message.
+    """
+    served: _ServedPlayer | None = None
+    for line in source:
+        message = json.loads(line)
+        answer: dict[str, Any] = {}
+        if message["type"] == "match":
+            served = _ServedPlayer(new_player, message)
+        elif served is None:
+            raise UserError(f"a board begins with a message `match`, not with {line!r}")
+        elif message["type"] == "act":
+            answer = served.act(message)
+        else:
+            served.observe(message)
+        print(json.dumps(answer), file=sink, flush=True)
+
+
+class _ServedPlayer:
+    """A player of this project in one match, with the messages of a board."""
+
+    def __init__(self, new_player: NewPlayer, message: dict[str, Any]) -> None:
+        choice = GameChoice.model_validate(expand_game(message["game"]))
+        here = setting(choice, message["told"])
+        self.player = new_player(here, np.random.default_rng(message["seed"]))
+        self.decisions = {(d.seat, d.cards, d.actions): d for d in here.decisions}
+        ends = np.flatnonzero(here.tree.seat == END).tolist()
+        finished = [here.finished_game(seat, node) for seat in range(2) for node in ends]
+        self.finished = {(g.seat, g.cards, g.actions, g.payoff): g for g in finished}
+        self.games: list[FinishedGame] = []
+        self.strategies: dict[bool, Array] = {}  # of a game, and of a checkpoint
+
+    def act(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Answer a message `act` by the probabilities of all actions, or by an action."""
+        key = message["seat"], tuple(message["cards"]), tuple(message["actions"])
+        decision = self.decisions[key]._replace(playing=message["playing"])
+        if isinstance(self.player, ActingPlayer):
+            answer = np.asarray(self.player.act(decision))
+            return {"probabilities" if answer.ndim else "action": answer.tolist()}
+        if decision.playing not in self.strategies:
+            found = (
+                self.player.next_strategy(self.games)
+                if decision.playing and isinstance(self.player, ExploringPlayer)
+                else self.player.strategy(self.games)
+            )
+            self.strategies[decision.playing] = np.asarray(found)
+        return {"probabilities": self.strategies[decision.playing][decision.infoset].tolist()}
+
+    def observe(self, message: dict[str, Any]) -> None:
+        """Tell the player the finished game of a message."""
+        cards, actions = tuple(message["cards"]), tuple(message["actions"])
+        game = self.finished[message["seat"], cards, actions, message["payoff"]]
+        self.games.append(game)
+        self.strategies.clear()
+        if isinstance(self.player, ObservingPlayer):
+            self.player.observe(game)
