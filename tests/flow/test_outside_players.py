@@ -315,7 +315,7 @@ def test_a_program_is_a_method_of_a_board(
         "methods": {"calls": {"player": "program", "command": command}},
     }
     job = job_file.parse(content, {"board": BoardJob}, "here")
-    assert board.check(job) == 12
+    assert board.check(job) == 17
     done = board.run(lifecycle.open_folder(job, "b", True), lambda number: None)
     (row,) = done.json_results()["rows"]
     (other,) = ot.board(FirstAction, seeds=[0], budgets=[4])

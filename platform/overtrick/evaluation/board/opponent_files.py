@@ -23,7 +23,7 @@ from overtrick.core.files import (
     write_weights_whole,
 )
 from overtrick.core.json_files import ClosedRecord, read_intact_lines, read_json
-from overtrick.evaluation.board.opponent_families import Draw, OpponentFamilies
+from overtrick.evaluation.board.opponent_families import OpponentFamilies
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 
@@ -90,24 +90,24 @@ USE_SCHEMA: TypeAdapter[Any] = TypeAdapter(OpponentUse)
 def draw_development(families: OpponentFamilies, rng: Generator) -> list[BoardOpponent]:
     """Draw the development opponents: one of each family, and one that changes.
 
-    There are two near-equilibria, with exploitabilities 0.02 and 0.3.
+    There are four near-equilibria, with exploitabilities 0.02, 0.1, 0.3 and 0.6. Trained networks
+    are not among the opponents; `comparison.board_networks` trains them.
     """
-    drawn: dict[str, tuple[str, Draw]] = {
-        name: (name, draw)
-        for name, draw in families.development().items()
-        if name != "near_equilibrium"
-    }
-    for target in (0.02, 0.3):
+    draws = {n: draw for n, draw in families.development().items() if n != "near_equilibrium"}
+    *rngs, first_rng, second_rng = rng.spawn(len(draws) + 2)
 
-        def near(rng: Generator, target: float = target) -> Array:
-            return families.near_equilibrium(rng, target)
+    def near(exploitability: float, near_rng: Generator) -> BoardOpponent:
+        strategy = families.near_equilibrium(near_rng, exploitability)
+        name = f"near_equilibrium_{exploitability:g}"
+        return BoardOpponent(name, "near_equilibrium", (strategy,))
 
-        drawn[f"near_equilibrium_{target:g}"] = "near_equilibrium", near
-    opponents = [
-        BoardOpponent(name, family, (draw(each),))
-        for (name, (family, draw)), each in zip(drawn.items(), rng.spawn(len(drawn)), strict=True)
+    return [
+        *(BoardOpponent(n, n, (draws[n](each),)) for n, each in zip(draws, rngs, strict=True)),
+        near(0.02, first_rng),
+        near(0.3, second_rng),
+        _changing(families, rng),
+        *map(near, (0.1, 0.6), rng.spawn(2)),
     ]
-    return [*opponents, _changing(families, rng)]
 
 
 def draw_test(families: OpponentFamilies, rng: Generator) -> list[BoardOpponent]:
