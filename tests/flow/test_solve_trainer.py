@@ -315,12 +315,13 @@ def test_a_job_for_two_seats_refuses_other_games(name, trainer_name):
 
 def test_a_best_response_is_exact_or_reported_as_a_lower_bound():
     outputs = []
-    for question in (["leduc", "--against", "call"], ["holdem", "--against", "call"]):
-        sampled = ["--games", "8", "--particles", "5"] if question[0] == "holdem" else []
-        done = CliRunner().invoke(cli.app, ["best-response", *question, *sampled, "--json"])
-        *shown, answer = done.stdout.splitlines()
+    for question in ("leduc", "holdem --games 8 --particles 5", "holdem --games 8"):
+        words = ["best-response", *question.split(), "--against", "call", "--json"]
+        *shown, answer = CliRunner().invoke(cli.app, words).stdout.splitlines()
         outputs.append((json.loads(answer), " ".join(shown)))
-    (exactly, message), (bound, bound_said) = outputs
+    (exactly, message), (bound, bound_said), (abstract, _) = outputs
+    assert (bound["response"], abstract["response"]) == ("local", "abstraction")
+    assert bound.keys() - abstract.keys() == {"particles"}
     assert exactly["kind"] == "exact"
     assert np.allclose(exactly["values"], 0.7333, atol=5e-5)
     assert "lower bound" not in message

@@ -64,10 +64,11 @@ def best_response(
     game: arguments.GameName,
     against: Annotated[str, Option(help=f"{arguments.PLAYER}.")],
     games: Annotated[
-        int | None, Option(min=4, max=arguments.MOST, help="Games of the bound. Default: 2000.")
+        int | None,
+        Option(min=4, max=arguments.MOST, help="Games of the bound; see above."),
     ] = None,
     particles: Annotated[
-        int | None, Option(min=1, max=arguments.MOST, help="Sampled hands. Default: 100.")
+        int | None, Option(min=1, max=arguments.MOST, help="Sampled deals of LBR.")
     ] = None,
     seed: Annotated[int | None, Option(min=0, help="Seed of the bound. Default: 0.")] = None,
     workers: arguments.Workers = 0,
@@ -76,13 +77,14 @@ def best_response(
     """Compute the best-response value against an opponent in each seat.
 
     The value is exact if the game tree fits in memory, and in phantom tic-tac-toe, dark hex and
-    goofspiel, which are evaluated by walks over all lines of play. For another large game, such as
-    holdem, the value is a lower bound: the mean payoff of a local best response (LBR) over sampled
-    games. The options --games, --particles and --seed are only for the lower bound. --games is the
-    number of sampled games. --particles is the number of deals that LBR samples at each decision.
-    --seed is the random seed. In games evaluated by walks, --workers N divides the computation
-    among N Ray workers. After an interruption, repeat the command to continue from the finished
-    parts.
+    goofspiel, which are evaluated by walks over all lines of play. For another large game the value
+    is a lower bound: the mean payoff of a response over sampled games. In holdem it is the exact
+    best response in an abstraction of the hands by their strength. Elsewhere, and with --particles,
+    it is a local best response (LBR), which samples this number of deals at each decision. The
+    options --games, --particles and --seed are only for the lower bound. --games is the number of
+    sampled games, by default 40,000, or 2,000 with LBR. --seed is the random seed. In games
+    evaluated by walks, --workers N divides the computation among N Ray workers. After an
+    interruption, repeat the command to continue from the finished parts.
     """
     from overtrick.reports.progress import counting
     from overtrick.studies.exact_solutions import best_response_to

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from numpy.random import Generator
+
 from overtrick.core.batches import Array, Observations
+from overtrick.core.policies import BehaviouralPolicy
 
 CHANCE, END = -1, -2  # values of TreeNodes.seat at chance nodes and terminal nodes
 
@@ -77,3 +80,23 @@ class BucketedGame:
         bucket.
         """
         return self.moves.ndim == 5
+
+
+class HandAbstraction(Protocol):
+    """Groups the hands of a game with public actions into buckets.
+
+    A strategy (N, A) has a row for each pair of a decision node of the public tree and a bucket.
+    """
+
+    @property
+    def bucketed_game(self) -> BucketedGame:
+        """Return the game of buckets, which approximates the game."""
+
+    def rows(self, observations: Observations) -> Array:
+        """Return the row (R,) of a strategy that belongs to each observation."""
+
+    def policy(self, strategy: Array) -> BehaviouralPolicy:
+        """Return the policy in the game that follows a strategy (N, A)."""
+
+    def tabulate(self, policy: BehaviouralPolicy, rng: Generator) -> Array:
+        """Return a policy's mean action probabilities (N, A) at sampled hands of each bucket."""

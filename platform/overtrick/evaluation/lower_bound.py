@@ -9,16 +9,23 @@ from overtrick.core import Redealable, require_action_probabilities
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
 from overtrick.games import registry
+from overtrick.solvers.lookahead.abstract_response import abstract_response_payoff
 from overtrick.solvers.lookahead.local_best_response import local_best_response
 
 SAMPLES = {"games": 2_000, "particles": 100, "seed": 0}
-"""Default sample sizes of `lower_bound`, and its default seed."""
+"""Default sample sizes of a local best response, and its default seed."""
+
+ABSTRACT_SAMPLES = {"games": 40_000, "seed": 0}
+"""Default sample size of a best response in an abstraction, and its default seed."""
 
 
 def lower_bound(game: Redealable, against: str, samples: Mapping[str, int]) -> dict[str, Any]:
-    """Estimate a lower bound on an opponent's exploitability: the payoff of a local best response.
+    """Estimate a lower bound on an opponent's exploitability: the payoff of a response to it.
 
-    `against`: an opponent by name, run or folder. `samples` may replace the values of SAMPLES:
+    The response is a best response in an abstraction of the game's hands. If the game has none, or
+    `samples` has `particles`, it is a local best response.
+
+    `against`: an opponent by name, run or folder. `samples` may replace default values:
 
     - `games`: number of games, even.
     - `particles`: deals sampled at each decision, consistent with the observations.
@@ -27,19 +34,22 @@ def lower_bound(game: Redealable, against: str, samples: Mapping[str, int]) -> d
     Returns the JSON object of `overtrick best-response --json`. Raises UserError for an unknown
     opponent or values out of range.
     """
-    settings = {**SAMPLES, **samples}
+    abstraction = None if "particles" in samples else registry.hand_abstraction(game)
+    settings = {**(SAMPLES if abstraction is None else ABSTRACT_SAMPLES), **samples}
     opponent = make_opponent(resolve_opponent(against, game), game, None)
     require_action_probabilities(opponent, against)
-    fallbacks = [*registry.spec_of(game).fallback_policies(game), opponent]
-    rng = generator(settings["seed"], RngStream.EVALUATE)
-    bound = local_best_response(
-        game, opponent, fallbacks, settings["games"], rng, settings["particles"]
-    )
+    rng, games = generator(settings["seed"], RngStream.EVALUATE), settings["games"]
+    if abstraction is None:
+        fallbacks = [*registry.spec_of(game).fallback_policies(game), opponent]
+        bound = local_best_response(game, opponent, fallbacks, games, rng, settings["particles"])
+    else:
+        bound = abstract_response_payoff(game, abstraction, opponent, games, rng)
     return {
         "game": game.name,
         "stranger": against,
         "unit": game.unit,
         "kind": "lower bound",
+        "response": "local" if abstraction is None else "abstraction",
         "values": list(bound.values),
         "mean": bound.mean,
         "standard_errors": list(bound.standard_errors),

@@ -14,7 +14,14 @@ from typing import Any
 
 from numpy.random import Generator
 
-from overtrick.core import BehaviouralPolicy, Policy, Trajectories, UserError, suggestion
+from overtrick.core import (
+    BehaviouralPolicy,
+    HandAbstraction,
+    Policy,
+    Trajectories,
+    UserError,
+    suggestion,
+)
 from overtrick.core import games as contract
 from overtrick.core.plugins import load_plugins
 from overtrick.games import goofspiel, liars_dice, matrix, phantom
@@ -123,6 +130,11 @@ def scripted_players(game: Any) -> Mapping[str, Callable[[Any], Policy]]:
 def scripted_families(game: Any) -> Mapping[str, Callable[[Generator], BehaviouralPolicy]]:
     """Return the families of scripted players of a game by name; each draws a player."""
     return spec_of(game).scripted_families(game)
+
+
+def hand_abstraction(game: Any) -> HandAbstraction | None:
+    """Return an abstraction of a game's hands, or None if there is none."""
+    return spec_of(game).hand_abstraction(game)
 
 
 def presentation(game: Any, signs: bool = True) -> Presentation:

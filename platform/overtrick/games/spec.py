@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 
 from numpy.random import Generator
 
-from overtrick.core import Array, BehaviouralPolicy, Observations, Policy, Trajectories
+from overtrick.core import (
+    Array,
+    BehaviouralPolicy,
+    HandAbstraction,
+    Observations,
+    Policy,
+    Trajectories,
+)
 from overtrick.core.lazy_modules import not_installed
 from overtrick.games.presentation import Presentation
 
@@ -50,6 +57,8 @@ class GameSpec:
     """Return families of scripted players by name; each is a function that draws a player."""
     fallback_policies: Callable[[Any], list[BehaviouralPolicy]] = lambda game: []
     """Return simple policies that a local best response may follow after its next action."""
+    hand_abstraction: Callable[[Any], HandAbstraction | None] = lambda game: None
+    """Return an abstraction of the game's hands, or None if there is none."""
     single_game: Callable[[Any], Any] = lambda game: None
     """Return a fast engine of one game at a time, for environments; None: use the game itself.
 

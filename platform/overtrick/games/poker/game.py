@@ -172,7 +172,7 @@ class Poker:
         game = np.flatnonzero(self.betting.seat[state.node] >= 0)
         node = state.node[game]
         seat = self.betting.seat[node].astype(np.int64)
-        seen, hole, turned = self._public[node], self.rules.hole, self.turned[node]
+        seen, hole, turned = self.public_observations[node], self.rules.hole, self.turned[node]
         write_visible_cards(state.cards, game, seat, hole, self.seats * hole, turned, seen)
         return Observations(game, seat, seen, self.betting.legal[node], self._infosets(seen))
 
@@ -194,7 +194,7 @@ class Poker:
         twins = (known[:, :, None] == known[:, None, :]) & (known >= 0)[:, None, :]
         fit = (self.betting.seat[node] >= 0) & ((known[:, hole:] >= 0) == up).all(axis=1)
         fit &= (twins.sum(axis=2) <= (self.rules.suits if self.fold else 1)).all(axis=1)
-        fit &= (seen[:, cards:] == self._public[node, cards:]).all(axis=1)
+        fit &= (seen[:, cards:] == self.public_observations[node, cards:]).all(axis=1)
         check_rows(self.observation_fields, seen, fit, "contradict each other")
         game, seat, seen = np.arange(len(seen)), self.betting.seat[node], seen.astype(np.int16)
         legal, infosets = self.betting.legal[node], self._infosets(seen)
@@ -267,7 +267,7 @@ class Poker:
         return np.hstack([self.features(observations), own])
 
     @cached_property
-    def _public(self) -> Array:
+    def public_observations(self) -> Array:
         """Return the observation (B, K) at each betting node, with -1 in the columns of cards."""
         betting = self.betting
         own = np.take_along_axis(betting.chips, betting.seat[:, None].clip(0), axis=1)[:, 0]

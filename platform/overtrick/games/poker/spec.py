@@ -11,6 +11,7 @@ from overtrick.games.poker import scripted_players as players
 from overtrick.games.poker.enumerable_game import EnumerablePoker
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.holdem.abstract_game import AbstractHoldem
+from overtrick.games.poker.holdem.percentile_abstraction import PercentileAbstraction
 from overtrick.games.poker.presentation import PokerPresentation
 from overtrick.games.poker.scripted_families import DrawPlayer, scripted_families
 from overtrick.games.poker.single_game import SinglePokerGame
@@ -30,6 +31,11 @@ def _scripted_families(game: Poker) -> Mapping[str, DrawPlayer]:
     return scripted_families(game) if isinstance(game, EnumerablePoker) and game.seats == 2 else {}
 
 
+def _hand_abstraction(game: Poker) -> PercentileAbstraction | None:
+    """Return the abstraction of limit hold'em by percentiles of hands."""
+    return PercentileAbstraction(game) if game.rules == rules.LIMIT_HOLDEM else None
+
+
 def _single_game(game: Poker) -> Any:
     """Return the engine that plays a single game fast, or None if it does not support the game.
 
@@ -47,6 +53,7 @@ def _spec(kind: type, dialect: rules.PokerRules) -> GameSpec:
         scripted_players=players.scripted_players,
         scripted_families=_scripted_families,
         fallback_policies=_fallbacks,
+        hand_abstraction=_hand_abstraction,
         single_game=_single_game,
         presentation=PokerPresentation,
     )

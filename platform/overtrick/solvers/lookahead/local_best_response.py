@@ -43,8 +43,8 @@ ActionHistory = list[Array]
 
 
 @dataclass(frozen=True)
-class LocalBestResponseResult:
-    """Payoff of a local best response: a lower bound on the value of a best response."""
+class ResponsePayoff:
+    """Payoff of a response in sampled games: a lower bound on the value of a best response."""
 
     mean: float  # points per game
     standard_error: float  # of the mean
@@ -66,7 +66,7 @@ def local_best_response(
     games: int,
     rng: Generator,
     particles: int = 200,
-) -> LocalBestResponseResult:
+) -> ResponsePayoff:
     """Play a local best response against `policy` in both seats and return its mean payoff.
 
     In a zero-sum game the expected payoff is a lower bound on the exploitability of `policy`.
@@ -98,7 +98,7 @@ def local_best_response(
     by_seat = np.concatenate(returns)
     mean_of_seats = by_seat.mean(axis=1)
     seat_errors = (by_seat.std(axis=0, ddof=1) / math.sqrt(pairs)).tolist()
-    return LocalBestResponseResult(
+    return ResponsePayoff(
         mean=float(mean_of_seats.mean()),
         standard_error=float(mean_of_seats.std(ddof=1)) / math.sqrt(pairs),
         values=(float(by_seat[:, 0].mean()), float(by_seat[:, 1].mean())),
