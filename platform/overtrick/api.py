@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from numpy.random import Generator
+
 from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice, Job
 from overtrick.config.overrides import apply_overrides
@@ -21,8 +23,10 @@ from overtrick.core import Array, Observations, Policy, Rollout, UserError, Walk
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.board import board_evaluation, opponent_files
+from overtrick.evaluation.board.board_match import MatchResult, play_match
 from overtrick.evaluation.board.board_setting import NewPlayer
 from overtrick.evaluation.board.end_observations import Told
+from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.evaluation.board.outside_players import environment_player, openspiel_player
 from overtrick.evaluation.exact_by_walks import best_responses_to, evaluate_players
 from overtrick.games import registry
@@ -175,12 +179,16 @@ def board(
     job = job_file.parse(content, {"board": BoardJob}, "board")
     met = board_evaluation.read_opponents(job.game, job.opponents)
     name, results = getattr(player, "__name__", "player"), []
+    here = board_evaluation.setting(job.game, job.told[0])
     if job.opponents != opponent_files.DEVELOPMENT:
         opponent_files.record_use(Path(job.opponents), f"ot.board {name}")
     for opponent in met:
-        found = board_evaluation.play_matches(
-            job.game, job.told[0], player, opponent, job.budgets, job.seeds
-        )
+
+        def play_one(rng: Generator, opponent: BoardOpponent = opponent) -> MatchResult:
+            """Play one match."""
+            return play_match(here, player, opponent, job.budgets, rng)
+
+        found = board_evaluation.play_matches(play_one, opponent, job.seeds)
         results.append(board_evaluation.opponent_result(name, told, job.game, opponent, *found))
     return [row._asdict() for row in board_evaluation.summarise(results)]
 

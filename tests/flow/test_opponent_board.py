@@ -23,6 +23,7 @@ from overtrick.evaluation.board.end_observations import SETTINGS
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.evaluation.game_cache import cached_equilibrium
 from overtrick.runs import lifecycle
+from overtrick.solvers.extensive import best_response
 
 LEDUC = GameChoice(name="leduc")
 NETWORK = {"player": "model", "model": "champion:leduc_adapting", "told": ["all_cards"]}
@@ -77,9 +78,10 @@ def test_the_development_opponents_are_those_of_the_package() -> None:
         assert best_response_payoff(tree, strategy) == pytest.approx(target, abs=1e-6)
     assert [each.name for each in opponents if each.changes] == ["changing"]
     families = board_evaluation.families(LEDUC)
-    families_of = {"changing", *families.development(), *board_networks.NETWORK_JOBS}
+    networks = list(board_networks.NETWORK_JOBS["leduc"])
+    families_of = {"changing", *families.development(), *networks}
     assert {each.family for each in opponents} == families_of
-    elsewhere = {*families.training(), *families.development(), *board_networks.NETWORK_JOBS}
+    elsewhere = {*families.training(), *families.development(), *networks}
     assert not set(families.test_only()) & elsewhere
 
 
@@ -89,7 +91,8 @@ def test_the_development_opponents_are_drawn_with_their_seed() -> None:
     stored = opponent_files.load(opponent_files.FOLDER / "leduc", families.tree)
     rng = np.random.default_rng(opponent_files.DEVELOPMENT_SEED)
     again = opponent_files.draw_development(families, rng)
-    assert [each.name for each in stored[len(again) :]] == list(board_networks.NETWORK_JOBS)
+    networks = list(board_networks.NETWORK_JOBS["leduc"])
+    assert [each.name for each in stored[len(again) :]] == networks
     for drawn, each in zip(again, stored, strict=False):
         assert (drawn.name, drawn.family) == (each.name, each.family)
         if drawn.family != "imitating_network":
@@ -98,12 +101,13 @@ def test_the_development_opponents_are_drawn_with_their_seed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", board_networks.NETWORK_JOBS)
+@pytest.mark.parametrize("family", board_networks.NETWORK_JOBS["leduc"])
 def test_the_networks_are_trained_again(family: str) -> None:
     """Rounding differs between processors, and a training amplifies it: the play is similar."""
     tree = board_evaluation.setting(LEDUC, "own_cards").tree
     stored = {o.name: o for o in opponent_files.load(opponent_files.FOLDER / "leduc", tree)}
-    trained, (before,) = board_networks.train_network(family), stored[family].phases
+    policy, (before,) = board_networks.train_network("leduc", family), stored[family].phases
+    trained = best_response.sigma_of(tree, [policy] * 2)
     first, second = best_response_payoff(tree, trained), best_response_payoff(tree, before)
     assert first == pytest.approx(second, rel=0.5)
     assert np.abs(trained - before).mean() < 0.1
@@ -391,7 +395,7 @@ def test_bad_arguments_of_a_board_are_refused(arguments: dict[str, Any], message
             "population_size has no effect",
         ),
         ({"game": "kuhn"}, "there are no development opponents for kuhn"),
-        ({"game": "holdem"}, "holdem is too large for a tree"),
+        ({"game": "holdem"}, "are for holdem with options"),
         ({"game": "liars_dice"}, "a board needs a game with public actions and dealt cards"),
         ({"methods": {"a": {**NETWORK, "told": list(SETTINGS)}}}, "told: a model has one setting"),
         ({"methods": {"a": NETWORK}, "budgets": [2]}, "2 games are too few for 3 adaptation steps"),

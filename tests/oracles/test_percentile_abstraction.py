@@ -119,22 +119,46 @@ def test_the_hidden_decisions_of_a_game_are_those_of_every_possible_hand(
     abstraction: PercentileAbstraction,
 ) -> None:
     deals = GAME.deal(1, np.random.default_rng(6))
-    state, seats, actions, true_rows = GAME.start(deals), list[int](), [0, 3, 1, 0, 1], list[int]()
-    for action in actions:  # call, check, raise on the flop, call, raise on the turn
+    state, seats, actions, true_rows = (
+        GAME.start(deals),
+        list[int](),
+        [0, 3, 1, 0, 1, 2],
+        list[int](),
+    )
+    for action in actions:  # call, check, raise on the flop, call, raise on the turn, fold
         observations = GAME.observe(state)
         seats += observations.seat.tolist()
         true_rows += abstraction.rows(observations).tolist()
         GAME.step(state, observations, np.array([action]))
-    assert seats == [0, 1, 0, 1, 0]
+    assert seats == [0, 1, 0, 1, 0, 1]
     cards = deals[0].copy()
     cards[[2, 3, 8]] = -1  # the hand of seat 1, and the river
-    rows, taken = abstraction.hidden_decisions(0, tuple(cards.tolist()), tuple(actions))
-    assert taken.tolist() == [3, 0]
+    rows, taken = abstraction.hidden_decisions(0, tuple(cards.tolist()), tuple(actions), 0.0)
+    assert taken.tolist() == [3, 0, 2]
     seen = 6
     hands = (52 - seen) * (51 - seen) // 2
-    assert rows.shape == (2, hands)
+    assert rows.shape == (3, hands)
     true = np.array(true_rows)[np.array(seats) == 1]
     assert (rows == true[:, None]).all(axis=0).any()
     cards[2:4] = deals[0, 2:4]
-    shown, _ = abstraction.hidden_decisions(0, tuple(cards.tolist()), tuple(actions))
+    shown, _ = abstraction.hidden_decisions(0, tuple(cards.tolist()), tuple(actions), 0.0)
     assert shown.tolist() == [[row] for row in true]
+
+
+def test_a_payoff_at_a_showdown_excludes_hands(abstraction: PercentileAbstraction) -> None:
+    """All check and call to the end; the hands that are left beat, tie or lose to the seat's."""
+    deal = GAME.deal(1, np.random.default_rng(7))[0].astype(int)
+    actions = (0, 3, 3, 3, 3, 3, 3, 3)
+    assert GAME.ends_with_showdown(actions)
+    assert abstraction.dealt_columns(actions) == 9
+    cards = (*deal[:2].tolist(), -1, -1, *deal[4:].tolist())
+    sizes = [
+        abstraction.hidden_decisions(0, cards, actions, payoff)[0].shape[1]
+        for payoff in (1.0, 0.0, -1.0)
+    ]
+    assert sum(sizes) == 45 * 44 // 2
+    others = [h for h in percentile_abstraction._pairs(52).tolist() if not set(h) & set(cards)]
+    deals = np.array([[*cards[:2], *other, *cards[4:]] for other in others], np.int16)
+    strength = GAME.start(deals).strength
+    better = np.sign(strength[:, 0] - strength[:, 1])
+    assert sizes == [(better == sign).sum() for sign in (1, 0, -1)]

@@ -12,14 +12,21 @@ import numpy as np
 
 from overtrick.comparison import table_files
 from overtrick.comparison.board_job import BoardJob
-from overtrick.comparison.board_opponents import check_methods, check_record, notes_on_opponents
+from overtrick.comparison.board_opponents import (
+    check_methods,
+    check_record,
+    notes_on_opponents,
+    read_opponents,
+)
 from overtrick.comparison.board_players import evaluate_method, plays
 from overtrick.comparison.comparison_job import FinishedTable, Rows
 from overtrick.core import UserError
 from overtrick.core.files import read_text, write_text
 from overtrick.core.json_files import read_json
-from overtrick.evaluation.board import board_evaluation, opponent_files
+from overtrick.evaluation.board import abstract_board, board_evaluation, opponent_files
+from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
 from overtrick.evaluation.board.opponent_files import BoardOpponent
+from overtrick.games import registry
 from overtrick.reports.html import elements
 from overtrick.reports.html.elements import PageSection
 from overtrick.reports.progress import OnProgress
@@ -72,7 +79,7 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedBoard:
     began = time.perf_counter()
     job = table_files.read_stored_job(folder, "board", BoardJob)
     check_record(job)
-    opponents = board_evaluation.read_opponents(job.game, job.opponents)
+    opponents = read_opponents(job)
     plan = [
         (name, told, opponent)
         for name in job.methods
@@ -100,14 +107,18 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedBoard:
         }
         table_files.report(group, metrics)
     seconds = time.perf_counter() - began
-    game = board_evaluation.setting(job.game, "own_cards").game
+    game = registry.make(job.game.name, **job.game.options)
     return FinishedBoard(
         folder, group.failed, seconds, group.undelivered, game.name, game.unit, results, notes
     )
 
 
 def _read(
-    file: Path, folder: RunFolder, method: str, told: str, opponent: BoardOpponent
+    file: Path,
+    folder: RunFolder,
+    method: str,
+    told: str,
+    opponent: BoardOpponent | AbstractOpponent,
 ) -> dict[str, Any]:
     """Read a stored result. Raises UserError if it is damaged, or is of another opponent."""
     remedy = f"delete it, and `overtrick resume {folder.name}` plays these matches again"
@@ -124,7 +135,7 @@ def check(job: BoardJob) -> int:
 
     A result is that of a method in one setting against one opponent.
     """
-    opponents = board_evaluation.read_opponents(job.game, job.opponents)
+    opponents = read_opponents(job)
     check_record(job)
     check_methods(job)
     server_address.check(job.track.uri, experiment=job.track.experiment)
@@ -136,12 +147,14 @@ def check(job: BoardJob) -> int:
 
 def _notes(job: BoardJob) -> list[str]:
     """Return lines that explain the table."""
-    unit = board_evaluation.setting(job.game, "own_cards").game.unit
+    unit = registry.payoff_unit(job.game.name, job.game.options)
+    sampled = abstract_board.applies(job.game)
     least = f"{board_evaluation.EXPLOITABLE:g} {unit}s"
     return [
-        "share: exact payoff of the strategy after so many games, divided by the best response's; "
-        f"mean over the opponents whose best response wins {least} a game or more, each a mean "
-        f"over {len(job.seeds)} matches; ±: standard error over these opponents",
+        f"share: {'sampled' if sampled else 'exact'} payoff of the strategy after so many games, "
+        f"divided by the best response's{' in an abstraction' * sampled}; mean over the opponents "
+        f"whose best response wins {least} a game or more, each a mean over {len(job.seeds)} "
+        "matches; ±: standard error over these opponents",
         "lowest: share of one opponent; other families: share of the opponents of families of "
         "which no population for training is drawn",
         "online: mean payoff of the games played until then, divided by the best response's; "

@@ -6,18 +6,28 @@ import hashlib
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from pydantic import TypeAdapter
 
+from overtrick.comparison import abstract_board_players
 from overtrick.comparison.board_job import BoardJob
 from overtrick.comparison.board_players import check_method
 from overtrick.core import UserError
 from overtrick.core.files import write_text
 from overtrick.core.json_files import ClosedRecord, read_json
-from overtrick.evaluation.board import board_evaluation, opponent_files
+from overtrick.evaluation.board import (
+    abstract_board,
+    abstract_opponents,
+    board_evaluation,
+    opponent_files,
+)
+from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
+from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.storage import locate
 
 RECORD = "record.json"  # in a folder of test opponents
@@ -49,19 +59,40 @@ def make_test_opponents(
         )
     if folder.exists():
         raise UserError(f"--out {folder} exists: name a new folder")
-    families = board_evaluation.families(job.game)
     check_methods(job)
     seed = published_seed or players_sha256(job)
     folder.mkdir(parents=True)
     record = {"players_sha256": seed, "recorded": opponent_files.now()}
     write_text(folder / RECORD, json.dumps(record, indent=1) + "\n")
-    drawn = opponent_files.draw_test(families, np.random.default_rng(int(seed, 16)))
-    opponent_files.save(drawn, families.tree, folder)
-    return {"folder": str(folder), **record, "opponents": [o.name for o in drawn]}
+    names = _draw_test(job, np.random.default_rng(int(seed, 16)), folder)
+    return {"folder": str(folder), **record, "opponents": names}
+
+
+def _draw_test(job: BoardJob, rng: Generator, folder: Path) -> list[str]:
+    """Draw test opponents and write them to a folder; return their names."""
+    if abstract_board.applies(job.game):
+        drawn = abstract_opponents.draw_test(abstract_board.families(job.game), rng)
+        abstract_opponents.save(drawn, job.game.options, folder)
+        return [each.name for each in drawn]
+    families = board_evaluation.families(job.game)
+    strategies = opponent_files.draw_test(families, rng)
+    opponent_files.save(strategies, families.tree, folder)
+    return [each.name for each in strategies]
+
+
+def read_opponents(job: BoardJob) -> Sequence[BoardOpponent | AbstractOpponent]:
+    """Read the opponents of a board. Raises UserError if they are missing or damaged."""
+    kind = abstract_board if abstract_board.applies(job.game) else board_evaluation
+    found: Sequence[BoardOpponent | AbstractOpponent] = kind.read_opponents(job.game, job.opponents)
+    return found
 
 
 def check_methods(job: BoardJob) -> None:
     """Raise UserError, naming the method, if one of a board's methods cannot play."""
+    if abstract_board.applies(job.game):
+        abstract_board_players.check(job)
+    else:
+        board_evaluation.families(job.game)  # the game must have a tree
     for name, method in job.methods.items():
         try:
             check_method(job, method)

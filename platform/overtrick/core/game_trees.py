@@ -92,6 +92,10 @@ class HandAbstraction(Protocol):
     def bucketed_game(self) -> BucketedGame:
         """Return the game of buckets, which approximates the game."""
 
+    @property
+    def groups(self) -> Array:
+        """Return (N,) groups of rows in which players act alike: situation, and similar buckets."""
+
     def rows(self, observations: Observations) -> Array:
         """Return the row (R,) of a strategy that belongs to each observation."""
 
@@ -100,3 +104,17 @@ class HandAbstraction(Protocol):
 
     def tabulate(self, policy: BehaviouralPolicy, rng: Generator) -> Array:
         """Return a policy's mean action probabilities (N, A) at sampled hands of each bucket."""
+
+    def dealt_columns(self, actions: tuple[int, ...]) -> int:
+        """Return the number of a deal's columns that are dealt in a game with these actions."""
+
+    def hidden_decisions(
+        self, seat: int, cards: tuple[int, ...], actions: tuple[int, ...], payoff: float
+    ) -> tuple[Array, Array]:
+        """Return the rows and actions of the other seat's decisions in a finished game, by hand.
+
+        `seat`: the seat that has observed the game. `cards`: the columns of the deal, -1 where it
+        has not seen them. `payoff`: of the seat, in points. Returns rows (D, H) of a strategy for D
+        decisions and H possible hands, which are equally likely before the game, and the actions
+        (D,) taken.
+        """

@@ -146,11 +146,8 @@ WalkedGame = PhantomGame | HiddenBidGame
 
 
 @runtime_checkable
-class PublicActionGame(Enumerable, Protocol):
-    """An enumerable game whose actions are public and whose chance outcomes are cards.
-
-    Each card of a deal is seen by one seat, or by all.
-    """
+class PublicCards(Protocol):
+    """A game whose chance outcomes are cards: each is seen by one seat, or by all."""
 
     @property
     def column_seats(self) -> tuple[int, ...]:
@@ -158,6 +155,11 @@ class PublicActionGame(Enumerable, Protocol):
 
     def ends_with_showdown(self, actions: tuple[int, ...]) -> bool:
         """Return whether the seats show their cards at the end of a game with these actions."""
+
+
+@runtime_checkable
+class PublicActionGame(Enumerable, PublicCards, Protocol):
+    """An enumerable game whose actions are public and whose chance outcomes are cards."""
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +15,9 @@ from overtrick.core import PublicActionGame, UserError
 from overtrick.core.json_files import ClosedRecord
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation.board import opponent_files
-from overtrick.evaluation.board.board_match import play_match
-from overtrick.evaluation.board.board_setting import BoardSetting, NewPlayer
+from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
+from overtrick.evaluation.board.board_match import MatchResult
+from overtrick.evaluation.board.board_setting import BoardSetting
 from overtrick.evaluation.board.end_observations import Told
 from overtrick.evaluation.board.opponent_families import OpponentFamilies
 from overtrick.evaluation.board.opponent_files import CHANGES_AFTER, BoardOpponent
@@ -37,7 +38,7 @@ class CheckpointRecord(ClosedRecord):
 
     games: int
     payoff: float | None  # None: the opponent changes
-    exploitability: float
+    exploitability: float | None  # None: the game has no tree
     online: float | None  # None: the player did not play a match
 
 
@@ -58,7 +59,7 @@ class OpponentResult(ClosedRecord):
     family: str
     in_training: bool  # populations for training are drawn from this family, too
     best_response_payoffs: list[float]  # against each strategy of the opponent
-    equilibrium_payoff: float  # of an equilibrium, against its last strategy
+    equilibrium_payoff: float | None  # of an equilibrium, against its last strategy
     matches: list[MatchRecord]
     seconds_per_game: float | None
 
@@ -84,8 +85,8 @@ class BoardRow(NamedTuple):
     share_of_other_families: float | None  # of opponents whose family is not one for training
     online_share: float | None  # of the games played; opponents that change count
     online_standard_error: float | None  # of `online_share`, over the opponents
-    exploitability: float  # of the strategy then: mean over all opponents and seeds
-    worst_exploitability: float
+    exploitability: float | None  # of the strategy then: mean over all opponents and seeds
+    worst_exploitability: float | None
 
 
 class FamilyRow(NamedTuple):
@@ -161,30 +162,24 @@ def _prior(choice: str, told: Told, members: int, seed: int) -> PopulationPrior:
     return PopulationPrior(setting(game, told).tree, drawn, setting(game, told).end_observations)
 
 
-def match_generator(opponent: BoardOpponent, seed: int) -> np.random.Generator:
+def match_generator(opponent: BoardOpponent | AbstractOpponent, seed: int) -> np.random.Generator:
     """Return the generator of a match: other for each opponent, the same for each player."""
     return generator(seed, RngStream.EVALUATE, int(opponent.digest[:8], 16))
 
 
 def play_matches(
-    choice: GameChoice,
-    told: Told,
-    new_player: NewPlayer,
-    opponent: BoardOpponent,
-    budgets: Sequence[int],
+    play: Callable[[np.random.Generator], MatchResult],
+    opponent: BoardOpponent | AbstractOpponent,
     seeds: Iterable[int],
-    seconds_per_game: float | None = None,
 ) -> tuple[list[dict[str, Any]], float]:
     """Play a match with each seed against one opponent.
 
-    `seconds_per_game`: limit of the player's time, as a mean over a match; None: no limit. Returns
-    a `MatchRecord` for each seed, and the player's seconds per game.
+    `play`: plays a match with a generator. Returns a `MatchRecord` for each seed, and the player's
+    seconds per game.
     """
-    here = setting(choice, told)
     matches, seconds = [], []
     for seed in seeds:
-        rng = match_generator(opponent, seed)
-        result = play_match(here, new_player, opponent, budgets, rng, seconds_per_game)
+        result = play(match_generator(opponent, seed))
         records = [each._asdict() for each in result.checkpoints]
         matches.append({"seed": seed, "checkpoints": records})
         seconds.append(result.seconds_per_game)
@@ -241,13 +236,14 @@ def _row(method: str, told: str, group: Sequence[dict[str, Any]], index: int) ->
     online, gaps = list[float](), list[float]()
     for each in group:
         records = [match["checkpoints"][index] for match in each["matches"]]
-        gaps += [record["exploitability"] for record in records]
+        gaps += [gap for record in records if (gap := record["exploitability"]) is not None]
         best, equilibrium = each["best_response_payoffs"][-1], each["equilibrium_payoff"]
         payoffs = [record["payoff"] for record in records]
         if None not in payoffs and best >= EXPLOITABLE - TOLERANCE:
             payoff = float(np.mean(payoffs))
             shares.append(payoff / best)
-            beyond.append((payoff - equilibrium) / (best - equilibrium))
+            if equilibrium is not None:
+                beyond.append((payoff - equilibrium) / (best - equilibrium))
             if not each["in_training"]:
                 other.append(payoff / best)
         earned, possible = [record["online"] for record in records], best_online(each, games)
@@ -265,8 +261,8 @@ def _row(method: str, told: str, group: Sequence[dict[str, Any]], index: int) ->
         share_of_other_families=_mean(other),
         online_share=_mean(online),
         online_standard_error=standard_error(online),
-        exploitability=float(np.mean(gaps)),
-        worst_exploitability=float(np.max(gaps)),
+        exploitability=_mean(gaps),
+        worst_exploitability=max(gaps, default=None),
     )
 
 

@@ -33,9 +33,9 @@ class Checkpoint(NamedTuple):
 
     games: int
     payoff: float | None
-    """Exact, of the player's strategy then, averaged over both seats. None for an opponent that
-    changes."""
-    exploitability: float  # exact, of that strategy
+    """Of the player's strategy then, averaged over both seats; exact, if the game has a tree. None
+    for an opponent that changes."""
+    exploitability: float | None  # exact, of that strategy; None without a tree
     online: float  # mean of the games so far
 
 
@@ -49,14 +49,15 @@ class MatchResult(NamedTuple):
 Answer = TypeVar("Answer")
 
 
-class _Clock:
-    """Clock of a player in a match.
+class PlayerClock:
+    """Clock of a player in a match of some games.
 
-    `limit`: the player's seconds in the whole match; None: no limit.
+    `seconds_per_game`: limit of the player's time, as a mean over the match; None: no limit.
     """
 
-    def __init__(self, limit: float | None) -> None:
-        self.limit, self.seconds = limit, 0.0
+    def __init__(self, seconds_per_game: float | None, games: int) -> None:
+        self.limit = None if seconds_per_game is None else seconds_per_game * games
+        self.seconds = 0.0
 
     def ask(self, question: Callable[..., Answer], *arguments: object) -> Answer:
         """Return a player's answer. Raises UserError if the player has spent its time."""
@@ -87,10 +88,16 @@ def play_match(
     """
     play_rng, player_rng = rng.spawn(2)
     player = new_player(setting, player_rng)
-    limit = None if seconds_per_game is None else seconds_per_game * checkpoints[-1]
     try:
         made = AskedPlayer(setting, player) if isinstance(player, ActingPlayer) else player
-        return _play(setting, made, opponent, checkpoints, play_rng, _Clock(limit))
+        return _play(
+            setting,
+            made,
+            opponent,
+            checkpoints,
+            play_rng,
+            PlayerClock(seconds_per_game, checkpoints[-1]),
+        )
     finally:
         if isinstance(player, ClosedPlayer):
             player.close()
@@ -102,7 +109,7 @@ def _play(
     opponent: BoardOpponent,
     checkpoints: Sequence[int],
     rng: Generator,
-    clock: _Clock,
+    clock: PlayerClock,
 ) -> MatchResult:
     """Play a match, in which `rng` draws chance's outcomes and the actions of both seats."""
     tree, games, found = setting.tree, list[FinishedGame](), list[Checkpoint]()

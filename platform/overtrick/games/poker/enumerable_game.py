@@ -65,16 +65,6 @@ class EnumerablePoker(Poker):
         """
         return self.seats + self.turned[state.node]
 
-    @property
-    def column_seats(self) -> tuple[int, ...]:
-        """Return the seat that sees each card of a deal; -1 for the board, which all seats see."""
-        hole = tuple(seat for seat in range(self.seats) for _ in range(self.rules.hole))
-        return (*hole, *(-1 for _ in range(self.rules.cards - len(hole))))
-
-    def ends_with_showdown(self, actions: tuple[int, ...]) -> bool:
-        """Return whether at least two seats have not folded after all actions of a game."""
-        return bool(self.betting.live[self.betting.history.index(actions)].sum() > 1)
-
     def _infosets(self, seen: Array) -> Array:
         """Return the index (R,) of the information set of each observation in `seen` (R, K)."""
         return self._infoset_base[seen[:, -1]] + self._holding[seen[:, 0], seen[:, 1]]

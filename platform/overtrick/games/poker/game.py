@@ -297,6 +297,19 @@ class Poker:
         facing = self.betting.verb[node, VERBS.index(CALL)] >= 0
         return (stage * (1 + max(self.rules.caps)) + raised) * 2 + facing
 
+    @property
+    def column_seats(self) -> tuple[int, ...]:
+        """Return the seat that sees each card of a deal; -1 for the board, which all seats see."""
+        hole = tuple(seat for seat in range(self.seats) for _ in range(self.rules.hole))
+        return (*hole, *(-1 for _ in range(self.rules.cards - len(hole))))
+
+    def ends_with_showdown(self, actions: tuple[int, ...]) -> bool:
+        """Return whether at least two seats have not folded after all actions of a game."""
+        node = 0
+        for action in actions:
+            node = int(self.betting.after[node, action])
+        return bool(self.betting.live[node].sum() > 1)
+
     def hand(self, observations: Observations) -> Array:
         """Return the names (R,) of hole cards: Q, or in hold'em 77, AKs (suited), T9o (offsuit)."""
         return self._hand_names[tuple(observations.observation[:, : self.rules.hole].T)]

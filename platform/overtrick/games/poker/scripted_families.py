@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.random import Generator
 
 from overtrick.core import Array, BehaviouralPolicy, Observations
 from overtrick.games.poker.enumerable_game import EnumerablePoker
+from overtrick.games.poker.game import Poker
+from overtrick.games.poker.holdem.hand_percentile import percentiles
 from overtrick.games.poker.rules import CALL, CHECK
 from overtrick.games.poker.scripted_players import ScriptedPlayer
 from overtrick.games.poker.showdown import strength
@@ -18,14 +21,11 @@ DrawPlayer = Callable[[Generator], BehaviouralPolicy]
 """Function that draws a player of a family with a random generator."""
 
 
-class EquityPlayer(ScriptedPlayer):
-    """Player of small poker games that acts by its equity, with parameters.
+class StrengthPlayer(ScriptedPlayer, ABC):
+    """Poker player that acts by the strength of its hand, from 0 to 1, with parameters.
 
-    The equity is the probability to win a showdown against a uniformly random hand, plus half that
-    of a tie. Before the board card is dealt it is the mean over all boards.
-
-    `folds`: equity below which the player checks or folds.
-    `raises`: equity from which it raises, or calls if it may not raise. In between it calls.
+    `folds`: strength below which the player checks or folds.
+    `raises`: strength from which it raises, or calls if it may not raise. In between it calls.
     `bluff`: probability to act with a hand below `folds` as with one above `raises`.
     `trap`: probability to call or check with a hand above `raises`.
     `noise`: probability of a uniformly random action instead, at each decision.
@@ -33,7 +33,7 @@ class EquityPlayer(ScriptedPlayer):
 
     def __init__(
         self,
-        game: EnumerablePoker,
+        game: Poker,
         folds: float,
         raises: float,
         bluff: float = 0.0,
@@ -43,17 +43,46 @@ class EquityPlayer(ScriptedPlayer):
         super().__init__(game)
         self.folds, self.raises = folds, raises
         self.bluff, self.trap, self.noise = bluff, trap, noise
-        self.equity = _equities(game)
+
+    @abstractmethod
+    def strength(self, observations: Observations) -> Array:
+        """Return the strength (R,) of the hand in each observation."""
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, A), by the equity of the hand and the parameters."""
-        hole, board = observations.observation[:, 0], observations.observation[:, 1]
-        equity = self.equity[hole, board][:, None]
-        strong, weak = equity >= self.raises, equity < self.folds
+        """Return action probabilities (R, A), by the strength of the hand and the parameters."""
+        strength = self.strength(observations)[:, None]
+        strong, weak = strength >= self.raises, strength < self.folds
         open_play = self.play_by_strength(observations, strong, weak, self.bluff)
         calling = self.first_legal(observations, CALL, CHECK)
         probs = np.where(strong, (1 - self.trap) * open_play + self.trap * calling, open_play)
         return (1 - self.noise) * probs + self.noise * UniformPolicy().probs(observations)
+
+
+class EquityPlayer(StrengthPlayer):
+    """Player of small poker games; the strength of its hand is the equity.
+
+    The equity is the probability to win a showdown against a uniformly random hand, plus half that
+    of a tie. Before the board card is dealt it is the mean over all boards.
+    """
+
+    def __init__(self, game: EnumerablePoker, **parameters: float) -> None:
+        """`parameters`: see StrengthPlayer."""
+        super().__init__(game, **parameters)
+        self.equity = _equities(game)
+
+    def strength(self, observations: Observations) -> Array:
+        """Return the equity (R,) of the hand in each observation."""
+        hole, board = observations.observation[:, 0], observations.observation[:, 1]
+        return np.asarray(self.equity[hole, board])
+
+
+class PercentilePlayer(StrengthPlayer):
+    """Hold'em player; the strength of its hand is the percentile among all hands on the board."""
+
+    def strength(self, observations: Observations) -> Array:
+        """Return the percentile (R,) of the hand in each observation."""
+        seen, hole = observations.observation, self.game.rules.hole
+        return percentiles(seen[:, :hole], seen[:, hole:-4])
 
 
 def _equities(game: EnumerablePoker) -> Array:
@@ -75,9 +104,9 @@ def _equities(game: EnumerablePoker) -> Array:
 
 
 def scripted_families(
-    game: EnumerablePoker,
+    game: Poker,
 ) -> Mapping[str, DrawPlayer]:
-    """Return the families of scripted players of a small poker game, by name.
+    """Return the families of scripted players of a small poker game or of hold'em, by name.
 
     Each is a function that draws a player's parameters with a generator. Callers and raisers hardly
     look at their cards; tight players fold often and loose ones seldom; bluffers raise weak hands;
@@ -88,7 +117,10 @@ def scripted_families(
         """Return the family of players whose parameters lie in the given ranges."""
 
         def draw(rng: Generator) -> BehaviouralPolicy:
-            return EquityPlayer(game, **{key: rng.uniform(*ends) for key, ends in ranges.items()})
+            parameters = {key: rng.uniform(*ends) for key, ends in ranges.items()}
+            if isinstance(game, EnumerablePoker):
+                return EquityPlayer(game, **parameters)
+            return PercentilePlayer(game, **parameters)
 
         return draw
 

@@ -27,8 +27,9 @@ def _fallbacks(game: Poker) -> list[BehaviouralPolicy]:
 
 
 def _scripted_families(game: Poker) -> Mapping[str, DrawPlayer]:
-    """Return the families of scripted players of a poker game of two seats with one card each."""
-    return scripted_families(game) if isinstance(game, EnumerablePoker) and game.seats == 2 else {}
+    """Return the families of scripted players of a poker game of two seats."""
+    small = isinstance(game, EnumerablePoker)
+    return scripted_families(game) if game.seats == 2 and (small or game.rules.best_five) else {}
 
 
 def _hand_abstraction(game: Poker) -> PercentileAbstraction | None:

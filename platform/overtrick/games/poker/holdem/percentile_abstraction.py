@@ -25,7 +25,7 @@ BUCKETS = 20  # K
 FILE = Path(__file__).with_name(f"percentiles-{BUCKETS}.safetensors")
 DEALS = 300_000  # with which the file was made, and the seed
 SEED = 0
-TABULATED = 8  # hands of each bucket at which a policy is evaluated
+TABULATED = 4  # hands of each bucket at which a policy is evaluated
 SHOWN = (0, 3, 4, 5)  # board cards by round
 ROWS_PER_PART = 400_000  # observations at a time
 
@@ -87,6 +87,15 @@ class PercentileAbstraction:
         acts = self.game.betting.seat >= 0
         return np.where(acts, np.cumsum(acts) - 1, -1)
 
+    @cached_property
+    def groups(self) -> Array:
+        """(N,) groups of rows: coarse public situation, and fifths of the buckets."""
+        nodes = np.flatnonzero(self.game.betting.seat >= 0)
+        hands = np.zeros((1, self.game.card_fields), np.int64)
+        situation = self.game.public_situation(self._observations(nodes, hands))
+        fifth = 5 * np.arange(BUCKETS) // BUCKETS
+        return np.asarray((5 * situation[:, None] + fifth).reshape(-1))
+
     def rows(self, observations: Observations) -> Array:
         """Return the row (R,) of a strategy that belongs to each observation."""
         seen, hole = observations.observation, self.game.rules.hole
@@ -136,21 +145,27 @@ class PercentileAbstraction:
             found.append(np.concatenate([part for parts in kept for part in parts]))
         return found
 
+    def dealt_columns(self, actions: tuple[int, ...]) -> int:
+        """Return the number of a deal's columns that are dealt in a game with these actions."""
+        node = last = 0
+        for action in actions:
+            last, node = node, int(self.game.betting.after[node, action])
+        if self.game.betting.live[node].all():
+            return self.game.rules.cards
+        return 2 * self.game.rules.hole + SHOWN[self.game.betting.round[last]]
+
     def hidden_decisions(
-        self, seat: int, cards: tuple[int, ...], actions: tuple[int, ...]
+        self, seat: int, cards: tuple[int, ...], actions: tuple[int, ...], payoff: float
     ) -> tuple[Array, Array]:
         """Return the rows and actions of the other seat's decisions in a finished game, by hand.
 
         `seat`: the seat that has observed the game. `cards`: the columns of the deal, -1 where it
-        has not seen them. Returns rows (D, H) of a strategy for D decisions and H possible hands,
-        which are equally likely before the game, and the actions (D,) taken.
+        has not seen them. `payoff`: of the seat, in points. Returns rows (D, H) of a strategy for D
+        decisions and H possible hands, which are equally likely before the game, and the actions
+        (D,) taken. After a showdown with hidden cards, the payoff excludes some hands.
         """
         betting, hole = self.game.betting, self.game.rules.hole
-        other = slice((1 - seat) * hole, (2 - seat) * hole)
-        hands = np.array([cards[other]])
-        if hands.min() < 0:
-            hands = _pairs(self.game.deck)
-            hands = hands[~np.isin(hands, cards).any(axis=1)]
+        hands = self._possible_hands(seat, cards, actions, payoff)
         board = np.array(cards[2 * hole :])
         node, rows, taken = 0, [], []
         bucket: dict[int, Array] = {}
@@ -165,6 +180,25 @@ class PercentileAbstraction:
                 taken.append(action)
             node = int(betting.after[node, action])
         return np.array(rows, np.int64).reshape(-1, len(hands)), np.array(taken, np.int64)
+
+    def _possible_hands(
+        self, seat: int, cards: tuple[int, ...], actions: tuple[int, ...], payoff: float
+    ) -> Array:
+        """Return the hands (H, 2) that the other seat can have had; see `hidden_decisions`."""
+        hole = self.game.rules.hole
+        other = slice((1 - seat) * hole, (2 - seat) * hole)
+        hands = np.array([cards[other]])
+        if hands.min() >= 0:
+            return hands
+        hands = _pairs(self.game.deck)
+        hands = hands[~np.isin(hands, cards).any(axis=1)]
+        if not self.game.ends_with_showdown(actions):
+            return hands
+        deals = np.tile(np.array(cards, np.int16), (len(hands), 1))
+        deals[:, other] = hands
+        strength = self.game.start(deals).strength
+        better = np.sign(strength[:, seat] - strength[:, 1 - seat])
+        return hands[better == np.sign(payoff)]
 
 
 class BucketPolicy(MemorylessPolicy):

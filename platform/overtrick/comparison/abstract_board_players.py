@@ -1,0 +1,74 @@
+"""Methods of a board in a game that is too large for a tree, and the results of one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.random import Generator
+
+from overtrick.comparison import board_models
+from overtrick.comparison.board_job import BoardJob
+from overtrick.core import BehaviouralPolicy, UserError
+from overtrick.evaluation.board import abstract_board, board_evaluation
+from overtrick.evaluation.board.abstract_match import (
+    AbstractSetting,
+    PolicyPlayer,
+    play_match,
+    sampled_payoff,
+)
+from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
+from overtrick.evaluation.board.abstract_players import (
+    AbstractPosteriorPlayer,
+    FixedPolicyPlayer,
+    oracle_policy,
+)
+from overtrick.evaluation.board.board_match import MatchResult
+from overtrick.evaluation.board.end_observations import SETTINGS
+
+PLAYERS = ("oracle", "population_posterior", "model")
+
+
+def check(job: BoardJob) -> None:
+    """Raise UserError, naming the key, if a method cannot play in such a game."""
+    for name, method in job.methods.items():
+        if method.player not in PLAYERS:
+            raise UserError(
+                f"methods.{name}.player: in {job.game.name}, which is too large for a tree, it "
+                f"must be {', '.join(PLAYERS)}"
+            )
+        if method.exploitability_bound is not None:
+            raise UserError(
+                f"methods.{name}.exploitability_bound: {job.game.name} is too large to bound it"
+            )
+
+
+def evaluate_method(
+    job: BoardJob, name: str, told: str, opponent: AbstractOpponent
+) -> dict[str, Any]:
+    """Evaluate a method in one setting against one opponent; return an `OpponentResult`."""
+    method = job.methods[name]
+    here = abstract_board.setting(job.game, SETTINGS.get(told, "own_cards"))
+
+    def new_player(setting: AbstractSetting, rng: Generator) -> PolicyPlayer:
+        """Return the player of one match."""
+        if method.player == "oracle":
+            return FixedPolicyPlayer(oracle_policy(setting, opponent))
+        size, seed = method.population_size, method.population_seed
+        prior = abstract_board.population_prior(job.game, size, seed)
+        return AbstractPosteriorPlayer(setting, prior, rng)
+
+    def measure(policy: BehaviouralPolicy) -> tuple[float, None]:
+        """Return the payoff of a model's policy in sampled games."""
+        return sampled_payoff(here.game, policy, opponent), None
+
+    def play(rng: Generator) -> MatchResult:
+        """Play one match."""
+        limit = job.limits.seconds_per_game
+        return play_match(here, new_player, opponent, job.budgets, rng, limit)
+
+    seconds_per_game = None
+    if method.model is not None:
+        matches = board_models.model_matches(job, method.model, opponent, opponent.policy, measure)
+    else:
+        matches, seconds_per_game = board_evaluation.play_matches(play, opponent, job.seeds)
+    return abstract_board.opponent_result(name, told, job.game, opponent, matches, seconds_per_game)

@@ -1,0 +1,79 @@
+"""Stored models as methods of a board: adapted from scratch for each budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from overtrick.comparison.board_job import BoardJob
+from overtrick.comparison.comparison_job import evaluation_game_of
+from overtrick.config import job_file
+from overtrick.config.job_file import Job
+from overtrick.core import Array, BehaviouralPolicy, UserError
+from overtrick.evaluation.board import board_evaluation
+from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
+from overtrick.evaluation.board.opponent_files import BoardOpponent
+from overtrick.evaluation.evaluate import HeldOutEvaluation
+from overtrick.storage import locate, model_files
+from overtrick.training.held_out_trainer import HeldOutTrainer
+from overtrick.training.registry import JOBS, TRAINERS
+
+Measure = Callable[[BehaviouralPolicy], tuple[float, float | None]]
+"""Function from a policy to its payoff against an opponent and its exploitability, if known."""
+
+
+def check_model(job: BoardJob, name: str) -> None:
+    """Raise UserError if a model is missing, does not adapt, or is for another game.
+
+    Raises UserError also if a budget has fewer games than the model has steps of adaptation.
+    """
+    trained, _ = _load_model(job, name)
+    trainer: Any = TRAINERS[trained.trainer].trainer
+    steps = trainer.evaluation_section(trained).steps
+    if steps > job.budgets[0]:
+        raise UserError(f"budgets: {job.budgets[0]} games are too few for {steps} adaptation steps")
+
+
+def model_matches(
+    job: BoardJob,
+    name: str,
+    opponent: BoardOpponent | AbstractOpponent,
+    met: BehaviouralPolicy,
+    measure: Measure,
+) -> list[dict[str, Any]]:
+    """Adapt a model to an opponent, as its trainer does; return a `MatchRecord` for each seed.
+
+    The games of a budget are divided among the steps of the model's job, in random seats; a
+    remainder is not played. `met`: the opponent's policy; it must not change.
+    """
+    trained, weights = _load_model(job, name)
+    trainer: Any = TRAINERS[trained.trainer].trainer
+    section: HeldOutEvaluation = trainer.evaluation_section(trained)
+    matches = []
+    for seed in job.seeds:
+        rngs = board_evaluation.match_generator(opponent, seed).spawn(len(job.budgets))
+        records = []
+        for games, rng in zip(job.budgets, rngs, strict=True):
+            adapted = trainer.adapt_model(trained, weights, met, rng, games=games // section.steps)
+            payoff, gap = measure(adapted[-1])
+            records.append(
+                {"games": games, "payoff": payoff, "exploitability": gap, "online": None}
+            )
+        matches.append({"seed": seed, "checkpoints": records})
+    return matches
+
+
+def _load_model(job: BoardJob, name: str) -> tuple[Job, Mapping[str, Array]]:
+    """Return the job and the weights of a stored model.
+
+    Raises UserError if it is missing, is for another game, or cannot adapt to an opponent.
+    """
+    folder = locate.model_folder(name)
+    model = model_files.load(folder, job.game.name)
+    trained = job_file.parse_stored(model.job, JOBS, str(folder / model_files.CARD))
+    trainer: Any = TRAINERS[trained.trainer].trainer
+    if not issubclass(trainer, HeldOutTrainer):
+        raise UserError(f"model {name}: trainer {trained.trainer} cannot adapt it to an opponent")
+    if evaluation_game_of(trained.game) != evaluation_game_of(job.game):
+        raise UserError(f"model {name} plays {job.game.name} with other options")
+    return trained, model.weights

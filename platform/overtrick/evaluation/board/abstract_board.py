@@ -1,0 +1,103 @@
+"""Boards of games that are too large for a tree, but have an abstraction of hands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from overtrick.config.job_file import GameChoice
+from overtrick.core import Enumerable, UserError
+from overtrick.evaluation.board import abstract_opponents, opponent_files
+from overtrick.evaluation.board.abstract_families import AbstractFamilies
+from overtrick.evaluation.board.abstract_match import AbstractSetting, sampled_payoff
+from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
+from overtrick.evaluation.board.abstract_players import oracle_policy
+from overtrick.evaluation.board.end_observations import Told
+from overtrick.games import registry
+from overtrick.learners.supervised.bucket_posterior import BucketPrior
+from overtrick.solvers.public_tree import values
+
+
+def applies(choice: GameChoice) -> bool:
+    """Return whether a board of a game is one of these: no tree, and an abstraction of hands."""
+    game = registry.make(choice.name, **choice.options)
+    return not isinstance(game, Enumerable) and registry.hand_abstraction(game) is not None
+
+
+def setting(choice: GameChoice, told: Told) -> AbstractSetting:
+    """Return a setting of a board; each process makes it once."""
+    return _setting(choice.model_dump_json(), told)
+
+
+@lru_cache(maxsize=8)
+def _setting(choice: str, told: Told) -> AbstractSetting:
+    read = GameChoice.model_validate_json(choice)
+    game = registry.make(read.name, **read.options)
+    abstraction = registry.hand_abstraction(game)
+    assert abstraction is not None
+    return AbstractSetting(game, abstraction, values.index_game(abstraction.bucketed_game), told)
+
+
+def families(choice: GameChoice) -> AbstractFamilies:
+    """Return the families of opponents in a game."""
+    made = setting(choice, "own_cards")
+    return AbstractFamilies(made.game, made.abstraction, made.indexed)
+
+
+def read_opponents(choice: GameChoice, place: str) -> list[AbstractOpponent]:
+    """Read the opponents of a board: `place` is "development", or a folder of test opponents.
+
+    Raises UserError if they are missing or damaged, or belong to other options of the game.
+    """
+    folder = Path(place)
+    if place == opponent_files.DEVELOPMENT:
+        folder = opponent_files.FOLDER / choice.name
+    elif not (folder / opponent_files.DESCRIPTIONS).is_file():
+        raise UserError(f"opponents: {place} has no test opponents: {opponent_files.REMEDY}")
+    return abstract_opponents.load(families(choice), folder, choice.options)
+
+
+def population_prior(choice: GameChoice, members: int, seed: int) -> BucketPrior:
+    """Return the prior of a population of training opponents; each process makes it once."""
+    return _prior(choice.model_dump_json(), members, seed)
+
+
+@lru_cache(maxsize=2)
+def _prior(choice: str, members: int, seed: int) -> BucketPrior:
+    game = GameChoice.model_validate_json(choice)
+    drawn = families(game).draw_training(members, np.random.default_rng(seed))
+    here = setting(game, "own_cards")
+    return BucketPrior(here.indexed, drawn, here.abstraction.groups)
+
+
+def opponent_result(
+    method: str,
+    told: str,
+    choice: GameChoice,
+    opponent: AbstractOpponent,
+    matches: Sequence[dict[str, Any]],
+    seconds_per_game: float | None,
+) -> dict[str, Any]:
+    """Return an `OpponentResult` from the `MatchRecord`s of a player against an opponent.
+
+    The best response is that of the abstraction; its payoff is a mean of sampled games.
+    """
+    here = setting(choice, "own_cards")
+    return {
+        "method": method,
+        "told": told,
+        "opponent": opponent.name,
+        "opponent_sha256": opponent.digest,
+        "family": opponent.family,
+        "in_training": opponent.family in families(choice).training(),
+        "best_response_payoffs": [
+            sampled_payoff(here.game, oracle_policy(here, opponent), opponent)
+        ],
+        "equilibrium_payoff": None,
+        "matches": list(matches),
+        "seconds_per_game": seconds_per_game,
+    }

@@ -1,0 +1,118 @@
+"""Families of opponents in games with an abstraction of hands; each draws a policy at random."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array, BehaviouralPolicy, Game, HandAbstraction
+from overtrick.games import registry
+from overtrick.learners.initialisation import initial_policy_weights
+from overtrick.policies.network import NetworkPolicy
+from overtrick.solvers.lookahead.abstract_response import abstract_response
+from overtrick.solvers.public_tree.values import IndexedGame
+
+NETWORK_SIZES = (32, 32)  # units of the hidden layers of a random network
+HEAD_SCALE = 4.0  # of the output layer's random weights
+
+DrawPolicy = Callable[[Generator], BehaviouralPolicy]
+"""Function that draws a policy with a random generator."""
+
+
+@dataclass(frozen=True, eq=False)
+class AbstractFamilies:
+    """Families of opponents in one game.
+
+    Scripted players and networks act by the game's own observations. The others follow a strategy
+    (N, A) of the abstraction.
+    """
+
+    game: Game
+    abstraction: HandAbstraction
+    indexed: IndexedGame  # of the abstraction
+
+    def training(self) -> Mapping[str, DrawPolicy]:
+        """Return the families of which a population for training is drawn."""
+        return {
+            **self._scripted(),
+            "exploiter": self._of_strategies(self.exploiter),
+            "uniform_mixture": self._of_strategies(self.uniform_mixture),
+            "two_members": self._of_strategies(self.two_members),
+        }
+
+    def test_only(self) -> Mapping[str, DrawPolicy]:
+        """Return the families of which only test opponents are drawn."""
+        return {
+            "two_stages": self._of_strategies(self.two_stages),
+            "card_blind": self._of_strategies(self.card_blind),
+            "avoids_action": self._of_strategies(self.avoids_action),
+            "random_network": self.random_network,
+        }
+
+    def draw_training(self, count: int, rng: Generator) -> Array:
+        """Draw strategies (count, N, A) float32, each of a random family for training."""
+        draws = list(self.training().values())
+        found = np.empty((count, *self.indexed.legal.shape), np.float32)
+        for strategy in found:
+            policy = draws[rng.integers(len(draws))](rng)
+            strategy[:] = self.abstraction.tabulate(policy, rng)
+        return found
+
+    def exploiter(self, rng: Generator) -> Array:
+        """Draw a best response to a scripted player, with 0 to 50 % uniform play."""
+        share = rng.uniform(0.5, 1)
+        response = abstract_response(self.indexed, self._scripted_strategy(rng))
+        return share * response + (1 - share) * self.indexed.uniform()
+
+    def uniform_mixture(self, rng: Generator) -> Array:
+        """Draw a mixture, at each decision, of uniform play (30 to 95 %) and a scripted player."""
+        share = rng.uniform(0.3, 0.95)
+        return share * self.indexed.uniform() + (1 - share) * self._scripted_strategy(rng)
+
+    def two_members(self, rng: Generator) -> Array:
+        """Draw a player that follows two scripted players, one in each seat."""
+        first, second = self._scripted_strategy(rng), self._scripted_strategy(rng)
+        return np.where((self.indexed.seat == 0)[:, None], first, second)
+
+    def two_stages(self, rng: Generator) -> Array:
+        """Draw a player that follows two scripted players: one in the first rounds, then another.
+
+        They change at the second or a later round.
+        """
+        first, second = self._scripted_strategy(rng), self._scripted_strategy(rng)
+        rules = self.indexed.rules
+        stage = np.repeat(rules.round[rules.seat >= 0], self.indexed.buckets)
+        return np.where((stage < rng.integers(1, stage.max() + 1))[:, None], first, second)
+
+    def card_blind(self, rng: Generator) -> Array:
+        """Draw a player that ignores its cards: the mean of a scripted player over all buckets."""
+        other = self._scripted_strategy(rng)
+        mean = other.reshape(-1, self.indexed.buckets, other.shape[1]).mean(axis=1)
+        return np.repeat(mean, self.indexed.buckets, axis=0)
+
+    def avoids_action(self, rng: Generator) -> Array:
+        """Draw a scripted player, with 5 % uniform play, that never takes one action if it can."""
+        odds = 0.95 * self._scripted_strategy(rng) + 0.05 * self.indexed.uniform()
+        avoided = odds.copy()
+        avoided[:, rng.integers(odds.shape[1])] = 0
+        total = avoided.sum(axis=1, keepdims=True)
+        return np.where(total > 0, avoided / np.where(total > 0, total, 1), odds)
+
+    def random_network(self, rng: Generator) -> BehaviouralPolicy:
+        """Draw a network with random weights and a large output layer."""
+        weights = initial_policy_weights(self.game, NETWORK_SIZES, rng, head=HEAD_SCALE)
+        return NetworkPolicy(self.game.features, weights)
+
+    def _scripted(self) -> Mapping[str, DrawPolicy]:
+        return registry.scripted_families(self.game)
+
+    def _scripted_strategy(self, rng: Generator) -> Array:
+        """Draw the strategy (N, A) of a player of a random scripted family."""
+        draws = list(self._scripted().values())
+        return self.abstraction.tabulate(draws[rng.integers(len(draws))](rng), rng)
+
+    def _of_strategies(self, draw: Callable[[Generator], Array]) -> DrawPolicy:
+        return lambda rng: self.abstraction.policy(draw(rng))
