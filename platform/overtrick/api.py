@@ -27,7 +27,7 @@ from overtrick.evaluation.board.board_match import MatchResult, play_match
 from overtrick.evaluation.board.board_setting import NewPlayer
 from overtrick.evaluation.board.end_observations import Told
 from overtrick.evaluation.board.opponent_files import BoardOpponent
-from overtrick.evaluation.board.outside_players import environment_player, openspiel_player
+from overtrick.evaluation.board.player_adapters import environment_player, openspiel_player
 from overtrick.evaluation.exact_by_walks import best_responses_to, evaluate_players
 from overtrick.games import registry
 from overtrick.games.registry import make, names
@@ -196,8 +196,8 @@ def board(
 def serve_player(player: NewPlayer) -> None:
     """Answer the board that has started this program as a player, until the match has ended.
 
-    `player`: as for `board`. Standard output has the answers; what the player itself prints goes to
-    standard error.
+    `player`: as for `board`. Answers go to standard output; what the player prints goes to standard
+    error.
     """
     from overtrick.evaluation.board import process_player
 

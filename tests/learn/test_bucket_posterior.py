@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from overtrick.config.job_file import GameChoice
-from overtrick.evaluation.board import abstract_board
+from overtrick.evaluation.board import bucket_board
 from overtrick.games import registry
 from overtrick.games.poker.holdem.percentile_abstraction import BUCKETS, PercentileAbstraction
 from overtrick.learners.supervised.bucket_posterior import (
@@ -25,7 +25,7 @@ def abstraction():
 
 @pytest.fixture(scope="module")
 def prior():
-    return abstract_board.population_prior(HOLDEM, 5, 2)
+    return bucket_board.population_prior(HOLDEM, 5, 2)
 
 
 def random_games(abstraction, strategy, count, rng):
@@ -44,11 +44,11 @@ def random_games(abstraction, strategy, count, rng):
         node, cards = 0, deal.astype(int).copy()
         for action in actions:
             node = betting.after[node, action]
-        cards[abstraction.dealt_columns(tuple(actions)) :] = -1
+        cards[abstraction.dealt_cards(tuple(actions)) :] = -1
         cards[2:4] = -1
         strength = GAME.start(deal[None]).strength[0]
         payoff = float(np.sign(strength[0] - strength[1]))
-        games.append(abstraction.hidden_decisions(0, tuple(cards), tuple(actions), payoff))
+        games.append(abstraction.opponent_decisions(0, tuple(cards), tuple(actions), payoff))
     return games
 
 

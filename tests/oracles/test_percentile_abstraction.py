@@ -14,7 +14,7 @@ from overtrick.games.poker.holdem.percentile_abstraction import BUCKETS, Percent
 from overtrick.games.poker.scripted_players import HOLDEM
 from overtrick.policies.rollout import play, play_duplicate
 from overtrick.policies.uniform import UniformPolicy
-from overtrick.solvers.lookahead.abstract_response import abstract_response
+from overtrick.solvers.lookahead.abstraction_response import abstraction_response
 from overtrick.solvers.public_tree import values
 
 GAME = registry.make("holdem")
@@ -29,7 +29,7 @@ def abstraction() -> PercentileAbstraction:
 
 def test_the_stored_tables_are_those_of_sampled_deals() -> None:
     stored = read_weights(percentile_abstraction.FILE)
-    counted = percentile_abstraction.count_tables(GAME, 20_000, np.random.default_rng(5))
+    counted = percentile_abstraction.estimate_tables(GAME, 20_000, np.random.default_rng(5))
     assert stored["start"].sum() == pytest.approx(1)
     assert stored["start"] == pytest.approx(np.full(BUCKETS, 1 / BUCKETS), abs=0.01)
     assert stored["moves"].sum(axis=2) == pytest.approx(np.ones((3, BUCKETS)))
@@ -108,7 +108,7 @@ def test_the_best_response_in_the_abstraction_beats_a_local_one(
 def test_a_best_response_is_no_worse_than_other_play(abstraction: PercentileAbstraction) -> None:
     indexed, rng = values.index_game(abstraction.bucketed_game), np.random.default_rng(4)
     opponent = HOLDEM["ta"](GAME)
-    response = abstract_response(indexed, abstraction.tabulate(opponent, rng))
+    response = abstraction_response(indexed, abstraction.tabulate(opponent, rng))
     _, best = play_duplicate(GAME, abstraction.policy(response), opponent, 4_000, rng)
     for name in ("call", "la", "lp"):
         _, other = play_duplicate(GAME, HOLDEM[name](GAME), opponent, 4_000, rng)
@@ -133,7 +133,7 @@ def test_the_hidden_decisions_of_a_game_are_those_of_every_possible_hand(
     assert seats == [0, 1, 0, 1, 0, 1]
     cards = deals[0].copy()
     cards[[2, 3, 8]] = -1  # the hand of seat 1, and the river
-    rows, taken = abstraction.hidden_decisions(0, tuple(cards.tolist()), tuple(actions), 0.0)
+    rows, taken = abstraction.opponent_decisions(0, tuple(cards.tolist()), tuple(actions), 0.0)
     assert taken.tolist() == [3, 0, 2]
     seen = 6
     hands = (52 - seen) * (51 - seen) // 2
@@ -141,7 +141,7 @@ def test_the_hidden_decisions_of_a_game_are_those_of_every_possible_hand(
     true = np.array(true_rows)[np.array(seats) == 1]
     assert (rows == true[:, None]).all(axis=0).any()
     cards[2:4] = deals[0, 2:4]
-    shown, _ = abstraction.hidden_decisions(0, tuple(cards.tolist()), tuple(actions), 0.0)
+    shown, _ = abstraction.opponent_decisions(0, tuple(cards.tolist()), tuple(actions), 0.0)
     assert shown.tolist() == [[row] for row in true]
 
 
@@ -150,10 +150,10 @@ def test_a_payoff_at_a_showdown_excludes_hands(abstraction: PercentileAbstractio
     deal = GAME.deal(1, np.random.default_rng(7))[0].astype(int)
     actions = (0, 3, 3, 3, 3, 3, 3, 3)
     assert GAME.ends_with_showdown(actions)
-    assert abstraction.dealt_columns(actions) == 9
+    assert abstraction.dealt_cards(actions) == 9
     cards = (*deal[:2].tolist(), -1, -1, *deal[4:].tolist())
     sizes = [
-        abstraction.hidden_decisions(0, cards, actions, payoff)[0].shape[1]
+        abstraction.opponent_decisions(0, cards, actions, payoff)[0].shape[1]
         for payoff in (1.0, 0.0, -1.0)
     ]
     assert sum(sizes) == 45 * 44 // 2

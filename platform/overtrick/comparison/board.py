@@ -23,8 +23,8 @@ from overtrick.comparison.comparison_job import FinishedTable, Rows
 from overtrick.core import UserError
 from overtrick.core.files import read_text, write_text
 from overtrick.core.json_files import read_json
-from overtrick.evaluation.board import abstract_board, board_evaluation, opponent_files
-from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
+from overtrick.evaluation.board import board_evaluation, bucket_board, opponent_files
+from overtrick.evaluation.board.bucket_opponents import BucketOpponent
 from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.games import registry
 from overtrick.reports.html import elements
@@ -118,7 +118,7 @@ def _read(
     folder: RunFolder,
     method: str,
     told: str,
-    opponent: BoardOpponent | AbstractOpponent,
+    opponent: BoardOpponent | BucketOpponent,
 ) -> dict[str, Any]:
     """Read a stored result. Raises UserError if it is damaged, or is of another opponent."""
     remedy = f"delete it, and `overtrick resume {folder.name}` plays these matches again"
@@ -148,7 +148,7 @@ def check(job: BoardJob) -> int:
 def _notes(job: BoardJob) -> list[str]:
     """Return lines that explain the table."""
     unit = registry.payoff_unit(job.game.name, job.game.options)
-    sampled = abstract_board.applies(job.game)
+    sampled = bucket_board.uses_abstraction(job.game)
     least = f"{board_evaluation.EXPLOITABLE:g} {unit}s"
     return [
         f"share: {'sampled' if sampled else 'exact'} payoff of the strategy after so many games, "
@@ -196,7 +196,7 @@ def _shown(results: Sequence[dict[str, Any]]) -> Rows:
 
 
 def _mean_ms(seconds: Sequence[float] | None) -> float | None:
-    """Return the mean of some seconds in milliseconds, or None if nothing was measured."""
+    """Return the mean of durations in milliseconds, given in seconds; None without any."""
     return None if seconds is None else 1000 * float(np.mean(seconds))
 
 

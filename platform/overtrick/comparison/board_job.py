@@ -26,8 +26,8 @@ class PlayerLimits(Section):
     """Limits of the players of a board."""
 
     seconds_per_game: float | None = Field(default=1, gt=0)
-    """Seconds a game in which a player chooses its actions and learns, as a mean over a match;
-    null: no limit. Models are not limited."""
+    """Computing time of a player in seconds a game, as a mean over a match; null: no limit. It does
+    not apply to models."""
 
     memory_gib: float | None = Field(default=4, gt=0)
     """GiB of a program's heap and private writable memory, on Linux; null: no limit."""
@@ -75,8 +75,8 @@ class BoardMethod(Section):
     `overtrick board`."""
 
     told: tuple[Told, ...] | None = Field(default=None, min_length=1)
-    """Settings in which this player is evaluated; null: those of the board. A model needs one: name
-    that which gives what its adaptation uses."""
+    """Settings in which this player is evaluated; null: those of the board. For a model, give one:
+    the setting that shows the cards that its adaptation uses."""
 
     @field_validator("command")
     @classmethod

@@ -11,7 +11,7 @@ from overtrick.config import job_file
 from overtrick.config.job_file import Job
 from overtrick.core import Array, BehaviouralPolicy, UserError
 from overtrick.evaluation.board import board_evaluation
-from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
+from overtrick.evaluation.board.bucket_opponents import BucketOpponent
 from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.evaluation.evaluate import HeldOutEvaluation
 from overtrick.storage import locate, model_files
@@ -37,14 +37,14 @@ def check_model(job: BoardJob, name: str) -> None:
 def model_matches(
     job: BoardJob,
     name: str,
-    opponent: BoardOpponent | AbstractOpponent,
-    met: BehaviouralPolicy,
+    opponent: BoardOpponent | BucketOpponent,
+    opponent_policy: BehaviouralPolicy,
     measure: Measure,
 ) -> list[dict[str, Any]]:
     """Adapt a model to an opponent, as its trainer does; return a `MatchRecord` for each seed.
 
     The games of a budget are divided among the steps of the model's job, in random seats; a
-    remainder is not played. `met`: the opponent's policy; it must not change.
+    remainder is not played. `opponent_policy`: the policy that the opponent plays in all games.
     """
     trained, weights = _load_model(job, name)
     trainer: Any = TRAINERS[trained.trainer].trainer
@@ -54,7 +54,9 @@ def model_matches(
         rngs = board_evaluation.match_generator(opponent, seed).spawn(len(job.budgets))
         records = []
         for games, rng in zip(job.budgets, rngs, strict=True):
-            adapted = trainer.adapt_model(trained, weights, met, rng, games=games // section.steps)
+            adapted = trainer.adapt_model(
+                trained, weights, opponent_policy, rng, games=games // section.steps
+            )
             payoff, gap = measure(adapted[-1])
             records.append(
                 {"games": games, "payoff": payoff, "exploitability": gap, "online": None}

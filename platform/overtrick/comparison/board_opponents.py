@@ -14,19 +14,19 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import TypeAdapter
 
-from overtrick.comparison import abstract_board_players
+from overtrick.comparison import bucket_board_players
 from overtrick.comparison.board_job import BoardJob
 from overtrick.comparison.board_players import check_method
 from overtrick.core import UserError
 from overtrick.core.files import write_text
 from overtrick.core.json_files import ClosedRecord, read_json
 from overtrick.evaluation.board import (
-    abstract_board,
-    abstract_opponents,
     board_evaluation,
+    bucket_board,
+    bucket_opponents,
     opponent_files,
 )
-from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
+from overtrick.evaluation.board.bucket_opponents import BucketOpponent
 from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.storage import locate
 
@@ -70,9 +70,9 @@ def make_test_opponents(
 
 def _draw_test(job: BoardJob, rng: Generator, folder: Path) -> list[str]:
     """Draw test opponents and write them to a folder; return their names."""
-    if abstract_board.applies(job.game):
-        drawn = abstract_opponents.draw_test(abstract_board.families(job.game), rng)
-        abstract_opponents.save(drawn, job.game.options, folder)
+    if bucket_board.uses_abstraction(job.game):
+        drawn = bucket_opponents.draw_test(bucket_board.families(job.game), rng)
+        bucket_opponents.save(drawn, job.game.options, folder)
         return [each.name for each in drawn]
     families = board_evaluation.families(job.game)
     strategies = opponent_files.draw_test(families, rng)
@@ -80,17 +80,17 @@ def _draw_test(job: BoardJob, rng: Generator, folder: Path) -> list[str]:
     return [each.name for each in strategies]
 
 
-def read_opponents(job: BoardJob) -> Sequence[BoardOpponent | AbstractOpponent]:
+def read_opponents(job: BoardJob) -> Sequence[BoardOpponent | BucketOpponent]:
     """Read the opponents of a board. Raises UserError if they are missing or damaged."""
-    kind = abstract_board if abstract_board.applies(job.game) else board_evaluation
-    found: Sequence[BoardOpponent | AbstractOpponent] = kind.read_opponents(job.game, job.opponents)
+    kind = bucket_board if bucket_board.uses_abstraction(job.game) else board_evaluation
+    found: Sequence[BoardOpponent | BucketOpponent] = kind.read_opponents(job.game, job.opponents)
     return found
 
 
 def check_methods(job: BoardJob) -> None:
     """Raise UserError, naming the method, if one of a board's methods cannot play."""
-    if abstract_board.applies(job.game):
-        abstract_board_players.check(job)
+    if bucket_board.uses_abstraction(job.game):
+        bucket_board_players.check(job)
     else:
         board_evaluation.families(job.game)  # the game must have a tree
     for name, method in job.methods.items():

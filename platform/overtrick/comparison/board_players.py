@@ -8,13 +8,13 @@ from typing import Any
 
 from numpy.random import Generator
 
-from overtrick.comparison import abstract_board_players, board_models
+from overtrick.comparison import board_models, bucket_board_players
 from overtrick.comparison.board_job import BoardJob, BoardMethod
 from overtrick.core import BehaviouralPolicy, UserError
 from overtrick.evaluation.board import board_evaluation
-from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
 from overtrick.evaluation.board.board_match import MatchResult, play_match
 from overtrick.evaluation.board.board_setting import ActingPlayer, BoardPlayer, BoardSetting
+from overtrick.evaluation.board.bucket_opponents import BucketOpponent
 from overtrick.evaluation.board.end_observations import SETTINGS
 from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.evaluation.board.players import FixedPlayer, OraclePlayer, PopulationPosteriorPlayer
@@ -35,17 +35,17 @@ def check_method(job: BoardJob, method: BoardMethod) -> None:
         board_models.check_model(job, method.model)
 
 
-def plays(method: BoardMethod, opponent: BoardOpponent | AbstractOpponent) -> bool:
+def plays(method: BoardMethod, opponent: BoardOpponent | BucketOpponent) -> bool:
     """Return whether a method plays against an opponent: a model not if the opponent changes."""
     return method.player != "model" or not opponent.changes
 
 
 def evaluate_method(
-    rng: Generator, job: BoardJob, name: str, told: str, opponent: BoardOpponent | AbstractOpponent
+    rng: Generator, job: BoardJob, name: str, told: str, opponent: BoardOpponent | BucketOpponent
 ) -> dict[str, Any]:
     """Evaluate a method in one setting against one opponent; return an `OpponentResult`."""
-    if isinstance(opponent, AbstractOpponent):
-        return abstract_board_players.evaluate_method(job, name, told, opponent)
+    if isinstance(opponent, BucketOpponent):
+        return bucket_board_players.evaluate_method(job, name, told, opponent)
     method = job.methods[name]
     here = board_evaluation.setting(job.game, SETTINGS.get(told, "own_cards"))
     per_game, memory = job.limits.seconds_per_game, job.limits.memory_gib

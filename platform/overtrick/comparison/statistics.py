@@ -164,9 +164,9 @@ def _cell(row: Mapping[str, Any]) -> str:
 
 
 def titled_tables(found: Outcome) -> list[tuple[Rows, str]]:
-    """Return the table of all methods, and that of our methods beside the baselines, if any.
+    """Return the table of all methods and, if there are baselines, a table of ours beside them.
 
-    Their entries are texts.
+    All entries are texts.
     """
     compared = [_comparison_cells(row) for row in found.against_baselines]
     title = "Ours against the mean of the baselines, p by Welch's t test over seeds"

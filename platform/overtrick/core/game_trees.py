@@ -85,16 +85,21 @@ class BucketedGame:
 class HandAbstraction(Protocol):
     """Groups the hands of a game with public actions into buckets.
 
-    A strategy (N, A) has a row for each pair of a decision node of the public tree and a bucket.
+    A strategy is a table (N, A), with a row for each pair of a decision node of the public tree and
+    a bucket. A policy gives action probabilities for observations of the game.
     """
 
     @property
     def bucketed_game(self) -> BucketedGame:
-        """Return the game of buckets, which approximates the game."""
+        """Return the abstract game, whose seats are dealt buckets instead of hands."""
 
     @property
     def groups(self) -> Array:
-        """Return (N,) groups of rows in which players act alike: situation, and similar buckets."""
+        """Return (N,) the number of each row's group.
+
+        The rows of a group have similar public situations and buckets. A learner may assume that
+        an opponent deviates from its prior in the same way in all rows of a group.
+        """
 
     def rows(self, observations: Observations) -> Array:
         """Return the row (R,) of a strategy that belongs to each observation."""
@@ -105,16 +110,15 @@ class HandAbstraction(Protocol):
     def tabulate(self, policy: BehaviouralPolicy, rng: Generator) -> Array:
         """Return a policy's mean action probabilities (N, A) at sampled hands of each bucket."""
 
-    def dealt_columns(self, actions: tuple[int, ...]) -> int:
-        """Return the number of a deal's columns that are dealt in a game with these actions."""
+    def dealt_cards(self, actions: tuple[int, ...]) -> int:
+        """Return how many cards of a deal, from the first, are dealt in a game by its end."""
 
-    def hidden_decisions(
+    def opponent_decisions(
         self, seat: int, cards: tuple[int, ...], actions: tuple[int, ...], payoff: float
     ) -> tuple[Array, Array]:
-        """Return the rows and actions of the other seat's decisions in a finished game, by hand.
+        """Return the opponent's decisions in a finished game, for each hand that it may have held.
 
-        `seat`: the seat that has observed the game. `cards`: the columns of the deal, -1 where it
-        has not seen them. `payoff`: of the seat, in points. Returns rows (D, H) of a strategy for D
-        decisions and H possible hands, which are equally likely before the game, and the actions
-        (D,) taken.
+        `seat`: the observing seat. `cards` (C,): the deal as it sees it; -1: not seen. `payoff`: of
+        the observing seat, in points. Returns rows (D, H) of a strategy for D decisions and H
+        hands, which are equally likely before the game, and the actions (D,) taken.
         """

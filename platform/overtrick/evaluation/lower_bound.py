@@ -9,21 +9,21 @@ from overtrick.core import Redealable, require_action_probabilities
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
 from overtrick.games import registry
-from overtrick.solvers.lookahead.abstract_response import abstract_response_payoff
+from overtrick.solvers.lookahead.abstraction_response import abstraction_response_payoff
 from overtrick.solvers.lookahead.local_best_response import local_best_response
 
 SAMPLES = {"games": 2_000, "particles": 100, "seed": 0}
 """Default sample sizes of a local best response, and its default seed."""
 
-ABSTRACT_SAMPLES = {"games": 40_000, "seed": 0}
+ABSTRACTION_SAMPLES = {"games": 40_000, "seed": 0}
 """Default sample size of a best response in an abstraction, and its default seed."""
 
 
 def lower_bound(game: Redealable, against: str, samples: Mapping[str, int]) -> dict[str, Any]:
     """Estimate a lower bound on an opponent's exploitability: the payoff of a response to it.
 
-    The response is a best response in an abstraction of the game's hands. If the game has none, or
-    `samples` has `particles`, it is a local best response.
+    The response is the best response in the game's abstraction of hands. A local best response is
+    used instead if the game has no abstraction, or if `samples` has `particles`.
 
     `against`: an opponent by name, run or folder. `samples` may replace default values:
 
@@ -35,7 +35,7 @@ def lower_bound(game: Redealable, against: str, samples: Mapping[str, int]) -> d
     opponent or values out of range.
     """
     abstraction = None if "particles" in samples else registry.hand_abstraction(game)
-    settings = {**(SAMPLES if abstraction is None else ABSTRACT_SAMPLES), **samples}
+    settings = {**(SAMPLES if abstraction is None else ABSTRACTION_SAMPLES), **samples}
     opponent = make_opponent(resolve_opponent(against, game), game, None)
     require_action_probabilities(opponent, against)
     rng, games = generator(settings["seed"], RngStream.EVALUATE), settings["games"]
@@ -43,7 +43,7 @@ def lower_bound(game: Redealable, against: str, samples: Mapping[str, int]) -> d
         fallbacks = [*registry.spec_of(game).fallback_policies(game), opponent]
         bound = local_best_response(game, opponent, fallbacks, games, rng, settings["particles"])
     else:
-        bound = abstract_response_payoff(game, abstraction, opponent, games, rng)
+        bound = abstraction_response_payoff(game, abstraction, opponent, games, rng)
     return {
         "game": game.name,
         "stranger": against,

@@ -15,9 +15,9 @@ from overtrick.core import PublicActionGame, UserError
 from overtrick.core.json_files import ClosedRecord
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation.board import opponent_files
-from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
 from overtrick.evaluation.board.board_match import MatchResult
 from overtrick.evaluation.board.board_setting import BoardSetting
+from overtrick.evaluation.board.bucket_opponents import BucketOpponent
 from overtrick.evaluation.board.end_observations import Told
 from overtrick.evaluation.board.opponent_families import OpponentFamilies
 from overtrick.evaluation.board.opponent_files import CHANGES_AFTER, BoardOpponent
@@ -162,14 +162,14 @@ def _prior(choice: str, told: Told, members: int, seed: int) -> PopulationPrior:
     return PopulationPrior(setting(game, told).tree, drawn, setting(game, told).end_observations)
 
 
-def match_generator(opponent: BoardOpponent | AbstractOpponent, seed: int) -> np.random.Generator:
+def match_generator(opponent: BoardOpponent | BucketOpponent, seed: int) -> np.random.Generator:
     """Return the generator of a match: other for each opponent, the same for each player."""
     return generator(seed, RngStream.EVALUATE, int(opponent.digest[:8], 16))
 
 
 def play_matches(
     play: Callable[[np.random.Generator], MatchResult],
-    opponent: BoardOpponent | AbstractOpponent,
+    opponent: BoardOpponent | BucketOpponent,
     seeds: Iterable[int],
 ) -> tuple[list[dict[str, Any]], float]:
     """Play a match with each seed against one opponent.

@@ -11,12 +11,12 @@ from numba import njit
 from numpy.random import Generator
 
 from overtrick.core import Array, UserError
-from overtrick.evaluation.board.asked_player import AskedPlayer
+from overtrick.evaluation.board.acting_player import ActingPlayerAdapter
 from overtrick.evaluation.board.board_setting import (
     ActingPlayer,
     BoardPlayer,
     BoardSetting,
-    ClosedPlayer,
+    ClosablePlayer,
     ExploringPlayer,
     FinishedGame,
     NewPlayer,
@@ -50,7 +50,7 @@ Answer = TypeVar("Answer")
 
 
 class PlayerClock:
-    """Clock of a player in a match of some games.
+    """Measures a player's time in a match, and enforces a limit.
 
     `seconds_per_game`: limit of the player's time, as a mean over the match; None: no limit.
     """
@@ -89,7 +89,7 @@ def play_match(
     play_rng, player_rng = rng.spawn(2)
     player = new_player(setting, player_rng)
     try:
-        made = AskedPlayer(setting, player) if isinstance(player, ActingPlayer) else player
+        made = ActingPlayerAdapter(setting, player) if isinstance(player, ActingPlayer) else player
         return _play(
             setting,
             made,
@@ -99,13 +99,13 @@ def play_match(
             PlayerClock(seconds_per_game, checkpoints[-1]),
         )
     finally:
-        if isinstance(player, ClosedPlayer):
+        if isinstance(player, ClosablePlayer):
             player.close()
 
 
 def _play(
     setting: BoardSetting,
-    player: BoardPlayer | AskedPlayer,
+    player: BoardPlayer | ActingPlayerAdapter,
     opponent: BoardOpponent,
     checkpoints: Sequence[int],
     rng: Generator,
@@ -127,7 +127,7 @@ def _play(
         if number == checkpoints[-1]:
             break
         seat = number % 2
-        if isinstance(player, AskedPlayer):
+        if isinstance(player, ActingPlayerAdapter):
             node = clock.ask(player.play, games, seat, theirs, draws[number])
         else:
             play = player.next_strategy if isinstance(player, ExploringPlayer) else player.strategy
@@ -143,7 +143,7 @@ def _play(
 
 
 def _checked(tree: Tree, answer: Array, games: Sequence[FinishedGame]) -> Array:
-    """Return a player's answer. Raises UserError if it is no strategy (N, A) of the tree."""
+    """Return a player's answer. Raises UserError if it is not a strategy (N, A) of the tree."""
     strategy = np.asarray(answer, float)
     try:
         best_response.check_strategy(tree, strategy)

@@ -117,18 +117,18 @@ class ActingPlayer(Protocol):
 
 @runtime_checkable
 class ObservingPlayer(ActingPlayer, Protocol):
-    """An acting player that is told each finished game. Others do not adapt."""
+    """An acting player that is also told each finished game, so that it can adapt."""
 
     def observe(self, game: FinishedGame) -> None:
         """Learn from a finished game."""
 
 
 @runtime_checkable
-class ClosedPlayer(Protocol):
-    """A player that holds something, such as a process, until its match has ended."""
+class ClosablePlayer(Protocol):
+    """A player with a resource, such as a process, that is released after its match."""
 
     def close(self) -> None:
-        """Free it."""
+        """Release the resource."""
 
 
 NewPlayer: TypeAlias = Callable[[BoardSetting, Generator], BoardPlayer | ActingPlayer]

@@ -46,7 +46,7 @@ END_SECONDS = 5.0  # in which it must end after its input has ended; then it is 
 
 
 class ProcessPlayer:
-    """Player that is a program; a match has a process of its own."""
+    """Player that is an external program, with a process for each match."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class ProcessPlayer:
         self._timed(told)
 
     def close(self) -> None:
-        """End the process: its input ends, and if it does not end then, it is killed."""
+        """Close the program's standard input; kill the process if it does not end."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with suppress(BrokenPipeError):  # a program that has ended before
@@ -126,7 +126,7 @@ class ProcessPlayer:
         return answer
 
     def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """Send a message; return the answer. Raises UserError if no object comes in time."""
+        """Send a message; return the answer. Raises UserError if no JSON object comes in time."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         end = time.monotonic() + seconds

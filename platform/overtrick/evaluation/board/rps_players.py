@@ -34,9 +34,9 @@ PLAYERS: dict[str, Callable[[Generator], RepeatedGamePlayer]] = {
 def play_matches(
     player: str, opponents: Mapping[str, int], seeds: Sequence[int]
 ) -> dict[str, list[int]]:
-    """Return the points of a player against bots, by the bot's name and the seed.
+    """Return the points of a player in matches against bots, by the bot's name and the seed.
 
-    `opponents`: numbers of the bots; the player draws from a generator of seed and number.
+    `opponents`: the index of each bot; seed and index seed the player's random generator.
     """
     return {
         bot: [play_bot(PLAYERS[player](default_rng([seed, n])), bot, seed) for seed in seeds]

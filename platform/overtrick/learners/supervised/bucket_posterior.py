@@ -41,11 +41,15 @@ class BucketPrior:
 
     game: IndexedGame  # with independent buckets of both seats
     members: Array  # (M, N, A) float32 strategies
-    groups: Array  # (N,) group of each row; the rows of a group share deviations
+    groups: Array  # (N,) number of each row's group; the rows of a group share deviations
 
     @cached_property
     def plans(self) -> Array:
-        """(M, N, A) float32 the probability that the acting seat's play and buckets lead there."""
+        """(M, N, A) float32 the realisation plan of each member, with chance of its own buckets.
+
+        Entry (m, n, a) is the probability that member m's buckets and actions reach row n, times
+        that of action a there.
+        """
         rules, found = self.game.rules, np.zeros(self.members.shape, np.float32)
         first = np.stack([rules.start.sum(axis=1), rules.start.sum(axis=0)])
         _fill_plans(
@@ -116,7 +120,7 @@ class BucketEstimate:
     def _mean(self) -> Array:
         """Return the members' posterior mean strategy (N, A).
 
-        Members count at a row by the probability that their play leads there.
+        At each row a member is also weighted by the probability that its play reaches the row.
         """
         weights = _softmax(self.log_posterior).astype(np.float32)
         plan = np.tensordot(weights, self.prior.plans, axes=1).astype(float)
@@ -125,7 +129,7 @@ class BucketEstimate:
         return np.where(total > 0, plan / np.where(total > 0, total, 1), likeliest)
 
     def _deviation(self, mean: Array, concentration: float, strategy: Array) -> Array:
-        """Estimate a strategy (N, A) given its mean (N, A) and a concentration.
+        """Estimate a strategy (N, A) under Dirichlet priors with mean (N, A) and a concentration.
 
         `strategy`: the strategy from which the search starts.
         """
@@ -213,9 +217,10 @@ def _likelihoods(members, rows, shares, actions):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def _add_counts(strategy, mean, groups, rows, shares, actions, counts, expected):  # type: ignore[no-untyped-def]
-    """Add one game's actions to `counts` (C, A), and the mean's predictions to `expected` (C, A).
+    """Add one game's counts by group of rows to `counts` and `expected`, both (groups, A).
 
-    Both are by group of rows. Each possible hand counts by its probability given the game, if the
+    `counts`: actions that the opponent took. `expected`: action probabilities of `mean` (N, A) at
+    the same decisions. Each possible hand is weighted by its probability given the game, if the
     opponent follows `strategy` (N, A).
     """
     total = _likelihood(strategy, rows, shares, actions)

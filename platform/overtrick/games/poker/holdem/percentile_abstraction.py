@@ -30,12 +30,13 @@ SHOWN = (0, 3, 4, 5)  # board cards by round
 ROWS_PER_PART = 400_000  # observations at a time
 
 
-def count_tables(game: Poker, deals: int, rng: Generator) -> dict[str, Array]:
-    """Estimate the tables of the abstraction from sampled deals, about 20,000 a second.
+def estimate_tables(game: Poker, deals: int, rng: Generator) -> dict[str, Array]:
+    """Estimate the tables of the abstraction from sampled deals; 20,000 take a second.
 
-    Returns float64 arrays: `start` (K,) and `moves` (3, K, K), the probabilities of a seat's first
-    bucket and of the next bucket, and `win` (K, K), the probability that the first seat wins by
-    both river buckets, plus half that of a tie.
+    Returns float64 arrays. `start` (K,): probability of each bucket before the flop. `moves`
+    (3, K, K): probability of the next round's bucket (last axis) given the present one, to the
+    flop, the turn and the river. `win` (K, K): probability that a seat wins the showdown, by its
+    river bucket and the other seat's; a tie counts half.
     """
     dealt = game.deal(deals, rng)
     hole = game.rules.hole
@@ -89,7 +90,7 @@ class PercentileAbstraction:
 
     @cached_property
     def groups(self) -> Array:
-        """(N,) groups of rows: coarse public situation, and fifths of the buckets."""
+        """(N,) the number of each row's group: a coarse public situation and a fifth of buckets."""
         nodes = np.flatnonzero(self.game.betting.seat >= 0)
         hands = np.zeros((1, self.game.card_fields), np.int64)
         situation = self.game.public_situation(self._observations(nodes, hands))
@@ -145,8 +146,8 @@ class PercentileAbstraction:
             found.append(np.concatenate([part for parts in kept for part in parts]))
         return found
 
-    def dealt_columns(self, actions: tuple[int, ...]) -> int:
-        """Return the number of a deal's columns that are dealt in a game with these actions."""
+    def dealt_cards(self, actions: tuple[int, ...]) -> int:
+        """Return how many cards of a deal, from the first, are dealt in a game by its end."""
         node = last = 0
         for action in actions:
             last, node = node, int(self.game.betting.after[node, action])
@@ -154,15 +155,15 @@ class PercentileAbstraction:
             return self.game.rules.cards
         return 2 * self.game.rules.hole + SHOWN[self.game.betting.round[last]]
 
-    def hidden_decisions(
+    def opponent_decisions(
         self, seat: int, cards: tuple[int, ...], actions: tuple[int, ...], payoff: float
     ) -> tuple[Array, Array]:
-        """Return the rows and actions of the other seat's decisions in a finished game, by hand.
+        """Return the opponent's decisions in a finished game, for each hand that it may have held.
 
-        `seat`: the seat that has observed the game. `cards`: the columns of the deal, -1 where it
-        has not seen them. `payoff`: of the seat, in points. Returns rows (D, H) of a strategy for D
-        decisions and H possible hands, which are equally likely before the game, and the actions
-        (D,) taken. After a showdown with hidden cards, the payoff excludes some hands.
+        `seat`: the observing seat. `cards` (C,): the deal as it sees it; -1: not seen. `payoff`: of
+        the observing seat, in points. Returns rows (D, H) of a strategy for D decisions and H
+        hands, which are equally likely before the game, and the actions (D,) taken.
+        If a showdown leaves cards hidden, hands that contradict the payoff are left out.
         """
         betting, hole = self.game.betting, self.game.rules.hole
         hands = self._possible_hands(seat, cards, actions, payoff)
@@ -184,7 +185,7 @@ class PercentileAbstraction:
     def _possible_hands(
         self, seat: int, cards: tuple[int, ...], actions: tuple[int, ...], payoff: float
     ) -> Array:
-        """Return the hands (H, 2) that the other seat can have had; see `hidden_decisions`."""
+        """Return the hands (H, 2) that the other seat can have had; see `opponent_decisions`."""
         hole = self.game.rules.hole
         other = slice((1 - seat) * hole, (2 - seat) * hole)
         hands = np.array([cards[other]])
@@ -202,7 +203,7 @@ class PercentileAbstraction:
 
 
 class BucketPolicy(MemorylessPolicy):
-    """Policy of a strategy of the abstraction, in the game."""
+    """Policy in the game that follows a strategy (N, A) of the abstraction."""
 
     def __init__(self, abstraction: PercentileAbstraction, strategy: Array) -> None:
         self.abstraction, self.strategy = abstraction, strategy

@@ -17,7 +17,7 @@ from overtrick.solvers.public_tree import values
 from overtrick.solvers.public_tree.values import IndexedGame
 
 
-def abstract_response(game: IndexedGame, strategy: Array) -> Array:
+def abstraction_response(game: IndexedGame, strategy: Array) -> Array:
     """Return best responses (N, A) of both seats to a strategy (N, A) of a bucketed game.
 
     The game draws each seat's buckets independently.
@@ -26,7 +26,7 @@ def abstract_response(game: IndexedGame, strategy: Array) -> Array:
     return np.eye(strategy.shape[1])[actions.astype(np.int64)]
 
 
-def abstract_response_payoff(
+def abstraction_response_payoff(
     game: Game, abstraction: HandAbstraction, policy: BehaviouralPolicy, games: int, rng: Generator
 ) -> ResponsePayoff:
     """Estimate the payoff of the best response in an abstraction to a policy, by sampled games.
@@ -35,7 +35,7 @@ def abstract_response_payoff(
     """
     table_rng, play_rng = rng.spawn(2)
     indexed = values.index_game(abstraction.bucketed_game)
-    strategy = abstract_response(indexed, abstraction.tabulate(policy, table_rng))
+    strategy = abstraction_response(indexed, abstraction.tabulate(policy, table_rng))
     by_seat, mean = play_duplicate(game, abstraction.policy(strategy), policy, games // 2, play_rng)
     deals = len(mean)
     first, second = (by_seat.std(axis=0, ddof=1) / math.sqrt(deals)).tolist()

@@ -21,7 +21,7 @@ frequencies of its answers replace their probabilities, which leaves the expecte
 """
 
 
-class AskedPlayer:
+class ActingPlayerAdapter:
     """Board player made from a player that is asked for one decision at a time."""
 
     def __init__(self, setting: BoardSetting, player: ActingPlayer) -> None:
@@ -37,11 +37,11 @@ class AskedPlayer:
         return np.stack([self._strategy_at(each) for each in self.setting.decisions])
 
     def play(self, games: Sequence[FinishedGame], seat: int, other: Array, draws: Array) -> int:
-        """Play a game in a seat; return the terminal node.
+        """Play one game with the player in `seat`; return the terminal node that it reached.
 
-        `games`: all games so far. `other` (N, A): strategy of the other seat. `draws`: uniform
-        random numbers from 0 to 1, one for each action and chance event. Raises UserError as
-        `strategy` does.
+        `games`: the finished games of the match. `other` (N, A): the opponent's strategy. `draws`:
+        uniform random numbers from 0 to 1, one for each action and chance event. Raises UserError
+        as `strategy` does.
         """
         self._observe(games)
         tree, node, depth = self.setting.tree, 0, 0

@@ -12,7 +12,7 @@ from overtrick.core import Array, BehaviouralPolicy, Game, HandAbstraction
 from overtrick.games import registry
 from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.policies.network import NetworkPolicy
-from overtrick.solvers.lookahead.abstract_response import abstract_response
+from overtrick.solvers.lookahead.abstraction_response import abstraction_response
 from overtrick.solvers.public_tree.values import IndexedGame
 
 NETWORK_SIZES = (32, 32)  # units of the hidden layers of a random network
@@ -23,7 +23,7 @@ DrawPolicy = Callable[[Generator], BehaviouralPolicy]
 
 
 @dataclass(frozen=True, eq=False)
-class AbstractFamilies:
+class BucketFamilies:
     """Families of opponents in one game.
 
     Scripted players and networks act by the game's own observations. The others follow a strategy
@@ -35,7 +35,7 @@ class AbstractFamilies:
     indexed: IndexedGame  # of the abstraction
 
     def training(self) -> Mapping[str, DrawPolicy]:
-        """Return the families of which a population for training is drawn."""
+        """Return the families from which a population for training is drawn."""
         return {
             **self._scripted(),
             "exploiter": self._of_strategies(self.exploiter),
@@ -44,7 +44,7 @@ class AbstractFamilies:
         }
 
     def test_only(self) -> Mapping[str, DrawPolicy]:
-        """Return the families of which only test opponents are drawn."""
+        """Return the families from which only test opponents are drawn."""
         return {
             "two_stages": self._of_strategies(self.two_stages),
             "card_blind": self._of_strategies(self.card_blind),
@@ -64,7 +64,7 @@ class AbstractFamilies:
     def exploiter(self, rng: Generator) -> Array:
         """Draw a best response to a scripted player, with 0 to 50 % uniform play."""
         share = rng.uniform(0.5, 1)
-        response = abstract_response(self.indexed, self._scripted_strategy(rng))
+        response = abstraction_response(self.indexed, self._scripted_strategy(rng))
         return share * response + (1 - share) * self.indexed.uniform()
 
     def uniform_mixture(self, rng: Generator) -> Array:
@@ -80,7 +80,7 @@ class AbstractFamilies:
     def two_stages(self, rng: Generator) -> Array:
         """Draw a player that follows two scripted players: one in the first rounds, then another.
 
-        They change at the second or a later round.
+        The change is at the start of the second or a later round.
         """
         first, second = self._scripted_strategy(rng), self._scripted_strategy(rng)
         rules = self.indexed.rules
@@ -94,7 +94,10 @@ class AbstractFamilies:
         return np.repeat(mean, self.indexed.buckets, axis=0)
 
     def avoids_action(self, rng: Generator) -> Array:
-        """Draw a scripted player, with 5 % uniform play, that never takes one action if it can."""
+        """Draw a scripted player, with 5 % uniform play, that avoids one action.
+
+        It takes this action only where no other is legal.
+        """
         odds = 0.95 * self._scripted_strategy(rng) + 0.05 * self.indexed.uniform()
         avoided = odds.copy()
         avoided[:, rng.integers(odds.shape[1])] = 0
@@ -102,7 +105,7 @@ class AbstractFamilies:
         return np.where(total > 0, avoided / np.where(total > 0, total, 1), odds)
 
     def random_network(self, rng: Generator) -> BehaviouralPolicy:
-        """Draw a network with random weights and a large output layer."""
+        """Draw a network with random weights; those of the output layer are scaled up."""
         weights = initial_policy_weights(self.game, NETWORK_SIZES, rng, head=HEAD_SCALE)
         return NetworkPolicy(self.game.features, weights)
 

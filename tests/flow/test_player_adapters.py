@@ -24,7 +24,7 @@ from overtrick.evaluation.board import board_evaluation
 from overtrick.evaluation.board.board_match import play_match
 from overtrick.evaluation.board.board_setting import BoardSetting, Decision, FinishedGame
 from overtrick.evaluation.board.opponent_files import BoardOpponent
-from overtrick.evaluation.board.outside_players import (
+from overtrick.evaluation.board.player_adapters import (
     environment_player,
     openspiel_player,
     states_of,

@@ -9,27 +9,27 @@ from numpy.random import Generator
 from overtrick.comparison import board_models
 from overtrick.comparison.board_job import BoardJob
 from overtrick.core import BehaviouralPolicy, UserError
-from overtrick.evaluation.board import abstract_board, board_evaluation
-from overtrick.evaluation.board.abstract_match import (
-    AbstractSetting,
+from overtrick.evaluation.board import board_evaluation, bucket_board
+from overtrick.evaluation.board.board_match import MatchResult
+from overtrick.evaluation.board.bucket_match import (
+    BucketSetting,
     PolicyPlayer,
     play_match,
     sampled_payoff,
 )
-from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
-from overtrick.evaluation.board.abstract_players import (
-    AbstractPosteriorPlayer,
+from overtrick.evaluation.board.bucket_opponents import BucketOpponent
+from overtrick.evaluation.board.bucket_players import (
+    BucketPosteriorPlayer,
     FixedPolicyPlayer,
     oracle_policy,
 )
-from overtrick.evaluation.board.board_match import MatchResult
 from overtrick.evaluation.board.end_observations import SETTINGS
 
 PLAYERS = ("oracle", "population_posterior", "model")
 
 
 def check(job: BoardJob) -> None:
-    """Raise UserError, naming the key, if a method cannot play in such a game."""
+    """Raise UserError, naming the key, if a method cannot play a game without a tree."""
     for name, method in job.methods.items():
         if method.player not in PLAYERS:
             raise UserError(
@@ -43,19 +43,19 @@ def check(job: BoardJob) -> None:
 
 
 def evaluate_method(
-    job: BoardJob, name: str, told: str, opponent: AbstractOpponent
+    job: BoardJob, name: str, told: str, opponent: BucketOpponent
 ) -> dict[str, Any]:
     """Evaluate a method in one setting against one opponent; return an `OpponentResult`."""
     method = job.methods[name]
-    here = abstract_board.setting(job.game, SETTINGS.get(told, "own_cards"))
+    here = bucket_board.setting(job.game, SETTINGS.get(told, "own_cards"))
 
-    def new_player(setting: AbstractSetting, rng: Generator) -> PolicyPlayer:
+    def new_player(setting: BucketSetting, rng: Generator) -> PolicyPlayer:
         """Return the player of one match."""
         if method.player == "oracle":
             return FixedPolicyPlayer(oracle_policy(setting, opponent))
         size, seed = method.population_size, method.population_seed
-        prior = abstract_board.population_prior(job.game, size, seed)
-        return AbstractPosteriorPlayer(setting, prior, rng)
+        prior = bucket_board.population_prior(job.game, size, seed)
+        return BucketPosteriorPlayer(setting, prior, rng)
 
     def measure(policy: BehaviouralPolicy) -> tuple[float, None]:
         """Return the payoff of a model's policy in sampled games."""
@@ -71,4 +71,4 @@ def evaluate_method(
         matches = board_models.model_matches(job, method.model, opponent, opponent.policy, measure)
     else:
         matches, seconds_per_game = board_evaluation.play_matches(play, opponent, job.seeds)
-    return abstract_board.opponent_result(name, told, job.game, opponent, matches, seconds_per_game)
+    return bucket_board.opponent_result(name, told, job.game, opponent, matches, seconds_per_game)

@@ -13,13 +13,13 @@ from overtrick.comparison import board, board_job, board_networks, board_opponen
 from overtrick.config.job_file import GameChoice
 from overtrick.core import UserError
 from overtrick.evaluation.board import (
-    abstract_board,
-    abstract_match,
-    abstract_opponents,
+    bucket_board,
+    bucket_match,
+    bucket_opponents,
     opponent_files,
 )
-from overtrick.evaluation.board.abstract_match import play_match
-from overtrick.evaluation.board.abstract_players import AbstractPosteriorPlayer, FixedPolicyPlayer
+from overtrick.evaluation.board.bucket_match import play_match
+from overtrick.evaluation.board.bucket_players import BucketPosteriorPlayer, FixedPolicyPlayer
 from overtrick.evaluation.board.end_observations import Told
 from overtrick.policies.rollout import play_duplicate
 from overtrick.policies.uniform import UniformPolicy
@@ -45,9 +45,9 @@ def write(folder: Path, **changes: Any) -> Path:
 
 
 def test_the_development_opponents_are_those_of_the_package() -> None:
-    families = abstract_board.families(HOLDEM)
-    stored = abstract_board.read_opponents(HOLDEM, "development")
-    drawn = abstract_opponents.draw_development(families)
+    families = bucket_board.families(HOLDEM)
+    stored = bucket_board.read_opponents(HOLDEM, "development")
+    drawn = bucket_opponents.draw_development(families)
     networks = list(board_networks.NETWORK_JOBS["holdem"])
     assert [o.name for o in stored] == [*(o.name for o in drawn), *networks]
     assert [o.digest for o in stored[: len(drawn)]] == [o.digest for o in drawn]
@@ -56,14 +56,14 @@ def test_the_development_opponents_are_those_of_the_package() -> None:
 
 
 def test_a_changed_opponent_and_other_options_are_refused(tmp_path: Path) -> None:
-    families, stored = abstract_board.families(HOLDEM), abstract_board.read_opponents
+    families, stored = bucket_board.families(HOLDEM), bucket_board.read_opponents
     opponents = stored(HOLDEM, "development")
-    abstract_opponents.save(opponents, HOLDEM.options, tmp_path)
+    bucket_opponents.save(opponents, HOLDEM.options, tmp_path)
     assert [o.digest for o in stored(HOLDEM, str(tmp_path))] == [o.digest for o in opponents]
     cards = (tmp_path / "opponents.json").read_text()
     (tmp_path / "opponents.json").write_text(cards.replace(opponents[1].digest, "0" * 64))
     with pytest.raises(UserError, match="the SHA-256 of tight is not that of the opponent"):
-        abstract_opponents.load(families, tmp_path, HOLDEM.options)
+        bucket_opponents.load(families, tmp_path, HOLDEM.options)
     with pytest.raises(UserError, match=r"for holdem with options \{'view': 'strength'\}"):
         stored(GameChoice(name="holdem"), "development")
     with pytest.raises(UserError, match="has no test opponents"):
@@ -71,17 +71,17 @@ def test_a_changed_opponent_and_other_options_are_refused(tmp_path: Path) -> Non
 
 
 def test_four_of_six_test_opponents_are_of_families_for_tests_alone(tmp_path: Path) -> None:
-    families = abstract_board.families(HOLDEM)
-    drawn = abstract_opponents.draw_test(families, np.random.default_rng(1))
+    families = bucket_board.families(HOLDEM)
+    drawn = bucket_opponents.draw_test(families, np.random.default_rng(1))
     assert [o.family for o in drawn[2:]] == list(families.test_only())
     assert {o.family for o in drawn[:2]} <= set(families.training())
-    abstract_opponents.save(drawn, HOLDEM.options, tmp_path)
-    again = abstract_opponents.load(families, tmp_path, HOLDEM.options)
+    bucket_opponents.save(drawn, HOLDEM.options, tmp_path)
+    again = bucket_opponents.load(families, tmp_path, HOLDEM.options)
     assert [(o.name, o.digest) for o in again] == [(o.name, o.digest) for o in drawn]
 
 
 def test_families_are_strategies_of_their_kind() -> None:
-    families, rng = abstract_board.families(HOLDEM), np.random.default_rng(2)
+    families, rng = bucket_board.families(HOLDEM), np.random.default_rng(2)
     shape = families.indexed.legal.shape
     for name, draw in {**families.training(), **families.test_only()}.items():
         strategy = families.abstraction.tabulate(draw(rng), rng)
@@ -98,8 +98,8 @@ def test_a_match_tells_the_player_what_its_setting_shows(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The payoffs are those of the recorded actions and cards, replayed by the game."""
-    monkeypatch.setattr(abstract_match, "DEALS", 10)
-    here = abstract_board.setting(HOLDEM, told)
+    monkeypatch.setattr(bucket_match, "DEALS", 10)
+    here = bucket_board.setting(HOLDEM, told)
     seen: list[Any] = []
 
     class Watches(FixedPolicyPlayer):
@@ -110,7 +110,7 @@ def test_a_match_tells_the_player_what_its_setting_shows(
     def new_player(setting: Any, rng: Any) -> Watches:
         return Watches(UniformPolicy())
 
-    opponent = abstract_board.read_opponents(HOLDEM, "development")[0]
+    opponent = bucket_board.read_opponents(HOLDEM, "development")[0]
     found = play_match(here, new_player, opponent, (40,), np.random.default_rng(3))
     assert found.checkpoints[0].online == pytest.approx(np.mean([g.payoff for g in seen]))
     assert found.checkpoints[0].exploitability is None
@@ -130,11 +130,11 @@ def test_a_match_tells_the_player_what_its_setting_shows(
 
 
 def test_a_sampled_payoff_is_the_mean_of_games(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(abstract_match, "DEALS", 4_000)
-    here = abstract_board.setting(HOLDEM, "own_cards")
-    opponent = abstract_board.read_opponents(HOLDEM, "development")[2]
-    found = abstract_match.sampled_payoff(here.game, UniformPolicy(), opponent)
-    assert found == abstract_match.sampled_payoff(here.game, UniformPolicy(), opponent)
+    monkeypatch.setattr(bucket_match, "DEALS", 4_000)
+    here = bucket_board.setting(HOLDEM, "own_cards")
+    opponent = bucket_board.read_opponents(HOLDEM, "development")[2]
+    found = bucket_match.sampled_payoff(here.game, UniformPolicy(), opponent)
+    assert found == bucket_match.sampled_payoff(here.game, UniformPolicy(), opponent)
     rng = np.random.default_rng(4)
     _, other = play_duplicate(here.game, UniformPolicy(), opponent.policy, 4_000, rng)
     error = float(other.std()) * (2 / 4_000) ** 0.5
@@ -144,16 +144,16 @@ def test_a_sampled_payoff_is_the_mean_of_games(monkeypatch: pytest.MonkeyPatch) 
 def test_the_posterior_learns_to_beat_an_opponent_outside_its_population(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(abstract_match, "DEALS", 4_000)
-    here = abstract_board.setting(HOLDEM, "own_cards")
-    prior = abstract_board.population_prior(HOLDEM, 5, 1)
-    opponent = abstract_board.read_opponents(HOLDEM, "development")[2]
+    monkeypatch.setattr(bucket_match, "DEALS", 4_000)
+    here = bucket_board.setting(HOLDEM, "own_cards")
+    prior = bucket_board.population_prior(HOLDEM, 5, 1)
+    opponent = bucket_board.read_opponents(HOLDEM, "development")[2]
 
-    def new_player(setting: Any, rng: Any) -> AbstractPosteriorPlayer:
-        return AbstractPosteriorPlayer(setting, prior, rng)
+    def new_player(setting: Any, rng: Any) -> BucketPosteriorPlayer:
+        return BucketPosteriorPlayer(setting, prior, rng)
 
     found = play_match(here, new_player, opponent, (100,), np.random.default_rng(0)).checkpoints[0]
-    best = abstract_board.opponent_result("a", "b", HOLDEM, opponent, [], None)
+    best = bucket_board.opponent_result("a", "b", HOLDEM, opponent, [], None)
     assert found.payoff is not None
     assert found.payoff > 0.4 * best["best_response_payoffs"][0]
 
@@ -163,7 +163,7 @@ def test_a_board_of_holdem_is_played_and_continued(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
-    monkeypatch.setattr(abstract_match, "DEALS", 200)
+    monkeypatch.setattr(bucket_match, "DEALS", 200)
     job = board_job.load(write(tmp_path), ())
     assert board.check(job) == 12
     folder = lifecycle.open_folder(job, "board", True)

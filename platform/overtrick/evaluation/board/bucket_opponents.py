@@ -22,7 +22,7 @@ from overtrick.core.files import (
 )
 from overtrick.core.json_files import ClosedRecord, read_json
 from overtrick.evaluation.board import opponent_files
-from overtrick.evaluation.board.abstract_families import AbstractFamilies, DrawPolicy
+from overtrick.evaluation.board.bucket_families import BucketFamilies, DrawPolicy
 from overtrick.evaluation.board.opponent_files import DESCRIPTIONS, DEVELOPMENT_SEED
 from overtrick.policies.network import NetworkPolicy
 
@@ -33,7 +33,7 @@ DEVELOPMENT_FAMILIES = ("raiser", "tight", "loose", "bluffer")  # besides the tr
 
 
 @dataclass(frozen=True, eq=False)
-class AbstractOpponent:
+class BucketOpponent:
     """An opponent of a board. It is drawn from its family with a seed, or is a trained network."""
 
     name: str
@@ -44,7 +44,7 @@ class AbstractOpponent:
     changes: bool = False  # no opponent changes during a match
 
 
-class AbstractDescription(ClosedRecord):
+class BucketDescription(ClosedRecord):
     """Description of a stored opponent."""
 
     name: str
@@ -53,36 +53,34 @@ class AbstractDescription(ClosedRecord):
     sha256: str
 
 
-class AbstractDescriptions(ClosedRecord):
+class BucketDescriptions(ClosedRecord):
     """Descriptions of the opponents in a folder."""
 
     options: dict[str, Any]  # of the game, on which the inputs of networks depend
-    opponents: list[AbstractDescription]
+    opponents: list[BucketDescription]
 
 
-DESCRIPTIONS_SCHEMA: TypeAdapter[Any] = TypeAdapter(AbstractDescriptions)
+DESCRIPTIONS_SCHEMA: TypeAdapter[Any] = TypeAdapter(BucketDescriptions)
 
 
-def draw_opponent(
-    families: AbstractFamilies, name: str, family: str, seed: int
-) -> AbstractOpponent:
+def draw_opponent(families: BucketFamilies, name: str, family: str, seed: int) -> BucketOpponent:
     """Draw an opponent from its family with a seed. Raises UserError for an unknown family."""
     draws: dict[str, DrawPolicy] = {**families.training(), **families.test_only()}
     if family not in draws:
         raise UserError(f"there is no family {family} of opponents in {families.game.name}")
     policy = draws[family](np.random.default_rng(seed))
-    return AbstractOpponent(name, family, seed, policy, digest(families, policy))
+    return BucketOpponent(name, family, seed, policy, digest(families, policy))
 
 
 def network_opponent(
-    families: AbstractFamilies, name: str, weights: dict[str, Array]
-) -> AbstractOpponent:
+    families: BucketFamilies, name: str, weights: dict[str, Array]
+) -> BucketOpponent:
     """Return the opponent that follows a trained network, whose family is its name."""
     policy = NetworkPolicy(families.game.features, weights)
-    return AbstractOpponent(name, name, None, policy, digest(families, policy))
+    return BucketOpponent(name, name, None, policy, digest(families, policy))
 
 
-def digest(families: AbstractFamilies, policy: BehaviouralPolicy) -> str:
+def digest(families: BucketFamilies, policy: BehaviouralPolicy) -> str:
     """Return the SHA-256 of a network's weights, or of another policy's rounded probabilities."""
     found = hashlib.sha256()
     if isinstance(policy, NetworkPolicy):
@@ -94,16 +92,16 @@ def digest(families: AbstractFamilies, policy: BehaviouralPolicy) -> str:
     return found.hexdigest()
 
 
-def draw_development(families: AbstractFamilies) -> list[AbstractOpponent]:
-    """Draw the development opponents but for trained networks."""
+def draw_development(families: BucketFamilies) -> list[BucketOpponent]:
+    """Draw the development opponents, except the trained networks."""
     return [
         draw_opponent(families, family, family, DEVELOPMENT_SEED + number)
         for number, family in enumerate(DEVELOPMENT_FAMILIES)
     ]
 
 
-def draw_test(families: AbstractFamilies, rng: Generator) -> list[AbstractOpponent]:
-    """Draw six test opponents, each of another family, four of them of families for tests alone."""
+def draw_test(families: BucketFamilies, rng: Generator) -> list[BucketOpponent]:
+    """Draw six test opponents of six families, four of which are for tests alone."""
     known = list(families.training())
     chosen = rng.choice(known, SHARED_FAMILIES, replace=False).tolist()
     return [
@@ -112,7 +110,7 @@ def draw_test(families: AbstractFamilies, rng: Generator) -> list[AbstractOppone
     ]
 
 
-def save(opponents: Sequence[AbstractOpponent], options: Mapping[str, Any], folder: Path) -> None:
+def save(opponents: Sequence[BucketOpponent], options: Mapping[str, Any], folder: Path) -> None:
     """Write opponents to a folder: a description of each, and the weights of trained networks.
 
     `options`: of their game.
@@ -135,8 +133,8 @@ def save(opponents: Sequence[AbstractOpponent], options: Mapping[str, Any], fold
 
 
 def load(
-    families: AbstractFamilies, folder: Path, options: Mapping[str, Any]
-) -> list[AbstractOpponent]:
+    families: BucketFamilies, folder: Path, options: Mapping[str, Any]
+) -> list[BucketOpponent]:
     """Read opponents from a folder. `options`: of the game.
 
     Raises UserError if a file is missing or damaged, if the opponents belong to other options, or

@@ -89,9 +89,9 @@ def environment_player(
 def states_of(setting: BoardSetting, game: Any) -> list[Any]:
     """Return a pyspiel.State for each information set of a board's game.
 
-    Both trees are walked at once. At a chance node, the state that stands for one of our outcomes
-    is the first of OpenSpiel's outcomes with the same cumulative probability. Raises UserError if
-    the games differ in seats, actions, or payoffs (but for their unit).
+    Both trees are walked together. One chance outcome of the board's game may be several outcomes
+    in OpenSpiel (suits); it is matched to the first of them, by cumulative probability. Raises
+    UserError if the games differ in seats, actions or, up to a constant factor, payoffs.
     """
     tree, found = setting.tree, dict[int, Any]()
     here, there = list[float](), list[float]()  # payoffs of seat 0 at the ends

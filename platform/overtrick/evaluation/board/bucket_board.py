@@ -1,4 +1,4 @@
-"""Boards of games that are too large for a tree, but have an abstraction of hands."""
+"""Boards of games that are too large for a tree: they work on an abstraction of hands."""
 
 from __future__ import annotations
 
@@ -11,44 +11,47 @@ import numpy as np
 
 from overtrick.config.job_file import GameChoice
 from overtrick.core import Enumerable, UserError
-from overtrick.evaluation.board import abstract_opponents, opponent_files
-from overtrick.evaluation.board.abstract_families import AbstractFamilies
-from overtrick.evaluation.board.abstract_match import AbstractSetting, sampled_payoff
-from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
-from overtrick.evaluation.board.abstract_players import oracle_policy
+from overtrick.evaluation.board import bucket_opponents, opponent_files
+from overtrick.evaluation.board.bucket_families import BucketFamilies
+from overtrick.evaluation.board.bucket_match import BucketSetting, sampled_payoff
+from overtrick.evaluation.board.bucket_opponents import BucketOpponent
+from overtrick.evaluation.board.bucket_players import oracle_policy
 from overtrick.evaluation.board.end_observations import Told
 from overtrick.games import registry
 from overtrick.learners.supervised.bucket_posterior import BucketPrior
 from overtrick.solvers.public_tree import values
 
 
-def applies(choice: GameChoice) -> bool:
-    """Return whether a board of a game is one of these: no tree, and an abstraction of hands."""
+def uses_abstraction(choice: GameChoice) -> bool:
+    """Return whether the board of a game works on an abstraction of hands.
+
+    It does if the game has an abstraction, and is too large for a tree.
+    """
     game = registry.make(choice.name, **choice.options)
     return not isinstance(game, Enumerable) and registry.hand_abstraction(game) is not None
 
 
-def setting(choice: GameChoice, told: Told) -> AbstractSetting:
+def setting(choice: GameChoice, told: Told) -> BucketSetting:
     """Return a setting of a board; each process makes it once."""
     return _setting(choice.model_dump_json(), told)
 
 
 @lru_cache(maxsize=8)
-def _setting(choice: str, told: Told) -> AbstractSetting:
+def _setting(choice: str, told: Told) -> BucketSetting:
     read = GameChoice.model_validate_json(choice)
     game = registry.make(read.name, **read.options)
     abstraction = registry.hand_abstraction(game)
     assert abstraction is not None
-    return AbstractSetting(game, abstraction, values.index_game(abstraction.bucketed_game), told)
+    return BucketSetting(game, abstraction, values.index_game(abstraction.bucketed_game), told)
 
 
-def families(choice: GameChoice) -> AbstractFamilies:
+def families(choice: GameChoice) -> BucketFamilies:
     """Return the families of opponents in a game."""
     made = setting(choice, "own_cards")
-    return AbstractFamilies(made.game, made.abstraction, made.indexed)
+    return BucketFamilies(made.game, made.abstraction, made.indexed)
 
 
-def read_opponents(choice: GameChoice, place: str) -> list[AbstractOpponent]:
+def read_opponents(choice: GameChoice, place: str) -> list[BucketOpponent]:
     """Read the opponents of a board: `place` is "development", or a folder of test opponents.
 
     Raises UserError if they are missing or damaged, or belong to other options of the game.
@@ -58,7 +61,7 @@ def read_opponents(choice: GameChoice, place: str) -> list[AbstractOpponent]:
         folder = opponent_files.FOLDER / choice.name
     elif not (folder / opponent_files.DESCRIPTIONS).is_file():
         raise UserError(f"opponents: {place} has no test opponents: {opponent_files.REMEDY}")
-    return abstract_opponents.load(families(choice), folder, choice.options)
+    return bucket_opponents.load(families(choice), folder, choice.options)
 
 
 def population_prior(choice: GameChoice, members: int, seed: int) -> BucketPrior:
@@ -78,7 +81,7 @@ def opponent_result(
     method: str,
     told: str,
     choice: GameChoice,
-    opponent: AbstractOpponent,
+    opponent: BucketOpponent,
     matches: Sequence[dict[str, Any]],
     seconds_per_game: float | None,
 ) -> dict[str, Any]:

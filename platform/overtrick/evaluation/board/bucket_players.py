@@ -8,12 +8,12 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, BehaviouralPolicy
-from overtrick.evaluation.board.abstract_match import AbstractSetting
-from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
 from overtrick.evaluation.board.board_setting import FinishedGame
+from overtrick.evaluation.board.bucket_match import BucketSetting
+from overtrick.evaluation.board.bucket_opponents import BucketOpponent
 from overtrick.evaluation.board.players import EXPLORATION_INTERVAL
 from overtrick.learners.supervised.bucket_posterior import BucketEstimate, BucketPrior
-from overtrick.solvers.lookahead.abstract_response import abstract_response
+from overtrick.solvers.lookahead.abstraction_response import abstraction_response
 
 UPDATE_DIVISOR = 20
 """After n games a player updates its estimate every max(1, n // 20) games."""
@@ -30,20 +30,20 @@ class FixedPolicyPlayer:
         return self._policy
 
 
-def oracle_policy(setting: AbstractSetting, opponent: AbstractOpponent) -> BehaviouralPolicy:
+def oracle_policy(setting: BucketSetting, opponent: BucketOpponent) -> BehaviouralPolicy:
     """Return the best response in the abstraction to an opponent's policy, which is known."""
     strategy = setting.abstraction.tabulate(opponent.policy, np.random.default_rng(0))
-    return setting.abstraction.policy(abstract_response(setting.indexed, strategy))
+    return setting.abstraction.policy(abstraction_response(setting.indexed, strategy))
 
 
-class AbstractPosteriorPlayer:
+class BucketPosteriorPlayer:
     """Player that estimates the opponent by a population prior, in an abstraction of hands.
 
     The counterpart of `players.PopulationPosteriorPlayer`: it plays the best response in the
     abstraction to the estimate and, in every fifth game, to a strategy drawn from the posterior.
     """
 
-    def __init__(self, setting: AbstractSetting, prior: BucketPrior, rng: Generator) -> None:
+    def __init__(self, setting: BucketSetting, prior: BucketPrior, rng: Generator) -> None:
         self.setting, self.rng = setting, rng
         self.estimate = BucketEstimate(prior)
         self.observed = self.updated = 0  # games
@@ -58,7 +58,11 @@ class AbstractPosteriorPlayer:
         return self.response
 
     def next_policy(self, games: Sequence[FinishedGame]) -> BehaviouralPolicy:
-        """Return the policy of the next game; the estimate is not updated before every game."""
+        """Return the policy of the next game.
+
+        In every fifth game it is the response to a strategy drawn from the posterior. After n games
+        the estimate is updated every max(1, n // UPDATE_DIVISOR) games.
+        """
         self._observe(games)
         interval = max(1, self.observed // UPDATE_DIVISOR)
         if self.updated < self.observed and self.observed % interval == 0:
@@ -69,7 +73,7 @@ class AbstractPosteriorPlayer:
     def _observe(self, games: Sequence[FinishedGame]) -> None:
         for game in games[self.observed :]:
             seen = game.seat, game.cards, game.actions, game.payoff
-            self.estimate.observe(*self.setting.abstraction.hidden_decisions(*seen))
+            self.estimate.observe(*self.setting.abstraction.opponent_decisions(*seen))
         self.observed = len(games)
 
     def _update(self) -> None:
@@ -79,5 +83,5 @@ class AbstractPosteriorPlayer:
         self.exploration = self._respond(self.estimate.sample(self.rng))
 
     def _respond(self, opponent: Array) -> BehaviouralPolicy:
-        response = abstract_response(self.setting.indexed, opponent)
+        response = abstraction_response(self.setting.indexed, opponent)
         return self.setting.abstraction.policy(response)

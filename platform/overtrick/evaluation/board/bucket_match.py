@@ -10,9 +10,9 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, BehaviouralPolicy, Game, HandAbstraction, PublicCards
-from overtrick.evaluation.board.abstract_opponents import AbstractOpponent
 from overtrick.evaluation.board.board_match import Checkpoint, MatchResult, PlayerClock
 from overtrick.evaluation.board.board_setting import FinishedGame
+from overtrick.evaluation.board.bucket_opponents import BucketOpponent
 from overtrick.evaluation.board.end_observations import Told, seen_cards
 from overtrick.policies.rollout import play_duplicate
 from overtrick.solvers.public_tree.values import IndexedGame
@@ -23,7 +23,7 @@ players."""
 
 
 class PolicyPlayer(Protocol):
-    """A player on such a board. A new one is made for each match."""
+    """A player that gives a policy for the whole game. A new one is made for each match."""
 
     def policy(self, games: Sequence[FinishedGame]) -> BehaviouralPolicy:
         """Return the policy after all games of the match so far.
@@ -45,7 +45,7 @@ class CardGame(Game, PublicCards, Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class AbstractSetting:
+class BucketSetting:
     """A game, an abstraction of its hands, and the cards that a player is told after each game."""
 
     game: CardGame
@@ -57,20 +57,20 @@ class AbstractSetting:
         self, seat: int, deal: Array, actions: tuple[int, ...], payoff: float
     ) -> FinishedGame:
         """Return a seat's observation of a finished game. `deal` (C,): all cards."""
-        shown = self.abstraction.dealt_columns(actions)
+        shown = self.abstraction.dealt_cards(actions)
         cards = tuple(int(c) if k < shown else -1 for k, c in enumerate(deal))
         seen = seen_cards(self.game, seat, self.told, cards, actions)
         return FinishedGame(seat, seen, actions, payoff, number=-1)
 
 
-NewPolicyPlayer: TypeAlias = Callable[[AbstractSetting, Generator], PolicyPlayer]
+NewPolicyPlayer: TypeAlias = Callable[[BucketSetting, Generator], PolicyPlayer]
 """Class or function that makes the player of one match; its random draws are by the generator."""
 
 
 def play_match(
-    setting: AbstractSetting,
+    setting: BucketSetting,
     new_player: NewPolicyPlayer,
-    opponent: AbstractOpponent,
+    opponent: BucketOpponent,
     checkpoints: Sequence[int],
     rng: Generator,
     seconds_per_game: float | None = None,
@@ -98,7 +98,7 @@ def play_match(
     return MatchResult(found, clock.seconds / checkpoints[-1])
 
 
-def sampled_payoff(game: Game, policy: BehaviouralPolicy, opponent: AbstractOpponent) -> float:
+def sampled_payoff(game: Game, policy: BehaviouralPolicy, opponent: BucketOpponent) -> float:
     """Return a policy's mean payoff against an opponent, over DEALS deals from both seats.
 
     The deals, and the draws of actions, are the same for all policies.
