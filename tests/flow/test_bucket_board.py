@@ -84,13 +84,18 @@ def test_families_are_strategies_of_their_kind() -> None:
     families, rng = bucket_board.families(HOLDEM), np.random.default_rng(2)
     shape = families.indexed.legal.shape
     for name, draw in {**families.training(), **families.test_only()}.items():
-        strategy = families.abstraction.tabulate(draw(rng), rng)
+        policy, arrays = draw(rng)
+        strategy = families.abstraction.tabulate(policy, rng)
+        if "strategy" in arrays:
+            assert strategy == pytest.approx(arrays["strategy"], abs=1e-6), name
         assert strategy.sum(axis=1) == pytest.approx(np.ones(shape[0]), abs=1e-5), name
         assert not strategy[~families.indexed.legal].any(), name
     blind = families.card_blind(rng).reshape(-1, families.indexed.buckets, shape[1])
     assert (blind == blind[:, :1]).all()
-    avoided = families.avoids_action(rng)
-    assert ((avoided == 0) | ~families.indexed.legal).sum(axis=0).max() > 0.9 * shape[0] / 2
+    avoided, legal = families.avoids_action(rng), families.indexed.legal
+    others = legal.sum(axis=1)[:, None] > legal  # another action is legal
+    taken = [avoided[legal[:, a] & others[:, a], a].max() for a in range(shape[1])]
+    assert sorted(map(bool, taken)) == [False, True, True, True]
 
 
 @pytest.mark.parametrize("told", ["own_cards", "showdown", "all_cards"])
@@ -152,10 +157,10 @@ def test_the_posterior_learns_to_beat_an_opponent_outside_its_population(
     def new_player(setting: Any, rng: Any) -> BucketPosteriorPlayer:
         return BucketPosteriorPlayer(setting, prior, rng)
 
-    found = play_match(here, new_player, opponent, (100,), np.random.default_rng(0)).checkpoints[0]
+    found = play_match(here, new_player, opponent, (300,), np.random.default_rng(0)).checkpoints[0]
     best = bucket_board.opponent_result("a", "b", HOLDEM, opponent, [], None)
     assert found.payoff is not None
-    assert found.payoff > 0.4 * best["best_response_payoffs"][0]
+    assert found.payoff > 0.5 * best["best_response_payoffs"][0]
 
 
 def test_a_board_of_holdem_is_played_and_continued(
@@ -164,6 +169,7 @@ def test_a_board_of_holdem_is_played_and_continued(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
     monkeypatch.setattr(bucket_match, "DEALS", 200)
+    monkeypatch.setattr(bucket_board, "_ORACLES", {})
     job = board_job.load(write(tmp_path), ())
     assert board.check(job) == 12
     folder = lifecycle.open_folder(job, "board", True)
@@ -182,7 +188,7 @@ def test_a_board_of_holdem_is_played_and_continued(
     [
         ({"player": "equilibrium"}, "methods.a.player: in holdem, which is too large for a tree"),
         ({**POSTERIOR, "exploitability_bound": 0.1}, "holdem is too large to bound it"),
-        ({"player": "model", "model": "champion:leduc", "told": ["own_cards"]}, "leduc"),
+        ({"player": "model", "model": "champion:leduc", "told": ["own_cards"]}, "plays leduc"),
     ],
 )
 def test_methods_that_cannot_play_are_refused(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
 import shlex
 import sys
@@ -14,13 +16,13 @@ import numpy as np
 import pytest
 
 import overtrick as ot
-from overtrick.comparison import board, board_opponents
+from overtrick.comparison import board, board_job, board_opponents
 from overtrick.comparison.board_job import BoardJob
 from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice
 from overtrick.core import UserError
 from overtrick.environments.pettingzoo_aec import aec_env
-from overtrick.evaluation.board import board_evaluation
+from overtrick.evaluation.board import board_evaluation, process_player
 from overtrick.evaluation.board.board_match import play_match
 from overtrick.evaluation.board.board_setting import BoardSetting, Decision, FinishedGame
 from overtrick.evaluation.board.opponent_files import BoardOpponent
@@ -99,7 +101,7 @@ def test_actions_in_place_of_probabilities_give_an_unbiased_payoff() -> None:
     assert sampled.exploitability == pytest.approx(exact.exploitability, abs=0.2)
 
 
-@pytest.mark.parametrize("answer", [7, "call", [0.5, 0.6], [1.0], [1.5, -0.5], True])
+@pytest.mark.parametrize("answer", [7, "call", [0.5, 0.6], [1.0], [1.5, -0.5], [[1], [1, 2]], True])
 def test_an_answer_that_is_no_play_is_refused(answer: Any) -> None:
     class Wrong:
         def __init__(self, setting: BoardSetting, rng: Any) -> None:
@@ -207,7 +209,8 @@ class Explores:
         return self.setting.tree.uniform() if len(games) < 10 else np.eye(2)[legal.argmax(axis=1)]
 
     def next_strategy(self, games):
-        assert [game.number for game in games] == [game.number for game in games if game.cards]
+        self.asked = getattr(self, "asked", -1) + 1
+        assert len(games) == self.asked  # once for each game, from the first
         return self.setting.tree.uniform()
 """
 
@@ -230,7 +233,9 @@ def program(folder: Path, source: str) -> str:
 
 def new_process(command: str, seconds: float | None = None, memory_gib: float | None = None) -> Any:
     """Return a function that starts a program as the player of a match of Kuhn poker."""
-    return lambda setting, rng: ProcessPlayer(command, KUHN, setting, rng, seconds, memory_gib)
+    return lambda setting, rng: ProcessPlayer(
+        command, Path(), KUHN, setting, rng, seconds, memory_gib
+    )
 
 
 def test_a_program_plays_as_it_answers(tmp_path: Path) -> None:
@@ -261,6 +266,7 @@ ANSWERS = "import sys\nfor number, line in enumerate(sys.stdin):\n    "
         ("raise SystemExit(3)", {}, "has ended with exit code 3"),
         (f"{ANSWERS}print('hello', flush=True)", {}, "answers b'hello' to {'type': 'match'"),
         (f"{ANSWERS}print('[1]', flush=True)", {}, "not a JSON object"),
+        (f"{ANSWERS}print('{{}}\\n{{}}', flush=True)", {}, "has written more than one line"),
         (f"{ANSWERS}print('{{}}', flush=True)", {}, "neither an action nor probabilities"),
         (f"{ANSWERS}number or print('{{}}', flush=True)", {"seconds": 0.2}, "has not answered"),
         (
@@ -336,3 +342,30 @@ class FirstAction:
     def strategy(self, games: Sequence[FinishedGame]) -> Any:
         """Return the strategy."""
         return self.sigma
+
+
+def test_the_folder_of_a_program_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A board that is continued from another folder starts the program where it was started."""
+    monkeypatch.chdir(tmp_path)
+    program(tmp_path, PLAIN)
+    methods = {"mine": {"player": "program", "command": "python player.py"}}
+    content = {"trainer": "board", "game": "kuhn", "methods": methods}
+    (tmp_path / "b.yaml").write_text(json.dumps(content))
+    job = board_job.load("b.yaml", ())
+    assert job.methods["mine"].folder == str(tmp_path)
+    before = board_opponents.players_sha256(job)
+    monkeypatch.chdir("/")
+    assert board_opponents.players_sha256(job) == before
+    found = against_uniform(
+        KUHN,
+        lambda setting, rng: ProcessPlayer(
+            "python player.py", tmp_path, KUHN, setting, rng, None, None
+        ),
+    )
+    assert len(found.checkpoints) == 1
+
+
+def test_a_line_that_is_no_message_of_a_board_is_refused() -> None:
+    for line in ("hello", "[]", '{"type": "act"}', '{"type": "bye"}'):
+        with pytest.raises(UserError, match="a board"):
+            process_player.serve(FirstAction, io.StringIO(line), io.StringIO())

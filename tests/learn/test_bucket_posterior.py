@@ -31,7 +31,7 @@ def prior():
 def random_games(abstraction, strategy, count, rng):
     """Return rows and actions of a seat's decisions in sampled games, for hidden hands.
 
-    Seat 1 follows a strategy (N, A); seat 0 plays at random. The last hand is the true one.
+    Seat 1 follows a strategy (N, A); seat 0 plays at random.
     """
     betting, games = GAME.betting, []
     for deal in GAME.deal(count, rng):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from overtrick.core import UserError
 from overtrick.core.files import read_weights
 from overtrick.evaluation.lower_bound import lower_bound
 from overtrick.games import registry
@@ -162,3 +163,9 @@ def test_a_payoff_at_a_showdown_excludes_hands(abstraction: PercentileAbstractio
     strength = GAME.start(deals).strength
     better = np.sign(strength[:, 0] - strength[:, 1])
     assert sizes == [(better == sign).sum() for sign in (1, 0, -1)]
+
+
+@pytest.mark.parametrize("games", [0, 2, 5])
+def test_a_bound_needs_an_even_number_of_games(games: int) -> None:
+    with pytest.raises(UserError, match=f"^{games} games: a bound needs an even number, 4 or more"):
+        lower_bound(GAME, "call", {"games": games})

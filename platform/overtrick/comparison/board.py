@@ -159,8 +159,13 @@ def _notes(job: BoardJob) -> list[str]:
         "which no population for training is drawn",
         "online: mean payoff of the games played until then, divided by the best response's; "
         "includes the opponents that change",
-        "exploitability: of the strategy, mean and worst over all opponents and seeds",
-        "ms a game: in which the player chose its actions and learned, mean over all matches",
+        *(
+            ["exploitability: not known in a game that is too large for a tree"]
+            if sampled
+            else ["exploitability: of the strategy, mean and worst over all opponents and seeds"]
+        ),
+        "ms a game: in which the player learned and gave its strategies or answers, also at "
+        "checkpoints; mean over all matches",
         "by family: points a game where the best response does not win "
         f"{least}; in training: populations for training are drawn from this family, too",
     ]
@@ -207,7 +212,7 @@ def _by_family(results: Sequence[dict[str, Any]], games: int) -> Rows:
         if each.budget == games:
             training = "yes" if each.in_training else "no"
             row = rows.setdefault(each.family, {"family": each.family, "in training": training})
-            shown = f"{each.payoff:.3f} points" if each.share is None else f"{each.share:.3f}"
+            shown = f"{each.payoff:.3f} a game" if each.share is None else f"{each.share:.3f}"
             row[f"{each.method}, {each.told}"] = shown
     return list(rows.values())
 
@@ -249,7 +254,8 @@ def _save(
         for name, method in job.methods.items()
         if method.model is not None
     }
-    (folder.path / CARDS).mkdir(exist_ok=True)
+    if cards:
+        (folder.path / CARDS).mkdir(exist_ok=True)
     for name, card in cards.items():
         write_text(folder.path / CARDS / f"{name}.json", card)
     measured = list(board_evaluation.CheckpointRecord.__annotations__)

@@ -46,7 +46,8 @@ class BoardMethod(Section):
             {"player": ("equilibrium", "oracle", "population_posterior", "program")}, ("model",)
         ),
         UnusedKeys(
-            {"player": ("equilibrium", "oracle", "population_posterior", "model")}, ("command",)
+            {"player": ("equilibrium", "oracle", "population_posterior", "model")},
+            ("command", "folder"),
         ),
         UnusedKeys({"player": ("equilibrium", "oracle")}, ("told",)),
     )
@@ -71,8 +72,10 @@ class BoardMethod(Section):
     """Run, champion, or folder of a model."""
 
     command: str | None = Field(default=None, min_length=1)
-    """Command that starts a program, such as `python my_player.py`, in the folder of the command
-    `overtrick board`."""
+    """Command that starts a program, such as `python my_player.py`."""
+
+    folder: str | None = Field(default=None, min_length=1)
+    """Folder in which the command runs; null: that in which the board is started."""
 
     told: tuple[Told, ...] | None = Field(default=None, min_length=1)
     """Settings in which this player is evaluated; null: those of the board. For a model, give one:
@@ -158,6 +161,13 @@ def load(path: str | Path, overrides: Sequence[str]) -> BoardJob:
     `path`: the file, or the name of a board that comes with the package.
     """
     job = job_file.load(job_path(path), overrides, {"board": BoardJob})
+    methods = {
+        name: method.model_copy(update={"folder": str(Path(method.folder or ".").absolute())})
+        if method.command is not None
+        else method
+        for name, method in job.methods.items()
+    }
+    job = job.model_copy(update={"methods": methods})
     if job.opponents == DEVELOPMENT:
         return job
     return job.model_copy(update={"opponents": locate.absolute_path(job.opponents)})

@@ -103,18 +103,19 @@ def check_methods(job: BoardJob) -> None:
 def players_sha256(job: BoardJob) -> str:
     """Return the SHA-256 of a board's players: their settings, their models, and the code.
 
-    The code consists of this package, and of the files that are named in commands of programs.
+    The code consists of this package, and of the files that are arguments of programs' commands;
+    modules that these import do not count.
     """
     found = hashlib.sha256()
     for name, method in job.methods.items():
-        settings = method.model_dump(mode="json", exclude={"model"})
+        settings = method.model_dump(mode="json", exclude={"model", "folder"})
         found.update(json.dumps([name, settings], sort_keys=True).encode())
         if method.model is not None:
             digests = locate.digests(locate.model_folder(method.model))
             found.update(json.dumps(digests, sort_keys=True).encode())
-        for word in shlex.split(method.command or ""):
-            if Path(word).is_file():
-                found.update(Path(word).read_bytes())
+        for word in shlex.split(method.command or "")[1:]:  # without the interpreter
+            if (file := Path(method.folder or ".", word)).is_file():
+                found.update(file.read_bytes())
     for file in sorted(PACKAGE.rglob("*.py")):
         found.update(f"{file.relative_to(PACKAGE)}\n".encode())
         found.update(file.read_bytes())

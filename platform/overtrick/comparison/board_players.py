@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import sys
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from numpy.random import Generator
@@ -31,6 +34,8 @@ def check_method(job: BoardJob, method: BoardMethod) -> None:
         words = shlex.split(method.command)
         if not words or shutil.which(words[0]) is None:
             raise UserError(f"there is no program `{method.command}`")
+        if job.limits.memory_gib is not None and sys.platform != "linux":
+            raise UserError("limits.memory_gib: only Linux has this limit; set it to null")
     if method.model is not None:
         board_models.check_model(job, method.model)
 
@@ -50,6 +55,9 @@ def evaluate_method(
     here = board_evaluation.setting(job.game, SETTINGS.get(told, "own_cards"))
     per_game, memory = job.limits.seconds_per_game, job.limits.memory_gib
 
+    size, seed = method.population_size, method.population_seed
+    population = partial(board_evaluation.population_prior, job.game, here.told, size, seed)
+
     def new_player(here: BoardSetting, player_rng: Generator) -> BoardPlayer | ActingPlayer:
         """Return the player of one match."""
         if method.player == "equilibrium":
@@ -58,11 +66,11 @@ def evaluate_method(
             return OraclePlayer(here.tree, opponent, method.exploitability_bound)
         if method.command is not None:
             seconds = None if per_game is None else per_game * job.budgets[-1]
-            return ProcessPlayer(method.command, job.game, here, player_rng, seconds, memory)
-        prior = board_evaluation.population_prior(
-            job.game, here.told, method.population_size, method.population_seed
-        )
-        return PopulationPosteriorPlayer(prior, player_rng, method.exploitability_bound)
+            folder = Path(method.folder or ".")
+            return ProcessPlayer(
+                method.command, folder, job.game, here, player_rng, seconds, memory
+            )
+        return PopulationPosteriorPlayer(population(), player_rng, method.exploitability_bound)
 
     def measure(policy: BehaviouralPolicy) -> tuple[float, float]:
         """Return the exact payoff and exploitability of a model's policy."""
@@ -79,6 +87,8 @@ def evaluate_method(
         met = TabularPolicy(opponent.phases[-1])
         matches = board_models.model_matches(job, method.model, opponent, met, measure)
     else:
+        if method.player == "population_posterior":
+            population()  # made before the clocks of matches start
         matches, seconds_per_game = board_evaluation.play_matches(play, opponent, job.seeds)
     return board_evaluation.opponent_result(
         name, told, job.game, opponent, matches, seconds_per_game

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from numpy.random import Generator
@@ -21,10 +22,10 @@ from overtrick.evaluation.board.bucket_opponents import BucketOpponent
 from overtrick.evaluation.board.bucket_players import (
     BucketPosteriorPlayer,
     FixedPolicyPlayer,
-    oracle_policy,
 )
 from overtrick.evaluation.board.end_observations import SETTINGS
 
+MOST_MEMBERS = 200  # of a population
 PLAYERS = ("oracle", "population_posterior", "model")
 
 
@@ -35,6 +36,11 @@ def check(job: BoardJob) -> None:
             raise UserError(
                 f"methods.{name}.player: in {job.game.name}, which is too large for a tree, it "
                 f"must be {', '.join(PLAYERS)}"
+            )
+        if method.player == "population_posterior" and method.population_size > MOST_MEMBERS:
+            raise UserError(
+                f"methods.{name}.population_size: it is at most {MOST_MEMBERS} in {job.game.name}, "
+                "where each strategy takes 5 MB in each process"
             )
         if method.exploitability_bound is not None:
             raise UserError(
@@ -49,13 +55,15 @@ def evaluate_method(
     method = job.methods[name]
     here = bucket_board.setting(job.game, SETTINGS.get(told, "own_cards"))
 
+    population = partial(
+        bucket_board.population_prior, job.game, method.population_size, method.population_seed
+    )
+
     def new_player(setting: BucketSetting, rng: Generator) -> PolicyPlayer:
         """Return the player of one match."""
         if method.player == "oracle":
-            return FixedPolicyPlayer(oracle_policy(setting, opponent))
-        size, seed = method.population_size, method.population_seed
-        prior = bucket_board.population_prior(job.game, size, seed)
-        return BucketPosteriorPlayer(setting, prior, rng)
+            return FixedPolicyPlayer(bucket_board.oracle(job.game, opponent)[0])
+        return BucketPosteriorPlayer(setting, population(), rng)
 
     def measure(policy: BehaviouralPolicy) -> tuple[float, None]:
         """Return the payoff of a model's policy in sampled games."""
@@ -70,5 +78,7 @@ def evaluate_method(
     if method.model is not None:
         matches = board_models.model_matches(job, method.model, opponent, opponent.policy, measure)
     else:
+        if method.player == "population_posterior":
+            population()  # made before the clocks of matches start
         matches, seconds_per_game = board_evaluation.play_matches(play, opponent, job.seeds)
     return bucket_board.opponent_result(name, told, job.game, opponent, matches, seconds_per_game)

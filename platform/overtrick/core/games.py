@@ -146,7 +146,7 @@ WalkedGame = PhantomGame | HiddenBidGame
 
 
 @runtime_checkable
-class PublicCards(Protocol):
+class DealtCards(Protocol):
     """A game whose chance outcomes are cards: each is seen by one seat, or by all."""
 
     @property
@@ -158,7 +158,7 @@ class PublicCards(Protocol):
 
 
 @runtime_checkable
-class PublicActionGame(Enumerable, PublicCards, Protocol):
+class PublicActionGame(Enumerable, DealtCards, Protocol):
     """An enumerable game whose actions are public and whose chance outcomes are cards."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from overtrick.core import Redealable, require_action_probabilities
+from overtrick.core import Redealable, UserError, require_action_probabilities
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation.reference_opponents import make_opponent, resolve_opponent
 from overtrick.games import registry
@@ -36,6 +36,8 @@ def lower_bound(game: Redealable, against: str, samples: Mapping[str, int]) -> d
     """
     abstraction = None if "particles" in samples else registry.hand_abstraction(game)
     settings = {**(SAMPLES if abstraction is None else ABSTRACTION_SAMPLES), **samples}
+    if settings["games"] < 4 or settings["games"] % 2:
+        raise UserError(f"{settings['games']} games: a bound needs an even number, 4 or more")
     opponent = make_opponent(resolve_opponent(against, game), game, None)
     require_action_probabilities(opponent, against)
     rng, games = generator(settings["seed"], RngStream.EVALUATE), settings["games"]

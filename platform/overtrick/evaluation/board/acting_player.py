@@ -76,7 +76,11 @@ class ActingPlayerAdapter:
 
     def _answer(self, decision: Decision) -> tuple[Array, bool]:
         """Return the player's probabilities (A,), and whether it has answered with an action."""
-        answer = np.asarray(self.player.act(decision))
+        given = self.player.act(decision)
+        try:
+            answer = np.asarray(given)
+        except ValueError:  # lists of different lengths
+            answer = np.asarray(None)
         legal = self.setting.tree.legal[decision.infoset]
         if answer.ndim == 0 and answer.dtype.kind in "iu" and int(answer) in decision.legal:
             return np.eye(len(legal))[int(answer)], True
@@ -86,6 +90,6 @@ class ActingPlayerAdapter:
                 return row / row.sum(), False
         names = self.setting.game.action_names
         raise UserError(
-            f"the player's answer {answer.tolist()!r} to {decision} is neither a legal action nor "
+            f"the player's answer {given!r} to {decision} is neither a legal action nor "
             f"{len(legal)} probabilities, one for each of {', '.join(names)}, 0 for illegal ones"
         )

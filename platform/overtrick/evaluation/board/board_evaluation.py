@@ -77,7 +77,7 @@ class BoardRow(NamedTuple):
     method: str
     told: str
     budget: int  # games of each match
-    share: float | None  # exact, of the strategy then; opponents that change do not count
+    share: float | None  # of the strategy then; opponents that change do not count
     standard_error: float | None  # of `share`, over the opponents
     opponents: int  # that count in `share`
     lowest_share: float | None  # of an opponent
@@ -98,9 +98,9 @@ class FamilyRow(NamedTuple):
     told: str
     budget: int  # games of each match
     opponents: int  # of the family, without those that change
-    payoff: float  # exact, in points per game
+    payoff: float  # in points per game; exact, if the game has a tree
     best_response_payoff: float
-    share: float | None  # payoff / best_response_payoff; None: the opponents are not exploitable
+    share: float | None  # mean over the exploitable opponents; None: there are none
 
 
 def setting(choice: GameChoice, told: Told) -> BoardSetting:
@@ -279,8 +279,8 @@ def summarise_families(results: Sequence[dict[str, Any]]) -> list[FamilyRow]:
     rows = []
     for key, pairs in groups.items():
         payoff, best = np.mean(pairs, axis=0).tolist()
-        share = payoff / best if best >= EXPLOITABLE - TOLERANCE else None
-        rows.append(FamilyRow(*key, len(pairs), payoff, best, share))
+        shares = [won / most for won, most in pairs if most >= EXPLOITABLE - TOLERANCE]
+        rows.append(FamilyRow(*key, len(pairs), payoff, best, _mean(shares)))
     families = {row.family: None for row in rows}
     return [row for name in families for row in rows if row.family == name]
 

@@ -87,17 +87,11 @@ def play_match(
     UserError if the player returns an array that is no strategy of the tree, or spends more time.
     """
     play_rng, player_rng = rng.spawn(2)
-    player = new_player(setting, player_rng)
+    clock = PlayerClock(seconds_per_game, checkpoints[-1])
+    player = clock.ask(new_player, setting, player_rng)
     try:
         made = ActingPlayerAdapter(setting, player) if isinstance(player, ActingPlayer) else player
-        return _play(
-            setting,
-            made,
-            opponent,
-            checkpoints,
-            play_rng,
-            PlayerClock(seconds_per_game, checkpoints[-1]),
-        )
+        return _play(setting, made, opponent, checkpoints, play_rng, clock)
     finally:
         if isinstance(player, ClosablePlayer):
             player.close()

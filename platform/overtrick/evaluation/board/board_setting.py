@@ -63,7 +63,7 @@ class ExploringPlayer(BoardPlayer, Protocol):
         """Return the strategy (N, A) of the next game, after all games of the match so far."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BoardSetting:
     """A game, and the cards that a player is told after each game of a match."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from overtrick.config.job_file import GameChoice
-from overtrick.core import Enumerable, UserError
+from overtrick.core import BehaviouralPolicy, Enumerable, UserError
 from overtrick.evaluation.board import bucket_opponents, opponent_files
 from overtrick.evaluation.board.bucket_families import BucketFamilies
 from overtrick.evaluation.board.bucket_match import BucketSetting, sampled_payoff
@@ -59,6 +59,11 @@ def read_opponents(choice: GameChoice, place: str) -> list[BucketOpponent]:
     folder = Path(place)
     if place == opponent_files.DEVELOPMENT:
         folder = opponent_files.FOLDER / choice.name
+        if not folder.is_dir():
+            raise UserError(
+                f"opponents: there are no development opponents for {choice.name}: "
+                f"{opponent_files.REMEDY}"
+            )
     elif not (folder / opponent_files.DESCRIPTIONS).is_file():
         raise UserError(f"opponents: {place} has no test opponents: {opponent_files.REMEDY}")
     return bucket_opponents.load(families(choice), folder, choice.options)
@@ -77,6 +82,21 @@ def _prior(choice: str, members: int, seed: int) -> BucketPrior:
     return BucketPrior(here.indexed, drawn, here.abstraction.groups)
 
 
+_ORACLES: dict[tuple[str, str], tuple[BehaviouralPolicy, float]] = {}
+
+
+def oracle(choice: GameChoice, opponent: BucketOpponent) -> tuple[BehaviouralPolicy, float]:
+    """Return the best response in the abstraction to an opponent, and its payoff.
+
+    Each process computes it once.
+    """
+    key, here = (choice.model_dump_json(), opponent.digest), setting(choice, "own_cards")
+    if key not in _ORACLES:
+        policy = oracle_policy(here, opponent)
+        _ORACLES[key] = policy, sampled_payoff(here.game, policy, opponent)
+    return _ORACLES[key]
+
+
 def opponent_result(
     method: str,
     told: str,
@@ -89,7 +109,6 @@ def opponent_result(
 
     The best response is that of the abstraction; its payoff is a mean of sampled games.
     """
-    here = setting(choice, "own_cards")
     return {
         "method": method,
         "told": told,
@@ -97,9 +116,7 @@ def opponent_result(
         "opponent_sha256": opponent.digest,
         "family": opponent.family,
         "in_training": opponent.family in families(choice).training(),
-        "best_response_payoffs": [
-            sampled_payoff(here.game, oracle_policy(here, opponent), opponent)
-        ],
+        "best_response_payoffs": [oracle(choice, opponent)[1]],
         "equilibrium_payoff": None,
         "matches": list(matches),
         "seconds_per_game": seconds_per_game,

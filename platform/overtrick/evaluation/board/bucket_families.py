@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -17,9 +18,20 @@ from overtrick.solvers.public_tree.values import IndexedGame
 
 NETWORK_SIZES = (32, 32)  # units of the hidden layers of a random network
 HEAD_SCALE = 4.0  # of the output layer's random weights
+STRATEGY = "strategy"  # name of the array of an opponent that follows a strategy
 
-DrawPolicy = Callable[[Generator], BehaviouralPolicy]
-"""Function that draws a policy with a random generator."""
+
+class DrawnOpponent(NamedTuple):
+    """A drawn opponent: its policy, and the arrays that define it."""
+
+    policy: BehaviouralPolicy
+    arrays: dict[str, Array]
+    """The weights of a network, or `strategy` (N, A) float32 of the abstraction. Empty for a
+    scripted player, which the seed of the draw defines."""
+
+
+DrawOpponent = Callable[[Generator], DrawnOpponent]
+"""Function that draws an opponent with a random generator."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,16 +46,16 @@ class BucketFamilies:
     abstraction: HandAbstraction
     indexed: IndexedGame  # of the abstraction
 
-    def training(self) -> Mapping[str, DrawPolicy]:
+    def training(self) -> Mapping[str, DrawOpponent]:
         """Return the families from which a population for training is drawn."""
         return {
-            **self._scripted(),
+            **{name: self._drawn(draw) for name, draw in self._scripted().items()},
             "exploiter": self._of_strategies(self.exploiter),
             "uniform_mixture": self._of_strategies(self.uniform_mixture),
             "two_members": self._of_strategies(self.two_members),
         }
 
-    def test_only(self) -> Mapping[str, DrawPolicy]:
+    def test_only(self) -> Mapping[str, DrawOpponent]:
         """Return the families from which only test opponents are drawn."""
         return {
             "two_stages": self._of_strategies(self.two_stages),
@@ -57,8 +69,9 @@ class BucketFamilies:
         draws = list(self.training().values())
         found = np.empty((count, *self.indexed.legal.shape), np.float32)
         for strategy in found:
-            policy = draws[rng.integers(len(draws))](rng)
-            strategy[:] = self.abstraction.tabulate(policy, rng)
+            policy, arrays = draws[rng.integers(len(draws))](rng)
+            table = arrays.get(STRATEGY)
+            strategy[:] = self.abstraction.tabulate(policy, rng) if table is None else table
         return found
 
     def exploiter(self, rng: Generator) -> Array:
@@ -104,12 +117,12 @@ class BucketFamilies:
         total = avoided.sum(axis=1, keepdims=True)
         return np.where(total > 0, avoided / np.where(total > 0, total, 1), odds)
 
-    def random_network(self, rng: Generator) -> BehaviouralPolicy:
+    def random_network(self, rng: Generator) -> DrawnOpponent:
         """Draw a network with random weights; those of the output layer are scaled up."""
         weights = initial_policy_weights(self.game, NETWORK_SIZES, rng, head=HEAD_SCALE)
-        return NetworkPolicy(self.game.features, weights)
+        return DrawnOpponent(NetworkPolicy(self.game.features, weights), weights)
 
-    def _scripted(self) -> Mapping[str, DrawPolicy]:
+    def _scripted(self) -> Mapping[str, Callable[[Generator], BehaviouralPolicy]]:
         return registry.scripted_families(self.game)
 
     def _scripted_strategy(self, rng: Generator) -> Array:
@@ -117,5 +130,12 @@ class BucketFamilies:
         draws = list(self._scripted().values())
         return self.abstraction.tabulate(draws[rng.integers(len(draws))](rng), rng)
 
-    def _of_strategies(self, draw: Callable[[Generator], Array]) -> DrawPolicy:
-        return lambda rng: self.abstraction.policy(draw(rng))
+    def _drawn(self, draw: Callable[[Generator], BehaviouralPolicy]) -> DrawOpponent:
+        return lambda rng: DrawnOpponent(draw(rng), {})
+
+    def _of_strategies(self, draw: Callable[[Generator], Array]) -> DrawOpponent:
+        def drawn(rng: Generator) -> DrawnOpponent:
+            strategy = draw(rng).astype(np.float32)
+            return DrawnOpponent(self.abstraction.policy(strategy), {STRATEGY: strategy})
+
+        return drawn

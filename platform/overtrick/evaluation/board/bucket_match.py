@@ -9,11 +9,12 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, BehaviouralPolicy, Game, HandAbstraction, PublicCards
+from overtrick.core import Array, BehaviouralPolicy, DealtCards, Game, HandAbstraction
 from overtrick.evaluation.board.board_match import Checkpoint, MatchResult, PlayerClock
 from overtrick.evaluation.board.board_setting import FinishedGame
 from overtrick.evaluation.board.bucket_opponents import BucketOpponent
 from overtrick.evaluation.board.end_observations import Told, seen_cards
+from overtrick.policies.action_sampling import sample_actions
 from overtrick.policies.rollout import play_duplicate
 from overtrick.solvers.public_tree.values import IndexedGame
 
@@ -40,7 +41,7 @@ class ExploringPolicyPlayer(PolicyPlayer, Protocol):
         """Return the policy of the next game, after all games of the match so far."""
 
 
-class CardGame(Game, PublicCards, Protocol):
+class CardGame(Game, DealtCards, Protocol):
     """A game whose actions are public and whose chance outcomes are cards."""
 
 
@@ -80,42 +81,47 @@ def play_match(
     Payoffs at checkpoints are means of sampled games. Raises UserError if the player spends more
     time than it has.
     """
-    play_rng, player_rng = rng.spawn(2)
-    player, clock = new_player(setting, player_rng), PlayerClock(seconds_per_game, checkpoints[-1])
+    deal_rng, action_rng, player_rng = rng.spawn(3)
+    clock, length = PlayerClock(seconds_per_game, checkpoints[-1]), checkpoints[-1]
+    player = clock.ask(new_player, setting, player_rng)
+    deals = setting.game.deal(length, deal_rng)
     games, found, total = list[FinishedGame](), list[Checkpoint](), 0.0
-    for number in range(checkpoints[-1] + 1):
+    evaluated: tuple[BehaviouralPolicy, float] | None = None  # the last policy, and its payoff
+    for number, game_rng in enumerate([*action_rng.spawn(length), None]):
         if number in checkpoints:
-            payoff = sampled_payoff(setting.game, clock.ask(player.policy, games), opponent)
-            found.append(Checkpoint(number, payoff, None, total / number))
-        if number == checkpoints[-1]:
+            policy = clock.ask(player.policy, games)
+            if evaluated is None or evaluated[0] is not policy:
+                evaluated = policy, sampled_payoff(setting.game, policy, opponent)
+            found.append(Checkpoint(number, evaluated[1], None, total / number))
+        if game_rng is None:
             break
         ask = player.next_policy if isinstance(player, ExploringPolicyPlayer) else player.policy
         policies, seat = [opponent.policy] * 2, number % 2
         policies[seat] = clock.ask(ask, games)
-        deal, actions, payoffs = _play_game(setting.game, policies, play_rng)
-        games.append(setting.finished_game(seat, deal, actions, float(payoffs[seat])))
+        deal = deals[number : number + 1]
+        actions, payoffs = _play_game(setting.game, policies, deal, game_rng)
+        games.append(setting.finished_game(seat, deal[0], actions, float(payoffs[seat])))
         total += games[-1].payoff
-    return MatchResult(found, clock.seconds / checkpoints[-1])
+    return MatchResult(found, clock.seconds / length)
 
 
 def sampled_payoff(game: Game, policy: BehaviouralPolicy, opponent: BucketOpponent) -> float:
     """Return a policy's mean payoff against an opponent, over DEALS deals from both seats.
 
-    The deals, and the draws of actions, are the same for all policies.
+    The deals, and the seeds of the action draws, are the same for all policies.
     """
     rng = np.random.default_rng(int(opponent.digest[:8], 16))
     return float(play_duplicate(game, policy, opponent.policy, DEALS, rng)[1].mean())
 
 
 def _play_game(
-    game: Game, policies: Sequence[BehaviouralPolicy], rng: Generator
-) -> tuple[Array, tuple[int, ...], Array]:
-    """Play one game; return its deal (C,), the actions of both seats, and their payoffs (2,)."""
-    deals = game.deal(1, rng)
+    game: Game, policies: Sequence[BehaviouralPolicy], deals: Array, rng: Generator
+) -> tuple[tuple[int, ...], Array]:
+    """Play one game of a deal (1, C); return the actions of both seats, and their payoffs (2,)."""
     state, actions, payoffs = game.start(deals), list[int](), np.zeros(2)
     while len(observations := game.observe(state)):
-        odds = policies[observations.seat[0]].probs(observations)[0].cumsum()
-        action = int(np.searchsorted(odds, rng.random() * odds[-1], side="right"))
-        payoffs += game.step(state, observations, np.array([action]))[0]
-        actions.append(action)
-    return deals[0], tuple(actions), payoffs
+        probs = policies[observations.seat[0]].probs(observations)
+        action = sample_actions(probs, rng).action
+        payoffs += game.step(state, observations, action)[0]
+        actions.append(int(action[0]))
+    return tuple(actions), payoffs

@@ -22,26 +22,36 @@ from overtrick.core.files import (
 )
 from overtrick.core.json_files import ClosedRecord, read_json
 from overtrick.evaluation.board import opponent_files
-from overtrick.evaluation.board.bucket_families import BucketFamilies, DrawPolicy
+from overtrick.evaluation.board.bucket_families import (
+    STRATEGY,
+    BucketFamilies,
+    DrawnOpponent,
+    DrawOpponent,
+)
 from overtrick.evaluation.board.opponent_files import DESCRIPTIONS, DEVELOPMENT_SEED
 from overtrick.policies.network import NetworkPolicy
 
-WEIGHTS = "networks.safetensors"  # of trained networks, in a folder of opponents
-DECIMALS = 4  # to which probabilities are rounded for the SHA-256
+ARRAYS = "opponents.safetensors"  # of networks and strategies, in a folder of opponents
+DECIMALS = 4  # to which probabilities are rounded for the SHA-256 of scripted players
 SHARED_FAMILIES = 2  # families of test opponents that occur in training, too
 DEVELOPMENT_FAMILIES = ("raiser", "tight", "loose", "bluffer")  # besides the trained networks
 
 
 @dataclass(frozen=True, eq=False)
 class BucketOpponent:
-    """An opponent of a board. It is drawn from its family with a seed, or is a trained network."""
+    """An opponent of a board."""
 
     name: str
     family: str
-    seed: int | None  # None: a trained network
-    policy: BehaviouralPolicy
-    digest: str  # SHA-256 of a network's weights, or of a table of probabilities
+    seed: int | None  # with which it was drawn from its family; None: a trained network
+    drawn: DrawnOpponent
+    digest: str  # SHA-256 of its arrays, or of a scripted player's rounded probabilities
     changes: bool = False  # no opponent changes during a match
+
+    @property
+    def policy(self) -> BehaviouralPolicy:
+        """Return its policy."""
+        return self.drawn.policy
 
 
 class BucketDescription(ClosedRecord):
@@ -65,29 +75,31 @@ DESCRIPTIONS_SCHEMA: TypeAdapter[Any] = TypeAdapter(BucketDescriptions)
 
 def draw_opponent(families: BucketFamilies, name: str, family: str, seed: int) -> BucketOpponent:
     """Draw an opponent from its family with a seed. Raises UserError for an unknown family."""
-    draws: dict[str, DrawPolicy] = {**families.training(), **families.test_only()}
+    draws: dict[str, DrawOpponent] = {**families.training(), **families.test_only()}
     if family not in draws:
         raise UserError(f"there is no family {family} of opponents in {families.game.name}")
-    policy = draws[family](np.random.default_rng(seed))
-    return BucketOpponent(name, family, seed, policy, digest(families, policy))
+    drawn = draws[family](np.random.default_rng(seed))
+    return BucketOpponent(name, family, seed, drawn, digest(families, drawn))
 
 
-def network_opponent(
-    families: BucketFamilies, name: str, weights: dict[str, Array]
+def stored_opponent(
+    families: BucketFamilies, name: str, family: str, seed: int | None, arrays: dict[str, Array]
 ) -> BucketOpponent:
-    """Return the opponent that follows a trained network, whose family is its name."""
-    policy = NetworkPolicy(families.game.features, weights)
-    return BucketOpponent(name, name, None, policy, digest(families, policy))
+    """Return the opponent that arrays define: a strategy of the abstraction, or a network."""
+    policy: BehaviouralPolicy = NetworkPolicy(families.game.features, arrays)
+    if STRATEGY in arrays:
+        policy = families.abstraction.policy(arrays[STRATEGY])
+    drawn = DrawnOpponent(policy, arrays)
+    return BucketOpponent(name, family, seed, drawn, digest(families, drawn))
 
 
-def digest(families: BucketFamilies, policy: BehaviouralPolicy) -> str:
-    """Return the SHA-256 of a network's weights, or of another policy's rounded probabilities."""
+def digest(families: BucketFamilies, drawn: DrawnOpponent) -> str:
+    """Return the SHA-256 of an opponent's arrays, or of its rounded probabilities without any."""
     found = hashlib.sha256()
-    if isinstance(policy, NetworkPolicy):
-        for name in sorted(policy.weights):
-            found.update(np.ascontiguousarray(policy.weights[name], "<f4").tobytes())
-    else:
-        table = families.abstraction.tabulate(policy, np.random.default_rng(0))
+    for name in sorted(drawn.arrays):
+        found.update(np.ascontiguousarray(drawn.arrays[name], "<f4").tobytes())
+    if not drawn.arrays:
+        table = families.abstraction.tabulate(drawn.policy, np.random.default_rng(0))
         found.update(np.rint(table * 10**DECIMALS).astype("<i4").tobytes())
     return found.hexdigest()
 
@@ -111,19 +123,17 @@ def draw_test(families: BucketFamilies, rng: Generator) -> list[BucketOpponent]:
 
 
 def save(opponents: Sequence[BucketOpponent], options: Mapping[str, Any], folder: Path) -> None:
-    """Write opponents to a folder: a description of each, and the weights of trained networks.
+    """Write opponents to a folder: a description of each, and the arrays that define them.
 
     `options`: of their game.
     """
-    weights = {
+    arrays = {
         f"{each.name}/{name}": array
         for each in opponents
-        if each.seed is None and isinstance(each.policy, NetworkPolicy)
-        for name, array in each.policy.weights.items()
+        for name, array in each.drawn.arrays.items()
     }
     folder.mkdir(parents=True, exist_ok=True)
-    if weights:
-        write_weights_whole(folder / WEIGHTS, weights)
+    write_weights_whole(folder / ARRAYS, arrays)
     descriptions = [
         {"name": each.name, "family": each.family, "seed": each.seed, "sha256": each.digest}
         for each in opponents
@@ -147,31 +157,27 @@ def load(
             f"opponents: those in {folder} are for {families.game.name} with options "
             f"{found['options']}: give the game these options, or {opponent_files.REMEDY}"
         )
+    try:
+        stored = read_weights(folder / ARRAYS)
+    except (OSError, DamagedWeightsError) as error:
+        raise UserError(f"cannot read {folder / ARRAYS}: {error}: {remedy}") from None
     opponents = []
     for each in found["opponents"]:
-        if each["seed"] is None:
-            weights = _weights(folder / WEIGHTS, each["name"], remedy)
-            opponent = network_opponent(families, each["name"], weights)
+        name, family, seed = each["name"], each["family"], each["seed"]
+        start = f"{name}/"
+        own = {key.removeprefix(start): v for key, v in stored.items() if key.startswith(start)}
+        if own:
+            opponent = stored_opponent(families, name, family, seed, own)
+        elif seed is not None:
+            opponent = draw_opponent(families, name, family, seed)
         else:
-            opponent = draw_opponent(families, each["name"], each["family"], each["seed"])
+            raise UserError(f"{folder / ARRAYS} lacks {name}: {remedy}")
         if opponent.digest != each["sha256"]:
             raise UserError(
-                f"{folder / DESCRIPTIONS}: the SHA-256 of {each['name']} is not that of the "
-                f"opponent: {remedy}"
+                f"{folder / DESCRIPTIONS}: the SHA-256 of {name} is not that of the opponent: "
+                f"{remedy}"
             )
         opponents.append(opponent)
     if not opponents:
         raise UserError(f"{folder / DESCRIPTIONS} is empty: {remedy}")
     return opponents
-
-
-def _weights(file: Path, name: str, remedy: str) -> dict[str, Array]:
-    """Return the weights of a network in a file. Raises UserError if they are missing."""
-    try:
-        tables = read_weights(file)
-    except (OSError, DamagedWeightsError) as error:
-        raise UserError(f"cannot read {file}: {error}: {remedy}") from None
-    found = {key.partition("/")[2]: v for key, v in tables.items() if key.startswith(f"{name}/")}
-    if not found:
-        raise UserError(f"{file} lacks {name}: {remedy}")
-    return found

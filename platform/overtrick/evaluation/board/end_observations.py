@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from overtrick.core import CHANCE, END, Array, PublicActionGame, PublicCards
+from overtrick.core import CHANCE, END, Array, DealtCards, PublicActionGame
 from overtrick.solvers.extensive.tree import Tree
 
 Told = Literal["own_cards", "showdown", "all_cards"]
@@ -43,7 +43,7 @@ def end_observations(game: PublicActionGame, tree: Tree, seat: int, told: Told) 
 
 
 def seen_cards(
-    game: PublicCards, seat: int, told: Told, cards: tuple[int, ...], actions: tuple[int, ...]
+    game: DealtCards, seat: int, told: Told, cards: tuple[int, ...], actions: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Return the cards of a finished game, -1 in place of those that a seat has not seen.
 

@@ -52,12 +52,16 @@ def openspiel_player(
     board's game; its cards may have suits that this project does not distinguish.
     """
 
-    def new_player(setting: BoardSetting, rng: Generator) -> ActingPlayer:
+    states: dict[BoardSetting, list[Any]] = {}
+
+    def openspiel_bot(setting: BoardSetting, rng: Generator) -> ActingPlayer:
         """Return the player of one match. Raises UserError if the games differ."""
         bots = [new_bot(seat, int(rng.integers(2**31))) for seat in range(2)]
-        return OpenSpielBotPlayer(setting, states_of(setting, game), bots)
+        if setting not in states:
+            states[setting] = states_of(setting, game)
+        return OpenSpielBotPlayer(setting, states[setting], bots)
 
-    return new_player
+    return openspiel_bot
 
 
 class EnvironmentPolicyPlayer:
@@ -83,7 +87,12 @@ def environment_player(
     `policy`: is called with the observation (F,) and the action mask (A,) of the environments of
     the board's game. It returns an action, or the probabilities (A,) of all actions.
     """
-    return lambda setting, rng: EnvironmentPolicyPlayer(setting, policy)
+
+    def environment_policy(setting: BoardSetting, rng: Generator) -> ActingPlayer:
+        """Return the player of one match."""
+        return EnvironmentPolicyPlayer(setting, policy)
+
+    return environment_policy
 
 
 def states_of(setting: BoardSetting, game: Any) -> list[Any]:

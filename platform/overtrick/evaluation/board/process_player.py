@@ -18,11 +18,13 @@ import os
 import resource
 import selectors
 import shlex
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -51,6 +53,7 @@ class ProcessPlayer:
     def __init__(
         self,
         command: str,
+        folder: Path,
         game: GameChoice,
         setting: BoardSetting,
         rng: Generator,
@@ -59,24 +62,31 @@ class ProcessPlayer:
     ) -> None:
         """Start the program. Raises UserError if it cannot be started, or does not answer.
 
-        `seconds`: limit of the sum of all answers' times. `memory_gib`: limit of the program's
-        heap and private writable memory, on Linux. None: no limit.
+        `folder`: in which the program runs. `seconds`: limit of the sum of all answers' times.
+        `memory_gib`: limit of the heap and private writable memory of each of its processes, on
+        Linux. None: no limit.
         """
         self.command, self.memory_gib = command, memory_gib
         self.seconds_left = np.inf if seconds is None else seconds
         self.received = b""
         if memory_gib is not None and sys.platform != "linux":
-            raise UserError("limits.memory_gib: only Linux limits it; set it to null")
+            raise UserError("limits.memory_gib: only Linux has this limit; set it to null")
         try:
             self.process = subprocess.Popen(
-                shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                shlex.split(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                cwd=folder,
+                start_new_session=True,
             )
         except OSError as error:
             raise UserError(f"cannot start `{command}`: {error.strerror}") from None
         try:
             if memory_gib is not None:
-                size = int(memory_gib * 2**30)
-                resource.prlimit(self.process.pid, resource.RLIMIT_DATA, (size, size))
+                limit, pid, kind = int(memory_gib * 2**30), self.process.pid, resource.RLIMIT_DATA
+                _, most = resource.prlimit(pid, kind)
+                limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
+                resource.prlimit(pid, kind, (limit, limit))
             message = {
                 "type": "match",
                 "game": {"name": game.name, **game.options},
@@ -114,9 +124,14 @@ class ProcessPlayer:
         try:
             self.process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            self._kill()
             self.process.wait()
         self.process.stdout.close()
+
+    def _kill(self) -> None:
+        """Kill the program, and the programs that it has started."""
+        with suppress(ProcessLookupError):  # they have ended before
+            os.killpg(self.process.pid, signal.SIGKILL)
 
     def _timed(self, message: dict[str, Any]) -> dict[str, Any]:
         """Send a message, return the answer, and take its time from the limit."""
@@ -130,6 +145,8 @@ class ProcessPlayer:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         end = time.monotonic() + seconds
+        if self.received:
+            raise self._error(f"has written more than one line: {self.received[:200]!r}")
         try:
             self.process.stdin.write(json.dumps(message).encode() + b"\n")
             self.process.stdin.flush()
@@ -140,7 +157,7 @@ class ProcessPlayer:
             while b"\n" not in self.received:
                 left = end - time.monotonic()
                 if left <= 0 or not selector.select(None if np.isinf(left) else left):
-                    self.process.kill()
+                    self._kill()
                     raise self._error(
                         f"has not answered {message} in the {max(0, seconds):.1f} s that were "
                         "left; see limits.seconds_per_game"
@@ -175,20 +192,22 @@ def serve(new_player: NewPlayer, source: IO[str], sink: IO[str]) -> None:
     """Answer the messages of a board with a player of this project, until the messages end.
 
     `source`, `sink`: lines of messages and of answers. Raises UserError for a line that is no
-    message.
+    message of a board.
     """
     served: _ServedPlayer | None = None
     for line in source:
-        message = json.loads(line)
         answer: dict[str, Any] = {}
-        if message["type"] == "match":
-            served = _ServedPlayer(new_player, message)
-        elif served is None:
-            raise UserError(f"a board begins with a message `match`, not with {line!r}")
-        elif message["type"] == "act":
-            answer = served.act(message)
-        else:
-            served.observe(message)
+        try:
+            message = json.loads(line)
+            if message["type"] == "match":
+                served = _ServedPlayer(new_player, message)
+            elif served is not None and message["type"] in ("act", "finished"):
+                respond = served.act if message["type"] == "act" else served.observe
+                answer = respond(message)
+            else:
+                raise UserError(f"a board does not send {line!r} here")
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{line!r} is no message of a board: {error!r}") from error
         print(json.dumps(answer), file=sink, flush=True)
 
 
@@ -204,7 +223,8 @@ class _ServedPlayer:
         finished = [here.finished_game(seat, node) for seat in range(2) for node in ends]
         self.finished = {(g.seat, g.cards, g.actions, g.payoff): g for g in finished}
         self.games: list[FinishedGame] = []
-        self.strategies: dict[bool, Array] = {}  # of a game, and of a checkpoint
+        self.strategies: dict[bool, Array] = {}  # of the next game, and of a checkpoint
+        self._strategy(playing=True)
 
     def act(self, message: dict[str, Any]) -> dict[str, Any]:
         """Answer a message `act` by the probabilities of all actions, or by an action."""
@@ -213,20 +233,31 @@ class _ServedPlayer:
         if isinstance(self.player, ActingPlayer):
             answer = np.asarray(self.player.act(decision))
             return {"probabilities" if answer.ndim else "action": answer.tolist()}
-        if decision.playing not in self.strategies:
-            found = (
-                self.player.next_strategy(self.games)
-                if decision.playing and isinstance(self.player, ExploringPlayer)
-                else self.player.strategy(self.games)
-            )
-            self.strategies[decision.playing] = np.asarray(found)
-        return {"probabilities": self.strategies[decision.playing][decision.infoset].tolist()}
+        return {"probabilities": self._strategy(decision.playing)[decision.infoset].tolist()}
 
-    def observe(self, message: dict[str, Any]) -> None:
-        """Tell the player the finished game of a message."""
+    def observe(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Tell the player the finished game of a message; return the answer, {}."""
         cards, actions = tuple(message["cards"]), tuple(message["actions"])
         game = self.finished[message["seat"], cards, actions, message["payoff"]]
         self.games.append(game)
         self.strategies.clear()
         if isinstance(self.player, ObservingPlayer):
             self.player.observe(game)
+        self._strategy(playing=True)
+        return {}
+
+    def _strategy(self, playing: bool) -> Array:
+        """Return the strategy of the next game or of a checkpoint, if the player gives one.
+
+        A player is asked once for each game, also if it does not have to act in the game.
+        """
+        if isinstance(self.player, ActingPlayer):
+            return np.zeros(0)
+        if playing not in self.strategies:
+            found = (
+                self.player.next_strategy(self.games)
+                if playing and isinstance(self.player, ExploringPlayer)
+                else self.player.strategy(self.games)
+            )
+            self.strategies[playing] = np.asarray(found)
+        return self.strategies[playing]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -11,9 +12,8 @@ from numpy.random import Generator
 from overtrick.core import Array, BehaviouralPolicy, Observations
 from overtrick.games.poker.enumerable_game import EnumerablePoker
 from overtrick.games.poker.game import Poker
-from overtrick.games.poker.holdem.hand_percentile import percentiles
 from overtrick.games.poker.rules import CALL, CHECK
-from overtrick.games.poker.scripted_players import ScriptedPlayer
+from overtrick.games.poker.scripted_players import ScriptedPlayer, hand_percentiles
 from overtrick.games.poker.showdown import strength
 from overtrick.policies.uniform import UniformPolicy
 
@@ -81,8 +81,7 @@ class PercentilePlayer(StrengthPlayer):
 
     def strength(self, observations: Observations) -> Array:
         """Return the percentile (R,) of the hand in each observation."""
-        seen, hole = observations.observation, self.game.rules.hole
-        return percentiles(seen[:, :hole], seen[:, hole:-4])
+        return hand_percentiles(self.game, observations)
 
 
 def _equities(game: EnumerablePoker) -> Array:
@@ -103,14 +102,13 @@ def _equities(game: EnumerablePoker) -> Array:
     return total / np.where(weight > 0, weight, 1)
 
 
-def scripted_families(
-    game: Poker,
-) -> Mapping[str, DrawPlayer]:
+def scripted_families(game: Any, player: Callable[..., StrengthPlayer]) -> Mapping[str, DrawPlayer]:
     """Return the families of scripted players of a small poker game or of hold'em, by name.
 
-    Each is a function that draws a player's parameters with a generator. Callers and raisers hardly
-    look at their cards; tight players fold often and loose ones seldom; bluffers raise weak hands;
-    slow players call with strong hands and raise some weak ones.
+    `player`: class of the players. Each family is a function that draws a player's parameters with
+    a generator. Callers and raisers hardly look at their cards; tight players fold often and loose
+    ones seldom; bluffers raise weak hands; slow players call with strong hands and raise some weak
+    ones.
     """
 
     def family(**ranges: tuple[float, float]) -> DrawPlayer:
@@ -118,9 +116,7 @@ def scripted_families(
 
         def draw(rng: Generator) -> BehaviouralPolicy:
             parameters = {key: rng.uniform(*ends) for key, ends in ranges.items()}
-            if isinstance(game, EnumerablePoker):
-                return EquityPlayer(game, **parameters)
-            return PercentilePlayer(game, **parameters)
+            return player(game, **parameters)
 
         return draw
 

@@ -80,6 +80,14 @@ class Bluffer(ScriptedPlayer):
         return self.play_by_strength(observations, strong, hole == 0, self.bluff)
 
 
+def hand_percentiles(game: Poker, observations: Observations) -> Array:
+    """Return the percentile (R,) of each observation's hole cards among all, given the board."""
+    from overtrick.games.poker.holdem.hand_percentile import percentiles  # builds tables
+
+    seen, hole = observations.observation, game.rules.hole
+    return percentiles(seen[:, :hole], seen[:, hole:-4])
+
+
 class ThresholdPlayer(ScriptedPlayer):
     """Hold'em player that acts by the percentile of its hole cards on the current board.
 
@@ -101,10 +109,7 @@ class ThresholdPlayer(ScriptedPlayer):
 
     def probs(self, observations: Observations) -> Array:
         """Return action probabilities (R, A), which depend on the percentile of the hole cards."""
-        seen, hole = observations.observation, self.game.rules.hole
-        from overtrick.games.poker.holdem.hand_percentile import percentiles  # builds tables
-
-        strength = percentiles(seen[:, :hole], seen[:, hole:-4])[:, None]
+        strength = hand_percentiles(self.game, observations)[:, None]
         strong, weak = strength >= 1 - self.raises, strength < 1 - self.plays
         return self.play_by_strength(observations, strong, weak, self.bluff)
 

@@ -13,7 +13,12 @@ from overtrick.games.poker.game import Poker
 from overtrick.games.poker.holdem.abstract_game import AbstractHoldem
 from overtrick.games.poker.holdem.percentile_abstraction import PercentileAbstraction
 from overtrick.games.poker.presentation import PokerPresentation
-from overtrick.games.poker.scripted_families import DrawPlayer, scripted_families
+from overtrick.games.poker.scripted_families import (
+    DrawPlayer,
+    EquityPlayer,
+    PercentilePlayer,
+    scripted_families,
+)
 from overtrick.games.poker.single_game import SinglePokerGame
 from overtrick.games.spec import GameSpec
 
@@ -28,8 +33,11 @@ def _fallbacks(game: Poker) -> list[BehaviouralPolicy]:
 
 def _scripted_families(game: Poker) -> Mapping[str, DrawPlayer]:
     """Return the families of scripted players of a poker game of two seats."""
-    small = isinstance(game, EnumerablePoker)
-    return scripted_families(game) if game.seats == 2 and (small or game.rules.best_five) else {}
+    if game.seats != 2:
+        return {}
+    if isinstance(game, EnumerablePoker):
+        return scripted_families(game, EquityPlayer)
+    return scripted_families(game, PercentilePlayer) if game.rules.best_five else {}
 
 
 def _hand_abstraction(game: Poker) -> PercentileAbstraction | None:

@@ -24,6 +24,7 @@ from numba import njit
 from numpy.random import Generator
 
 from overtrick.core import Array
+from overtrick.learners.supervised.population_posterior import softmax
 from overtrick.solvers.public_tree.values import IndexedGame
 
 CONCENTRATIONS = (np.inf, 100.0, 30.0, 10.0, 3.0, 1.0)
@@ -74,7 +75,6 @@ class BucketEstimate:
         self.log_posterior = np.zeros(len(prior.members))
         self.log_weights = np.zeros(len(concentrations))  # of the hypotheses
         self.games: list[tuple[Array, Array, Array]] = []  # rows (D, J), shares (J,), actions (D,)
-        self.factors: Array = np.zeros(0)  # see _deviations
         self.strategies: list[Array] = []
         self.update()
 
@@ -107,14 +107,14 @@ class BucketEstimate:
 
     def strategy(self) -> Array:
         """Return the estimated strategy (N, A): the mixture of all hypotheses."""
-        return np.tensordot(_softmax(self.log_weights), np.stack(self.strategies), axes=1)
+        return np.tensordot(softmax(self.log_weights), np.stack(self.strategies), axes=1)
 
     def sample(self, rng: Generator) -> Array:
         """Draw a strategy (N, A): a member by its posterior, or a hypothesis that deviates."""
-        drawn = int(rng.choice(len(self.log_weights), p=_softmax(self.log_weights)))
+        drawn = int(rng.choice(len(self.log_weights), p=softmax(self.log_weights)))
         if np.isfinite(self.concentrations[drawn]):
             return self.strategies[drawn]
-        member = rng.choice(len(self.log_posterior), p=_softmax(self.log_posterior))
+        member = rng.choice(len(self.log_posterior), p=softmax(self.log_posterior))
         return self.prior.members[member].astype(float)
 
     def _mean(self) -> Array:
@@ -122,7 +122,7 @@ class BucketEstimate:
 
         At each row a member is also weighted by the probability that its play reaches the row.
         """
-        weights = _softmax(self.log_posterior).astype(np.float32)
+        weights = softmax(self.log_posterior).astype(np.float32)
         plan = np.tensordot(weights, self.prior.plans, axes=1).astype(float)
         total = plan.sum(axis=1, keepdims=True)
         likeliest = self.prior.members[weights.argmax()]
@@ -146,12 +146,6 @@ class BucketEstimate:
             strategy = mean * factors[groups]
             strategy /= strategy.sum(axis=1, keepdims=True)
         return strategy
-
-
-def _softmax(logs: Array) -> Array:
-    """Return probabilities proportional to the exponentials of `logs`."""
-    weights = np.exp(logs - logs.max())
-    return np.asarray(weights / weights.sum())
 
 
 @njit(cache=True)

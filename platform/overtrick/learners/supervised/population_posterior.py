@@ -142,7 +142,7 @@ class OpponentEstimate:
 
     def strategy(self) -> Array:
         """Return the estimated strategy (N, A): the mixture of all hypotheses."""
-        weights = _softmax(self.log_weights)
+        weights = softmax(self.log_weights)
         fallback = self.strategies[weights.argmax()]
         return self.prior.tree.table(self._behaviour(weights @ self.plans, fallback))
 
@@ -151,11 +151,11 @@ class OpponentEstimate:
 
         Samples differ most where the opponent was seldom seen.
         """
-        drawn = int(rng.choice(len(self.log_weights), p=_softmax(self.log_weights)))
+        drawn = int(rng.choice(len(self.log_weights), p=softmax(self.log_weights)))
         posteriors = self.log_posterior[::-1]  # of seats 0 and 1
         if drawn < len(self.log_weights) // 2:
             posteriors = self.log_posterior.sum(axis=0, keepdims=True)
-        members = [int(rng.choice(len(logs), p=_softmax(logs))) for logs in posteriors]
+        members = [int(rng.choice(len(logs), p=softmax(logs))) for logs in posteriors]
         first, second = self.prior.flat[members[0]], self.prior.flat[members[-1]]
         flat = np.where(self.prior.seat_of_action == 0, first, second)
         concentration = self.concentrations[drawn]
@@ -173,7 +173,7 @@ class OpponentEstimate:
         prior, plan = self.prior, np.zeros(1 + len(self.prior.seat_of_action))
         likeliest = np.zeros(len(prior.seat_of_action))
         for seat, logs in enumerate(log_posterior):
-            weights = _softmax(logs)
+            weights = softmax(logs)
             own = prior.seat_of_action == seat
             plan[1:][own] = weights @ prior.plans[:, 1:][:, own]
             likeliest[own] = prior.flat[weights.argmax(), own]
@@ -208,7 +208,7 @@ class OpponentEstimate:
         return found
 
 
-def _softmax(logs: Array) -> Array:
+def softmax(logs: Array) -> Array:
     """Return probabilities proportional to the exponentials of `logs`."""
     weights = np.exp(logs - logs.max())
     return np.asarray(weights / weights.sum())

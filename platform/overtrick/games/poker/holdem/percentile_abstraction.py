@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, BehaviouralPolicy, BucketedGame, Observations
-from overtrick.core.files import read_weights
+from overtrick.core.files import read_weights, write_weights_whole
 from overtrick.games.poker.game import Poker
 from overtrick.games.poker.holdem.bucketed_holdem import abstract_holdem
 from overtrick.games.poker.holdem.hand_percentile import percentiles
@@ -59,6 +59,11 @@ def estimate_tables(game: Poker, deals: int, rng: Generator) -> dict[str, Array]
         np.add.at(count, (bucket[first, -1], bucket[second, -1]), 1)
     start = np.bincount(either[0], minlength=BUCKETS) / (2 * deals)
     return {"start": start, "moves": moves / moves.sum(axis=2, keepdims=True), "win": total / count}
+
+
+def write_tables(game: Poker) -> None:
+    """Write the tables of the abstraction that come with the package."""
+    write_weights_whole(FILE, estimate_tables(game, DEALS, np.random.default_rng(SEED)))
 
 
 def bucket_of(percentile: Array) -> Array:
@@ -114,7 +119,7 @@ class PercentileAbstraction:
         found = np.empty((len(nodes), BUCKETS, self.game.actions))
         for stage, hands in enumerate(cards):
             here = np.flatnonzero(betting.round[nodes] == stage)
-            for part in np.array_split(here, max(1, len(here) * len(hands) // ROWS_PER_PART)):
+            for part in np.array_split(here, -(-len(here) * len(hands) // ROWS_PER_PART)):
                 probs = policy.probs(self._observations(nodes[part], hands))
                 found[part] = probs.reshape(len(part), BUCKETS, TABULATED, -1).mean(axis=2)
         return found.reshape(-1, self.game.actions)
