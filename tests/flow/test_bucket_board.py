@@ -168,10 +168,12 @@ def test_the_posterior_learns_to_beat_an_opponent_outside_its_population(
     def new_player(setting: Any, rng: Any) -> BucketPosteriorPlayer:
         return BucketPosteriorPlayer(setting, prior, rng)
 
-    found = play_match(here, new_player, opponent, (300,), np.random.default_rng(0)).checkpoints[0]
-    best = bucket_board.opponent_result("a", "b", HOLDEM, opponent, [], None)
+    found = play_match(here, new_player, opponent, (100,), np.random.default_rng(0)).checkpoints[0]
+    unaware = new_player(here, np.random.default_rng(0)).policy([])
+    # shares of eight seeds: -0.31 without games, 0.23 to 0.79 after 100
+    assert bucket_match.sampled_payoff(here.game, unaware, opponent) < 0
     assert found.payoff is not None
-    assert found.payoff > 0.5 * best["best_response_payoffs"][0]
+    assert found.payoff > 0
 
 
 def test_a_board_of_holdem_is_played_and_continued(
