@@ -98,8 +98,8 @@ def test_families_are_strategies_of_their_kind() -> None:
         policy, arrays = draw(rng)
         strategy = families.abstraction.tabulate(policy, rng)
         if "strategy" in arrays:
-            assert strategy == pytest.approx(arrays["strategy"], abs=1e-6), name
-        assert strategy.sum(axis=1) == pytest.approx(np.ones(shape[0]), abs=1e-5), name
+            assert np.abs(strategy - arrays["strategy"]).max() < 1e-6, name
+        assert np.abs(strategy.sum(axis=1) - 1).max() < 1e-5, name
         assert not strategy[~families.indexed.legal].any(), name
     blind = families.card_blind(rng).reshape(-1, families.indexed.buckets, shape[1])
     assert (blind == blind[:, :1]).all()

@@ -116,7 +116,7 @@ def test_a_deviation_from_all_members_is_learned(prior, abstraction) -> None:
     assert weights[0] < 0.01  # the hypothesis without deviation
     opening = [n for n in range(BUCKETS * 12) if raises[n] and prior.game.seat[n] == 1]
     assert estimate.strategy()[opening, 1].mean() > 0.7
-    assert estimate.strategy().sum(axis=1) == pytest.approx(1)
+    assert np.abs(estimate.strategy().sum(axis=1) - 1).max() < 1e-9
 
 
 def test_without_games_the_estimate_is_the_mean_of_the_plans(prior) -> None:
@@ -125,7 +125,7 @@ def test_without_games_the_estimate_is_the_mean_of_the_plans(prior) -> None:
     total = plan.sum(axis=1)
     reached = total > 1e-12
     mean = plan[reached] / total[reached, None]
-    assert found.strategies[0][reached] == pytest.approx(mean, abs=1e-4)
+    assert np.abs(found.strategies[0][reached] - mean).max() < 1e-4
     mixed = (1 - UNIFORM_SHARE) * found.strategies[0] + UNIFORM_SHARE * prior.uniform
-    assert found.strategies[1] == pytest.approx(mixed)
+    assert np.abs(found.strategies[1] - mixed).max() < 1e-9
     assert found.sample(np.random.default_rng(0)).shape == prior.uniform.shape
