@@ -189,7 +189,8 @@ def board(
             return play_match(here, player, opponent, job.budgets, rng)
 
         found = board_evaluation.play_matches(play_one, opponent, job.seeds)
-        results.append(board_evaluation.opponent_result(name, told, job.game, opponent, *found))
+        facts = board_evaluation.opponent_facts(job.game, opponent)
+        results.append(board_evaluation.opponent_result(name, told, opponent, facts, *found))
     return [row._asdict() for row in board_evaluation.summarise(results)]
 
 

@@ -73,7 +73,7 @@ def test_a_changed_opponent_and_other_options_are_refused(tmp_path: Path) -> Non
     assert [o.digest for o in stored(HOLDEM, str(tmp_path))] == [o.digest for o in opponents]
     cards = (tmp_path / "opponents.json").read_text()
     (tmp_path / "opponents.json").write_text(cards.replace(opponents[1].digest, "0" * 64))
-    with pytest.raises(UserError, match="the SHA-256 of tight is not that of the opponent"):
+    with pytest.raises(UserError, match="the SHA-256 of tight is not that of its strategy"):
         bucket_opponents.load(families, tmp_path, HOLDEM.options)
     with pytest.raises(UserError, match=r"for holdem with options \{'view': 'strength'\}"):
         stored(GameChoice(name="holdem"), "development")

@@ -81,4 +81,5 @@ def evaluate_method(
         if method.player == "population_posterior":
             population()  # made before the clocks of matches start
         matches, seconds_per_game = board_evaluation.play_matches(play, opponent, job.seeds)
-    return bucket_board.opponent_result(name, told, job.game, opponent, matches, seconds_per_game)
+    facts = bucket_board.opponent_facts(job.game, opponent)
+    return board_evaluation.opponent_result(name, told, opponent, facts, matches, seconds_per_game)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -186,25 +186,35 @@ def play_matches(
     return matches, float(np.mean(seconds))
 
 
+def opponent_facts(choice: GameChoice, opponent: BoardOpponent) -> dict[str, Any]:
+    """Return the entries of an `OpponentResult` that do not depend on the player."""
+    tree = setting(choice, "own_cards").tree
+    return {
+        "in_training": opponent.family in families(choice).training(),
+        "best_response_payoffs": [best_response_payoff(tree, p) for p in opponent.phases],
+        "equilibrium_payoff": exact_payoff(tree, cached_equilibrium(choice), opponent.phases[-1]),
+    }
+
+
 def opponent_result(
     method: str,
     told: str,
-    choice: GameChoice,
-    opponent: BoardOpponent,
+    opponent: BoardOpponent | BucketOpponent,
+    facts: Mapping[str, Any],
     matches: Sequence[dict[str, Any]],
     seconds_per_game: float | None,
 ) -> dict[str, Any]:
-    """Return an `OpponentResult` from the `MatchRecord`s of a player against an opponent."""
-    tree = setting(choice, "own_cards").tree
+    """Return an `OpponentResult` from the `MatchRecord`s of a player against an opponent.
+
+    `facts`: see `opponent_facts`.
+    """
     return {
         "method": method,
         "told": told,
         "opponent": opponent.name,
         "opponent_sha256": opponent.digest,
         "family": opponent.family,
-        "in_training": opponent.family in families(choice).training(),
-        "best_response_payoffs": [best_response_payoff(tree, p) for p in opponent.phases],
-        "equilibrium_payoff": exact_payoff(tree, cached_equilibrium(choice), opponent.phases[-1]),
+        **facts,
         "matches": list(matches),
         "seconds_per_game": seconds_per_game,
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -97,27 +96,13 @@ def oracle(choice: GameChoice, opponent: BucketOpponent) -> tuple[BehaviouralPol
     return _ORACLES[key]
 
 
-def opponent_result(
-    method: str,
-    told: str,
-    choice: GameChoice,
-    opponent: BucketOpponent,
-    matches: Sequence[dict[str, Any]],
-    seconds_per_game: float | None,
-) -> dict[str, Any]:
-    """Return an `OpponentResult` from the `MatchRecord`s of a player against an opponent.
+def opponent_facts(choice: GameChoice, opponent: BucketOpponent) -> dict[str, Any]:
+    """Return the entries of an `OpponentResult` that do not depend on the player.
 
     The best response is that of the abstraction; its payoff is a mean of sampled games.
     """
     return {
-        "method": method,
-        "told": told,
-        "opponent": opponent.name,
-        "opponent_sha256": opponent.digest,
-        "family": opponent.family,
         "in_training": opponent.family in families(choice).training(),
         "best_response_payoffs": [oracle(choice, opponent)[1]],
         "equilibrium_payoff": None,
-        "matches": list(matches),
-        "seconds_per_game": seconds_per_game,
     }

@@ -15,8 +15,6 @@ from pydantic import TypeAdapter
 
 from overtrick.core import Array, BehaviouralPolicy, UserError
 from overtrick.core.files import (
-    DamagedWeightsError,
-    read_weights,
     write_text,
     write_weights_whole,
 )
@@ -28,7 +26,13 @@ from overtrick.evaluation.board.bucket_families import (
     DrawnOpponent,
     DrawOpponent,
 )
-from overtrick.evaluation.board.opponent_files import DESCRIPTIONS, DEVELOPMENT_SEED
+from overtrick.evaluation.board.opponent_files import (
+    DESCRIPTIONS,
+    DEVELOPMENT_SEED,
+    REPAIR,
+    check_digests,
+    read_arrays,
+)
 from overtrick.policies.network import NetworkPolicy
 
 ARRAYS = "opponents.safetensors"  # of networks and strategies, in a folder of opponents
@@ -150,17 +154,13 @@ def load(
     Raises UserError if a file is missing or damaged, if the opponents belong to other options, or
     if an opponent's SHA-256 is not that of its description.
     """
-    remedy = "install the package again, or draw the opponents again"
-    found = read_json(folder / DESCRIPTIONS, DESCRIPTIONS_SCHEMA, remedy)
+    found = read_json(folder / DESCRIPTIONS, DESCRIPTIONS_SCHEMA, REPAIR)
     if found["options"] != dict(options):
         raise UserError(
             f"opponents: those in {folder} are for {families.game.name} with options "
             f"{found['options']}: give the game these options, or {opponent_files.REMEDY}"
         )
-    try:
-        stored = read_weights(folder / ARRAYS)
-    except (OSError, DamagedWeightsError) as error:
-        raise UserError(f"cannot read {folder / ARRAYS}: {error}: {remedy}") from None
+    stored = read_arrays(folder / ARRAYS)
     opponents = []
     for each in found["opponents"]:
         name, family, seed = each["name"], each["family"], each["seed"]
@@ -171,13 +171,7 @@ def load(
         elif seed is not None:
             opponent = draw_opponent(families, name, family, seed)
         else:
-            raise UserError(f"{folder / ARRAYS} lacks {name}: {remedy}")
-        if opponent.digest != each["sha256"]:
-            raise UserError(
-                f"{folder / DESCRIPTIONS}: the SHA-256 of {name} is not that of the opponent: "
-                f"{remedy}"
-            )
+            raise UserError(f"{folder / ARRAYS} lacks {name}: {REPAIR}")
         opponents.append(opponent)
-    if not opponents:
-        raise UserError(f"{folder / DESCRIPTIONS} is empty: {remedy}")
+    check_digests(folder, opponents, found["opponents"])
     return opponents

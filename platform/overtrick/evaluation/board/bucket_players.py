@@ -11,7 +11,7 @@ from overtrick.core import Array, BehaviouralPolicy
 from overtrick.evaluation.board.board_setting import FinishedGame
 from overtrick.evaluation.board.bucket_match import BucketSetting
 from overtrick.evaluation.board.bucket_opponents import BucketOpponent
-from overtrick.evaluation.board.players import EXPLORATION_INTERVAL
+from overtrick.evaluation.board.posterior_player import PosteriorPlayer
 from overtrick.learners.supervised.bucket_posterior import BucketEstimate, BucketPrior
 from overtrick.solvers.lookahead.abstraction_response import abstraction_response
 
@@ -36,51 +36,27 @@ def oracle_policy(setting: BucketSetting, opponent: BucketOpponent) -> Behaviour
     return setting.abstraction.policy(abstraction_response(setting.indexed, strategy))
 
 
-class BucketPosteriorPlayer:
+class BucketPosteriorPlayer(PosteriorPlayer[BehaviouralPolicy]):
     """Player that estimates the opponent by a population prior, in an abstraction of hands.
 
-    The counterpart of `players.PopulationPosteriorPlayer`: it plays the best response in the
-    abstraction to the estimate and, in every fifth game, to a strategy drawn from the posterior.
+    It plays best responses of the abstraction to the estimate.
     """
 
     def __init__(self, setting: BucketSetting, prior: BucketPrior, rng: Generator) -> None:
-        self.setting, self.rng = setting, rng
-        self.estimate = BucketEstimate(prior)
-        self.observed = self.updated = 0  # games
-        self.response = self._respond(self.estimate.strategy())
-        self.exploration = self._respond(self.estimate.sample(rng))
+        self.setting, self.opponent = setting, BucketEstimate(prior)
+        super().__init__(self.opponent, UPDATE_DIVISOR, rng)
 
     def policy(self, games: Sequence[FinishedGame]) -> BehaviouralPolicy:
         """Return the best response to the estimate from all games so far."""
-        self._observe(games)
-        if self.updated < self.observed:
-            self._update()
-        return self.response
+        return self._response(games)
 
     def next_policy(self, games: Sequence[FinishedGame]) -> BehaviouralPolicy:
-        """Return the policy of the next game.
+        """Return the policy of the next game; see `PosteriorPlayer`."""
+        return self._next_response(games)
 
-        In every fifth game it is the response to a strategy drawn from the posterior. After n games
-        the estimate is updated every max(1, n // UPDATE_DIVISOR) games.
-        """
-        self._observe(games)
-        interval = max(1, self.observed // UPDATE_DIVISOR)
-        if self.updated < self.observed and self.observed % interval == 0:
-            self._update()
-        explores = self.observed % EXPLORATION_INTERVAL == EXPLORATION_INTERVAL - 1
-        return self.exploration if explores else self.response
-
-    def _observe(self, games: Sequence[FinishedGame]) -> None:
-        for game in games[self.observed :]:
-            seen = game.seat, game.cards, game.actions, game.payoff
-            self.estimate.observe(*self.setting.abstraction.opponent_decisions(*seen))
-        self.observed = len(games)
-
-    def _update(self) -> None:
-        self.estimate.update()
-        self.updated = self.observed
-        self.response = self._respond(self.estimate.strategy())
-        self.exploration = self._respond(self.estimate.sample(self.rng))
+    def _observe(self, game: FinishedGame) -> None:
+        seen = game.seat, game.cards, game.actions, game.payoff
+        self.opponent.observe(*self.setting.abstraction.opponent_decisions(*seen))
 
     def _respond(self, opponent: Array) -> BehaviouralPolicy:
         response = abstraction_response(self.setting.indexed, opponent)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -33,6 +33,7 @@ DEVELOPMENT_SEED = 20261127  # of `draw_development`, for the opponents in FOLDE
 DESCRIPTIONS, STRATEGIES = "opponents.json", "opponents.safetensors"
 USES = "uses.jsonl"  # of a folder of test opponents: a line for each use
 REMEDY = "draw new test opponents with `overtrick board make JOB --out FOLDER`"
+REPAIR = "install the package again, or draw the opponents again"
 CHANGES_AFTER = 1_000  # games after which a changing opponent changes
 CHANGING = "changing"  # name of its family
 TEST_EXPLOITABILITY = 0.02  # of the test opponent of family `near_equilibrium`, in points
@@ -63,6 +64,18 @@ class BoardOpponent:
     def phase_index(self, game: int) -> int:
         """Return the index of the strategy in a game of a match; the first game is number 0."""
         return len(self.phases) - 1 if game >= CHANGES_AFTER else 0
+
+
+class StoredOpponent(Protocol):
+    """An opponent with a name and a SHA-256."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+
+    @property
+    def digest(self) -> str:
+        """Return its SHA-256."""
 
 
 class OpponentDescription(ClosedRecord):
@@ -157,12 +170,9 @@ def load(folder: Path, tree: Tree) -> list[BoardOpponent]:
     Raises UserError if a file is missing or damaged, if a strategy is not one of this tree, or if
     an opponent's SHA-256 is not that of its description.
     """
-    file, remedy = folder / STRATEGIES, "install the package again, or draw the opponents again"
+    file, remedy = folder / STRATEGIES, REPAIR
     descriptions = read_json(folder / DESCRIPTIONS, DESCRIPTIONS_SCHEMA, remedy)
-    try:
-        tables = read_weights(file)
-    except (OSError, DamagedWeightsError) as error:
-        raise UserError(f"cannot read {file}: {error}: {remedy}") from None
+    tables = read_arrays(file)
     opponents = []
     for each in descriptions:
         names = [f"{each['name']}/{k}" for k in range(len(each["exploitability"]))]
@@ -174,15 +184,34 @@ def load(folder: Path, tree: Tree) -> list[BoardOpponent]:
                 best_response.check_strategy(tree, phase)
         except UserError as error:
             raise UserError(f"{each['name']} in {file}: {error}") from None
-        if opponent.digest != each["sha256"]:
-            raise UserError(
-                f"{folder / DESCRIPTIONS}: the SHA-256 of {each['name']} is not that of its "
-                f"strategy in {STRATEGIES}: {remedy}"
-            )
         opponents.append(opponent)
-    if not opponents:
-        raise UserError(f"{folder / DESCRIPTIONS} is empty: {remedy}")
+    check_digests(folder, opponents, descriptions)
     return opponents
+
+
+def read_arrays(file: Path) -> dict[str, Array]:
+    """Read the arrays of opponents. Raises UserError if the file is missing or damaged."""
+    try:
+        return read_weights(file)
+    except (OSError, DamagedWeightsError) as error:
+        raise UserError(f"cannot read {file}: {error}: {REPAIR}") from None
+
+
+def check_digests(
+    folder: Path, opponents: Sequence[StoredOpponent], descriptions: Sequence[Mapping[str, Any]]
+) -> None:
+    """Raise UserError if there are no opponents, or if one has not the SHA-256 of its description.
+
+    `folder`: of the opponents. `descriptions`: of the opponents, with the key `sha256`.
+    """
+    if not opponents:
+        raise UserError(f"{folder / DESCRIPTIONS} is empty: {REPAIR}")
+    for opponent, described in zip(opponents, descriptions, strict=True):
+        if opponent.digest != described["sha256"]:
+            raise UserError(
+                f"{folder / DESCRIPTIONS}: the SHA-256 of {opponent.name} is not that of its "
+                f"strategy: {REPAIR}"
+            )
 
 
 def record_use(folder: Path, user: str) -> None:

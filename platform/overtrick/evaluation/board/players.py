@@ -9,6 +9,7 @@ from numpy.random import Generator
 from overtrick.core import Array
 from overtrick.evaluation.board.board_setting import FinishedGame
 from overtrick.evaluation.board.opponent_files import BoardOpponent
+from overtrick.evaluation.board.posterior_player import PosteriorPlayer
 from overtrick.learners.supervised.population_posterior import OpponentEstimate, PopulationPrior
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
@@ -19,9 +20,6 @@ UPDATE_DIVISOR = 50
 
 BOUNDED_UPDATE_DIVISOR = 20
 """The same for players of bounded exploitability, whose responses are linear programmes."""
-
-EXPLORATION_INTERVAL = 5
-"""Games from one game of exploration to the next."""
 
 
 class FixedPlayer:
@@ -53,11 +51,9 @@ class OraclePlayer:
         return self.responses[self.opponent.phase_index(len(games))]
 
 
-class PopulationPosteriorPlayer:
+class PopulationPosteriorPlayer(PosteriorPlayer[Array]):
     """Player that estimates the opponent by a population prior and best-responds to the estimate.
 
-    In every fifth game it best-responds to a strategy that is drawn from the posterior (Thompson
-    1933), so as to learn how the opponent answers actions that it would not take otherwise.
     `exploitability_bound`: the largest exploitability of its strategies, in points per game; None:
     no bound.
     """
@@ -65,42 +61,23 @@ class PopulationPosteriorPlayer:
     def __init__(
         self, prior: PopulationPrior, rng: Generator, exploitability_bound: float | None = None
     ) -> None:
-        self.estimate = OpponentEstimate(prior)
-        self.rng, self.bound = rng, exploitability_bound
-        self.divisor = UPDATE_DIVISOR if self.bound is None else BOUNDED_UPDATE_DIVISOR
-        self.observed = self.updated = 0  # games
-        self.response = self._respond(self.estimate.strategy())
-        self.exploration = self._respond(self.estimate.sample(self.rng))
+        self.opponent, self.bound = OpponentEstimate(prior), exploitability_bound
+        divisor = UPDATE_DIVISOR if self.bound is None else BOUNDED_UPDATE_DIVISOR
+        super().__init__(self.opponent, divisor, rng)
 
     def strategy(self, games: Sequence[FinishedGame]) -> Array:
         """Return the best response to the estimate from all games so far."""
-        self._observe(games)
-        if self.updated < self.observed:
-            self._update()
-        return self.response
+        return self._response(games)
 
     def next_strategy(self, games: Sequence[FinishedGame]) -> Array:
-        """Return the strategy of the next game; the estimate is not updated before every game."""
-        self._observe(games)
-        interval = max(1, self.observed // self.divisor)
-        if self.updated < self.observed and self.observed % interval == 0:
-            self._update()
-        explores = self.observed % EXPLORATION_INTERVAL == EXPLORATION_INTERVAL - 1
-        return self.exploration if explores else self.response
+        """Return the strategy of the next game; see `PosteriorPlayer`."""
+        return self._next_response(games)
 
-    def _observe(self, games: Sequence[FinishedGame]) -> None:
-        for game in games[self.observed :]:
-            self.estimate.observe(game.seat, game.number)
-        self.observed = len(games)
-
-    def _update(self) -> None:
-        self.estimate.update()
-        self.updated = self.observed
-        self.response = self._respond(self.estimate.strategy())
-        self.exploration = self._respond(self.estimate.sample(self.rng))
+    def _observe(self, game: FinishedGame) -> None:
+        self.opponent.observe(game.seat, game.number)
 
     def _respond(self, opponent: Array) -> Array:
-        return respond(self.estimate.prior.tree, opponent, self.bound)
+        return respond(self.opponent.prior.tree, opponent, self.bound)
 
 
 def respond(tree: Tree, opponent: Array, bound: float | None) -> Array:

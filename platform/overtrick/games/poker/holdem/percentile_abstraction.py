@@ -163,11 +163,8 @@ class PercentileAbstraction:
     def opponent_decisions(
         self, seat: int, cards: tuple[int, ...], actions: tuple[int, ...], payoff: float
     ) -> tuple[Array, Array]:
-        """Return the opponent's decisions in a finished game, for each hand that it may have held.
+        """Return rows (D, H) and actions (D,), as `core.HandAbstraction` describes them.
 
-        `seat`: the observing seat. `cards` (C,): the deal as it sees it; -1: not seen. `payoff`: of
-        the observing seat, in points. Returns rows (D, H) of a strategy for D decisions and H
-        hands, which are equally likely before the game, and the actions (D,) taken.
         If a showdown leaves cards hidden, hands that contradict the payoff are left out.
         """
         betting, hole = self.game.betting, self.game.rules.hole
