@@ -22,11 +22,17 @@ from overtrick.config.overrides import apply_overrides
 from overtrick.core import Array, Observations, Policy, Rollout, UserError, WalkedGame
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import reference_opponents
-from overtrick.evaluation.board import board_evaluation, opponent_files
-from overtrick.evaluation.board.board_match import MatchResult, play_match
+from overtrick.evaluation.board import (
+    board_evaluation,
+    board_match,
+    bucket_board,
+    bucket_match,
+    opponent_files,
+)
+from overtrick.evaluation.board.board_match import MatchResult
 from overtrick.evaluation.board.board_setting import NewPlayer
+from overtrick.evaluation.board.bucket_match import NewPolicyPlayer
 from overtrick.evaluation.board.end_observations import Told
-from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.evaluation.board.player_adapters import environment_player, openspiel_player
 from overtrick.evaluation.exact_by_walks import best_responses_to, evaluate_players
 from overtrick.games import registry
@@ -79,6 +85,9 @@ __all__ = [
     "train",
     "tree",
 ]
+
+SAMPLED_BUDGETS = (50, 200, 600)
+"""Numbers of games after which a player is evaluated on a board of a game without a tree."""
 
 PlayerLike = Any
 """A player: a reference opponent or a run by name, champion:NAME, a model folder, a LoadedModel, a
@@ -150,12 +159,12 @@ class LoadedModel:
 
 
 def board(
-    player: NewPlayer,
-    game: str = "leduc",
+    player: NewPlayer | NewPolicyPlayer,
+    game: str | Mapping[str, Any] = "leduc",
     *,
     told: Told = "own_cards",
     opponents: str = "development",
-    budgets: Sequence[int] = (50, 200, 600, 2000),
+    budgets: Sequence[int] | None = None,
     seeds: Iterable[int] = range(5),
 ) -> list[dict[str, Any]]:
     """Evaluate a player of your own on a board; return a row for each budget, as `overtrick board`.
@@ -164,41 +173,51 @@ def board(
     and returns the player of one match. The player needs one method: `strategy(games)`, given all
     finished games of the match, returns the strategy (N, A); or `act(decision)` returns an action,
     or the probabilities (A,) of all actions. With `act`, `observe(game)` is told each finished
-    game. `openspiel_player` and `environment_player` make such functions. `told`: the opponent's
-    cards that it sees after a game. `opponents`: "development", or a folder of test opponents.
-    `budgets`: numbers of games after which it is evaluated. `seeds`: of the matches with each
-    opponent. Raises UserError.
+    game. `openspiel_player` and `environment_player` make such functions. In a game that is too
+    large for a tree, the method is `act`, or `policy(games)`, which returns a policy.
+
+    `game`: a name, or a name and options, such as `{"name": "holdem", "view": "strength"}`.
+    `told`: the opponent's cards that it sees after a game. `opponents`: "development", or a folder
+    of test opponents. `budgets`: numbers of games after which it is evaluated; None: 50, 200, 600
+    and 2,000, in games without a tree up to 600. `seeds`: of the matches with each opponent. Raises
+    UserError.
     """
     from overtrick.comparison.board_job import BoardJob  # imports Ray
 
     content = {
         "trainer": "board", "game": game, "told": [told], "opponents": opponents,
-        "budgets": list(budgets), "seeds": list(seeds),
-        "methods": {"player": {"player": "equilibrium"}},
+        "seeds": list(seeds), "methods": {"player": {"player": "equilibrium"}},
+        **({} if budgets is None else {"budgets": list(budgets)}),
     }  # fmt: skip
     job = job_file.parse(content, {"board": BoardJob}, "board")
-    met = board_evaluation.read_opponents(job.game, job.opponents)
+    large = bucket_board.uses_abstraction(job.game)
+    if budgets is None and large:
+        job = job.model_copy(update={"budgets": SAMPLED_BUDGETS})
+    kind: Any = bucket_board if large else board_evaluation
+    play_match: Any = bucket_match.play_match if large else board_match.play_match
+    met = kind.read_opponents(job.game, job.opponents)
     name, results = getattr(player, "__name__", "player"), []
-    here = board_evaluation.setting(job.game, job.told[0])
+    here = kind.setting(job.game, job.told[0])
     if job.opponents != opponent_files.DEVELOPMENT:
         opponent_files.record_use(Path(job.opponents), f"ot.board {name}")
     for opponent in met:
 
-        def play_one(rng: Generator, opponent: BoardOpponent = opponent) -> MatchResult:
+        def play_one(rng: Generator, opponent: Any = opponent) -> MatchResult:
             """Play one match."""
-            return play_match(here, player, opponent, job.budgets, rng)
+            result: MatchResult = play_match(here, player, opponent, job.budgets, rng)
+            return result
 
         found = board_evaluation.play_matches(play_one, opponent, job.seeds)
-        facts = board_evaluation.opponent_facts(job.game, opponent)
+        facts = kind.opponent_facts(job.game, opponent)
         results.append(board_evaluation.opponent_result(name, told, opponent, facts, *found))
     return [row._asdict() for row in board_evaluation.summarise(results)]
 
 
-def serve_player(player: NewPlayer) -> None:
+def serve_player(player: NewPlayer | NewPolicyPlayer) -> None:
     """Answer the board that has started this program as a player, until the match has ended.
 
-    `player`: as for `board`. Answers go to standard output; what the player prints goes to standard
-    error.
+    `player`: as for `board`; in a game that is too large for a tree, it needs the method `act`.
+    Answers go to standard output; the output of the player itself goes to standard error.
     """
     from overtrick.evaluation.board import process_player
 

@@ -106,6 +106,17 @@ SMALL_JOBS: dict[str, dict[str, Any]] = {
             "opponent": "call", "games": 60, "hidden": [8], "eval_deals": 40, "eval_interval": 2,
         },
     },
+    "in_context": {
+        **_THREE,
+        "trainer": "in_context",
+        "game": "kuhn",
+        "in_context": {
+            "heads": 1, "hypotheses": 4, "queries": 3, "values": 2, "hidden": 8,
+            "matches": 25, "stages": 2, "updates": 2,
+        },
+        "opponents": {"size": 10},
+        "evaluate": _ADAPTED,
+    },
     "meta": {
         **_THREE,
         "trainer": "meta",

@@ -73,6 +73,10 @@ SHORT = {
     "solve dark_hex_3": "--iterations 1",
     "train jobs/psro_leduc.yaml game=leduc": "stop.iterations=3",
     "train jobs/league_leduc.yaml game=leduc": "stop.iterations=2 league.games=20 workers=0",
+    "train jobs/leduc_in_context.yaml": (
+        "workers=0 stop.iterations=1 in_context.updates=1 in_context.matches=4 opponents.size=20 "
+        "in_context.hidden=8 evaluate.repeats=2 evaluate.opponents=[random]"
+    ),
     "generate minibridge": "--games 20 --workers 0",
     "train jobs/minibridge_selfplay.yaml": SMALL_TABLE,
     "train jobs/minibridge_q.yaml": SMALL_TABLE,
@@ -134,6 +138,7 @@ ELSEWHERE = {
     "train jobs/leduc_meta.yaml population.kind=": "test_stored_populations",
     "cluster": "test_job_client",
     "play leduc --screen": "test_interactive",
+    "train jobs/leduc_in_context.yaml opponents.league=": "test_stored_populations",
     "train jobs/leduc_meta.yaml --name mine": "test_bucket_runs",
     "evaluate s3://": "test_bucket_runs",
     "generate minibridge --out s3://": "test_bucket_runs",

@@ -85,6 +85,14 @@ LEAGUE: dict[str, Any] = {
     "snapshot_interval": 1,
     "exploiter_iterations": 2,
 }
+SMALL_MATCHES: dict[str, Any] = {
+    "hypotheses": 4, "queries": 3, "hidden": 8, "matches": 50, "stages": 2, "updates": 2,
+}  # fmt: skip
+IN_CONTEXT: dict[str, Any] = {
+    "in_context": SMALL_MATCHES,
+    "opponents": {"size": 10},
+    "evaluate": {"opponents": ["random", "call"], "repeats": 2, "games": 9, "every": 4},
+}
 
 FEW_DEALS = {"evaluate": {"deals": 600, "final_deals": 700}}
 
@@ -150,6 +158,7 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(
         },
         {"trainer": "league", "league": LEAGUE},
         {"trainer": "policy_gradient_self_play", "self_play": SELF_PLAY},
+        {"trainer": "in_context", **IN_CONTEXT},
         {
             "trainer": "evolve",
             "evolve": {"size": 12, "games": 5, "hidden": [8]},
@@ -431,6 +440,7 @@ def test_ants_resume_from_a_state_with_identical_results(kind: str, tmp_path: Pa
         "psro",
         "league",
         "policy_gradient_self_play",
+        "in_context",
     ],
 )
 def test_a_trainer_resumes_from_its_state_with_identical_results(kind: str, tmp_path: Path) -> None:
@@ -446,6 +456,7 @@ def test_a_trainer_resumes_from_its_state_with_identical_results(kind: str, tmp_
         "psro": {"psro": {"oracle": "ppo"}, "ppo": SMALL_ORACLE},
         "league": {"league": LEAGUE},
         "policy_gradient_self_play": {"self_play": SELF_PLAY},
+        "in_context": {**IN_CONTEXT, "in_context": {**SMALL_MATCHES, "gradient": "ppo"}},
         "eom": {
             "model": {"response": "ppo", "ppo_iterations": 2},
             "evaluate": {"opponents": ["random"], "repeats": 2, "games": 9, "every": 4},

@@ -15,15 +15,25 @@ import yaml
 
 import overtrick as ot
 from overtrick import cli
-from overtrick.comparison import board, board_job, board_networks, board_opponents
+from overtrick.comparison import (
+    board,
+    board_job,
+    board_networks,
+    board_opponents,
+    board_players,
+)
+from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice
 from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.board import board_evaluation, opponent_files
 from overtrick.evaluation.board.end_observations import SETTINGS
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.evaluation.game_cache import cached_equilibrium
 from overtrick.runs import lifecycle
 from overtrick.solvers.extensive import best_response
+from overtrick.storage import model_files
+from overtrick.training.registry import JOBS, TRAINERS
 
 LEDUC = GameChoice(name="leduc")
 NETWORK = {"player": "model", "model": "champion:leduc_adapting", "told": ["all_cards"]}
@@ -39,6 +49,7 @@ BOARD: dict[str, Any] = {
         "safe oracle": {"player": "oracle", "exploitability_bound": 0.2},
         "posterior": {"player": "population_posterior", "population_size": 40},
         "network": NETWORK,
+        "safe network": {**NETWORK, "exploitability_bound": 0.2},
     },
 }
 
@@ -132,7 +143,7 @@ def test_players_are_judged_exactly(finished: board.FinishedBoard) -> None:
         if not opponent.changes and best >= board_evaluation.EXPLOITABLE - 1e-6:
             shares.append(exact_payoff(tree, equilibrium, opponent.phases[0]) / best)
     rows = {(row["method"], row["told"], row["budget"]): row for row in rows_of(finished)}
-    assert len(rows) == 2 * (1 + 1 + 1 + 2 + 1)
+    assert len(rows) == 2 * (1 + 1 + 1 + 2 + 1 + 1)
     assert {row["opponents"] for row in rows.values()} == {14}
     row = rows["equilibrium", "nothing", 60]
     assert row["share"] == pytest.approx(np.mean(shares), rel=1e-9)
@@ -145,6 +156,8 @@ def test_players_are_judged_exactly(finished: board.FinishedBoard) -> None:
     assert safe["worst_exploitability"] == pytest.approx(0.2, abs=1e-6)
     assert 0.7 < rows["posterior", "own_cards", 60]["share"] <= 1
     assert rows["network", "all_cards", 60]["online_share"] is None
+    assert rows["network", "all_cards", 60]["worst_exploitability"] > 0.3
+    assert rows["safe network", "all_cards", 60]["worst_exploitability"] == pytest.approx(0.2)
 
 
 @pytest.fixture
@@ -173,6 +186,46 @@ def result(name: str, payoffs: list[float], payoff: float | None, online: float)
         "equilibrium_payoff": 0.1, "matches": [{"seed": 0, "checkpoints": [record]}],
         "seconds_per_game": 0.0,
     }  # fmt: skip
+
+
+@pytest.fixture
+def match_network(tmp_path: Path) -> str:
+    """Store a match network with random weights; return its folder."""
+    content = {
+        "trainer": "in_context", "game": "leduc", "opponents": {"size": 5},
+        "in_context": {"hypotheses": 4, "queries": 4, "hidden": 8},
+    }  # fmt: skip
+    trainer = TRAINERS["in_context"].trainer(job_file.parse(content, JOBS, "job"), LocalPool())
+    job = trainer.job.model_dump(mode="json")
+    model_files.save(model_files.Model(trainer.model(), "leduc", job), tmp_path / "network")
+    return str(tmp_path / "network")
+
+
+def test_a_match_network_stands_on_the_board(match_network: str) -> None:
+    player = {"player": "in_context", "model": match_network, "told": ["own_cards"]}
+    methods = {"free": player, "safe": {**player, "exploitability_bound": 0.1}}
+    content = {**BOARD, "budgets": [4, 12], "seeds": [0], "methods": methods}
+    job = job_file.parse(content, {"board": board_job.BoardJob}, "board")
+    board_opponents.check_methods(job)
+    opponents = board_evaluation.read_opponents(LEDUC, "development")
+    (changing,) = (each for each in opponents if each.changes)
+    rng = np.random.default_rng(0)
+    for name, worst in (("free", None), ("safe", 0.1)):
+        result = board_players.evaluate_method(rng, job, name, "own_cards", opponents[0])
+        (match,) = result["matches"]
+        gaps = [each["exploitability"] for each in match["checkpoints"]]
+        assert match["checkpoints"][0]["payoff"] != match["checkpoints"][1]["payoff"]
+        assert (min(gaps) > 0.3) if worst is None else (max(gaps) == pytest.approx(worst, abs=1e-5))
+    result = board_players.evaluate_method(rng, job, "free", "own_cards", changing)
+    assert result["matches"][0]["checkpoints"][0]["online"] is not None
+    for changes, message in (
+        ({"told": ["all_cards"]}, r"was told own_cards in training: set told to \[own_cards\]"),
+        ({"model": "champion:leduc_adapting"}, "is of trainer meta, not in_context"),
+    ):
+        wrong = {**content, "methods": {"a": {**player, **changes}}}
+        job = job_file.parse(wrong, {"board": board_job.BoardJob}, "board")
+        with pytest.raises(UserError, match=message):
+            board_opponents.check_methods(job)
 
 
 def test_opponents_that_change_are_evaluated_by_the_games_played() -> None:

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
+from overtrick.comparison import board_players, board_population
+from overtrick.comparison.board_job import BoardJob, BoardMethod
 from overtrick.config import job_file
+from overtrick.config.job_file import GameChoice
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool, generator
 from overtrick.learners.initialisation import initial_weights
@@ -20,7 +23,7 @@ from overtrick.policies.rollout import play
 from overtrick.policies.tabular import TabularPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
-from overtrick.training.adaptation import gradient_samples
+from overtrick.training.adaptation import gradient_samples, training_opponents
 from overtrick.training.registry import JOBS, TRAINERS
 
 PPO = {"iterations": 3, "games": 200, "hidden": [8]}
@@ -97,11 +100,66 @@ def test_a_run_goes_on_after_its_model_has_changed(model: tuple[str, str], tmp_p
     assert second.step() == expected
 
 
+def in_context_job(kind: str, folder: str) -> Any:
+    content = {
+        "trainer": "in_context", "game": "kuhn", "stop": {"iterations": 2},
+        "in_context": {
+            "hypotheses": 4, "queries": 3, "hidden": 8, "matches": 6, "stages": 2, "updates": 2,
+        },
+        "opponents": {"size": 10, kind: folder, "stored_share": 1, "deviating_share": 0},
+        "evaluate": {"opponents": ["random"], "every": 10, "repeats": 2},
+    }  # fmt: skip
+    return job_file.parse(content, JOBS, "this test")
+
+
+def test_an_in_context_learner_meets_them(model: tuple[str, str], rng: Generator) -> None:
+    """It meets only them, or half of one and half of a member of its own population."""
+    job = in_context_job(*model)
+    TRAINERS["in_context"].validate(job)
+    whole, first = (TRAINERS["in_context"].trainer(job, LocalPool()) for _ in range(2))
+    drawn = training_opponents.draw_opponents(whole.tree, whole.members, job.opponents, 30, rng)
+    own = whole.tree.observations.seat == 0
+    stored = whole.members[1]
+    assert all(any(np.array_equal(one[own], s[own]) for s in stored) for one in drawn)
+    expected = [whole.step(), whole.step()]
+    found, state = [first.step()], first.state()
+    job = in_context_job(*model)
+    second = TRAINERS["in_context"].trainer(job, LocalPool())
+    second.members = (second.members[0], stored[:1])  # as if the stored run had changed
+    second.load(state)
+    assert [*found, second.step()] == expected
+
+
+def test_they_join_the_population_of_a_bayesian_player(model: tuple[str, str]) -> None:
+    kind, folder = model
+    choice = GameChoice(name="kuhn")
+    method = BoardMethod(player="population_posterior", population_size=5, **{kind: folder})
+    alone = BoardMethod(player="population_posterior", population_size=5)
+    joined, few = (
+        board_population.posterior_players(choice, "own_cards", each).prior
+        for each in (method, alone)
+    )
+    assert np.array_equal(joined.members[:5], few.members)
+    section = training_opponents.TrainingOpponents(size=5, **{kind: folder})
+    (stored,) = training_opponents.read_members(choice, section)[1:]
+    assert np.array_equal(joined.members[5:], stored)
+
+
 def test_a_model_of_another_trainer_is_refused(model: tuple[str, str]) -> None:
     trainer, folder = model
     other = "league" if trainer == "psro" else "psro"
-    with pytest.raises(UserError, match=f"is a model of trainer {trainer}"):
-        TRAINERS["meta"].validate(meta_job(other, folder))
+    jobs = {
+        "population.model": meta_job(other, folder),
+        f"opponents.{other}": in_context_job(other, folder),
+    }
+    for key, job in jobs.items():
+        with pytest.raises(UserError, match=rf"{key}: .* is a model of trainer {trainer}"):
+            TRAINERS[job.trainer].validate(job)
+    method = BoardMethod(player="population_posterior", **{other: folder})
+    board = {"trainer": "board", "game": "kuhn", "methods": {"a": method.model_dump()}}
+    board_job = job_file.parse(board, {"board": BoardJob}, "this test")
+    with pytest.raises(UserError, match=f"^{other}: .* is a model of trainer {trainer}"):
+        board_players.check_method(board_job, method)
 
 
 def test_a_missing_model_or_an_unused_key_is_refused() -> None:

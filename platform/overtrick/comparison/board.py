@@ -250,9 +250,11 @@ def _save(
             payoffs = _by_opponent(results, games)
             shown.append((payoffs, f"Payoff a game after {games} games, by opponent"))
     cards = {
-        name: read_text(locate.model_folder(method.model) / model_files.CARD)
+        name if key == "model" else f"{name}, {key}": read_text(
+            locate.model_folder(model) / model_files.CARD
+        )
         for name, method in job.methods.items()
-        if method.model is not None
+        for key, model in method.models.items()
     }
     if cards:
         (folder.path / CARDS).mkdir(exist_ok=True)

@@ -14,12 +14,15 @@ from overtrick.comparison.comparison_job import Name
 from overtrick.config import job_file
 from overtrick.config.job_file import Job, OneGameJob
 from overtrick.config.packaged_jobs import job_path
-from overtrick.config.sections import Count, Opponent, Section, UnusedKeys
+from overtrick.config.sections import Count, ModelPath, Opponent, Section, UnusedKeys
 from overtrick.evaluation.board.end_observations import Told
 from overtrick.evaluation.board.opponent_files import DEVELOPMENT
 from overtrick.storage import locate
 
 Place = Annotated[str, Field(min_length=1)]
+
+STORED = ("model", "in_context")
+"""Players that are stored models."""
 
 
 class PlayerLimits(Section):
@@ -27,7 +30,7 @@ class PlayerLimits(Section):
 
     seconds_per_game: float | None = Field(default=1, gt=0)
     """Computing time of a player in seconds a game, as a mean over a match; null: no limit. It does
-    not apply to models."""
+    not apply to the player model."""
 
     memory_gib: float | None = Field(default=4, gt=0)
     """GiB of a program's heap and private writable memory, on Linux; null: no limit."""
@@ -38,25 +41,28 @@ class BoardMethod(Section):
 
     unused_keys = (
         UnusedKeys(
-            {"player": ("equilibrium", "oracle", "model", "program")},
-            ("population_size", "population_seed"),
+            {"player": ("equilibrium", "oracle", "model", "in_context", "program")},
+            ("population_size", "population_seed", "psro", "league"),
         ),
-        UnusedKeys({"player": ("equilibrium", "model", "program")}, ("exploitability_bound",)),
+        UnusedKeys({"player": ("equilibrium", "program")}, ("exploitability_bound",)),
         UnusedKeys(
             {"player": ("equilibrium", "oracle", "population_posterior", "program")}, ("model",)
         ),
         UnusedKeys(
-            {"player": ("equilibrium", "oracle", "population_posterior", "model")},
+            {"player": ("equilibrium", "oracle", "population_posterior", "model", "in_context")},
             ("command", "folder"),
         ),
         UnusedKeys({"player": ("equilibrium", "oracle")}, ("told",)),
     )
 
-    player: Literal["equilibrium", "oracle", "population_posterior", "model", "program"]
+    player: Literal[
+        "equilibrium", "oracle", "population_posterior", "model", "in_context", "program"
+    ]
     """equilibrium: an equilibrium of the game, which never adapts. oracle: the best response to the
     opponent's strategy, which it is told. population_posterior: a best response to a Bayesian
     estimate of the opponent, with a population as prior. model: a stored model, which its trainer
-    adapts from scratch for each budget; it does not play opponents that change. program: a program
+    adapts from scratch for each budget; it does not play opponents that change. in_context: a
+    stored network of the trainer in_context, which reads the games of the match. program: a program
     of your own, which answers a board's questions on standard input and output."""
 
     population_size: Count = 400
@@ -65,8 +71,15 @@ class BoardMethod(Section):
     population_seed: int = Field(default=1, ge=0)
     """Seed with which they are drawn."""
 
+    psro: ModelPath | None = None
+    """Stored run of PSRO, or the folder of its model. Its policies join the population."""
+
+    league: ModelPath | None = None
+    """Stored run of a league, or the folder of its model. Its policies join the population."""
+
     exploitability_bound: float | None = Field(default=None, ge=0)
-    """Largest exploitability of the player's strategies, in points per game; null: no bound."""
+    """Largest exploitability of the player's strategies, in points per game; null: no bound. Of a
+    model or network the nearest strategy within the bound plays."""
 
     model: Opponent | None = None
     """Run, champion, or folder of a model."""
@@ -79,7 +92,14 @@ class BoardMethod(Section):
 
     told: tuple[Told, ...] | None = Field(default=None, min_length=1)
     """Settings in which this player is evaluated; null: those of the board. For a model, give one:
-    the setting that shows the cards that its adaptation uses."""
+    the setting that shows the cards that its adaptation uses. For in_context that of its training.
+    """
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The stored models of the player, by key."""
+        found = {"model": self.model, "psro": self.psro, "league": self.league}
+        return {key: name for key, name in found.items() if name is not None}
 
     @field_validator("command")
     @classmethod
@@ -94,9 +114,9 @@ class BoardMethod(Section):
     def _model_is_named(self) -> BoardMethod:
         if self.player == "program" and self.command is None:
             raise ValueError("a player `program` needs the key command")
-        if self.player == "model" and (self.model is None or self.told is None):
-            raise ValueError("a player `model` needs the keys model and told")
-        if self.player == "model" and self.told is not None and len(self.told) > 1:
+        if self.player in STORED and (self.model is None or self.told is None):
+            raise ValueError(f"a player `{self.player}` needs the keys model and told")
+        if self.player in STORED and self.told is not None and len(self.told) > 1:
             raise ValueError("told: a model has one setting")
         if self.told is not None and len(set(self.told)) < len(self.told):
             raise ValueError("told: a value is given twice")

@@ -1,11 +1,11 @@
-"""Stored models as methods of a board: adapted from scratch for each budget."""
+"""Stored models as methods of a board. Each budget starts again from the stored weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from overtrick.comparison.board_job import BoardJob
+from overtrick.comparison.board_job import BoardJob, BoardMethod
 from overtrick.comparison.comparison_job import evaluation_game_of
 from overtrick.config import job_file
 from overtrick.config.job_file import Job
@@ -15,6 +15,11 @@ from overtrick.evaluation.board.bucket_opponents import BucketOpponent
 from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.evaluation.evaluate import HeldOutEvaluation
 from overtrick.storage import locate, model_files
+from overtrick.training.adaptation.in_context import (
+    InContextJob,
+    InContextModel,
+    InContextTrainer,
+)
 from overtrick.training.held_out_trainer import HeldOutTrainer
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -32,6 +37,27 @@ def check_model(job: BoardJob, name: str) -> None:
     steps = trainer.evaluation_section(trained).steps
     if steps > job.budgets[0]:
         raise UserError(f"budgets: {job.budgets[0]} games are too few for {steps} adaptation steps")
+
+
+def check_in_context(job: BoardJob, method: BoardMethod) -> None:
+    """Raise UserError if a model is missing or not a network trained in this setting."""
+    model = in_context_model(job, method)
+    if method.told != (model.told,):
+        raise UserError(
+            f"model {method.model} was told {model.told} in training: set told to [{model.told}]"
+        )
+
+
+def in_context_model(job: BoardJob, method: BoardMethod) -> InContextModel:
+    """Return a method's stored network. Raises UserError if its trainer is not in_context."""
+    assert method.model is not None
+    trained, weights = _load_model(job, method.model)
+    if not isinstance(trained, InContextJob):
+        raise UserError(
+            f"model {method.model} is of trainer {trained.trainer}, not in_context: "
+            "set the player to model"
+        )
+    return InContextTrainer.knowledge(trained, weights)
 
 
 def model_matches(

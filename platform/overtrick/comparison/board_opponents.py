@@ -108,10 +108,10 @@ def players_sha256(job: BoardJob) -> str:
     """
     found = hashlib.sha256()
     for name, method in job.methods.items():
-        settings = method.model_dump(mode="json", exclude={"model", "folder"})
+        settings = method.model_dump(mode="json", exclude={"model", "psro", "league", "folder"})
         found.update(json.dumps([name, settings], sort_keys=True).encode())
-        if method.model is not None:
-            digests = locate.digests(locate.model_folder(method.model))
+        for model in method.models.values():
+            digests = locate.digests(locate.model_folder(model))
             found.update(json.dumps(digests, sort_keys=True).encode())
         for word in shlex.split(method.command or "")[1:]:  # without the interpreter
             if (file := Path(method.folder or ".", word)).is_file():

@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-import shlex
-import shutil
-import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from numpy.random import Generator
 
 from overtrick.comparison import board_models, bucket_board_players
 from overtrick.comparison.board_job import BoardJob, BoardMethod
-from overtrick.core import BehaviouralPolicy, UserError
+from overtrick.comparison.board_population import posterior_players
+from overtrick.comparison.board_programs import check_program, start_program
+from overtrick.core import BehaviouralPolicy
 from overtrick.evaluation.board import board_evaluation
 from overtrick.evaluation.board.board_match import MatchResult, play_match
 from overtrick.evaluation.board.board_setting import ActingPlayer, BoardPlayer, BoardSetting
 from overtrick.evaluation.board.bucket_opponents import BucketOpponent
 from overtrick.evaluation.board.end_observations import SETTINGS
+from overtrick.evaluation.board.in_context_player import InContextPlayer
 from overtrick.evaluation.board.opponent_files import BoardOpponent
-from overtrick.evaluation.board.players import FixedPlayer, OraclePlayer, PopulationPosteriorPlayer
-from overtrick.evaluation.board.process_player import ProcessPlayer
+from overtrick.evaluation.board.players import FixedPlayer, OraclePlayer
 from overtrick.evaluation.evaluate import exact_payoff
 from overtrick.evaluation.game_cache import cached_equilibrium
 from overtrick.policies.tabular import TabularPolicy
 from overtrick.solvers.extensive import best_response
+from overtrick.solvers.safe_exploitation import nearest_safe_strategy
+from overtrick.training.adaptation.training_opponents import read_stored
 
 
 def check_method(job: BoardJob, method: BoardMethod) -> None:
     """Raise UserError if a method's program is missing, or its model cannot play on the board."""
     if method.command is not None:
-        words = shlex.split(method.command)
-        if not words or shutil.which(words[0]) is None:
-            raise UserError(f"there is no program `{method.command}`")
-        if job.limits.memory_gib is not None and sys.platform != "linux":
-            raise UserError("limits.memory_gib: only Linux has this limit; set it to null")
-    if method.model is not None:
+        check_program(job, method.command)
+    read_stored(job.game, method.psro, method.league)
+    if method.player == "in_context":
+        board_models.check_in_context(job, method)
+    elif method.model is not None:
         board_models.check_model(job, method.model)
 
 
@@ -53,37 +52,43 @@ def evaluate_method(
         return bucket_board_players.evaluate_method(job, name, told, opponent)
     method = job.methods[name]
     here = board_evaluation.setting(job.game, SETTINGS.get(told, "own_cards"))
-    per_game, memory = job.limits.seconds_per_game, job.limits.memory_gib
+    bound = method.exploitability_bound
 
-    size, seed = method.population_size, method.population_seed
-    population = partial(board_evaluation.population_prior, job.game, here.told, size, seed)
+    population = partial(posterior_players, job.game, here.told, method)
+
+    # made before the clocks of matches start
+    equilibrium = cached_equilibrium(job.game)
+    network = board_models.in_context_model(job, method) if method.player == "in_context" else None
 
     def new_player(here: BoardSetting, player_rng: Generator) -> BoardPlayer | ActingPlayer:
         """Return the player of one match."""
         if method.player == "equilibrium":
-            return FixedPlayer(cached_equilibrium(job.game))
+            return FixedPlayer(equilibrium)
         if method.player == "oracle":
-            return OraclePlayer(here.tree, opponent, method.exploitability_bound)
+            return OraclePlayer(here.tree, opponent, bound)
         if method.command is not None:
-            seconds = None if per_game is None else per_game * job.budgets[-1]
-            folder = Path(method.folder or ".")
-            return ProcessPlayer(
-                method.command, folder, job.game, here, player_rng, seconds, memory
-            )
-        return PopulationPosteriorPlayer(population(), player_rng, method.exploitability_bound)
+            return start_program(job, method, here, player_rng)
+        if method.player == "in_context":
+            assert network is not None
+            return InContextPlayer(here, network.weights, network.exploration, equilibrium, bound)
+        return population().new_player(player_rng, bound)
 
     def measure(policy: BehaviouralPolicy) -> tuple[float, float]:
-        """Return the exact payoff and exploitability of a model's policy."""
+        """Return the exact payoff and exploitability of a model's policy, within the bound."""
         strategy = best_response.sigma_of(here.tree, [policy] * 2)
+        if bound is not None:
+            strategy = nearest_safe_strategy(here.tree, equilibrium, strategy, bound)
         payoff = exact_payoff(here.tree, strategy, opponent.phases[-1])
         return payoff, best_response.exploitability(here.tree, strategy)
 
     def play(match_rng: Generator) -> MatchResult:
         """Play one match."""
-        return play_match(here, new_player, opponent, job.budgets, match_rng, per_game)
+        limit = job.limits.seconds_per_game
+        return play_match(here, new_player, opponent, job.budgets, match_rng, limit)
 
     seconds_per_game = None
-    if method.model is not None:
+    if method.player == "model":
+        assert method.model is not None
         met = TabularPolicy(opponent.phases[-1])
         matches = board_models.model_matches(job, method.model, opponent, met, measure)
     else:

@@ -9,24 +9,22 @@ from numpy.random import Generator
 
 from overtrick.comparison import board_models
 from overtrick.comparison.board_job import BoardJob
+from overtrick.comparison.board_programs import start_program
 from overtrick.core import BehaviouralPolicy, UserError
 from overtrick.evaluation.board import board_evaluation, bucket_board
 from overtrick.evaluation.board.board_match import MatchResult
-from overtrick.evaluation.board.bucket_match import (
-    BucketSetting,
-    PolicyPlayer,
-    play_match,
-    sampled_payoff,
-)
+from overtrick.evaluation.board.board_setting import ActingPlayer
+from overtrick.evaluation.board.bucket_match import play_match, sampled_payoff
 from overtrick.evaluation.board.bucket_opponents import BucketOpponent
 from overtrick.evaluation.board.bucket_players import (
     BucketPosteriorPlayer,
     FixedPolicyPlayer,
 )
+from overtrick.evaluation.board.bucket_setting import BucketSetting, PolicyPlayer
 from overtrick.evaluation.board.end_observations import SETTINGS
 
 MOST_MEMBERS = 200  # of a population
-PLAYERS = ("oracle", "population_posterior", "model")
+PLAYERS = ("oracle", "population_posterior", "model", "program")
 
 
 def check(job: BoardJob) -> None:
@@ -46,6 +44,11 @@ def check(job: BoardJob) -> None:
             raise UserError(
                 f"methods.{name}.exploitability_bound: {job.game.name} is too large to bound it"
             )
+        for key in {"psro", "league"} & method.models.keys():
+            raise UserError(
+                f"methods.{name}.{key}: in {job.game.name}, which is too large for a tree, a "
+                "population has no policies of stored runs"
+            )
 
 
 def evaluate_method(
@@ -59,8 +62,10 @@ def evaluate_method(
         bucket_board.population_prior, job.game, method.population_size, method.population_seed
     )
 
-    def new_player(setting: BucketSetting, rng: Generator) -> PolicyPlayer:
+    def new_player(setting: BucketSetting, rng: Generator) -> PolicyPlayer | ActingPlayer:
         """Return the player of one match."""
+        if method.command is not None:
+            return start_program(job, method, setting, rng)
         if method.player == "oracle":
             return FixedPolicyPlayer(bucket_board.oracle(job.game, opponent)[0])
         return BucketPosteriorPlayer(setting, population(), rng)

@@ -158,6 +158,17 @@ class DealtCards(Protocol):
 
 
 @runtime_checkable
+class DecodedObservations(Protocol):
+    """A game whose observations can be decoded: into the cards seen, and all actions so far."""
+
+    def decode(self, seat: int, observation: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the cards and the actions in an observation (K,) of a seat.
+
+        There is a card for each column of a deal; -1: hidden from the seat, or not yet dealt.
+        """
+
+
+@runtime_checkable
 class PublicActionGame(Enumerable, DealtCards, Protocol):
     """An enumerable game whose actions are public and whose chance outcomes are cards."""
 

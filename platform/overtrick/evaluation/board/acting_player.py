@@ -22,7 +22,7 @@ frequencies of its answers replace their probabilities, which leaves the expecte
 
 
 class ActingPlayerAdapter:
-    """Board player made from a player that is asked for one decision at a time."""
+    """Player that gives strategies, made from a player that is asked for one decision at a time."""
 
     def __init__(self, setting: BoardSetting, player: ActingPlayer) -> None:
         self.setting, self.player = setting, player
@@ -76,20 +76,33 @@ class ActingPlayerAdapter:
 
     def _answer(self, decision: Decision) -> tuple[Array, bool]:
         """Return the player's probabilities (A,), and whether it has answered with an action."""
-        given = self.player.act(decision)
-        try:
-            answer = np.asarray(given)
-        except ValueError:  # lists of different lengths
-            answer = np.asarray(None)
-        legal = self.setting.tree.legal[decision.infoset]
-        if answer.ndim == 0 and answer.dtype.kind in "iu" and int(answer) in decision.legal:
-            return np.eye(len(legal))[int(answer)], True
-        if answer.shape == legal.shape and answer.dtype.kind in "fiu":
-            row = answer.astype(float)
-            if (row >= 0).all() and not row[~legal].any() and abs(row.sum() - 1) < 1e-6:
-                return row / row.sum(), False
         names = self.setting.game.action_names
-        raise UserError(
-            f"the player's answer {given!r} to {decision} is neither a legal action nor "
-            f"{len(legal)} probabilities, one for each of {', '.join(names)}, 0 for illegal ones"
-        )
+        return checked_answer(self.player.act(decision), decision.legal, names, decision)
+
+
+def checked_answer(
+    given: object, legal: Sequence[int] | Array, names: Sequence[str], question: object
+) -> tuple[Array, bool]:
+    """Return a player's probabilities (A,), and whether it has answered with an action.
+
+    `given`: its answer. `legal`: the legal actions. `names`: of the A actions of the game.
+    `question`: as the error message shows it. Raises UserError if the answer is neither a legal
+    action nor probabilities of the legal actions.
+    """
+    try:
+        answer = np.asarray(given)
+    except ValueError:  # lists of different lengths
+        answer = np.asarray(None)
+    mask = np.zeros(len(names), bool)
+    mask[list(legal)] = True
+    is_action = answer.ndim == 0 and answer.dtype.kind in "iu"
+    if is_action and 0 <= answer < len(mask) and mask[int(answer)]:
+        return np.eye(len(mask))[int(answer)], True
+    if answer.shape == mask.shape and answer.dtype.kind in "fiu":
+        row = answer.astype(float)
+        if (row >= 0).all() and not row[~mask].any() and abs(row.sum() - 1) < 1e-6:
+            return row / row.sum(), False
+    raise UserError(
+        f"the player's answer {given!r} to {question} is neither a legal action nor "
+        f"{len(mask)} probabilities, one for each of {', '.join(names)}, 0 for illegal ones"
+    )

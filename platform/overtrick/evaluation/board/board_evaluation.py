@@ -24,7 +24,6 @@ from overtrick.evaluation.board.opponent_files import CHANGES_AFTER, BoardOppone
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.evaluation.game_cache import cached_equilibrium, game_with_tree
 from overtrick.evaluation.standard_error import standard_error
-from overtrick.learners.supervised.population_posterior import PopulationPrior
 from overtrick.solvers.sequence_form import check_two_player_zero_sum
 
 EXPLOITABLE = 0.3
@@ -148,18 +147,6 @@ def read_opponents(choice: GameChoice, place: str) -> list[BoardOpponent]:
             f"only for {known}: {opponent_files.REMEDY}"
         )
     return opponent_files.load(folder, tree)
-
-
-def population_prior(choice: GameChoice, told: Told, members: int, seed: int) -> PopulationPrior:
-    """Return the prior of a population of training opponents; each process makes it once."""
-    return _prior(choice.model_dump_json(), told, members, seed)
-
-
-@lru_cache(maxsize=8)
-def _prior(choice: str, told: Told, members: int, seed: int) -> PopulationPrior:
-    game = GameChoice.model_validate_json(choice)
-    drawn = families(game).draw_training(members, np.random.default_rng(seed))
-    return PopulationPrior(setting(game, told).tree, drawn, setting(game, told).end_observations)
 
 
 def match_generator(opponent: BoardOpponent | BucketOpponent, seed: int) -> np.random.Generator:

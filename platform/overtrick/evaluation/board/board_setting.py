@@ -21,12 +21,15 @@ from overtrick.evaluation.board.end_observations import (
 )
 from overtrick.solvers.extensive.tree import Tree
 
+UNNUMBERED = -1
+"""Number of an information set or end observation in a game without a tree."""
+
 
 class FinishedGame(NamedTuple):
     """A finished game, as the player observes it."""
 
     seat: int  # of the player
-    cards: tuple[int, ...]  # the columns of the deal that were drawn; -1: not seen
+    cards: tuple[int, ...]  # the columns of the deal; -1: not seen, or not dealt
     actions: tuple[int, ...]  # of both seats, from the first
     payoff: float  # of the player, in points
     number: int  # of this observation, among the seat's `BoardSetting.end_observations`
@@ -37,7 +40,7 @@ class Decision(NamedTuple):
 
     infoset: int  # number of the information set; see `BoardSetting.tree.observations`
     seat: int
-    cards: tuple[int, ...]  # the columns of the deal that were drawn; -1: not seen
+    cards: tuple[int, ...]  # the columns of the deal; -1: not seen, or not dealt
     actions: tuple[int, ...]  # of both seats, from the first
     legal: tuple[int, ...]  # actions
     playing: bool  # False: at a checkpoint, where no game is played

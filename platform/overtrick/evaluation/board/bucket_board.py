@@ -12,9 +12,10 @@ from overtrick.config.job_file import GameChoice
 from overtrick.core import BehaviouralPolicy, Enumerable, UserError
 from overtrick.evaluation.board import bucket_opponents, opponent_files
 from overtrick.evaluation.board.bucket_families import BucketFamilies
-from overtrick.evaluation.board.bucket_match import BucketSetting, sampled_payoff
+from overtrick.evaluation.board.bucket_match import sampled_payoff
 from overtrick.evaluation.board.bucket_opponents import BucketOpponent
 from overtrick.evaluation.board.bucket_players import oracle_policy
+from overtrick.evaluation.board.bucket_setting import BucketSetting
 from overtrick.evaluation.board.end_observations import Told
 from overtrick.games import registry
 from overtrick.learners.supervised.bucket_posterior import BucketPrior

@@ -3,68 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
 
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, BehaviouralPolicy, DealtCards, Game, HandAbstraction
+from overtrick.core import Array, BehaviouralPolicy, Game, UserError
 from overtrick.evaluation.board.board_match import Checkpoint, MatchResult, PlayerClock
-from overtrick.evaluation.board.board_setting import FinishedGame
+from overtrick.evaluation.board.board_setting import ActingPlayer, ClosablePlayer, FinishedGame
+from overtrick.evaluation.board.bucket_acting_player import ActingPolicyPlayer
 from overtrick.evaluation.board.bucket_opponents import BucketOpponent
-from overtrick.evaluation.board.end_observations import Told, seen_cards
+from overtrick.evaluation.board.bucket_setting import (
+    BucketSetting,
+    ExploringPolicyPlayer,
+    PolicyPlayer,
+)
 from overtrick.policies.action_sampling import sample_actions
 from overtrick.policies.rollout import play_duplicate
-from overtrick.solvers.public_tree.values import IndexedGame
 
 DEALS = 20_000
 """Deals with which a strategy is evaluated, each played in both seats. They are the same for all
 players."""
 
 
-class PolicyPlayer(Protocol):
-    """A player that gives a policy for the whole game. A new one is made for each match."""
-
-    def policy(self, games: Sequence[FinishedGame]) -> BehaviouralPolicy:
-        """Return the policy after all games of the match so far.
-
-        The player is evaluated by this policy at a checkpoint, and plays the next game by it.
-        """
-
-
-@runtime_checkable
-class ExploringPolicyPlayer(PolicyPlayer, Protocol):
-    """A player that plays some games by another policy, to learn more about the opponent."""
-
-    def next_policy(self, games: Sequence[FinishedGame]) -> BehaviouralPolicy:
-        """Return the policy of the next game, after all games of the match so far."""
-
-
-class CardGame(Game, DealtCards, Protocol):
-    """A game whose actions are public and whose chance outcomes are cards."""
-
-
-@dataclass(frozen=True, eq=False)
-class BucketSetting:
-    """A game, an abstraction of its hands, and the cards that a player is told after each game."""
-
-    game: CardGame
-    abstraction: HandAbstraction
-    indexed: IndexedGame  # of the abstraction
-    told: Told
-
-    def finished_game(
-        self, seat: int, deal: Array, actions: tuple[int, ...], payoff: float
-    ) -> FinishedGame:
-        """Return a seat's observation of a finished game. `deal` (C,): all cards."""
-        shown = self.abstraction.dealt_cards(actions)
-        cards = tuple(int(c) if k < shown else -1 for k, c in enumerate(deal))
-        seen = seen_cards(self.game, seat, self.told, cards, actions)
-        return FinishedGame(seat, seen, actions, payoff, number=-1)
-
-
-NewPolicyPlayer: TypeAlias = Callable[[BucketSetting, Generator], PolicyPlayer]
+NewPolicyPlayer: TypeAlias = Callable[[BucketSetting, Generator], PolicyPlayer | ActingPlayer]
 """Class or function that makes the player of one match; its random draws are by the generator."""
 
 
@@ -82,14 +44,45 @@ def play_match(
     time than it has.
     """
     deal_rng, action_rng, player_rng = rng.spawn(3)
-    clock, length = PlayerClock(seconds_per_game, checkpoints[-1]), checkpoints[-1]
-    player = clock.ask(new_player, setting, player_rng)
+    clock = PlayerClock(seconds_per_game, checkpoints[-1])
+    made = clock.ask(new_player, setting, player_rng)
+    try:
+        player = (
+            ActingPolicyPlayer(setting, made, clock) if isinstance(made, ActingPlayer) else made
+        )
+        if not isinstance(player, PolicyPlayer):
+            raise UserError(
+                f"in {setting.game.name}, which is too large for a tree, a player needs the method "
+                "act or policy"
+            )
+        return _play(setting, player, opponent, checkpoints, (deal_rng, action_rng), clock)
+    finally:
+        if isinstance(made, ClosablePlayer):
+            made.close()
+
+
+def _play(
+    setting: BucketSetting,
+    player: PolicyPlayer,
+    opponent: BucketOpponent,
+    checkpoints: Sequence[int],
+    rngs: tuple[Generator, Generator],
+    clock: PlayerClock,
+) -> MatchResult:
+    """Play a match. `rngs`: the generators of the deals, and of the actions of both seats."""
+    (deal_rng, action_rng), length = rngs, checkpoints[-1]
     deals = setting.game.deal(length, deal_rng)
+
+    def ask_for(method: Callable[[Sequence[FinishedGame]], BehaviouralPolicy]) -> BehaviouralPolicy:
+        """Ask the player for a policy; an acting player takes its time by itself."""
+        asked = isinstance(player, ActingPolicyPlayer)
+        return method(games) if asked else clock.ask(method, games)
+
     games, found, total = list[FinishedGame](), list[Checkpoint](), 0.0
     evaluated: tuple[BehaviouralPolicy, float] | None = None  # the last policy, and its payoff
     for number, game_rng in enumerate([*action_rng.spawn(length), None]):
         if number in checkpoints:
-            policy = clock.ask(player.policy, games)
+            policy = ask_for(player.policy)
             if evaluated is None or evaluated[0] is not policy:
                 evaluated = policy, sampled_payoff(setting.game, policy, opponent)
             found.append(Checkpoint(number, evaluated[1], None, total / number))
@@ -97,7 +90,7 @@ def play_match(
             break
         ask = player.next_policy if isinstance(player, ExploringPolicyPlayer) else player.policy
         policies, seat = [opponent.policy] * 2, number % 2
-        policies[seat] = clock.ask(ask, games)
+        policies[seat] = ask_for(ask)
         deal = deals[number : number + 1]
         actions, payoffs = _play_game(setting.game, policies, deal, game_rng)
         games.append(setting.finished_game(seat, deal[0], actions, float(payoffs[seat])))

@@ -9,8 +9,8 @@ from numpy.random import Generator
 
 from overtrick.core import Array, BehaviouralPolicy
 from overtrick.evaluation.board.board_setting import FinishedGame
-from overtrick.evaluation.board.bucket_match import BucketSetting
 from overtrick.evaluation.board.bucket_opponents import BucketOpponent
+from overtrick.evaluation.board.bucket_setting import BucketSetting
 from overtrick.evaluation.board.posterior_player import PosteriorPlayer
 from overtrick.learners.supervised.bucket_posterior import BucketEstimate, BucketPrior
 from overtrick.solvers.lookahead.abstraction_response import abstraction_response

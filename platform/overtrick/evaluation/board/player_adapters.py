@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import CHANCE, END, UserError
+from overtrick.core import CHANCE, END, Array, Observations, UserError
+from overtrick.evaluation.board.acting_player import checked_answer
 from overtrick.evaluation.board.board_setting import ActingPlayer, BoardSetting, Decision
+from overtrick.evaluation.board.bucket_players import FixedPolicyPlayer
+from overtrick.evaluation.board.bucket_setting import BucketSetting
+from overtrick.policies.memoryless import MemorylessPolicy
 
 NewBot = Callable[[int, int], Any]
 """Function that makes a pyspiel.Bot from its seat and a seed."""
@@ -45,7 +49,7 @@ class OpenSpielBotPlayer:
 
 def openspiel_player(
     game: Any, new_bot: NewBot
-) -> Callable[[BoardSetting, Generator], ActingPlayer]:
+) -> Callable[[BoardSetting | BucketSetting, Generator], ActingPlayer]:
     """Return a function that makes a board's player from bots of OpenSpiel.
 
     `game`: the pyspiel.Game of the bots. It must have the rules, and the numbers of actions, of the
@@ -54,14 +58,42 @@ def openspiel_player(
 
     states: dict[BoardSetting, list[Any]] = {}
 
-    def openspiel_bot(setting: BoardSetting, rng: Generator) -> ActingPlayer:
+    def openspiel_bot(setting: BoardSetting | BucketSetting, rng: Generator) -> ActingPlayer:
         """Return the player of one match. Raises UserError if the games differ."""
+        if isinstance(setting, BucketSetting):
+            raise UserError(
+                f"bots of OpenSpiel cannot play on the board of {setting.game.name}, which is too "
+                "large for a tree"
+            )
         bots = [new_bot(seat, int(rng.integers(2**31))) for seat in range(2)]
         if setting not in states:
             states[setting] = states_of(setting, game)
         return OpenSpielBotPlayer(setting, states[setting], bots)
 
     return openspiel_bot
+
+
+class EnvironmentPolicyAnswers(MemorylessPolicy):
+    """Policy of the Gymnasium and PettingZoo environments, for a game too large for a tree."""
+
+    def __init__(self, setting: BucketSetting, policy: EnvironmentPolicy) -> None:
+        self.game, self.policy = setting.game, policy
+
+    def probs(self, observations: Observations) -> Array:
+        """Return the probabilities (R, A), 1 for an action that the policy answers with.
+
+        Raises UserError if an answer is neither a legal action nor a row of probabilities.
+        """
+        assert observations.legal is not None
+        features = self.game.features(observations).astype(np.float32)
+        rows = zip(features, observations.legal, strict=True)
+        return np.array([
+            checked_answer(
+                self.policy(observation, legal.astype(np.int8)),
+                np.flatnonzero(legal), self.game.action_names, observation,
+            )[0]
+            for observation, legal in rows
+        ])  # fmt: skip
 
 
 class EnvironmentPolicyPlayer:
@@ -81,15 +113,20 @@ class EnvironmentPolicyPlayer:
 
 def environment_player(
     policy: EnvironmentPolicy,
-) -> Callable[[BoardSetting, Generator], ActingPlayer]:
+) -> Callable[[BoardSetting | BucketSetting, Generator], ActingPlayer | FixedPolicyPlayer]:
     """Return a function that makes a board's player from a policy of an environment.
 
     `policy`: is called with the observation (F,) and the action mask (A,) of the environments of
-    the board's game. It returns an action, or the probabilities (A,) of all actions.
+    the board's game. It returns an action, or the probabilities (A,) of all actions. In a game that
+    is too large for a tree it counts as a fixed policy, which is evaluated once.
     """
 
-    def environment_policy(setting: BoardSetting, rng: Generator) -> ActingPlayer:
+    def environment_policy(
+        setting: BoardSetting | BucketSetting, rng: Generator
+    ) -> ActingPlayer | FixedPolicyPlayer:
         """Return the player of one match."""
+        if isinstance(setting, BucketSetting):
+            return FixedPolicyPlayer(EnvironmentPolicyAnswers(setting, policy))
         return EnvironmentPolicyPlayer(setting, policy)
 
     return environment_policy

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from numpy.random import Generator
 
 from overtrick.core import Array
-from overtrick.evaluation.board.board_setting import FinishedGame
+from overtrick.evaluation.board.board_setting import BoardSetting, FinishedGame
 from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.evaluation.board.posterior_player import PosteriorPlayer
 from overtrick.learners.supervised.population_posterior import OpponentEstimate, PopulationPrior
@@ -78,6 +79,22 @@ class PopulationPosteriorPlayer(PosteriorPlayer[Array]):
 
     def _respond(self, opponent: Array) -> Array:
         return respond(self.opponent.prior.tree, opponent, self.bound)
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorPlayerFactory:
+    """Makes `PopulationPosteriorPlayer`s of one prior."""
+
+    prior: PopulationPrior
+
+    @classmethod
+    def of_members(cls, setting: BoardSetting, members: Array) -> PosteriorPlayerFactory:
+        """Return the factory for a population (M, N, A) in a setting."""
+        return cls(PopulationPrior(setting.tree, members, setting.end_observations))
+
+    def new_player(self, rng: Generator, bound: float | None = None) -> PopulationPosteriorPlayer:
+        """Return the player of one match. `bound`: on its exploitability; None: no bound."""
+        return PopulationPosteriorPlayer(self.prior, rng, bound)
 
 
 def respond(tree: Tree, opponent: Array, bound: float | None) -> Array:

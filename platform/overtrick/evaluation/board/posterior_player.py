@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -10,6 +10,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array
 from overtrick.evaluation.board.board_setting import FinishedGame
+from overtrick.evaluation.board.updating_player import UpdatingPlayer
 
 EXPLORATION_INTERVAL = 5
 """Games from one game of exploration to the next."""
@@ -30,7 +31,7 @@ class PosteriorEstimate(Protocol):
         """Draw a strategy (N, A) from the posterior."""
 
 
-class PosteriorPlayer(ABC, Generic[Response]):
+class PosteriorPlayer(UpdatingPlayer, Generic[Response]):
     """Player that estimates the opponent after each game and best-responds to the estimate.
 
     In every fifth game it best-responds to a strategy that is drawn from the posterior (Thompson
@@ -39,13 +40,9 @@ class PosteriorPlayer(ABC, Generic[Response]):
     """
 
     def __init__(self, estimate: PosteriorEstimate, divisor: int, rng: Generator) -> None:
-        self._estimate, self._divisor, self._rng = estimate, divisor, rng
-        self._observed = self._updated = 0  # games
+        super().__init__(divisor)
+        self._estimate, self._rng = estimate, rng
         self._respond_to_estimate()
-
-    @abstractmethod
-    def _observe(self, game: FinishedGame) -> None:
-        """Show a finished game to the estimate."""
 
     @abstractmethod
     def _respond(self, opponent: Array) -> Response:
@@ -53,28 +50,17 @@ class PosteriorPlayer(ABC, Generic[Response]):
 
     def _response(self, games: Sequence[FinishedGame]) -> Response:
         """Return the best response to the estimate from all games so far."""
-        self._observe_new(games)
-        if self._updated < self._observed:
-            self._update()
+        self._update_at_checkpoint(games)
         return self._to_estimate
 
     def _next_response(self, games: Sequence[FinishedGame]) -> Response:
         """Return the response of the next game: to the estimate, or to a draw from it."""
-        self._observe_new(games)
-        interval = max(1, self._observed // self._divisor)
-        if self._updated < self._observed and self._observed % interval == 0:
-            self._update()
+        self._update_before_game(games)
         explores = self._observed % EXPLORATION_INTERVAL == EXPLORATION_INTERVAL - 1
         return self._to_sample if explores else self._to_estimate
 
-    def _observe_new(self, games: Sequence[FinishedGame]) -> None:
-        for game in games[self._observed :]:
-            self._observe(game)
-        self._observed = len(games)
-
     def _update(self) -> None:
         self._estimate.update()
-        self._updated = self._observed
         self._respond_to_estimate()
 
     def _respond_to_estimate(self) -> None:

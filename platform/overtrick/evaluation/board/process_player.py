@@ -1,4 +1,4 @@
-"""Players on a board that are programs of their own: JSON lines on standard input and output.
+"""External programs as players on a board: JSON lines on standard input and output.
 
 The board sends one object a line, and the program answers each with one object a line:
 
@@ -22,7 +22,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -32,8 +32,9 @@ from numpy.random import Generator
 
 from overtrick.config.job_file import GameChoice, expand_game
 from overtrick.core import END, Array, UserError
-from overtrick.evaluation.board.board_evaluation import setting
+from overtrick.evaluation.board import board_evaluation, bucket_board
 from overtrick.evaluation.board.board_setting import (
+    UNNUMBERED,
     ActingPlayer,
     BoardSetting,
     Decision,
@@ -42,6 +43,8 @@ from overtrick.evaluation.board.board_setting import (
     NewPlayer,
     ObservingPlayer,
 )
+from overtrick.evaluation.board.bucket_match import NewPolicyPlayer
+from overtrick.evaluation.board.bucket_setting import BucketSetting
 
 START_SECONDS = 120.0  # in which a program must answer the message `match`
 END_SECONDS = 5.0  # in which it must end after its input has ended; then it is killed
@@ -55,7 +58,7 @@ class ProcessPlayer:
         command: str,
         folder: Path,
         game: GameChoice,
-        setting: BoardSetting,
+        setting: BoardSetting | BucketSetting,
         rng: Generator,
         seconds: float | None,
         memory_gib: float | None,
@@ -188,24 +191,30 @@ class ProcessPlayer:
         return UserError(f"the program `{self.command}` {text}")
 
 
-def serve(new_player: NewPlayer, source: IO[str], sink: IO[str]) -> None:
+def serve(new_player: NewPlayer | NewPolicyPlayer, source: IO[str], sink: IO[str]) -> None:
     """Answer the messages of a board with a player of this project, until the messages end.
 
     `source`, `sink`: lines of messages and of answers. Raises UserError for a line that is no
     message of a board.
     """
-    served: _ServedPlayer | None = None
+    served: _ServedPlayer | _ServedActingPlayer | None = None
     for line in source:
         answer: dict[str, Any] = {}
         try:
             message = json.loads(line)
             if message["type"] == "match":
-                served = _ServedPlayer(new_player, message)
+                choice = GameChoice.model_validate(expand_game(message["game"]))
+                kind = (
+                    _ServedActingPlayer if bucket_board.uses_abstraction(choice) else _ServedPlayer
+                )
+                served = kind(new_player, choice, message)
             elif served is not None and message["type"] in ("act", "finished"):
                 respond = served.act if message["type"] == "act" else served.observe
                 answer = respond(message)
             else:
                 raise UserError(f"a board does not send {line!r} here")
+        except UserError:
+            raise
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"{line!r} is no message of a board: {error!r}") from error
         print(json.dumps(answer), file=sink, flush=True)
@@ -214,9 +223,10 @@ def serve(new_player: NewPlayer, source: IO[str], sink: IO[str]) -> None:
 class _ServedPlayer:
     """A player of this project in one match, with the messages of a board."""
 
-    def __init__(self, new_player: NewPlayer, message: dict[str, Any]) -> None:
-        choice = GameChoice.model_validate(expand_game(message["game"]))
-        here = setting(choice, message["told"])
+    def __init__(
+        self, new_player: Callable[..., Any], choice: GameChoice, message: dict[str, Any]
+    ) -> None:
+        here = board_evaluation.setting(choice, message["told"])
         self.player = new_player(here, np.random.default_rng(message["seed"]))
         self.decisions = {(d.seat, d.cards, d.actions): d for d in here.decisions}
         ends = np.flatnonzero(here.tree.seat == END).tolist()
@@ -231,8 +241,7 @@ class _ServedPlayer:
         key = message["seat"], tuple(message["cards"]), tuple(message["actions"])
         decision = self.decisions[key]._replace(playing=message["playing"])
         if isinstance(self.player, ActingPlayer):
-            answer = np.asarray(self.player.act(decision))
-            return {"probabilities" if answer.ndim else "action": answer.tolist()}
+            return _action_or_probabilities(self.player.act(decision))
         return {"probabilities": self._strategy(decision.playing)[decision.infoset].tolist()}
 
     def observe(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -261,3 +270,35 @@ class _ServedPlayer:
             )
             self.strategies[playing] = np.asarray(found)
         return self.strategies[playing]
+
+
+class _ServedActingPlayer:
+    """An acting player of this project in one match of a game that is too large for a tree."""
+
+    def __init__(
+        self, new_player: Callable[..., Any], choice: GameChoice, message: dict[str, Any]
+    ) -> None:
+        here = bucket_board.setting(choice, message["told"])
+        self.player = new_player(here, np.random.default_rng(message["seed"]))
+        if not isinstance(self.player, ActingPlayer):
+            raise UserError(f"in {choice.name} a program's player needs the method act")
+
+    def act(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Answer a message `act` by the probabilities of all actions, or by an action."""
+        cards, actions, legal = (tuple(message[key]) for key in ("cards", "actions", "legal"))
+        decision = Decision(UNNUMBERED, message["seat"], cards, actions, legal, message["playing"])
+        return _action_or_probabilities(self.player.act(decision))
+
+    def observe(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Tell the player the finished game of a message; return the answer, {}."""
+        cards, actions = tuple(message["cards"]), tuple(message["actions"])
+        if isinstance(self.player, ObservingPlayer):
+            game = FinishedGame(message["seat"], cards, actions, message["payoff"], UNNUMBERED)
+            self.player.observe(game)
+        return {}
+
+
+def _action_or_probabilities(given: int | Sequence[float]) -> dict[str, Any]:
+    """Return the answer to a message `act`."""
+    answer = np.asarray(given)
+    return {"probabilities" if answer.ndim else "action": answer.tolist()}

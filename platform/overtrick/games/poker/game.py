@@ -310,6 +310,14 @@ class Poker:
             node = int(self.betting.after[node, action])
         return bool(self.betting.live[node].sum() > 1)
 
+    def decode(self, seat: int, observation: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the deal as the seat sees it, -1 for other cards, and all actions so far."""
+        hole, board = np.split(observation[: self.card_fields].astype(int), [self.rules.hole])
+        cards = np.full(self.rules.cards, -1)
+        cards[seat * self.rules.hole : (seat + 1) * self.rules.hole] = hole
+        cards[self.seats * self.rules.hole :] = board
+        return tuple(cards.tolist()), self.betting.history[observation[-1]]
+
     def hand(self, observations: Observations) -> Array:
         """Return the names (R,) of hole cards: Q, or in hold'em 77, AKs (suited), T9o (offsuit)."""
         return self._hand_names[tuple(observations.observation[:, : self.rules.hole].T)]

@@ -144,11 +144,20 @@ def conditional_action_values(tree: Tree, sigma: Array, seat: int) -> tuple[Arra
     the information set is the seat's own and the other seats and chance can lead to it. Where they
     cannot, the points are 0.
     """
+    gains, reach_sum = seat_counterfactual_values(tree, sigma, seat)
+    return gains / np.where(reach_sum > 0, reach_sum, 1)[:, None], reach_sum > 0
+
+
+def seat_counterfactual_values(tree: Tree, sigma: Array, seat: int) -> tuple[Array, Array]:
+    """Return the counterfactual values (N, A) of a seat's actions if all seats play sigma (N, A).
+
+    Also returns the counterfactual reach (N,) of the seat's information sets. Both are 0 at those
+    of other seats.
+    """
     others = reach(tree, sigma, without=seat)
     acts = np.flatnonzero(tree.seat == seat)
     reach_sum = np.bincount(tree.infoset[acts], others[acts], minlength=tree.infosets)
-    gains = counterfactual_values(tree, sigma, others, seat)
-    return gains / np.where(reach_sum > 0, reach_sum, 1)[:, None], reach_sum > 0
+    return counterfactual_values(tree, sigma, others, seat), reach_sum
 
 
 def nash_conv(tree: Tree, sigma: Array) -> float:

@@ -217,7 +217,7 @@ def play_opponents_on_tree(
         sample = exact_sample(game, tree, params, estimate)
     else:
         sample = samples.padded_sample(
-            features, tree.legal[row], _log_probs(tree, sigma)[member, row], credit[member, row],
+            features, tree.legal[row], log_probs(tree, sigma)[member, row], credit[member, row],
             visited, member, len(sigma),
         )  # fmt: skip
     returned = returns[member, row] / visited
@@ -306,13 +306,13 @@ def exact_sample(
     return samples.DiscreteSample(
         np.repeat(features[None], len(sigma), axis=0),
         np.broadcast_to(tree.legal, sigma.shape).copy(),
-        _log_probs(tree, sigma),
+        log_probs(tree, sigma),
         credit.astype(np.float32),
         weight.astype(np.float32),
     )
 
 
-def _log_probs(tree: Tree, sigma: Array) -> Array:
+def log_probs(tree: Tree, sigma: Array) -> Array:
     """Return float32 log-probabilities (M, N, A) of strategies `sigma`; -inf at illegal actions."""
     with np.errstate(divide="ignore"):
         logp = np.log(sigma).clip(min=-100)  # a probability may underflow to 0

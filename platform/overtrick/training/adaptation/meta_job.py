@@ -21,7 +21,7 @@ from overtrick.training.adaptation.opponent_population import (
     STORED_KINDS,
     Opponents,
     check_action_std_scale,
-    stored_population,
+    population_of,
 )
 
 
@@ -246,7 +246,7 @@ def check_job(job: MetaJob) -> None:
         remedy = "set it as adaptation.gradient_estimator"
         check_tree("meta.gradient_estimator", "opponent_model", game, tree, remedy)
     if job.population.kind in STORED_KINDS:
-        stored_population(job.game, job.population)
+        population_of(job.game, job.population)
     check_action_std_scale("population.action_std_scale", job.population.action_std_scale, game)
     check_estimator("meta.gradient_estimator", section.gradient_estimator, game, tree)
     estimator = job.adaptation.gradient_estimator

@@ -230,7 +230,7 @@ class StoredPopulation(OpponentPopulation):
 
     def initial_members(self, initial: Weights, rng: Generator) -> Weights:
         """Return the policies of the stored model and their shares."""
-        return stored_population(self.game, self.section)
+        return population_of(self.game, self.section)
 
     def members(self) -> Weights:
         """Return the policies, as a batch (see policies/policy_batch.py)."""
@@ -252,34 +252,41 @@ class StoredPopulation(OpponentPopulation):
         self.remote.call("replace", dict(state))
 
 
-def stored_population(choice: GameChoice, section: Opponents) -> Weights:
-    """Read the population of `section.model`: K policies, and their shares, transposed to (K, S).
+def population_of(choice: GameChoice, section: Opponents) -> Weights:
+    """Read the stored population of a section `population`. Raises UserError."""
+    remedy = "set population.kind to the trainer of the run, psro or league"
+    return stored_population(choice, section.kind, section.model, "population.model", remedy)
 
-    Raises UserError if the model is missing or damaged, or belongs to another trainer or game.
+
+def stored_population(
+    choice: GameChoice, kind: str, model: str | None, key: str, remedy: str
+) -> Weights:
+    """Read the population of a stored model: K policies, and their shares, transposed to (K, S).
+
+    `kind`: psro or league. `key`: of the model in the job. `remedy`: for a model of another
+    trainer. Raises UserError if the model is missing or damaged, or belongs to another trainer or
+    game.
     """
-    if section.model is None:
-        raise UserError(f"population.kind: {section.kind} needs a run: set population.model")
-    folder = locate.model_folder(section.model)
+    if model is None:
+        raise UserError(f"population.kind: {kind} needs a run: set {key}")
+    folder = locate.model_folder(model)
     stored = model_files.load(folder, choice.name)
-    if (trainer := stored.job.get("trainer")) != section.kind:
-        raise UserError(
-            f"population.model: {folder} is a model of trainer {trainer}, not of {section.kind}: "
-            "set population.kind to the trainer of the run, psro or league"
-        )
+    if (trainer := stored.job.get("trainer")) != kind:
+        raise UserError(f"{key}: {folder} is a model of trainer {trainer}, not of {kind}: {remedy}")
     if stored.game_options != choice.options:
         raise UserError(
-            f"population.model: {folder} plays {choice.name} with options {stored.game_options}, "
-            f"not {choice.options}"
+            f"{key}: {folder} plays {choice.name} with options {stored.game_options}, not "
+            f"{choice.options}"
         )
     members = unprefixed(model_kinds.MEMBERS, stored.weights)
     counts = {len(value) for value in members.values()}
     if counts == {0}:
-        raise UserError(f"population.model: {folder} has no past players: train it longer")
+        raise UserError(f"{key}: {folder} has no past players: train it longer")
     shares = stored.weights.get(model_kinds.SHARES)
     if len(counts) == 1 and shares is None:
         shares = np.full((2, *counts), 1 / max(counts))
     if shares is None or shares.shape != (2, *counts):
-        raise UserError(f"population.model: the model in {folder} is damaged: train it again")
+        raise UserError(f"{key}: the model in {folder} is damaged: train it again")
     return {**members, model_kinds.SHARES: shares.T}
 
 
