@@ -228,6 +228,26 @@ def test_a_match_network_stands_on_the_board(match_network: str) -> None:
             board_opponents.check_methods(job)
 
 
+def test_a_model_that_never_adapts_plays_its_policy(tmp_path: Path) -> None:
+    content = {"trainer": "nfsp", "game": "leduc", "nfsp": {"hidden": [4]}}
+    trainer = TRAINERS["nfsp"].trainer(job_file.parse(content, JOBS, "job"), LocalPool())
+    stored = model_files.Model(trainer.model(), "leduc", trainer.job.model_dump(mode="json"))
+    model_files.save(stored, tmp_path / "model")
+    method = {"player": "model", "model": str(tmp_path / "model"), "told": ["own_cards"]}
+    board = {**BOARD, "budgets": [1, 9], "seeds": [0], "methods": {"a": method}}
+    job = job_file.parse(board, {"board": board_job.BoardJob}, "board")
+    board_opponents.check_methods(job)
+    opponent = board_evaluation.read_opponents(LEDUC, "development")[0]
+    rng = np.random.default_rng(0)
+    result = board_players.evaluate_method(rng, job, "a", "own_cards", opponent)
+    tree = board_evaluation.setting(LEDUC, "own_cards").tree
+    policy = ot.load(str(tmp_path / "model")).policy()
+    strategy = best_response.sigma_of(tree, [policy] * 2)
+    expected = exact_payoff(tree, strategy, opponent.phases[0])
+    found = [each["payoff"] for each in result["matches"][0]["checkpoints"]]
+    assert found == pytest.approx([expected, expected], rel=1e-6)
+
+
 def test_opponents_that_change_are_evaluated_by_the_games_played() -> None:
     changing = result("changing", [1.0, 0.4], None, 0.35)
     (row,) = board_evaluation.summarise([changing])

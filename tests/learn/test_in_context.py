@@ -213,13 +213,13 @@ def test_a_player_counts_games_and_keeps_its_bound(rng):
     opponent = BoardOpponent("uniform", "uniform", (tree.uniform(),))
 
     def bounded(here, player_rng):
-        return InContextPlayer(here, weights, 0.1, equilibrium, 0.05)
+        return InContextPlayer(here, weights, equilibrium, 0.05)
 
     result = play_match(setting, bounded, opponent, (4, 20), rng)
     assert [each.exploitability for each in result.checkpoints] == [
         pytest.approx(0.05, abs=1e-5), pytest.approx(0.05, abs=1e-5),
     ]  # fmt: skip
-    player, games = InContextPlayer(setting, weights, 0, equilibrium), []
+    player, games = InContextPlayer(setting, weights, equilibrium), []
     end = int(np.flatnonzero(setting.end_observations[0] >= 0)[0])
     for seat in (0, 1, 0):
         games.append(setting.finished_game(seat, end))
@@ -234,4 +234,4 @@ def test_a_network_of_another_setting_is_refused(rng):
     setting = board_evaluation.setting(KUHN, "all_cards")
     weights = initial_match_weights(SIZES, 5, setting.tree.legal.shape, rng)
     with pytest.raises(UserError, match="reads 5 kinds of observations"):
-        InContextPlayer(setting, weights, 0, cached_equilibrium(KUHN))
+        InContextPlayer(setting, weights, cached_equilibrium(KUHN))

@@ -28,14 +28,14 @@ Measure = Callable[[BehaviouralPolicy], tuple[float, float | None]]
 
 
 def check_model(job: BoardJob, name: str) -> None:
-    """Raise UserError if a model is missing, does not adapt, or is for another game.
+    """Raise UserError if a model is missing, has no trainer that can evaluate it, or another game.
 
     Raises UserError also if a budget has fewer games than the model has steps of adaptation.
     """
     trained, _ = _load_model(job, name)
     trainer: Any = TRAINERS[trained.trainer].trainer
     steps = trainer.evaluation_section(trained).steps
-    if steps > job.budgets[0]:
+    if trainer.adapts() and steps > job.budgets[0]:
         raise UserError(f"budgets: {job.budgets[0]} games are too few for {steps} adaptation steps")
 
 
@@ -70,7 +70,8 @@ def model_matches(
     """Adapt a model to an opponent, as its trainer does; return a `MatchRecord` for each seed.
 
     The games of a budget are divided among the steps of the model's job, in random seats; a
-    remainder is not played. `opponent_policy`: the policy that the opponent plays in all games.
+    remainder is not played. A model that never adapts plays its stored policy. `opponent_policy`:
+    the policy that the opponent plays in all games.
     """
     trained, weights = _load_model(job, name)
     trainer: Any = TRAINERS[trained.trainer].trainer
@@ -80,10 +81,13 @@ def model_matches(
         rngs = board_evaluation.match_generator(opponent, seed).spawn(len(job.budgets))
         records = []
         for games, rng in zip(job.budgets, rngs, strict=True):
-            adapted = trainer.adapt_model(
-                trained, weights, opponent_policy, rng, games=games // section.steps
-            )
-            payoff, gap = measure(adapted[-1])
+            if trainer.adapts():
+                policy = trainer.adapt_model(
+                    trained, weights, opponent_policy, rng, games=games // section.steps
+                )[-1]
+            else:
+                policy = trainer.knowledge(trained, weights)
+            payoff, gap = measure(policy)
             records.append(
                 {"games": games, "payoff": payoff, "exploitability": gap, "online": None}
             )

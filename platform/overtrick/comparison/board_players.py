@@ -70,7 +70,7 @@ def evaluate_method(
             return start_program(job, method, here, player_rng)
         if method.player == "in_context":
             assert network is not None
-            return InContextPlayer(here, network.weights, network.exploration, equilibrium, bound)
+            return InContextPlayer(here, network.weights, equilibrium, bound)
         return population().new_player(player_rng, bound)
 
     def measure(policy: BehaviouralPolicy) -> tuple[float, float]:

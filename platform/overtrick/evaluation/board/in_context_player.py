@@ -8,11 +8,15 @@ import numpy as np
 
 from overtrick.core import Array, UserError
 from overtrick.evaluation.board.board_setting import BoardSetting, FinishedGame
-from overtrick.evaluation.board.players import BOUNDED_UPDATE_DIVISOR, UPDATE_DIVISOR
+from overtrick.evaluation.board.players import UPDATE_DIVISOR
 from overtrick.evaluation.board.sampled_matches import MatchSampler
 from overtrick.evaluation.board.updating_player import UpdatingPlayer
 from overtrick.learners.policy_gradient.match_network import match_strategies
 from overtrick.solvers.safe_exploitation import nearest_safe_strategy
+
+BOUNDED_UPDATE_DIVISOR = 10
+"""After n games a player of bounded exploitability computes a new strategy every max(1, n // 10)
+games, by linear programmes."""
 
 
 class InContextPlayer(UpdatingPlayer):
@@ -22,11 +26,10 @@ class InContextPlayer(UpdatingPlayer):
     every max(1, n // BOUNDED_UPDATE_DIVISOR).
 
     - `weights`: of the network, trained in the same setting.
-    - `exploration`: share of uniform play in games, not at checkpoints.
     - `equilibrium`: strategy (N, A).
     - `exploitability_bound`: largest exploitability of the player's strategies beyond that of the
-      equilibrium, in points per game, with and without exploration; None: no bound. A strategy that
-      exceeds it is replaced by the nearest strategy within it.
+      equilibrium, in points per game; None: no bound. A strategy that exceeds it is replaced by the
+      nearest strategy within it.
 
     Raises UserError if the network is for another game or setting.
     """
@@ -35,15 +38,14 @@ class InContextPlayer(UpdatingPlayer):
         self,
         setting: BoardSetting,
         weights: Mapping[str, Array],
-        exploration: float,
         equilibrium: Array,
         exploitability_bound: float | None = None,
     ) -> None:
         unbounded = exploitability_bound is None
         super().__init__(UPDATE_DIVISOR if unbounded else BOUNDED_UPDATE_DIVISOR)
         self._tree, self._sampler = setting.tree, MatchSampler(setting)
-        self._weights, self._exploration = dict(weights), exploration
-        self._equilibrium, self._bound = equilibrium, exploitability_bound
+        self._weights, self._equilibrium = dict(weights), equilibrium
+        self._bound = exploitability_bound
         self._counts = np.zeros(self._sampler.observation_count)
         trained_on, here = len(self._weights["scores"]), len(self._counts)
         if trained_on != here:
@@ -59,22 +61,15 @@ class InContextPlayer(UpdatingPlayer):
         return self._strategy
 
     def next_strategy(self, games: Sequence[FinishedGame]) -> Array:
-        """Return the strategy of the next game, which explores by some uniform play."""
+        """Return the strategy of the next game, which is not computed anew for each game."""
         self._update_before_game(games)
-        return self._exploring
+        return self._strategy
 
     def _observe(self, game: FinishedGame) -> None:
         self._counts[self._sampler.count_index(game.seat, game.number)] += 1
 
     def _update(self) -> None:
-        """Compute the strategies of checkpoints and of games after the observed games."""
         found = match_strategies(self._weights, self._counts[None], self._tree.legal)[0]
-        share = self._exploration
-        self._strategy = self._bounded(found)
-        self._exploring = self._bounded((1 - share) * found + share * self._tree.uniform())
-
-    def _bounded(self, strategy: Array) -> Array:
-        """Return the strategy, or the nearest within the bound on exploitability."""
-        if self._bound is None:
-            return strategy
-        return nearest_safe_strategy(self._tree, self._equilibrium, strategy, self._bound)
+        if self._bound is not None:
+            found = nearest_safe_strategy(self._tree, self._equilibrium, found, self._bound)
+        self._strategy = found

@@ -95,8 +95,8 @@ class InContext(Section):
     """Largest number of games from one stage to the next."""
 
     exploration: Fraction = 0.05
-    """Share of uniform play mixed into the strategies that play games, in training and later in
-    matches. Strategies are evaluated without it."""
+    """Share of uniform play mixed into the strategies that play the games of training. Afterwards
+    the network plays without it."""
 
     gradient: training.GradientName = "exact"
     """exact: the policy gradient of exact payoffs on the game tree. ppo: PPO on sampled games."""
@@ -149,11 +149,10 @@ class InContextJob(GpuJob):
 
 
 class InContextModel(NamedTuple):
-    """A trained match network, the cards that it is told, and its exploration in matches."""
+    """A trained match network, and the cards that it is told."""
 
     weights: Weights
     told: Told
-    exploration: float
 
 
 def adapt_in_context(
@@ -176,7 +175,7 @@ def adapt_in_context(
     for step in range(section.steps + 1):
         if step:
             counts = training.continue_matches(
-                sampler, model.weights, model.exploration, counts, theirs, section.games, rng
+                sampler, model.weights, counts, theirs, section.games, rng
             )
         strategies = match_strategies(model.weights, counts, tree.legal)
         found.append([TabularPolicy(each) for each in strategies])
@@ -273,7 +272,7 @@ class InContextTrainer(HeldOutTrainer[InContextJob]):
             raise UserError(
                 f"the network of the model does not fit {job.game.name} and its job: train it again"
             )
-        return InContextModel(network, section.told, section.exploration)
+        return InContextModel(network, section.told)
 
     @staticmethod
     def adaptation_note(job: InContextJob) -> str:

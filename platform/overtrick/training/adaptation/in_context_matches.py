@@ -150,7 +150,6 @@ def join(parts: Sequence[MatchSample]) -> MatchSample:
 def continue_matches(
     sampler: MatchSampler,
     weights: Weights,
-    exploration: float,
     counts: Array,
     theirs: Array,
     games: int,
@@ -158,16 +157,15 @@ def continue_matches(
 ) -> Array:
     """Play more games of M matches against one opponent; return the new counts (M, D).
 
-    After n games, the strategies are computed again max(2, n // 10) games later. `exploration`:
-    share of uniform play in the games. `counts` (M, D): numbers of games with each end observation.
-    `theirs` (N, A): strategy of the opponent. `games`: number of games to add to each match.
+    After n games, the strategies are computed again max(2, n // 10) games later. `counts` (M, D):
+    numbers of games with each end observation. `theirs` (N, A): strategy of the opponent. `games`:
+    number of games to add to each match.
     """
     tree, counts, left = sampler.setting.tree, counts.copy(), games
     while left:
         block = min(max(2, int(counts[0].sum()) // 10), left)
         strategies = match_strategies(weights, counts, tree.legal)
         for m, ours in enumerate(strategies):
-            played = (1 - exploration) * ours + exploration * tree.uniform()
-            counts[m] += sampler.sample(played, theirs, _games_by_seat(block, rng), rng)
+            counts[m] += sampler.sample(ours, theirs, _games_by_seat(block, rng), rng)
         left -= block
     return counts
