@@ -11,7 +11,8 @@ from overtrick.evaluation.board.board_setting import FinishedGame
 class UpdatingPlayer(ABC):
     """Player that observes each finished game, and updates from all games so far on a schedule.
 
-    After n games of a match it updates every max(1, n // divisor) games, and at each checkpoint.
+    After n games of a match it updates if max(1, n // divisor) games have been played since the
+    last update. It also updates at each checkpoint.
     """
 
     def __init__(self, divisor: int) -> None:
@@ -35,8 +36,7 @@ class UpdatingPlayer(ABC):
     def _update_before_game(self, games: Sequence[FinishedGame]) -> None:
         """Observe the new games of a match, and update if the schedule says so."""
         self._observe_new(games)
-        interval = max(1, self._observed // self._divisor)
-        if self._updated < self._observed and self._observed % interval == 0:
+        if self._observed - self._updated >= max(1, self._observed // self._divisor):
             self._update_now()
 
     def _observe_new(self, games: Sequence[FinishedGame]) -> None:
