@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from scipy import stats
 
 import overtrick as ot
 from overtrick import cli
@@ -33,6 +35,7 @@ from overtrick.evaluation.game_cache import cached_equilibrium
 from overtrick.runs import lifecycle
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
+from overtrick.storage.champions import FOLDER
 from overtrick.training.registry import JOBS, TRAINERS
 
 LEDUC = GameChoice(name="leduc")
@@ -246,6 +249,51 @@ def test_a_model_that_never_adapts_plays_its_policy(tmp_path: Path) -> None:
     expected = exact_payoff(tree, strategy, opponent.phases[0])
     found = [each["payoff"] for each in result["matches"][0]["checkpoints"]]
     assert found == pytest.approx([expected, expected], rel=1e-6)
+
+
+def test_methods_are_compared_over_seeds(finished: board.FinishedBoard) -> None:
+    rows = finished.json_results()["by_seed"]
+    assert {row["method"] for row in rows} == {"posterior", "network", "safe network"}
+    shares = board_evaluation.shares_by_seed(finished.results, 60)
+    best = max((key for key in shares if key[1] in SETTINGS), key=lambda k: np.mean(shares[k]))
+    assert best[0] == "posterior"
+    for row in rows:
+        key = row["method"], row["told"]
+        first, second = shares[key]  # seeds 0 and 1
+        assert row["share"] == pytest.approx((first + second) / 2, abs=6e-4)
+        assert row["standard error"] == pytest.approx(abs(first - second) / 2, abs=6e-4)
+        if key == best:
+            assert row["p"] == ""
+            continue
+        # Welch's t with two values each: a second implementation of its degrees of freedom
+        a, b = np.var(shares[best], ddof=1) / 2, np.var(shares[key], ddof=1) / 2
+        t = (np.mean(shares[best]) - np.mean(shares[key])) / np.sqrt(a + b)
+        p = 2 * stats.t.sf(abs(t), (a + b) ** 2 / (a**2 + b**2))
+        assert float(row["p"]) == pytest.approx(p, rel=0.06)
+
+
+def test_a_method_may_have_a_model_for_each_seed(
+    match_network: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The network of seed 1 is the champion; that of seed 0 has random weights."""
+    champion = FOLDER / "leduc_in_context"
+    for seed, source in enumerate((Path(match_network), champion)):
+        shutil.copytree(source, tmp_path / f"net{seed}" / "model")
+    method = {"player": "model", "model": f"{tmp_path}/net{{seed}}/model", "told": ["own_cards"]}
+    path = write(tmp_path, budgets=[30], methods={"a": method})
+    job = board_job.load(path, [])
+    board_opponents.check_methods(job)
+    assert list(job.methods["a"].models(job.seeds)) == ["seed 0", "seed 1"]
+    opponent = board_evaluation.read_opponents(LEDUC, "development")[0]
+    rng = np.random.default_rng(0)
+    result = board_players.evaluate_method(rng, job, "a", "own_cards", opponent)
+    first, second = (match["checkpoints"][0]["payoff"] for match in result["matches"])
+    assert second > first + 0.5
+    before = board_opponents.players_sha256(job)
+    (tmp_path / "net1" / "model" / "model.json").write_text("{}")
+    assert board_opponents.players_sha256(job) != before
+    with pytest.raises(UserError, match=r"methods\.a: .*net1"):
+        board_opponents.check_methods(job)
 
 
 def test_opponents_that_change_are_evaluated_by_the_games_played() -> None:
@@ -471,6 +519,10 @@ def test_bad_arguments_of_a_board_are_refused(arguments: dict[str, Any], message
         ({"game": "holdem"}, "are for holdem with options"),
         ({"game": "liars_dice"}, "a board needs a game with public actions and dealt cards"),
         ({"methods": {"a": {**NETWORK, "told": list(SETTINGS)}}}, "told: a model has one setting"),
+        (
+            {"methods": {"a": {**NETWORK, "player": "in_context", "model": "net{seed}"}}},
+            "model: {seed} is for the player `model` only",
+        ),
         ({"methods": {"a": NETWORK}, "budgets": [2]}, "2 games are too few for 3 adaptation steps"),
         ({"opponents": "nowhere"}, "nowhere has no test opponents: draw new test opponents with"),
         (

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from overtrick.comparison import table_files
+from overtrick.comparison import statistics, table_files
 from overtrick.comparison.board_job import BoardJob
 from overtrick.comparison.board_opponents import (
     check_methods,
@@ -25,7 +25,9 @@ from overtrick.core.files import read_text, write_text
 from overtrick.core.json_files import read_json
 from overtrick.evaluation.board import board_evaluation, bucket_board, opponent_files
 from overtrick.evaluation.board.bucket_opponents import BucketOpponent
+from overtrick.evaluation.board.end_observations import SETTINGS
 from overtrick.evaluation.board.opponent_files import BoardOpponent
+from overtrick.evaluation.standard_error import standard_error
 from overtrick.games import registry
 from overtrick.reports.html import elements
 from overtrick.reports.html.elements import PageSection
@@ -48,16 +50,27 @@ class FinishedBoard(FinishedTable):
     results: list[dict[str, Any]]  # see board_evaluation.OpponentResult
     notes: list[str]
 
+    @property
+    def budget(self) -> int:
+        """The number of games after which the players were evaluated last."""
+        games: int = self.results[0]["matches"][0]["checkpoints"][-1]["games"]
+        return games
+
     def legend(self) -> list[str]:
         """Return lines that explain the numbers."""
         return self.notes
 
     def titled_tables(self) -> list[tuple[Rows, str]]:
         """Return the results by method, setting and number of games, and the shares by family."""
-        games = self.results[0]["matches"][0]["checkpoints"][-1]["games"]
+        games = self.budget
         families = _by_family(self.results, games)
         title = f"Share after {games} games, by family"
-        return [(_shown(self.results), ""), *([(families, title)] if families else [])]
+        compared = compare_seeds(self.results, games)
+        return [
+            (_shown(self.results), ""),
+            *([(families, title)] if families else []),
+            *([(compared, f"Share after {games} games, by seed")] if compared else []),
+        ]
 
     def json_results(self) -> dict[str, Any]:
         """Return the game, and a row for each method, setting and number of games."""
@@ -65,8 +78,41 @@ class FinishedBoard(FinishedTable):
         families = [each._asdict() for each in board_evaluation.summarise_families(self.results)]
         return {
             "board": self.folder.name, "game": self.game, "unit": self.unit, "rows": rows,
-            "families": families,
+            "families": families, "by_seed": compare_seeds(self.results, self.budget),
         }  # fmt: skip
+
+
+def compare_seeds(results: Sequence[dict[str, Any]], games: int) -> Rows:
+    """Compare the method with the largest mean share with all others, by Welch's t test over seeds.
+
+    `results`: see board_evaluation.OpponentResult. The shares are those after some games. An oracle
+    and methods that are told nothing take no part. Returns no rows if there are fewer than two
+    methods or seeds.
+    """
+    found = {
+        key: shares
+        for key, shares in board_evaluation.shares_by_seed(results, games).items()
+        if key[1] in SETTINGS and len(shares) > 1
+    }
+    if len(found) < 2:
+        return []
+    best = max(found, key=lambda key: float(np.mean(found[key])))
+    return [
+        {
+            "method": method,
+            "told": told,
+            "share": round(float(np.mean(shares)), 3),
+            "standard error": round(standard_error(shares) or 0.0, 3),
+            "p": _p_value(found[best], shares),
+        }
+        for (method, told), shares in found.items()
+    ]
+
+
+def _p_value(best: Sequence[float], shares: Sequence[float]) -> str:
+    """Return the p value of Welch's test; empty for the best method itself, or without variance."""
+    p = None if best is shares else statistics.welch_p(best, shares)
+    return "" if p is None else f"{p:.2g}"
 
 
 def run(folder: RunFolder, progress: OnProgress) -> FinishedBoard:
@@ -168,6 +214,8 @@ def _notes(job: BoardJob) -> list[str]:
         "checkpoints; mean over all matches",
         "by family: points a game where the best response does not win "
         f"{least}; in training: populations for training are drawn from this family, too",
+        "by seed: mean share over the opponents, mean and standard error over the seeds; p: of "
+        "Welch's t test against the method with the largest share",
     ]
 
 
@@ -250,11 +298,11 @@ def _save(
             payoffs = _by_opponent(results, games)
             shown.append((payoffs, f"Payoff a game after {games} games, by opponent"))
     cards = {
-        name if key == "model" else f"{name}, {key}": read_text(
+        f"{name}, {label}" if label else name: read_text(
             locate.model_folder(model) / model_files.CARD
         )
         for name, method in job.methods.items()
-        for key, model in method.models.items()
+        for label, model in method.models(job.seeds).items()
     }
     if cards:
         (folder.path / CARDS).mkdir(exist_ok=True)

@@ -21,6 +21,9 @@ from overtrick.storage import locate
 
 Place = Annotated[str, Field(min_length=1)]
 
+SEED = "{seed}"
+"""Stands for the seed of a match in the name of a model."""
+
 STORED = ("model", "in_context")
 """Players that are stored models."""
 
@@ -82,7 +85,8 @@ class BoardMethod(Section):
     model or network the nearest strategy within the bound plays."""
 
     model: Opponent | None = None
-    """Run, champion, or folder of a model."""
+    """Run, champion, or folder of a model. For the player model, `{seed}` in it stands for the
+    seed of a match, so that each has its own model: `eom{seed}` are the runs eom0, eom1, ..."""
 
     command: str | None = Field(default=None, min_length=1)
     """Command that starts a program, such as `python my_player.py`."""
@@ -95,11 +99,23 @@ class BoardMethod(Section):
     the setting that shows the cards that its adaptation uses. For in_context that of its training.
     """
 
-    @property
-    def models(self) -> dict[str, str]:
-        """The stored models of the player, by key."""
-        found = {"model": self.model, "psro": self.psro, "league": self.league}
-        return {key: name for key, name in found.items() if name is not None}
+    def model_of(self, seed: int) -> str:
+        """Return the model that plays the match with a seed."""
+        assert self.model is not None
+        return self.model.replace(SEED, str(seed))
+
+    def models(self, seeds: Sequence[int]) -> dict[str, str]:
+        """Return the stored models of the player, with a label for each; "" if it is the only one.
+
+        `seeds`: of the matches.
+        """
+        runs = {"psro": self.psro, "league": self.league}
+        found = {key: name for key, name in runs.items() if name is not None}
+        if self.model is None:
+            return found
+        if SEED not in self.model:
+            return {"": self.model}
+        return {f"seed {seed}": self.model_of(seed) for seed in seeds}
 
     @field_validator("command")
     @classmethod
@@ -118,6 +134,8 @@ class BoardMethod(Section):
             raise ValueError(f"a player `{self.player}` needs the keys model and told")
         if self.player in STORED and self.told is not None and len(self.told) > 1:
             raise ValueError("told: a model has one setting")
+        if self.player == "in_context" and SEED in (self.model or ""):
+            raise ValueError(f"model: {SEED} is for the player `model` only")
         if self.told is not None and len(set(self.told)) < len(self.told):
             raise ValueError("told: a value is given twice")
         return self
@@ -181,16 +199,23 @@ def load(path: str | Path, overrides: Sequence[str]) -> BoardJob:
     `path`: the file, or the name of a board that comes with the package.
     """
     job = job_file.load(job_path(path), overrides, {"board": BoardJob})
-    methods = {
-        name: method.model_copy(update={"folder": str(Path(method.folder or ".").absolute())})
-        if method.command is not None
-        else method
-        for name, method in job.methods.items()
-    }
+    methods = {name: _with_absolute_paths(each, job.seeds[0]) for name, each in job.methods.items()}
     job = job.model_copy(update={"methods": methods})
     if job.opponents == DEVELOPMENT:
         return job
     return job.model_copy(update={"opponents": locate.absolute_path(job.opponents)})
+
+
+def _with_absolute_paths(method: BoardMethod, seed: int) -> BoardMethod:
+    """Return a method with the absolute paths of its program's folder and its models by seed."""
+    if method.command is not None:
+        return method.model_copy(update={"folder": str(Path(method.folder or ".").absolute())})
+    if method.model is None or SEED not in Path(method.model).name:
+        return method
+    found = Path(locate.absolute_if_path(method.model_of(seed)))
+    if not found.is_absolute():
+        return method
+    return method.model_copy(update={"model": str(found.parent / Path(method.model).name)})
 
 
 def training_jobs(job: BoardJob) -> list[Job]:

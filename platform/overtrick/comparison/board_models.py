@@ -27,16 +27,19 @@ Measure = Callable[[BehaviouralPolicy], tuple[float, float | None]]
 """Function from a policy to its payoff against an opponent and its exploitability, if known."""
 
 
-def check_model(job: BoardJob, name: str) -> None:
+def check_models(job: BoardJob, method: BoardMethod) -> None:
     """Raise UserError if a model is missing, has no trainer that can evaluate it, or another game.
 
-    Raises UserError also if a budget has fewer games than the model has steps of adaptation.
+    Raises UserError also if a budget has fewer games than a model has steps of adaptation.
     """
-    trained, _ = _load_model(job, name)
-    trainer: Any = TRAINERS[trained.trainer].trainer
-    steps = trainer.evaluation_section(trained).steps
-    if trainer.adapts() and steps > job.budgets[0]:
-        raise UserError(f"budgets: {job.budgets[0]} games are too few for {steps} adaptation steps")
+    for name in dict.fromkeys(method.model_of(seed) for seed in job.seeds):
+        trained, _ = _load_model(job, name)
+        trainer: Any = TRAINERS[trained.trainer].trainer
+        steps = trainer.evaluation_section(trained).steps
+        if trainer.adapts() and steps > job.budgets[0]:
+            raise UserError(
+                f"budgets: {job.budgets[0]} games are too few for {steps} adaptation steps"
+            )
 
 
 def check_in_context(job: BoardJob, method: BoardMethod) -> None:
@@ -62,7 +65,7 @@ def in_context_model(job: BoardJob, method: BoardMethod) -> InContextModel:
 
 def model_matches(
     job: BoardJob,
-    name: str,
+    method: BoardMethod,
     opponent: BoardOpponent | BucketOpponent,
     opponent_policy: BehaviouralPolicy,
     measure: Measure,
@@ -73,11 +76,11 @@ def model_matches(
     remainder is not played. A model that never adapts plays its stored policy. `opponent_policy`:
     the policy that the opponent plays in all games.
     """
-    trained, weights = _load_model(job, name)
-    trainer: Any = TRAINERS[trained.trainer].trainer
-    section: HeldOutEvaluation = trainer.evaluation_section(trained)
     matches = []
     for seed in job.seeds:
+        trained, weights = _load_model(job, method.model_of(seed))
+        trainer: Any = TRAINERS[trained.trainer].trainer
+        section: HeldOutEvaluation = trainer.evaluation_section(trained)
         rngs = board_evaluation.match_generator(opponent, seed).spawn(len(job.budgets))
         records = []
         for games, rng in zip(job.budgets, rngs, strict=True):

@@ -110,7 +110,7 @@ def players_sha256(job: BoardJob) -> str:
     for name, method in job.methods.items():
         settings = method.model_dump(mode="json", exclude={"model", "psro", "league", "folder"})
         found.update(json.dumps([name, settings], sort_keys=True).encode())
-        for model in method.models.values():
+        for model in method.models(job.seeds).values():
             digests = locate.digests(locate.model_folder(model))
             found.update(json.dumps(digests, sort_keys=True).encode())
         for word in shlex.split(method.command or "")[1:]:  # without the interpreter

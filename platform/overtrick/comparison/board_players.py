@@ -36,7 +36,7 @@ def check_method(job: BoardJob, method: BoardMethod) -> None:
     if method.player == "in_context":
         board_models.check_in_context(job, method)
     elif method.model is not None:
-        board_models.check_model(job, method.model)
+        board_models.check_models(job, method)
 
 
 def plays(method: BoardMethod, opponent: BoardOpponent | BucketOpponent) -> bool:
@@ -88,9 +88,8 @@ def evaluate_method(
 
     seconds_per_game = None
     if method.player == "model":
-        assert method.model is not None
         met = TabularPolicy(opponent.phases[-1])
-        matches = board_models.model_matches(job, method.model, opponent, met, measure)
+        matches = board_models.model_matches(job, method, opponent, met, measure)
     else:
         if method.player == "population_posterior":
             population()  # made before the clocks of matches start

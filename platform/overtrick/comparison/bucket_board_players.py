@@ -44,7 +44,7 @@ def check(job: BoardJob) -> None:
             raise UserError(
                 f"methods.{name}.exploitability_bound: {job.game.name} is too large to bound it"
             )
-        for key in {"psro", "league"} & method.models.keys():
+        for key in {"psro", "league"} & method.models(job.seeds).keys():
             raise UserError(
                 f"methods.{name}.{key}: in {job.game.name}, which is too large for a tree, a "
                 "population has no policies of stored runs"
@@ -81,7 +81,7 @@ def evaluate_method(
 
     seconds_per_game = None
     if method.model is not None:
-        matches = board_models.model_matches(job, method.model, opponent, opponent.policy, measure)
+        matches = board_models.model_matches(job, method, opponent, opponent.policy, measure)
     else:
         if method.player == "population_posterior":
             population()  # made before the clocks of matches start

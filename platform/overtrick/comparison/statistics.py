@@ -101,7 +101,7 @@ def _against_baselines(table: ComparisonJob, rows: Rows, oracle: str | None) -> 
         if not ours or not theirs:
             continue
         mean, mean_theirs = _mean(ours) or 0.0, _mean(theirs) or 0.0
-        p = _welch(list(ours.values()), list(theirs.values()))
+        p = welch_p(list(ours.values()), list(theirs.values()))
         verdict = "better" if mean > mean_theirs else "worse"
         compared.append(
             {
@@ -120,7 +120,7 @@ def _mean(payoffs: Mapping[int, float]) -> float | None:
     return float(np.mean(list(payoffs.values()))) if payoffs else None
 
 
-def _welch(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
+def welch_p(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
     """Return the p value of Welch's test that two samples have equal means (Welch 1947).
 
     Returns None if a sample has fewer than two values or if there is no variance.

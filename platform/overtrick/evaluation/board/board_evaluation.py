@@ -263,6 +263,28 @@ def _row(method: str, told: str, group: Sequence[dict[str, Any]], index: int) ->
     )
 
 
+def shares_by_seed(
+    results: Sequence[dict[str, Any]], games: int
+) -> dict[tuple[str, str], list[float]]:
+    """Return the mean share after some games for each seed, by method and setting.
+
+    The mean is over the exploitable opponents that do not change. `results`: `OpponentResult`s.
+    """
+    found: dict[tuple[str, str], list[list[float]]] = {}
+    for each in results:
+        best = each["best_response_payoffs"][-1]
+        payoffs = [
+            record["payoff"]
+            for match in each["matches"]
+            for record in match["checkpoints"]
+            if record["games"] == games
+        ]
+        if None not in payoffs and best >= EXPLOITABLE - TOLERANCE:
+            shares = [payoff / best for payoff in payoffs]
+            found.setdefault((each["method"], each["told"]), []).append(shares)
+    return {key: np.mean(shares, axis=0).tolist() for key, shares in found.items()}
+
+
 def summarise_families(results: Sequence[dict[str, Any]]) -> list[FamilyRow]:
     """Summarise the `OpponentResult`s by family, method, setting and budget, in this order."""
     groups: dict[tuple[str, bool, str, str, int], list[tuple[float, float]]] = {}
