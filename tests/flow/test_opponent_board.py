@@ -251,25 +251,28 @@ def test_a_model_that_never_adapts_plays_its_policy(tmp_path: Path) -> None:
     assert found == pytest.approx([expected, expected], rel=1e-6)
 
 
-def test_methods_are_compared_over_seeds(finished: board.FinishedBoard) -> None:
+def test_methods_are_compared_over_seeds_in_each_setting(finished: board.FinishedBoard) -> None:
     rows = finished.json_results()["by_seed"]
-    assert {row["method"] for row in rows} == {"posterior", "network", "safe network"}
+    # only in all_cards there are several methods; the oracle and the equilibrium take no part
+    assert [(row["method"], row["told"]) for row in rows] == [
+        (name, "all_cards") for name in ("posterior", "network", "safe network")
+    ]
     shares = board_evaluation.shares_by_seed(finished.results, 60)
-    best = max((key for key in shares if key[1] in SETTINGS), key=lambda k: np.mean(shares[k]))
-    assert best[0] == "posterior"
+    best = shares["posterior", "all_cards"]
     for row in rows:
-        key = row["method"], row["told"]
-        first, second = shares[key]  # seeds 0 and 1
-        assert row["share"] == pytest.approx((first + second) / 2, abs=6e-4)
-        assert row["standard error"] == pytest.approx(abs(first - second) / 2, abs=6e-4)
-        if key == best:
-            assert row["p"] == ""
+        first, second = shares[row["method"], row["told"]]  # seeds 0 and 1
+        assert row["share"] == pytest.approx((first + second) / 2)
+        assert row["standard_error"] == pytest.approx(abs(first - second) / 2)
+        if row["method"] == "posterior":
+            assert row["p"] is None
             continue
         # Welch's t with two values each: a second implementation of its degrees of freedom
-        a, b = np.var(shares[best], ddof=1) / 2, np.var(shares[key], ddof=1) / 2
-        t = (np.mean(shares[best]) - np.mean(shares[key])) / np.sqrt(a + b)
+        a, b = np.var(best, ddof=1) / 2, np.var([first, second], ddof=1) / 2
+        t = (np.mean(best) - row["share"]) / np.sqrt(a + b)
         p = 2 * stats.t.sf(abs(t), (a + b) ** 2 / (a**2 + b**2))
-        assert float(row["p"]) == pytest.approx(p, rel=0.06)
+        assert row["p"] == pytest.approx(p, rel=1e-6)
+    table = (finished.folder.path / "table.md").read_text()
+    assert "Share after 60 games, by seed" in table
 
 
 def test_a_method_may_have_a_model_for_each_seed(
@@ -279,9 +282,16 @@ def test_a_method_may_have_a_model_for_each_seed(
     champion = FOLDER / "leduc_in_context"
     for seed, source in enumerate((Path(match_network), champion)):
         shutil.copytree(source, tmp_path / f"net{seed}" / "model")
-    method = {"player": "model", "model": f"{tmp_path}/net{{seed}}/model", "told": ["own_cards"]}
+    (tmp_path / "runs").mkdir()
+    for seed in range(2):
+        (tmp_path / f"net{seed}").rename(tmp_path / "runs" / f"net{seed}")
+    monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
+    method = {"player": "model", "model": "net{seed}/model", "told": ["own_cards"]}
     path = write(tmp_path, budgets=[30], methods={"a": method})
+    monkeypatch.chdir(tmp_path / "runs")
     job = board_job.load(path, [])
+    monkeypatch.chdir("/")
+    assert job.methods["a"].model == str(tmp_path / "runs" / "net{seed}" / "model")
     board_opponents.check_methods(job)
     assert list(job.methods["a"].models(job.seeds)) == ["seed 0", "seed 1"]
     opponent = board_evaluation.read_opponents(LEDUC, "development")[0]
@@ -290,7 +300,7 @@ def test_a_method_may_have_a_model_for_each_seed(
     first, second = (match["checkpoints"][0]["payoff"] for match in result["matches"])
     assert second > first + 0.5
     before = board_opponents.players_sha256(job)
-    (tmp_path / "net1" / "model" / "model.json").write_text("{}")
+    (tmp_path / "runs" / "net1" / "model" / "model.json").write_text("{}")
     assert board_opponents.players_sha256(job) != before
     with pytest.raises(UserError, match=r"methods\.a: .*net1"):
         board_opponents.check_methods(job)

@@ -17,7 +17,7 @@ from overtrick.evaluation.board.in_context_player import InContextPlayer
 from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.evaluation.board.sampled_matches import MatchSampler
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
-from overtrick.evaluation.game_cache import cached_equilibrium
+from overtrick.evaluation.game_cache import cached_equilibrium, game_with_tree
 from overtrick.learners.policy_gradient.match_network import (
     COUNT_SCALE,
     EVIDENCE_SCALE,
@@ -26,6 +26,7 @@ from overtrick.learners.policy_gradient.match_network import (
     match_log_probs,
     match_strategies,
 )
+from overtrick.policies import model_kinds
 from overtrick.policies.forward_pass import tensors
 from overtrick.solvers.extensive import best_response
 from overtrick.training.adaptation import in_context, training_opponents
@@ -228,6 +229,23 @@ def test_a_player_counts_games_and_keeps_its_bound(rng):
     counts[0, sampler.count_index(0, games[0].number)] = 2
     counts[0, sampler.count_index(1, games[1].number)] = 1
     assert np.array_equal(player.strategy(games), match_strategies(weights, counts, tree.legal)[0])
+
+
+def test_a_stored_network_plays_before_the_first_game_and_a_damaged_one_is_refused(rng):
+    game, tree = game_with_tree(KUHN)
+    weights = initial_match_weights(SIZES, 9, tree.legal.shape, rng)
+
+    def policy(arrays):
+        stored = {f"match.{name}": array for name, array in arrays.items()}
+        return model_kinds.load_policy(model_kinds.StoredWeights(stored, {}, "net"), game)
+
+    sigma = best_response.sigma_of(tree, [policy(weights)] * 2)
+    assert sigma == pytest.approx(match_strategies(weights, np.zeros((1, 9)), tree.legal)[0])
+    for change in ({"w2": weights["w2"][:, :4]}, {"values": np.zeros(3)}, {"b0": np.zeros(())}):
+        with pytest.raises(UserError, match="the network in net does not fit kuhn"):
+            policy({**weights, **change})
+    with pytest.raises(UserError, match="or is damaged"):
+        policy({name: array for name, array in weights.items() if name != "evidence"})
 
 
 def test_a_network_of_another_setting_is_refused(rng):

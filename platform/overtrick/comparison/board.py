@@ -65,11 +65,10 @@ class FinishedBoard(FinishedTable):
         games = self.budget
         families = _by_family(self.results, games)
         title = f"Share after {games} games, by family"
-        compared = compare_seeds(self.results, games)
         return [
             (_shown(self.results), ""),
             *([(families, title)] if families else []),
-            *([(compared, f"Share after {games} games, by seed")] if compared else []),
+            *_shown_by_seed(self.results, games),
         ]
 
     def json_results(self) -> dict[str, Any]:
@@ -83,36 +82,46 @@ class FinishedBoard(FinishedTable):
 
 
 def compare_seeds(results: Sequence[dict[str, Any]], games: int) -> Rows:
-    """Compare the method with the largest mean share with all others, by Welch's t test over seeds.
+    """Compare methods over seeds: in each setting, the one with the largest mean share with others.
 
-    `results`: see board_evaluation.OpponentResult. The shares are those after some games. An oracle
-    and methods that are told nothing take no part. Returns no rows if there are fewer than two
-    methods or seeds.
+    `results`: see board_evaluation.OpponentResult. The shares are those after some games. p is that
+    of Welch's t test against the method with the largest mean share of the setting; None for this
+    method itself. An oracle and methods that are told nothing take no part. Settings with fewer
+    than two methods, or two seeds, have no rows.
     """
-    found = {
-        key: shares
-        for key, shares in board_evaluation.shares_by_seed(results, games).items()
-        if key[1] in SETTINGS and len(shares) > 1
-    }
-    if len(found) < 2:
-        return []
-    best = max(found, key=lambda key: float(np.mean(found[key])))
-    return [
+    found = board_evaluation.shares_by_seed(results, games)
+    rows = []
+    for told in SETTINGS:
+        here = {name: s for (name, setting), s in found.items() if setting == told and len(s) > 1}
+        if len(here) < 2:
+            continue
+        best = max(here, key=lambda name: float(np.mean(here[name])))
+        rows += [
+            {
+                "method": name,
+                "told": told,
+                "share": float(np.mean(shares)),
+                "standard_error": standard_error(shares),
+                "p": None if name == best else statistics.welch_p(here[best], shares),
+            }
+            for name, shares in here.items()
+        ]
+    return rows
+
+
+def _shown_by_seed(results: Sequence[dict[str, Any]], games: int) -> list[tuple[Rows, str]]:
+    """Return the comparison over seeds as a table of texts with its title, if it has rows."""
+    rows = [
         {
-            "method": method,
-            "told": told,
-            "share": round(float(np.mean(shares)), 3),
-            "standard error": round(standard_error(shares) or 0.0, 3),
-            "p": _p_value(found[best], shares),
+            "method": row["method"],
+            "told": row["told"],
+            "share": f"{row['share']:.3f}",
+            "±": f"{row['standard_error']:.3f}",
+            "p": "" if row["p"] is None else f"{row['p']:.2g}",
         }
-        for (method, told), shares in found.items()
+        for row in compare_seeds(results, games)
     ]
-
-
-def _p_value(best: Sequence[float], shares: Sequence[float]) -> str:
-    """Return the p value of Welch's test; empty for the best method itself, or without variance."""
-    p = None if best is shares else statistics.welch_p(best, shares)
-    return "" if p is None else f"{p:.2g}"
+    return [(rows, f"Share after {games} games, by seed")] if rows else []
 
 
 def run(folder: RunFolder, progress: OnProgress) -> FinishedBoard:
@@ -215,7 +224,8 @@ def _notes(job: BoardJob) -> list[str]:
         "by family: points a game where the best response does not win "
         f"{least}; in training: populations for training are drawn from this family, too",
         "by seed: mean share over the opponents, mean and standard error over the seeds; p: of "
-        "Welch's t test against the method with the largest share",
+        "Welch's t test against the method of the same setting with the largest share. Seeds vary "
+        "the matches, and the training only of methods with a model for each seed",
     ]
 
 
@@ -297,6 +307,7 @@ def _save(
             shown.append((rows, f"Share after {games} games, by family"))
             payoffs = _by_opponent(results, games)
             shown.append((payoffs, f"Payoff a game after {games} games, by opponent"))
+    shown += _shown_by_seed(results, job.budgets[-1])
     cards = {
         f"{name}, {label}" if label else name: read_text(
             locate.model_folder(model) / model_files.CARD
@@ -317,7 +328,8 @@ def _save(
         for record in match["checkpoints"]
     ]
     summary = [row._asdict() for row in board_evaluation.summarise(results)]
-    content = {"rows": summary, "results": results, "notes": notes}
+    by_seed = compare_seeds(results, job.budgets[-1])
+    content = {"rows": summary, "by_seed": by_seed, "results": results, "notes": notes}
     folded = [elements.folded(*card) for card in cards.items()]
     sections = [PageSection("Models", folded)] if cards else []
     table_files.save_tables(folder, shown, notes, names, points, content, sections)

@@ -8,13 +8,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from overtrick.comparison.comparison_job import Name
 from overtrick.config import job_file
 from overtrick.config.job_file import Job, OneGameJob
 from overtrick.config.packaged_jobs import job_path
-from overtrick.config.sections import Count, ModelPath, Opponent, Section, UnusedKeys
+from overtrick.config.sections import Count, ModelPath, Section, UnusedKeys
 from overtrick.evaluation.board.end_observations import Told
 from overtrick.evaluation.board.opponent_files import DEVELOPMENT
 from overtrick.storage import locate
@@ -26,6 +26,14 @@ SEED = "{seed}"
 
 STORED = ("model", "in_context")
 """Players that are stored models."""
+
+
+def _absolute_model(name: str) -> str:
+    """Return the absolute path of a model or run; a name with `{seed}` stays as it is."""
+    return name if SEED in name else locate.absolute_if_path(name)
+
+
+ModelOfSeeds = Annotated[str, AfterValidator(_absolute_model)]
 
 
 class PlayerLimits(Section):
@@ -81,12 +89,13 @@ class BoardMethod(Section):
     """Stored run of a league, or the folder of its model. Its policies join the population."""
 
     exploitability_bound: float | None = Field(default=None, ge=0)
-    """Largest exploitability of the player's strategies, in points per game; null: no bound. Of a
-    model or network the nearest strategy within the bound plays."""
+    """Largest exploitability of the player's strategies, in points per game; null: no bound. For a
+    model or network, beyond that of an equilibrium; the nearest strategy within the bound plays."""
 
-    model: Opponent | None = None
-    """Run, champion, or folder of a model. For the player model, `{seed}` in it stands for the
-    seed of a match, so that each has its own model: `eom{seed}` are the runs eom0, eom1, ..."""
+    model: ModelOfSeeds | None = None
+    """Run, champion, or folder of a model. For the player model, `{seed}` in the name or path of a
+    run stands for the seed of a match, so that each has its own model: "eom{seed}" are the runs
+    eom0, eom1, ..."""
 
     command: str | None = Field(default=None, min_length=1)
     """Command that starts a program, such as `python my_player.py`."""
@@ -105,9 +114,10 @@ class BoardMethod(Section):
         return self.model.replace(SEED, str(seed))
 
     def models(self, seeds: Sequence[int]) -> dict[str, str]:
-        """Return the stored models of the player, with a label for each; "" if it is the only one.
+        """Return the stored models of the player by label.
 
-        `seeds`: of the matches.
+        The label is "" for the key model, `seed S` for models by seed, and psro or league for the
+        runs of a population. `seeds`: of the matches.
         """
         runs = {"psro": self.psro, "league": self.league}
         found = {key: name for key, name in runs.items() if name is not None}
@@ -207,15 +217,20 @@ def load(path: str | Path, overrides: Sequence[str]) -> BoardJob:
 
 
 def _with_absolute_paths(method: BoardMethod, seed: int) -> BoardMethod:
-    """Return a method with the absolute paths of its program's folder and its models by seed."""
+    """Return a method with the absolute paths of its program's folder and of its models by seed.
+
+    `seed`: the seed by whose model the folder of the models is found.
+    """
     if method.command is not None:
         return method.model_copy(update={"folder": str(Path(method.folder or ".").absolute())})
-    if method.model is None or SEED not in Path(method.model).name:
+    if method.model is None or SEED not in method.model:
         return method
     found = Path(locate.absolute_if_path(method.model_of(seed)))
-    if not found.is_absolute():
+    parts = Path(method.model).parts
+    if not found.is_absolute() or len(found.parts) < len(parts):
         return method
-    return method.model_copy(update={"model": str(found.parent / Path(method.model).name)})
+    kept = found.parts[: len(found.parts) - len(parts)]
+    return method.model_copy(update={"model": str(Path(*kept, *parts))})
 
 
 def training_jobs(job: BoardJob) -> list[Job]:

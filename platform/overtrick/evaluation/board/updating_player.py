@@ -12,7 +12,8 @@ class UpdatingPlayer(ABC):
     """Player that observes each finished game, and updates from all games so far on a schedule.
 
     After n games of a match it updates if max(1, n // divisor) games have been played since the
-    last update. It also updates at each checkpoint.
+    last update. It also updates at each checkpoint. A subclass computes its first strategies in its
+    constructor.
     """
 
     def __init__(self, divisor: int) -> None:

@@ -143,12 +143,19 @@ def _load_stored(weights: model_kinds.StoredWeights, game: Game) -> TabularPolic
 
     Raises UserError if the network does not fit the game.
     """
-    arrays = weights.under(STORED)
-    legal = tree.build(game).legal
-    if "w2" not in arrays or arrays["w2"].shape[-1] != legal.size:
+    arrays, legal = weights.under(STORED), tree.build(game).legal
+    shapes = {name: array.shape for name, array in arrays.items()}
+    try:
+        observations, heads, hypotheses = shapes["evidence"]
+        _, queries, values = shapes["values"]
+        sizes = MatchNetworkSizes(heads, hypotheses, queries, values, *shapes["b0"])
+        fits = shapes == match_weight_shapes(sizes, observations, legal.shape)
+    except (KeyError, TypeError, ValueError):
+        fits = False
+    if not fits:
         raise UserError(
             f"the network in {weights.source} does not fit {game.name}, which has {legal.shape[0]} "
-            f"information sets and {legal.shape[1]} actions"
+            f"information sets and {legal.shape[1]} actions, or is damaged: train it again"
         )
     counts = np.zeros((1, len(arrays["scores"])))
     return TabularPolicy(match_strategies(arrays, counts, legal)[0])

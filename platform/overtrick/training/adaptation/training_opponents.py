@@ -17,7 +17,7 @@ from overtrick.solvers.extensive.tree import Tree
 from overtrick.training.adaptation import opponent_population
 from overtrick.training.adaptation.gradient_samples import batch_strategies
 
-Members = tuple[Array, ...]
+StrategyGroups = tuple[Array, ...]
 """Strategies (K, N, A) of groups of opponents: first those of families, then of stored runs."""
 
 MIXED_SEATS_SHARE = 0.1  # of opponents that follow one member in seat 0 and another in seat 1
@@ -51,10 +51,11 @@ class TrainingOpponents(Section):
     """Stored run of a league, or the folder of its model. Its policies join the opponents."""
 
     stored_share: Fraction = 0.3
-    """Share of opponents that are policies of the stored runs, before deviations."""
+    """Share of opponents that are policies of the stored runs, the same of each run, before
+    deviations."""
 
 
-def read_members(choice: GameChoice, section: TrainingOpponents) -> Members:
+def read_members(choice: GameChoice, section: TrainingOpponents) -> StrategyGroups:
     """Draw the population of families, and read the policies of stored runs.
 
     Raises UserError if a stored run is missing, damaged or of another game.
@@ -86,7 +87,7 @@ def read_stored(
 
 
 def draw_opponents(
-    tree: Tree, members: Members, section: TrainingOpponents, count: int, rng: Generator
+    tree: Tree, members: StrategyGroups, section: TrainingOpponents, count: int, rng: Generator
 ) -> Array:
     """Draw the strategies (count, N, A) of training opponents."""
     families, stored = members[0], members[1:]
