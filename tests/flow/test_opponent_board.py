@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import sys
 from collections import Counter
 from pathlib import Path
@@ -22,21 +21,15 @@ from overtrick.comparison import (
     board_job,
     board_networks,
     board_opponents,
-    board_players,
 )
-from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice
 from overtrick.core import UserError
-from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.board import board_evaluation, opponent_files
 from overtrick.evaluation.board.end_observations import SETTINGS
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.evaluation.game_cache import cached_equilibrium
 from overtrick.runs import lifecycle
 from overtrick.solvers.extensive import best_response
-from overtrick.storage import model_files
-from overtrick.storage.champions import FOLDER
-from overtrick.training.registry import JOBS, TRAINERS
 
 LEDUC = GameChoice(name="leduc")
 NETWORK = {"player": "model", "model": "champion:leduc_adapting", "told": ["all_cards"]}
@@ -191,66 +184,6 @@ def result(name: str, payoffs: list[float], payoff: float | None, online: float)
     }  # fmt: skip
 
 
-@pytest.fixture
-def match_network(tmp_path: Path) -> str:
-    """Store a match network with random weights; return its folder."""
-    content = {
-        "trainer": "in_context", "game": "leduc", "opponents": {"size": 5},
-        "in_context": {"hypotheses": 4, "queries": 4, "hidden": 8},
-    }  # fmt: skip
-    trainer = TRAINERS["in_context"].trainer(job_file.parse(content, JOBS, "job"), LocalPool())
-    job = trainer.job.model_dump(mode="json")
-    model_files.save(model_files.Model(trainer.model(), "leduc", job), tmp_path / "network")
-    return str(tmp_path / "network")
-
-
-def test_a_match_network_stands_on_the_board(match_network: str) -> None:
-    player = {"player": "in_context", "model": match_network, "told": ["own_cards"]}
-    methods = {"free": player, "safe": {**player, "exploitability_bound": 0.1}}
-    content = {**BOARD, "budgets": [4, 12], "seeds": [0], "methods": methods}
-    job = job_file.parse(content, {"board": board_job.BoardJob}, "board")
-    board_opponents.check_methods(job)
-    opponents = board_evaluation.read_opponents(LEDUC, "development")
-    (changing,) = (each for each in opponents if each.changes)
-    rng = np.random.default_rng(0)
-    for name, worst in (("free", None), ("safe", 0.1)):
-        result = board_players.evaluate_method(rng, job, name, "own_cards", opponents[0])
-        (match,) = result["matches"]
-        gaps = [each["exploitability"] for each in match["checkpoints"]]
-        assert match["checkpoints"][0]["payoff"] != match["checkpoints"][1]["payoff"]
-        assert (min(gaps) > 0.3) if worst is None else (max(gaps) == pytest.approx(worst, abs=1e-5))
-    result = board_players.evaluate_method(rng, job, "free", "own_cards", changing)
-    assert result["matches"][0]["checkpoints"][0]["online"] is not None
-    for changes, message in (
-        ({"told": ["all_cards"]}, r"was told own_cards in training: set told to \[own_cards\]"),
-        ({"model": "champion:leduc_adapting"}, "is of trainer meta, not in_context"),
-    ):
-        wrong = {**content, "methods": {"a": {**player, **changes}}}
-        job = job_file.parse(wrong, {"board": board_job.BoardJob}, "board")
-        with pytest.raises(UserError, match=message):
-            board_opponents.check_methods(job)
-
-
-def test_a_model_that_never_adapts_plays_its_policy(tmp_path: Path) -> None:
-    content = {"trainer": "nfsp", "game": "leduc", "nfsp": {"hidden": [4]}}
-    trainer = TRAINERS["nfsp"].trainer(job_file.parse(content, JOBS, "job"), LocalPool())
-    stored = model_files.Model(trainer.model(), "leduc", trainer.job.model_dump(mode="json"))
-    model_files.save(stored, tmp_path / "model")
-    method = {"player": "model", "model": str(tmp_path / "model"), "told": ["own_cards"]}
-    board = {**BOARD, "budgets": [1, 9], "seeds": [0], "methods": {"a": method}}
-    job = job_file.parse(board, {"board": board_job.BoardJob}, "board")
-    board_opponents.check_methods(job)
-    opponent = board_evaluation.read_opponents(LEDUC, "development")[0]
-    rng = np.random.default_rng(0)
-    result = board_players.evaluate_method(rng, job, "a", "own_cards", opponent)
-    tree = board_evaluation.setting(LEDUC, "own_cards").tree
-    policy = ot.load(str(tmp_path / "model")).policy()
-    strategy = best_response.sigma_of(tree, [policy] * 2)
-    expected = exact_payoff(tree, strategy, opponent.phases[0])
-    found = [each["payoff"] for each in result["matches"][0]["checkpoints"]]
-    assert found == pytest.approx([expected, expected], rel=1e-6)
-
-
 def test_methods_are_compared_over_seeds_in_each_setting(finished: board.FinishedBoard) -> None:
     rows = finished.json_results()["by_seed"]
     # only in all_cards there are several methods; the oracle and the equilibrium take no part
@@ -273,37 +206,6 @@ def test_methods_are_compared_over_seeds_in_each_setting(finished: board.Finishe
         assert row["p"] == pytest.approx(p, rel=1e-6)
     table = (finished.folder.path / "table.md").read_text()
     assert "Share after 60 games, by seed" in table
-
-
-def test_a_method_may_have_a_model_for_each_seed(
-    match_network: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The network of seed 1 is the champion; that of seed 0 has random weights."""
-    champion = FOLDER / "leduc_in_context"
-    for seed, source in enumerate((Path(match_network), champion)):
-        shutil.copytree(source, tmp_path / f"net{seed}" / "model")
-    (tmp_path / "runs").mkdir()
-    for seed in range(2):
-        (tmp_path / f"net{seed}").rename(tmp_path / "runs" / f"net{seed}")
-    monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "runs"))
-    method = {"player": "model", "model": "net{seed}/model", "told": ["own_cards"]}
-    path = write(tmp_path, budgets=[30], methods={"a": method})
-    monkeypatch.chdir(tmp_path / "runs")
-    job = board_job.load(path, [])
-    monkeypatch.chdir("/")
-    assert job.methods["a"].model == str(tmp_path / "runs" / "net{seed}" / "model")
-    board_opponents.check_methods(job)
-    assert list(job.methods["a"].models(job.seeds)) == ["seed 0", "seed 1"]
-    opponent = board_evaluation.read_opponents(LEDUC, "development")[0]
-    rng = np.random.default_rng(0)
-    result = board_players.evaluate_method(rng, job, "a", "own_cards", opponent)
-    first, second = (match["checkpoints"][0]["payoff"] for match in result["matches"])
-    assert second > first + 0.5
-    before = board_opponents.players_sha256(job)
-    (tmp_path / "runs" / "net1" / "model" / "model.json").write_text("{}")
-    assert board_opponents.players_sha256(job) != before
-    with pytest.raises(UserError, match=r"methods\.a: .*net1"):
-        board_opponents.check_methods(job)
 
 
 def test_opponents_that_change_are_evaluated_by_the_games_played() -> None:

@@ -279,9 +279,10 @@ def shares_by_seed(
             for record in match["checkpoints"]
             if record["games"] == games
         ]
-        if None not in payoffs and best >= EXPLOITABLE - TOLERANCE:
-            shares = [payoff / best for payoff in payoffs]
-            found.setdefault((each["method"], each["told"]), []).append(shares)
+        if best < EXPLOITABLE - TOLERANCE or None in payoffs:
+            continue
+        shares = [payoff / best for payoff in payoffs]
+        found.setdefault((each["method"], each["told"]), []).append(shares)
     return {key: np.mean(shares, axis=0).tolist() for key, shares in found.items()}
 
 
