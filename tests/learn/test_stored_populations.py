@@ -14,6 +14,7 @@ from overtrick.comparison.board_job import BoardJob, BoardMethod
 from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice
 from overtrick.core import UserError
+from overtrick.core.checkpoints import load_state
 from overtrick.distributed.workers import LocalPool, generator
 from overtrick.learners.initialisation import initial_weights
 from overtrick.policies import policy_batch
@@ -128,6 +129,8 @@ def test_an_in_context_learner_meets_them(model: tuple[str, str], rng: Generator
     second.members = (second.members[0], stored[:1])  # as if the stored run had changed
     second.load(state)
     assert [*found, second.step()] == expected
+    with pytest.raises(UserError, match="the checkpoint does not fit the job"):
+        load_state(second, {**state, "stored.0": stored[:, :3]})
 
 
 def test_they_join_the_population_of_a_bayesian_player(model: tuple[str, str]) -> None:

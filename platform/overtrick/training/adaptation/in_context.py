@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 from overtrick.config.job_file import GameChoice, GpuJob
 from overtrick.config.sections import Count, Fraction, Positive, Section, UnusedKeys
 from overtrick.core import Array, BehaviouralPolicy, PublicActionGame, UserError
-from overtrick.core.checkpoints import prefixed, unprefixed
+from overtrick.core.checkpoints import check_shapes, prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation.board import board_evaluation
 from overtrick.evaluation.board.end_observations import Told
@@ -239,6 +239,8 @@ class InContextTrainer(HeldOutTrainer[InContextJob]):
         """Restore the learner and the strategies of stored runs, even if the runs have changed."""
         super().load(state)
         stored = unprefixed("stored", state)
+        for name, strategies in stored.items():
+            check_shapes({name: strategies[0]}, {name: self.members[0][0]})
         self.members = (self.members[0], *(stored[str(k)] for k in range(len(stored))))
 
     def model(self) -> dict[str, Array]:
