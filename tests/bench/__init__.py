@@ -24,6 +24,7 @@ NAMES = (
     "holdem_play",
     "holdem_categories",
     "bridge_play",
+    "bridge_boards",
     "auction_play",
     "double_dummy",
     "bidding_speed",

@@ -444,7 +444,7 @@ def test_games_are_generated_from_the_command_line(run_command, tmp_path, monkey
     assert answer["rows"] == 300
     assert len(minibridge_games.load(tmp_path / answer["path"]).deals) == 300
     for wrong, message in (
-        (["--defenders", "good"], "'rules' or 'random'"),
+        (["--defenders", "good"], "'careful' or 'random'"),
         (["--buckets", "5"], "No such option: --buckets"),
         (["strains=trump"], "unknown key 'strains' of minibridge games: did you mean 'strain'?"),
     ):

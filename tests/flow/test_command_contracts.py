@@ -149,7 +149,7 @@ def test_games_jobs_and_benches_keep_their_names():
     games = {
         "brps", "kuhn", "one_card", "leduc", "liars_dice", "leduc_textbook", "holdem",
         "goofspiel", "phantom_ttt", "abrupt_phantom_ttt", "dark_hex_3", "abrupt_dark_hex_3",
-        "minibridge", "auction", "sumo",
+        "minibridge", "auction", "bridge", "sumo",
     }  # fmt: skip
     assert games <= set(overtrick.names())
     for job in ("leduc_meta", "coevolve_brps", "coevolve_kuhn", "holdem_exploit"):

@@ -315,7 +315,13 @@ def test_games_of_a_vector_environment_are_games_of_the_engine(name, rng):
         assert not truncated.any()
         assert ("final_obs" in info) == ("final_info" in info) == terminated.any()
         finished += terminated
-    assert finished.all() or name in ("minibridge", "sumo", "liars_dice", "holdem")
+    assert finished.all() or name in (
+        "minibridge",
+        "bridge",
+        "sumo",
+        "liars_dice",
+        "holdem",
+    )
 
 
 def test_the_payoff_of_one_seat_in_a_vector_environment_equals_the_trees_value(

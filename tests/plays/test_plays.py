@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 
 import overtrick
-from overtrick.games.bridge.auction.game import VULNERABILITIES
-from overtrick.games.bridge.cards import SEATS, STRAINS, format_hand, parse_deal
+from overtrick.games.bridge.auction.game import UNSOLVED
+from overtrick.games.bridge.cards import CARD_NAMES, SEATS, STRAINS, format_hand, parse_deal
+from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.formats.zhang_tsv import parse_trick_table
 
 HERE = Path(__file__).parent
@@ -69,7 +70,7 @@ def betting(game, node):
 
 
 def bridge_card(game, number):
-    return game.action_names[number] if number >= 0 else "-"
+    return CARD_NAMES[number] if number >= 0 else "-"
 
 
 def bridge_cards(game, cards):
@@ -82,7 +83,8 @@ def strain(game, number):
 
 WORDS = {
     "hole": card, "board": card, "betting": betting, "own": bridge_cards, "shown": bridge_cards,
-    "played": bridge_cards, "trick": bridge_card, "strain": strain,
+    "played": bridge_cards, "trick": bridge_card, "strain": strain, "dummy": bridge_cards,
+    "card": bridge_card,
 }  # fmt: skip
 """Fields that are written in words, hole_1 like hole; all others are written as numbers."""
 
@@ -102,7 +104,8 @@ def observation_words(game, values):
 def deal_from(game, words):
     """Return the columns of a deal. Cards are written by name; in Mini-Bridge the hands from the
     declarer's on, the strain, and the tricks to be made; in the auction the hands from North's on,
-    the dealer, the vulnerability, and the double-dummy tricks in the format of zhang_tsv.py."""
+    the dealer, the vulnerability, and the double-dummy tricks in the format of zhang_tsv.py; in
+    bridge the same without tricks."""
     if game.name == "minibridge":
         *hands, called, needed = words
         return [*parse_deal("N:" + " ".join(hands)), STRAINS.index(called), int(needed)]
@@ -110,6 +113,10 @@ def deal_from(game, words):
         *hands, dealer, vulnerable, digits = words
         column = SEATS.index(dealer), VULNERABILITIES.index(vulnerable)
         return [*parse_deal("N:" + " ".join(hands)), *column, *parse_trick_table(digits).ravel()]
+    if game.name == "bridge":
+        *hands, dealer, vulnerable = words
+        column = SEATS.index(dealer), VULNERABILITIES.index(vulnerable)
+        return [*parse_deal("N:" + " ".join(hands)), *column, *[UNSOLVED] * 20]
     if not words:
         return []
     if words[0].isdigit() and not hasattr(game, "card_name"):

@@ -7,7 +7,7 @@ import gymnasium
 GAMES = (
     "brps", "kuhn", "kuhn_three", "one_card", "leduc", "leduc_textbook", "holdem", "liars_dice",
     "goofspiel", "phantom_ttt", "abrupt_phantom_ttt", "dark_hex_3", "abrupt_dark_hex_3",
-    "minibridge", "auction", "sumo",
+    "minibridge", "auction", "bridge", "sumo",
 )  # fmt: skip
 """The games that can be played. Named here, because importing the games takes a second."""
 

@@ -28,7 +28,7 @@ POSITIONS: dict[str, tuple[int, ...]] = {"declarer": (0, 2), "left": (1,), "righ
 """Hands that each learner plays: 0 declarer, 1 left of the declarer, 2 dummy, 3 right."""
 
 Position = Literal["declarer", "left", "right"]
-ScriptedDefenders = Literal["rules", "random"]
+ScriptedDefenders = Literal["rules", "careful", "random"]
 Strain = Literal["notrump", "trump"]
 EVALUATION_SHARD = 500  # deals per shard of an evaluation
 DOUBLE_DUMMY_SHARD = 100  # deals per shard of double-dummy analysis
@@ -43,7 +43,7 @@ DOUBLE_DUMMY = parquet.Kind(
 class CardplayEvaluation(Section):
     """Settings of the evaluation of a declarer, on deals that training never uses."""
 
-    defenders: tuple[Literal["rules", "random", "learned"], ...] = Field(
+    defenders: tuple[Literal["rules", "careful", "random", "learned"], ...] = Field(
         default=("rules",), min_length=1
     )
     """Defenders; each kind is evaluated separately. learned: the defenders that this run trains."""

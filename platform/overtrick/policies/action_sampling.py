@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 from numpy.random import Generator
 
 from overtrick.core import Actions, Array, RunError
@@ -15,15 +16,36 @@ def sample_actions(probs: Array, rng: Generator) -> Actions:
 
     Raises RunError if the probabilities are not finite.
     """
-    cumulative = probs.cumsum(axis=1)
-    if not (cumulative[:, -1] > 0).all():
+    action = np.empty(len(probs), np.int64)
+    if not _sample(probs, rng.random(len(probs)), action):
         raise RunError(
             "a policy has diverged: its probabilities are not numbers; try smaller gradient steps"
         )
-    # scaling by the last cumulative sum keeps rounding from selecting an action past the last
-    mark = rng.random(len(probs)) * cumulative[:, -1]
-    action = (mark[:, None] >= cumulative).sum(axis=1)
     return Actions(action, np.log(probs[np.arange(len(probs)), action]))
+
+
+@njit(cache=True)
+def _sample(probs, uniform, action):  # type: ignore[no-untyped-def]
+    """Write the action of each row of probabilities (R, A) into `action` (R,).
+
+    Return whether the sum of every row is a positive number. uniform: (R,) random numbers from 0 to
+    1. They are scaled by the sum, so that rounding selects no action past the last.
+    """
+    for row in range(len(probs)):
+        total = 0.0
+        for prob in probs[row]:
+            total += prob
+        if not total > 0:
+            return False
+        mark, cumulative, chosen = uniform[row] * total, 0.0, 0
+        for k in range(probs.shape[1]):
+            cumulative += probs[row, k]
+            if probs[row, k] > 0:
+                chosen = k
+            if mark < cumulative:
+                break
+        action[row] = chosen
+    return True
 
 
 def sample_gaussian_actions(mean: Array, log_std: Array, rng: Generator) -> Actions:

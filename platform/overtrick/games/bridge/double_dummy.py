@@ -5,12 +5,15 @@ The functions import endplay at their first call, because importing it is slow.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numba import njit
 
 from overtrick.core import Array, Deals
-from overtrick.games.bridge.cards import CARDS, SUITS, TRICKS, format_deal
+from overtrick.games.bridge.cards import CARDS, SUIT_MASK, SUITS, TRICKS, format_deal
+from overtrick.games.bridge.trick_rules import NO_CARD
 
 if TYPE_CHECKING:
     from endplay.types import Deal
@@ -19,6 +22,25 @@ BOARDS_PER_CALL = 200  # maximum number of boards in one call of DDS
 TABLES_PER_CALL = 40  # maximum number of deals in one call of DDS that solves all strains
 
 DDS_STRAINS = (3, 2, 1, 0, 4)  # DDS's numbers of the strains C, D, H, S, NT
+_SHIFTS = TRICKS * np.arange(3, -1, -1)  # DDS wants spades first
+_REQUEST = np.dtype([
+    ("count", "i4"),
+    ("deals", [
+        ("trump", "i4"), ("first", "i4"), ("trick_suit", "i4", 3), ("trick_rank", "i4", 3),
+        ("remaining", "u4", (4, 4)),
+    ], BOARDS_PER_CALL),
+    ("target", "i4", BOARDS_PER_CALL), ("solutions", "i4", BOARDS_PER_CALL),
+    ("mode", "i4", BOARDS_PER_CALL),
+])  # fmt: skip
+"""The structure `boards` of DDS."""
+_ANSWER = np.dtype([
+    ("count", "i4"),
+    ("boards", [
+        ("nodes", "i4"), ("cards", "i4"), ("suit", "i4", 13), ("rank", "i4", 13),
+        ("equals", "i4", 13), ("score", "i4", 13),
+    ], BOARDS_PER_CALL),
+])  # fmt: skip
+"""The structure `solvedBoards` of DDS."""
 
 
 def declarer_tricks(deals: Deals, threads: int = 0) -> Array:
@@ -60,6 +82,78 @@ def _board(deal: Array) -> Deal:
     board = Deal(format_deal(deal[:CARDS]))
     board.trump, board.first = Denom(DDS_STRAINS[deal[CARDS]]), Player.east
     return board
+
+
+def card_tricks(hand: Array, strain: Array, leader: Array, trick: Array) -> Array:
+    """Return the double-dummy tricks (R, 52) int8 that follow each legal card, -1 for other cards.
+
+    The tricks are those of the side to play, from the current trick on. DDS runs on one thread, and
+    gets the hands as bit masks, because the Deal objects of the package endplay are slow.
+
+    hand: (R, 4) cards held by four hands in the order of play, as bit masks. strain: (R,) 0 to 4.
+    leader: (R,) the hand that leads or has led to the current trick. trick: (R, 4) card of each
+    hand in the current trick, or NO_CARD. Every hand to play holds a card.
+    """
+    from endplay import _dds
+
+    _set_threads(1)
+    found = np.full((len(hand), CARDS), -1, np.int8)
+    request, answer = _dds.boards(), _dds.solvedBoards()
+    boards = np.frombuffer(request, _REQUEST, 1)[0]
+    solved = np.frombuffer(answer, _ANSWER, 1)[0]["boards"]
+    boards["target"], boards["solutions"], boards["mode"] = -1, 3, 1  # all cards and their scores
+    for first in range(0, len(hand), BOARDS_PER_CALL):
+        rows = slice(first, min(first + BOARDS_PER_CALL, len(hand)))
+        count = rows.stop - rows.start
+        request.noOfBoards = count
+        deals = boards["deals"][:count]
+        deals["trump"], deals["first"] = np.array(DDS_STRAINS)[strain[rows]], leader[rows]
+        deals["remaining"] = (hand[rows, :, None] >> _SHIFTS & SUIT_MASK) << 2
+        order = (leader[rows, None] + np.arange(3)) % 4
+        played = np.take_along_axis(trick[rows], order, axis=1)
+        deals["trick_suit"] = np.where(played < 0, 0, 3 - played // TRICKS)
+        deals["trick_rank"] = np.where(played < 0, 0, played % TRICKS + 2)
+        _dds.SolveAllBoardsBin(request, answer)
+        _read_scores(
+            *(solved[name][:count] for name in ("cards", "suit", "rank", "equals", "score")),
+            found[rows],
+        )
+    return found
+
+
+def remaining_tricks(hand: Array, strain: Array, leader: Array) -> Array:
+    """Return the double-dummy tricks (R,) of hands 0 and 2, from the lead to a trick on.
+
+    hand: (R, 4) cards held by four hands in the order of play, as bit masks; all hands hold equally
+    many cards. strain: (R,) 0 to 4. leader: (R,) the hand that leads.
+    """
+    best = card_tricks(hand, strain, leader, np.full((len(hand), 4), NO_CARD)).max(axis=1)
+    tricks = np.bitwise_count(hand[:, 0]).astype(np.int64)
+    return np.where(leader % 2 == 0, best, tricks - best)
+
+
+@njit(cache=True)
+def _read_scores(cards, suit, rank, equals, score, found):  # type: ignore[no-untyped-def]
+    """Write the scores of DDS into `found` (R, 52), also for the lower cards of a sequence.
+
+    cards: (R,) number of answers. suit, rank, equals, score: (R, 13); `equals` is a bit mask of
+    lower ranks of equal value, the two at bit 2.
+    """
+    for row in range(len(cards)):
+        for k in range(cards[row]):
+            first = TRICKS * (3 - suit[row, k])
+            found[row, first + rank[row, k] - 2] = score[row, k]
+            for lower in range(TRICKS):
+                if equals[row, k] >> (lower + 2) & 1:
+                    found[row, first + lower] = score[row, k]
+
+
+@cache
+def _set_threads(threads: int) -> None:
+    """Let DDS use this number of CPU threads in `card_tricks`, on the first call of a process."""
+    from endplay import _dds
+
+    _dds.SetMaxThreads(threads)
 
 
 def trick_tables(holder: Array, threads: int = 1) -> Array:

@@ -34,6 +34,44 @@ def beats(card, best, strain):  # type: ignore[no-untyped-def]
     return card // TRICKS == strain
 
 
+@njit(cache=True)
+def suit_cards(suit):  # type: ignore[no-untyped-def]
+    """Return the bit mask of all cards of a suit, 0 to 3."""
+    return np.int64(SUIT_MASK) << (TRICKS * suit)
+
+
+@njit(cache=True)
+def lowest_card(cards):  # type: ignore[no-untyped-def]
+    """Return the card of lowest rank in a bit mask, or NO_CARD if the mask is empty.
+
+    Of equal ranks, choose the lower suit.
+    """
+    best = NO_CARD
+    for card in range(CARDS):
+        if cards >> card & 1 and (best == NO_CARD or card % TRICKS < best % TRICKS):
+            best = card
+    return best
+
+
+@njit(cache=True)
+def highest_card(cards):  # type: ignore[no-untyped-def]
+    """Return the card with the highest index (suit, then rank) in a bit mask, NO_CARD if empty."""
+    for card in range(CARDS - 1, -1, -1):
+        if cards >> card & 1:
+            return card
+    return NO_CARD
+
+
+@njit(cache=True)
+def cheapest_winner(cards, best, strain):  # type: ignore[no-untyped-def]
+    """Return the lowest-ranked card in the mask `cards` that beats `best`, NO_CARD if none does."""
+    able = np.int64(0)
+    for card in range(CARDS):
+        if cards >> card & 1 and beats(card, best, strain):
+            able |= np.int64(1) << card
+    return lowest_card(able)
+
+
 def replay_tricks(hands: Array, strain: Array, leader: Array, cards: Array) -> tuple[Array, Array]:
     """Replay recorded card play, count the declaring side's tricks and find illegal cards.
 

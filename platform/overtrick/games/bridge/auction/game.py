@@ -168,10 +168,7 @@ class Auction:
 
         Raises UserError for the first row that cannot occur in a legal auction.
         """
-        seats = dict.fromkeys(("seat", "dealer", "vulnerable", "passes"), (0, 3))
-        callers = dict.fromkeys(self.observation_fields[obs.CALLERS :], (-1, 3))
-        limits = {**seats, "own": (0, (1 << CARDS) - 1), **callers}
-        check_limits(self.observation_fields, observation, limits)
+        check_limits(self.observation_fields, observation, self.observation_limits())
         thirteen = np.bitwise_count(observation[:, obs.OWN]) == TRICKS
         check_rows(self.observation_fields, observation, thirteen, "must contain 13 cards")
         columns = observation[:, [obs.DEALER, obs.VULNERABLE, obs.OWN]].T.tolist()
@@ -180,6 +177,12 @@ class Auction:
         same = (rebuilt.observation == observation).all(axis=1)
         check_rows(self.observation_fields, observation, same, "contradict each other")
         return replace(rebuilt, game=np.arange(len(observation)))
+
+    def observation_limits(self) -> dict[str, tuple[int, int]]:
+        """Return the lowest and the highest value of each column of an observation, by name."""
+        seats = dict.fromkeys(("seat", "dealer", "vulnerable", "passes"), (0, 3))
+        callers = dict.fromkeys(self.observation_fields[obs.CALLERS :], (-1, 3))
+        return {**seats, "own": (0, (1 << CARDS) - 1), **callers}
 
     def observation_after(
         self, dealer: int, vulnerable: int, own: int, calls: Sequence[int]
@@ -327,13 +330,21 @@ def _advance(games, calls, now, callers):  # type: ignore[no-untyped-def]
         if not auction_rules.is_legal_call(now[games[row]], calls[row]):
             return row
     for row in range(len(games)):
-        game, call = games[row], calls[row]
-        if call < BIDS:
-            callers[game, call] = now[game, NEXT_SEAT]
-        elif call != PASS:
-            callers[game, now[game, LAST_BID] + (call - PASS) * BIDS] = now[game, NEXT_SEAT]
-        auction_rules.make_call(now[game], call)
+        record_call(now[games[row]], callers[games[row]], calls[row])
     return -1
+
+
+@njit(cache=True)
+def record_call(now, callers, call):  # type: ignore[no-untyped-def]
+    """Make a legal call in one auction, in place.
+
+    now: (STATE_WIDTH,) and callers: (105,), a row of the arrays of AuctionState.
+    """
+    if call < BIDS:
+        callers[call] = now[NEXT_SEAT]
+    elif call != PASS:
+        callers[now[LAST_BID] + (call - PASS) * BIDS] = now[NEXT_SEAT]
+    auction_rules.make_call(now, call)
 
 
 @njit(cache=True)

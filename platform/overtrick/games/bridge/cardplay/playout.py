@@ -8,12 +8,15 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Deals, ray_metrics
 from overtrick.games.bridge.cardplay import kernels
+from overtrick.games.bridge.cardplay.careful_player import careful_card
 from overtrick.games.bridge.cardplay.rule_defenders import rule_card
 from overtrick.games.bridge.cards import CARDS, draw_card
 from overtrick.games.bridge.trick_rules import NO_CARD, playable_cards
 
-PLAYERS = ("random", "rules")
-"""Names of players: `random` plays uniformly among legal cards, `rules` by rule_defenders.RULES."""
+PLAYERS = ("random", "rules", "careful")
+RANDOM, RULES, CAREFUL = range(3)
+"""Names of players: `random` plays uniformly among legal cards, `rules` by rule_defenders.RULES,
+`careful` by careful_player."""
 
 
 def play_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tuple[Array, Array]:
@@ -24,24 +27,26 @@ def play_out(deals: Deals, declarer: str, defenders: str, rng: Generator) -> tup
     deals: (G, 54) the position that holds each of the 52 cards, the strain, and the number of
         tricks needed. C = 52 cards are in play, or fewer in endings: cards that are out of play
         have position -1. C must be equal in all deals.
-    declarer, defenders: player of each side, `random` or `rules` (see PLAYERS).
+    declarer, defenders: player of each side, by its name in PLAYERS.
     """
-    by_rule = np.array([PLAYERS.index(declarer), PLAYERS.index(defenders)], np.int64)
+    players = np.array([PLAYERS.index(declarer), PLAYERS.index(defenders)], np.int64)
     cards = np.empty((len(deals), (deals[0, :CARDS] >= 0).sum()), np.int8)
     won = np.empty(len(deals), np.int64)
-    _play_out(*kernels.initial_tables(deals), by_rule, cards, won, rng)
+    _play_out(*kernels.initial_tables(deals), players, cards, won, rng)
     ray_metrics.count_games(len(deals))
     return cards, won
 
 
 @njit(cache=True)
-def choose_card(observation, led, by_rule, rng):  # type: ignore[no-untyped-def]
-    """Choose a legal card at one observation (K,), by the rules of rule_defenders or at random.
+def choose_card(observation, led, player, rng):  # type: ignore[no-untyped-def]
+    """Choose a legal card at one observation (K,), as a player does.
 
-    by_rule: whether to use the rules; if no rule applies, the choice is random. led: the card led
-    to the trick, or NO_CARD.
+    player: RANDOM, RULES (which play at random if no rule applies) or CAREFUL. led: the card led to
+    the trick, or NO_CARD.
     """
-    if by_rule:
+    if player == CAREFUL:
+        return careful_card(observation)
+    if player == RULES:
         card = rule_card(observation)
         if card != NO_CARD:
             return card
@@ -49,14 +54,14 @@ def choose_card(observation, led, by_rule, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _play_out(hand, played, trick, progress, by_rule, cards, won, rng):  # type: ignore[no-untyped-def]
+def _play_out(hand, played, trick, progress, players, cards, won, rng):  # type: ignore[no-untyped-def]
     observation = np.empty(kernels.OBSERVATION_WIDTH, np.int64)
     for game in range(len(hand)):
         now = progress[game]
         table = hand[game], played[game], trick[game], now
         for k in range(cards.shape[1]):
             kernels.write_observation(*table, observation)
-            card = choose_card(observation, now[kernels.LED], by_rule[now[kernels.TURN] % 2], rng)
+            card = choose_card(observation, now[kernels.LED], players[now[kernels.TURN] % 2], rng)
             cards[game, k] = card
             kernels.play_card(card, *table)
         won[game] = now[kernels.TRICKS_WON]

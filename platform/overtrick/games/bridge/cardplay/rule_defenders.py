@@ -16,7 +16,15 @@ from numba import njit
 from overtrick.core import Array, BehaviouralPolicy, Observations, select_rows
 from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cards import CARDS, SUIT_MASK, TRICKS, count_cards
-from overtrick.games.bridge.trick_rules import NO_CARD, beats, playable_cards
+from overtrick.games.bridge.trick_rules import (
+    NO_CARD,
+    beats,
+    cheapest_winner,
+    highest_card,
+    lowest_card,
+    playable_cards,
+    suit_cards,
+)
 from overtrick.policies.memoryless import MemorylessPolicy
 
 Rule = Callable[..., int]
@@ -36,7 +44,7 @@ def last_hand_takes_the_trick(hand, legal, place, led, best, dummy, strain):  # 
 
     Return NO_CARD if no card wins, or if the player is not the last. `Rule` explains the arguments.
     """
-    return _cheapest(legal, best, strain) if place == 3 else NO_CARD
+    return cheapest_winner(legal, best, strain) if place == 3 else NO_CARD
 
 
 @njit(cache=True)
@@ -46,9 +54,9 @@ def beaten_hand_plays_low(hand, legal, place, led, best, dummy, strain):  # type
     Return NO_CARD if an own card does, if the hand has no card of the suit led, or if the player
     leads. `Rule` explains the arguments.
     """
-    if place == 0 or not legal & _suit(led // TRICKS):
+    if place == 0 or not legal & suit_cards(led // TRICKS):
         return NO_CARD
-    return _lowest(legal) if _cheapest(legal, best, strain) == NO_CARD else NO_CARD
+    return lowest_card(legal) if cheapest_winner(legal, best, strain) == NO_CARD else NO_CARD
 
 
 @njit(cache=True)
@@ -58,7 +66,7 @@ def second_hand_plays_low(hand, legal, place, led, best, dummy, strain):  # type
     Return NO_CARD if the player is not the second, or if the hand has no card of the suit led.
     `Rule` explains the arguments.
     """
-    return _lowest(legal) if place == 1 and legal & _suit(led // TRICKS) else NO_CARD
+    return lowest_card(legal) if place == 1 and legal & suit_cards(led // TRICKS) else NO_CARD
 
 
 @njit(cache=True)
@@ -69,14 +77,14 @@ def third_hand_plays_high(hand, legal, place, led, best, dummy, strain):  # type
     there is none, if the player is not the third, or if the hand has no card of the suit led.
     `Rule` explains the arguments.
     """
-    if place != 2 or not legal & _suit(led // TRICKS):
+    if place != 2 or not legal & suit_cards(led // TRICKS):
         return NO_CARD
-    highest = _highest(dummy & _suit(led // TRICKS))
+    highest = highest_card(dummy & suit_cards(led // TRICKS))
     if highest != NO_CARD and beats(highest, best, strain):
-        card = _cheapest(legal, highest, strain)
+        card = cheapest_winner(legal, highest, strain)
         if card != NO_CARD:
             return card
-    return _cheapest(legal, best, strain)
+    return cheapest_winner(legal, best, strain)
 
 
 @njit(cache=True)
@@ -113,13 +121,13 @@ def leader_plays_fourth_best(hand, legal, place, led, best, dummy, strain):  # t
         return NO_CARD
     longest = 0
     for suit in range(1, 4):
-        if count_cards(hand & _suit(suit)) >= count_cards(hand & _suit(longest)):
+        if count_cards(hand & suit_cards(suit)) >= count_cards(hand & suit_cards(longest)):
             longest = suit
-    held = hand & _suit(longest)
+    held = hand & suit_cards(longest)
     for _ in range(3):
         if held & (held - 1):  # more than one card
-            held ^= np.int64(1) << _highest(held)
-    return _highest(held)
+            held ^= np.int64(1) << highest_card(held)
+    return highest_card(held)
 
 
 RULES: tuple[Rule, ...] = (
@@ -132,43 +140,6 @@ RULES: tuple[Rule, ...] = (
 )
 """The rules in order of precedence. No rule applies to a hand that cannot follow suit, unless it
 plays last; the hand then discards or ruffs at random."""
-
-
-@njit(cache=True)
-def _suit(suit):  # type: ignore[no-untyped-def]
-    return np.int64(SUIT_MASK) << (TRICKS * suit)
-
-
-@njit(cache=True)
-def _lowest(cards):  # type: ignore[no-untyped-def]
-    """Return the card of lowest rank in a bit mask, or NO_CARD if the mask is empty.
-
-    Of equal ranks, choose the lower suit.
-    """
-    best = NO_CARD
-    for card in range(CARDS):
-        if cards >> card & 1 and (best == NO_CARD or card % TRICKS < best % TRICKS):
-            best = card
-    return best
-
-
-@njit(cache=True)
-def _highest(cards):  # type: ignore[no-untyped-def]
-    """Return the card with the highest index (suit, then rank) in a bit mask, NO_CARD if empty."""
-    for card in range(CARDS - 1, -1, -1):
-        if cards >> card & 1:
-            return card
-    return NO_CARD
-
-
-@njit(cache=True)
-def _cheapest(cards, best, strain):  # type: ignore[no-untyped-def]
-    """Return the lowest-ranked card in the mask `cards` that beats `best`, NO_CARD if none does."""
-    able = np.int64(0)
-    for card in range(CARDS):
-        if cards >> card & 1 and beats(card, best, strain):
-            able |= np.int64(1) << card
-    return _lowest(able)
 
 
 def combine_rules(rules: tuple[Rule, ...]) -> Any:

@@ -57,13 +57,7 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
     tables: the compiled system of the caller. knowledge: PublicKnowledge of the auction, after
     `update_view`. hand: (H,) features of the hand; not used if `wanted` is a call.
     """
-    auction, context, view = knowledge.auction, knowledge.context, knowledge.seat_view
-    matched = knowledge.matched
-    opening, length = compiler.OPENINGS - 1, 0
-    if context[OPENED] >= 0:
-        opening = knowledge.calls[context[OPENED]]
-        length = min(auction[CALL_COUNT] - context[OPENED], compiler.LENGTH_CLASSES - 1)
-    at = opening * compiler.LENGTH_CLASSES + length
+    view, matched, at = knowledge.seat_view, knowledge.matched, _auction_class(knowledge)
     knowledge.named[:] = -1
     found, first, priority, count, closed = NO_CALL, NO_RULE, -1, 0, False
     for k in range(tables.starts[at], tables.starts[at + 1]):
@@ -75,26 +69,83 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
         if not place_applies(tables, tables.listed[k], knowledge):
             continue
         closed = closed or block[compiler.ONLY] == 1
-        for row in range(block[compiler.RULES], block[compiler.RULES_END]):
-            rule = tables.rule[row]
-            call = _call_of_rule(rule, auction[auction_rules.LAST_BID])
-            if call < 0 or (wanted >= 0 and call != wanted):
-                continue
-            if knowledge.named[call] not in (-1, priority) or not is_legal_call(auction, call):
-                continue
-            if not _conditions_hold(tables, rule[compiler.IF], rule[compiler.IF_END], view):
-                continue
-            knowledge.named[call] = priority
-            matched[count, 0], matched[count, 1] = row, call
-            count += 1
-            if found >= 0:
-                continue
-            if wanted >= 0 or (not rule[HEARD] and _hand_fits(tables, rule, hand, view)):
-                found, first = call, row
+        before, count = count, _add_applicable(tables, knowledge, block, wanted, count)
+        for at_rule in range(before, count):
+            if found < 0:
+                rule = tables.rule[matched[at_rule, 0]]
+                if wanted >= 0 or (not rule[HEARD] and _hand_fits(tables, rule, hand, view)):
+                    first, found = matched[at_rule]
     if found < 0:
         knowledge.call_lo[:], knowledge.call_hi[:] = LIMITS[0], LIMITS[1]
         return PASS if wanted < 0 else wanted, NO_RULE, NO_RULE
     return found, first, _combine_ranges(tables, knowledge, matched[:count], found)
+
+
+@njit(cache=True)
+def count_other_calls(tables, knowledge, hands, recorded, others):  # type: ignore[no-untyped-def]
+    """Add 1 to `others` (W,) for each hand that does not make a recorded call, in place.
+
+    It decides as `match_rules`, but lists the rules that apply only once for all hands.
+
+    tables: the compiled system of the caller. knowledge: PublicKnowledge of the auction, after
+    `update_view`. hands: (W, H) features of possible hands of the caller. recorded: a legal call.
+    """
+    view, matched, at = knowledge.seat_view, knowledge.matched, _auction_class(knowledge)
+    knowledge.named[:] = -1
+    priority, count, closed = -1, 0, False
+    for k in range(tables.starts[at], tables.starts[at + 1]):
+        block = tables.block[tables.listed[k]]
+        if block[compiler.PRIORITY] != priority:
+            if closed:
+                break
+            priority = block[compiler.PRIORITY]
+        if place_applies(tables, tables.listed[k], knowledge):
+            closed = closed or block[compiler.ONLY] == 1
+            count = _add_applicable(tables, knowledge, block, NO_CALL, count)
+    for row in range(len(hands)):
+        call = PASS
+        for at_rule in range(count):
+            rule = tables.rule[matched[at_rule, 0]]
+            if not rule[HEARD] and _hand_fits(tables, rule, hands[row], view):
+                call = matched[at_rule, 1]
+                break
+        others[row] += call != recorded
+
+
+@njit(cache=True)
+def _auction_class(knowledge):  # type: ignore[no-untyped-def]
+    """Return the index in SystemTables.starts of the blocks for an opening and a length."""
+    opening, length = compiler.OPENINGS - 1, 0
+    opened = knowledge.context[OPENED]
+    if opened >= 0:
+        opening = knowledge.calls[opened]
+        length = min(knowledge.auction[CALL_COUNT] - opened, compiler.LENGTH_CLASSES - 1)
+    return opening * compiler.LENGTH_CLASSES + length
+
+
+@njit(cache=True)
+def _add_applicable(tables, knowledge, block, wanted, count):  # type: ignore[no-untyped-def]
+    """Append the rules of a block that apply to `knowledge.matched`; return their new number.
+
+    A call that has rules of a higher priority gets no more. wanted: take only rules for this call,
+    unless it is NO_CALL. count: number of rules in `knowledge.matched` before.
+    """
+    auction, priority = knowledge.auction, block[compiler.PRIORITY]
+    for row in range(block[compiler.RULES], block[compiler.RULES_END]):
+        rule = tables.rule[row]
+        call = _call_of_rule(rule, auction[auction_rules.LAST_BID])
+        if call < 0 or (wanted >= 0 and call != wanted):
+            continue
+        named = knowledge.named[call]
+        if (named >= 0 and named != priority) or not is_legal_call(auction, call):
+            continue
+        first, end = rule[compiler.IF], rule[compiler.IF_END]
+        if not _conditions_hold(tables, first, end, knowledge.seat_view):
+            continue
+        knowledge.named[call] = priority
+        knowledge.matched[count, 0], knowledge.matched[count, 1] = row, call
+        count += 1
+    return count
 
 
 @njit(cache=True)
