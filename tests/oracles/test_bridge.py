@@ -14,7 +14,14 @@ from overtrick.core import UserError, select_rows
 from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.bridge import trick_rules
 from overtrick.games.bridge.cardplay import minibridge_contract
-from overtrick.games.bridge.cardplay.rule_defenders import ALL_RULES, RULES, combine_rules
+from overtrick.games.bridge.cardplay.rule_defenders import (
+    RULES,
+    RuleDefender,
+    _situation,
+    combine_rules,
+    first_rule,
+    rule_card,
+)
 from overtrick.games.bridge.cards import (
     CARD_NAMES,
     CARDS,
@@ -257,7 +264,7 @@ def test_a_wrong_option_of_mini_bridge_is_refused(options, message):
         overtrick.make("minibridge", **options)
 
 
-def card_of_defender(hand, trick="", dummy="", strain="NT", rule=ALL_RULES):
+def card_of_defender(hand, trick="", dummy="", strain="NT", rule=first_rule):
     """Return the card that the rule plays for a defender who leads, or follows the cards of a
     trick; "-" for none."""
     held, before = cards_of(hand), [CARD_NAMES.index(card) for card in trick.split()]
@@ -305,6 +312,21 @@ def cards_of(text):
 )
 def test_defenders_play_by_the_rules(card, position):
     assert card_of_defender(**position) == card
+
+
+def test_the_first_applicable_rule_decides(rng):
+    """Stored compiled functions once were confused with each other, so each row is compared."""
+    game = overtrick.make("minibridge")
+    state = game.start(game.deal(30, rng))
+    while len(observations := game.observe(state)):
+        probs = RuleDefender().probs(observations)
+        for row, seen in enumerate(observations.observation):
+            cards = [int(rule(*_situation(seen))) for rule in RULES]
+            card = next((card for card in cards if card != trick_rules.NO_CARD), -1)
+            assert rule_card(seen) == card
+            assert card < 0 or probs[row, card] == 1
+        action = (rng.random(observations.legal.shape) * observations.legal).argmax(axis=1)
+        game.step(state, observations, action)
 
 
 def test_the_order_of_the_rules_is_an_option():

@@ -143,13 +143,16 @@ plays last; the hand then discards or ruffs at random."""
 
 
 def combine_rules(rules: tuple[Rule, ...]) -> Any:
-    """Combine rules into one compiled rule, which returns the card of the first applicable rule."""
+    """Combine rules into one compiled rule, which returns the card of the first applicable rule.
+
+    It is not stored on disk: numba confuses stored functions that are made by one function.
+    """
     first, *rest = rules
     if not rest:
         return first
     others = combine_rules(tuple(rest))
 
-    @njit(cache=True)
+    @njit
     def decide(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
         card = first(hand, legal, place, led, best, dummy, strain)
         if card != NO_CARD:
@@ -159,13 +162,27 @@ def combine_rules(rules: tuple[Rule, ...]) -> Any:
     return decide
 
 
-ALL_RULES = combine_rules(RULES)
+@njit(cache=True)
+def first_rule(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
+    """Return the card of the first of RULES that applies, or NO_CARD; `Rule` has the arguments."""
+    card = last_hand_takes_the_trick(hand, legal, place, led, best, dummy, strain)
+    if card == NO_CARD:
+        card = beaten_hand_plays_low(hand, legal, place, led, best, dummy, strain)
+    if card == NO_CARD:
+        card = second_hand_plays_low(hand, legal, place, led, best, dummy, strain)
+    if card == NO_CARD:
+        card = third_hand_plays_high(hand, legal, place, led, best, dummy, strain)
+    if card == NO_CARD:
+        card = leader_plays_the_top_of_a_sequence(hand, legal, place, led, best, dummy, strain)
+    if card == NO_CARD:
+        card = leader_plays_fourth_best(hand, legal, place, led, best, dummy, strain)
+    return card
 
 
 @njit(cache=True)
 def rule_card(observation):  # type: ignore[no-untyped-def]
     """Return the card of the first rule that applies at one observation (K,), or NO_CARD."""
-    return ALL_RULES(*_situation(observation))
+    return first_rule(*_situation(observation))
 
 
 @njit(cache=True)
@@ -208,7 +225,7 @@ def _write_probs(observation, probs):  # type: ignore[no-untyped-def]
     """
     for row in range(len(observation)):
         situation = _situation(observation[row])
-        card, legal = ALL_RULES(*situation), situation[1]
+        card, legal = first_rule(*situation), situation[1]
         if card != NO_CARD:
             probs[row, card] = 1
         else:
