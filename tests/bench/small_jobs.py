@@ -191,6 +191,20 @@ SMALL_JOBS: dict[str, dict[str, Any]] = {
         "tabular": {"games": 20},
         "evaluate": _CARDS,
     },
+    "bridge_card_play": {
+        **_THREE,
+        "trainer": "bridge_card_play",
+        "game": "bridge",
+        "bridge_card_play": {
+            "players": {
+                "careful": {"player": "careful"},
+                "search": {"worlds": 2, "proposals": 20},
+            },
+            "roles": ["declarer", "duplicate"],
+            "opponents": "careful",
+            "boards": 2,
+        },
+    },
     "tournament": {
         **_THREE,
         "trainer": "tournament",

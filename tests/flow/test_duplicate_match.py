@@ -15,7 +15,9 @@ from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool, WorkerPool
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
 from overtrick.games.bridge.cards import SEATS
+from overtrick.games.bridge.formats import pbn_lin
 from overtrick.games.bridge.system import loader
+from overtrick.storage.game_records import load, save
 from overtrick.studies import duplicate_match
 
 STRONG_NOTRUMP, WEAK_NOTRUMP = "1N | 15-17 hcp, balanced", "1N | 12-14 hcp, balanced"
@@ -104,7 +106,7 @@ def test_a_report_has_every_board(other: str, tmp_path: Path) -> None:
     assert f"Board 1, dealer {first}, vulnerable None" in text
     assert "North-South weak, East-West natural" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.csv", "m.md", "weak.bidding"]
-    with pytest.raises(UserError, match=r"m\.txt: name a \.md or \.csv file"):
+    with pytest.raises(UserError, match=r"m\.txt: name a \.md or \.csv or \.pbn or \.lin file"):
         duplicate_match.write_report(match, tmp_path / "m.txt")
 
 
@@ -147,10 +149,52 @@ def test_a_match_from_the_command_line(other: str, tmp_path: Path, monkeypatch, 
         (("random", "natural"), "unknown bidding system 'random'"),
         (("natural", "none.bidding"), "cannot read none.bidding"),
         (("natural", "natural", "--game", "leduc"), "takes no --game"),
-        (("natural", "natural", "--out", "m.pdf"), "name a .md or .csv file"),
+        (("natural", "natural", "--out", "m.pdf"), "name a .md or .csv or .pbn"),
         (("natural", "natural", "--out", "no/m.md"), "cannot write no/m.md: name a .md or"),
         (("random", "call", "--game", "leduc", "--show", "1"), "--show is an option for bidding"),
     ):
         code, answer = ask(*words)
         assert code == 2
         assert explained in answer["error"]
+
+
+def test_the_cards_of_a_match_are_played_recorded_and_written(tmp_path: Path) -> None:
+    match = result_of("natural+careful", "precision+rules", 12)
+    boards = match.boards
+    assert match.played
+    for table in (boards.open, boards.closed):
+        contracts = table.contracts
+        points = contract_results.north_south_points(contracts, boards.vulnerable, table.tricks)
+        assert np.array_equal(points, table.score)
+        assert ((table.cards >= 0).all(axis=1) == (contracts.level > 0)).all()
+    save(tmp_path / "games.parquet", duplicate_match.recorded_games(match))
+    found = load(tmp_path / "games.parquet")  # replays all games
+    assert found.game == "bridge"
+    duplicate_match.write_report(match, tmp_path / "m.pbn")
+    written = pbn_lin.load(tmp_path / "m.pbn").boards
+    tricks = np.stack([boards.open.tricks, boards.closed.tricks], axis=1).ravel()
+    assert [-1 if each.tricks is None else each.tricks for each in written] == tricks.tolist()
+    assert [len(each.play) for each in written] == np.where(tricks >= 0, 52, 0).tolist()
+    text = duplicate_match.describe_board(match, int(np.argmax(boards.open.tricks)), signs=False)
+    assert "\n13.  " in text
+
+
+def test_a_card_player_against_itself_scores_zero() -> None:
+    """Both tables have the same deals, and the same deals sampled for each decision."""
+    match = duplicate_match.play_match(
+        "natural+search", "natural+search", 2, 1, LocalPool(), lambda done: None, worlds=3
+    )
+    assert not match.boards.imps.any()
+    assert np.array_equal(match.boards.open.cards, match.boards.closed.cards)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "message"),
+    [
+        ("natural+careful", "natural", "both sides need a card player, or none"),
+        ("natural+carefull", "natural", "the card player must be rules, careful, search"),
+    ],
+)
+def test_a_wrong_card_player_is_refused(a: str, b: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        duplicate_match.load_sides(a, b)

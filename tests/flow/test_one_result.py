@@ -179,6 +179,16 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(
             "trainer": "tournament",
             "tournament": {"players": ["random", "call", "cfr"], "boards": 20},
         },
+        {
+            "trainer": "bridge_card_play",
+            "game": "bridge",
+            "bridge_card_play": {
+                "players": {"careful": {"player": "careful"}, "search": {"worlds": 2}},
+                "roles": ["declarer", "defenders"],
+                "opponents": "careful",
+                "boards": 4,
+            },
+        },
         {"trainer": "tabular", "game": "minibridge", "tabular": {"games": 1500}, **FEW_DEALS},
         {
             "trainer": "tabular",

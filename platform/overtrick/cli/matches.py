@@ -11,15 +11,26 @@ from typer import Argument, Option
 from overtrick.cli import PLAY, app, arguments, bridge, console, print_result, show
 from overtrick.core import UserError
 
-Player = Annotated[str, Argument(help=f"{arguments.PLAYER}, or a bidding system.")]
+Player = Annotated[
+    str,
+    Argument(
+        help=f"{arguments.PLAYER}, or a bidding system, perhaps with a card player: natural+search."
+    ),
+]
 Opponent = Annotated[
     str | None, Argument(help="Another player. Default: the champion of the first player's game.")
 ]
-Report = Annotated[Path | None, Option(help="Bidding: write the boards to this .md or .csv file.")]
+Report = Annotated[
+    Path | None, Option(help="Bidding: write the boards to this .md, .csv, .pbn or .lin file.")
+]
 Diagrams = Annotated[
     int, Option(min=0, max=arguments.MOST, help="Bidding: boards printed as diagrams.")
 ]
 PoolSize = Annotated[int, Option(min=0, help="Bidding: Ray workers.")]
+Worlds = Annotated[
+    int | None,
+    Option(min=1, help="Deals sampled for each card by search and plain_search. Default: 30."),
+]
 
 
 class _Request(NamedTuple):
@@ -36,6 +47,7 @@ class _Request(NamedTuple):
     out: Path | None  # for bidding only, like show and workers
     show: int
     workers: int
+    worlds: int | None
 
 
 @app.command(rich_help_panel=PLAY)
@@ -51,15 +63,16 @@ def match(
     out: Report = None,
     show: Diagrams = 0,
     workers: PoolSize = 0,
+    worlds: Worlds = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Play a match of two players on the same boards from both seats; print A's mean payoff.
 
     A match of two bidding systems or bidding networks is scored in IMPs a board. Their contracts
-    are played double dummy.
+    are played double dummy, or by card players: natural+search against precision+search.
     """
     other, options = _second_player(a, b, options, game)
-    asked = _Request(a, other, options, game, boards, seed, video, save, out, show, workers)
+    asked = _Request(a, other, options, game, boards, seed, video, save, out, show, workers, worlds)
     print_result(as_json, **_play(asked, _is_bidding(a, other)))
 
 
@@ -74,18 +87,24 @@ def bridge_match(
     out: Report = None,
     show: Diagrams = 0,
     workers: PoolSize = 0,
+    worlds: Worlds = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Play a bridge match: two bidding systems or networks, or two card players of Mini-Bridge.
 
-    Bidding is scored in IMPs a board, with contracts played double dummy. Card play is scored in
-    Mini-Bridge's points.
+    Bidding is scored in IMPs a board. With card players, as in natural+search against
+    precision+search, the cards are played; otherwise the declarer gets its double-dummy tricks.
+    Card players: search (double dummy on sampled deals, weighted by calls and cards), plain_search
+    (without weights), careful and rules. Matches of Mini-Bridge are scored in its points.
     """
+    from overtrick.evaluation.bidders import split_player
+
     other, options = _second_player(a, b, options, None if _is_bidding(a, a) else "minibridge")
     bidding = _is_bidding(a, other)
     game = None if bidding else "minibridge"
-    asked = _Request(a, other, options, game, boards, seed, None, save, out, show, workers)
-    print_result(as_json, **_play(asked, bidding), played=not bidding)
+    asked = _Request(a, other, options, game, boards, seed, None, save, out, show, workers, worlds)
+    with_cards = not bidding or split_player(a)[1] is not None
+    print_result(as_json, **_play(asked, bidding), played=with_cards)
 
 
 def _second_player(
@@ -137,7 +156,7 @@ def _play(asked: _Request, bidding: bool) -> dict[str, Any]:
     from overtrick.core.files import check_output
     from overtrick.studies.duplicate_match import REPORT_SUFFIXES
 
-    for name in ("options", "game", "video") if bidding else ("out", "show", "workers"):
+    for name in ("options", "game", "video") if bidding else ("out", "show", "workers", "worlds"):
         if getattr(asked, name):
             option = name if name == "options" else f"--{name}"
             if bidding:
@@ -180,19 +199,21 @@ def _match_bidders(asked: _Request) -> dict[str, Any]:
     A bidder is a bidding system or a trained network.
     """
     from overtrick.distributed.workers import open_pool
-    from overtrick.evaluation import bidders
-    from overtrick.evaluation.bidders import find_bidder
     from overtrick.reports.progress import counting
     from overtrick.storage import game_records
     from overtrick.studies import duplicate_match
 
     a, b, boards = asked.a, asked.b, asked.boards
-    ours, theirs = (str(find_bidder(name) or name) for name in (a, b))
-    for side in (ours, theirs):
-        bidders.load_side(side)  # refuses an unknown one before Ray starts
+    ours, theirs = (_with_path(name) for name in (a, b))
+    worlds = asked.worlds or duplicate_match.WORLDS
+    sides = duplicate_match.load_sides(ours, theirs)  # refuses unknown ones before Ray starts
+    if asked.worlds is not None and sides[0].cards is None:
+        raise UserError("--worlds is an option for card players: write BIDDER+search")
     bar = counting(console, "boards", boards)
     with open_pool(asked.workers) as pool, bar as progress:
-        played = duplicate_match.play_match(ours, theirs, boards, asked.seed, pool, progress)
+        played = duplicate_match.play_match(
+            ours, theirs, boards, asked.seed, pool, progress, worlds
+        )
     if asked.out is not None:
         duplicate_match.write_report(played, asked.out, asked.show)
     if asked.save is not None:
@@ -207,3 +228,11 @@ def _match_bidders(asked: _Request) -> dict[str, Any]:
     )
     result = {"mean": played.mean, "standard_error": played.standard_error}
     return {"a": a, "b": b, "boards": boards, **result, "unit": duplicate_match.UNIT}
+
+
+def _with_path(name: str) -> str:
+    """Return the name of a partnership, with the path of its model in place of a run's name."""
+    from overtrick.evaluation.bidders import find_bidder, split_player
+
+    found, (bidder, cards) = find_bidder(name), split_player(name)
+    return "+".join([str(found or bidder), *([] if cards is None else [cards])])

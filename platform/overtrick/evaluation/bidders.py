@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Deals, Policy, UserError
+from overtrick.core import Array, Deals, Policy, UserError, check_choice
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.games.bridge import scoring
 from overtrick.games.bridge.auction import features_from_observation, network_bidder
@@ -21,6 +21,7 @@ from overtrick.games.bridge.auction.stored_networks import load_networks, load_s
 from overtrick.games.bridge.auction_rules import LONGEST_AUCTION
 from overtrick.games.bridge.cards import CARDS, TRICKS, hand_bits, parse_deal, parse_hand
 from overtrick.games.bridge.formats.zhang_tsv import parse_trick_table
+from overtrick.games.bridge.players.card_players import CARD_PLAYERS
 from overtrick.games.bridge.system import auction_simulation, loader
 from overtrick.games.bridge.system.loader import System
 from overtrick.policies.rollout import play
@@ -36,6 +37,7 @@ class Side(NamedTuple):
     system: System
     calls: BiddingNetwork | None = None  # policy network; None: bid by the system's rules
     imps: BiddingNetwork | None = None  # value network, which predicts IMPs
+    cards: str | None = None  # card player, a name in CARD_PLAYERS; None: cards are not played
 
     def policy(self, ns: System, ew: System, epsilon: float = 0.0) -> Policy:
         """Return the policy with which this partnership bids.
@@ -52,10 +54,29 @@ class Side(NamedTuple):
 def load_side(name: str) -> Side:
     """Load a partnership that bids by a bidding system or by trained networks.
 
-    `name` is the name or file of a system, or the folder, run or registry name of a model. Raises
-    UserError for an unknown name, for a model without a bidding policy network, or if the rules of
-    the model's system have changed since the model was trained.
+    `name` is the name or file of a system, or the folder, run or registry name of a model; then
+    perhaps + and a card player, such as natural+search. Raises UserError for an unknown name, for a
+    model without a bidding policy network, or if the rules of the model's system have changed since
+    the model was trained.
     """
+    bidder, cards = split_player(name)
+    side = _load_bidder(bidder)
+    return side if cards is None else side._replace(name=f"{side.name}+{cards}", cards=cards)
+
+
+def split_player(name: str) -> tuple[str, str | None]:
+    """Split BIDDER+CARDS into the name of a bidder and of a card player, None without one.
+
+    Raises UserError for an unknown card player, unless there is a file of the whole name.
+    """
+    bidder, plus, cards = name.rpartition("+")
+    if not plus or Path(name).exists():
+        return name, None
+    check_choice("the card player", cards, tuple(CARD_PLAYERS))
+    return bidder, cards
+
+
+def _load_bidder(name: str) -> Side:
     folder = locate.model_folder(name)
     if not model_files.is_model(folder):
         rules = loader.load(name)
@@ -69,8 +90,12 @@ def load_side(name: str) -> Side:
 
 
 def is_bidding_system(name: str) -> bool:
-    """Return True if `name` is a bidding system's name, or the path of a bidding system's file."""
-    return name in loader.system_names() or Path(name).suffix == loader.SUFFIX
+    """Return True if `name` is a bidding system's name, or the path of a bidding system's file.
+
+    A card player may follow, as in natural+search.
+    """
+    bidder, _ = split_player(name)
+    return bidder in loader.system_names() or Path(bidder).suffix == loader.SUFFIX
 
 
 def default_bidder() -> str:
@@ -86,7 +111,7 @@ def find_bidder(what: str) -> Path | None:
     `what`: the path of the model, or the name of its run. Raises UserError for a damaged model.
     """
     try:
-        folder = locate.existing_model(what)
+        folder = locate.existing_model(split_player(what)[0])
     except UserError:  # no run of this name: it may be a bidding system
         return None
     stored = model_files.load(folder)

@@ -1,34 +1,47 @@
 """Duplicate matches of two partnerships (bidding systems or trained bidders), scored in IMPs.
 
-Every deal is bid at two tables with the seats exchanged. A contract is scored by the double-dummy
-tricks of the declaring side. The difference of the two scores is converted to IMPs.
+Every deal is bid at two tables with the seats exchanged. The cards are played if both partnerships
+have card players; otherwise the declaring side gets its double-dummy tricks. The difference of the
+two scores is converted to IMPs.
 """
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, concat_columns
+from overtrick.core import Array, UserError, concat_columns
 from overtrick.core.files import check_output, write_text
+from overtrick.datasets import board_files
 from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.bidders import Side, bid_auctions, load_side
+from overtrick.evaluation.bridge_boards import play_cards
 from overtrick.games.bridge import auction_rules, contract_results, diagram, double_dummy, scoring
 from overtrick.games.bridge.auction.game import DEAL_WIDTH, UNSOLVED, Auction
-from overtrick.games.bridge.auction_rules import Contracts
+from overtrick.games.bridge.auction_rules import NO_SEAT, Contracts
+from overtrick.games.bridge.board_observation import FIRST_PLAY
+from overtrick.games.bridge.boards import Board
+from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cards import CARDS, SEATS, format_deal
 from overtrick.games.bridge.contract_results import VULNERABILITIES
+from overtrick.games.bridge.game import Bridge
+from overtrick.games.bridge.players.card_players import CARD_PLAYERS
 from overtrick.games.bridge.system import auction_simulation
+from overtrick.games.bridge.trick_rules import NO_CARD, beats
 from overtrick.reports import tables
 from overtrick.reports.progress import OnProgress
 from overtrick.storage.game_records import Games, Move
 
 SHARD = 50  # boards, for any number of workers
-REPORT_SUFFIXES = (".md", ".csv")
+PLAYED_SHARD = 2  # the same if the cards are played
+BOARD_SUFFIXES = (".pbn", ".lin")
+REPORT_SUFFIXES = (".md", ".csv", *BOARD_SUFFIXES)
+WORLDS = 30  # deals that a card player samples for each decision, by default
 UNIT = "imp"
 
 
@@ -39,6 +52,7 @@ class TableResult(NamedTuple):
     contracts: Contracts
     tricks: Array  # (G,) of the declaring side; -1 where all passed
     score: Array  # (G,) points of North-South
+    cards: Array  # (G, 52) int8 in the order played; -1 where they were not
 
 
 class BoardResults(NamedTuple):
@@ -63,6 +77,11 @@ class DuplicateMatch(NamedTuple):
     boards: BoardResults
 
     @property
+    def played(self) -> bool:
+        """Whether the cards were played."""
+        return self.a.cards is not None
+
+    @property
     def mean(self) -> float:
         """The mean IMPs a board that partnership a has won."""
         return float(self.boards.imps.mean())
@@ -74,16 +93,24 @@ class DuplicateMatch(NamedTuple):
 
 
 def play_match(
-    a: str, b: str, boards: int, seed: int, pool: WorkerPool, progress: OnProgress
+    a: str,
+    b: str,
+    boards: int,
+    seed: int,
+    pool: WorkerPool,
+    progress: OnProgress,
+    worlds: int = WORLDS,
 ) -> DuplicateMatch:
     """Play a duplicate match between two partnerships; dealer and vulnerability rotate.
 
     `a`, `b`: partnerships as `bidders.load_side` accepts them. `boards`: number of boards.
-    `progress`: called with the number of finished boards. Raises UserError for an unknown
-    partnership.
+    `progress`: called with the number of finished boards. `worlds`: deals that card players sample
+    for each decision. Raises UserError for an unknown partnership, or if only one has a card
+    player.
     """
-    sides = load_side(a), load_side(b)
-    shards = [(first, min(SHARD, boards - first)) for first in range(0, boards, SHARD)]
+    sides = load_sides(a, b)
+    size = SHARD if sides[0].cards is None else PLAYED_SHARD
+    shards = [(first, min(size, boards - first)) for first in range(0, boards, size)]
     finished = 0
 
     def count(shard: int, results: BoardResults) -> None:
@@ -92,23 +119,70 @@ def play_match(
         progress(finished)
 
     progress(finished)
-    parts = pool.map(_play_shard, sides, shards, generator(seed, RngStream.EVALUATE), count)
+    common = (*sides, worlds)
+    parts = pool.map(_play_shard, common, shards, generator(seed, RngStream.EVALUATE), count)
     return DuplicateMatch(*sides, concat_columns(parts))
 
 
-def _play_shard(rng: Generator, sides: tuple[Side, Side], first: int, count: int) -> BoardResults:
-    """Bid `count` boards at both tables, starting with board number `first`; score the contracts.
+def load_sides(a: str, b: str) -> tuple[Side, Side]:
+    """Load two partnerships. Raises UserError for an unknown one, or one alone with card play."""
+    sides = load_side(a), load_side(b)
+    if (sides[0].cards is None) != (sides[1].cards is None):
+        raise UserError(f"both sides need a card player, or none: {a} and {b}; write BIDDER+search")
+    return sides
 
-    `sides`: partnerships a and b. If both tables reach the same contract, the contract is solved
-    double dummy only once.
+
+def _play_shard(
+    rng: Generator, common: tuple[Side, Side, int], first: int, count: int
+) -> BoardResults:
+    """Bid and play `count` boards at both tables, starting with board number `first`.
+
+    `common`: partnerships a and b, and the deals that card players sample. Card players have equal
+    generators at both tables.
     """
-    a, b = sides
+    a, b, worlds = common
     holder, dealer, vulnerable = deal_boards(first, count, "rotating", "rotating", rng)
+    tables = ((a, b), (b, a))
     calls = [
         bid_auctions(ns, ew, holder, dealer, vulnerable, child)
-        for (ns, ew), child in zip(((a, b), (b, a)), rng.spawn(2), strict=True)
+        for (ns, ew), child in zip(tables, rng.spawn(2), strict=True)
     ]
     contracts = [auction_rules.final_contracts(each, dealer) for each in calls]
+    cards = np.full((2, count, CARDS), NO_CARD, np.int8)
+    if a.cards is None:
+        tricks = _double_dummy_tricks(holder, contracts)
+    else:
+        tricks = np.full((2, count), -1)
+        deals = _deals(holder, dealer, vulnerable)
+        (card_rng,) = rng.spawn(1)
+        for table, (ns, ew) in enumerate(tables):
+            north_south, east_west = (
+                CARD_PLAYERS[str(side.cards)](ns.system, ew.system, worlds) for side in (ns, ew)
+            )
+            state = play_cards(deals, calls[table], north_south, east_west, deepcopy(card_rng))
+            cards[table] = state.cards
+            played = state.declarer != NO_SEAT
+            tricks[table, played] = state.progress[played, kernels.TRICKS_WON]
+    at_open, at_closed = (
+        TableResult(
+            calls[k],
+            contracts[k],
+            tricks[k],
+            contract_results.north_south_points(contracts[k], vulnerable, tricks[k]),
+            cards[k],
+        )
+        for k in range(2)
+    )
+    imps = scoring.imps(at_open.score - at_closed.score)
+    return BoardResults(holder, dealer, vulnerable, at_open, at_closed, imps)
+
+
+def _double_dummy_tricks(holder: Array, contracts: list[Contracts]) -> Array:
+    """Return the double-dummy tricks (2, G) of two tables; -1 where all passed.
+
+    If both tables reach the same contract, it is solved only once.
+    """
+    count = len(holder)
     declarer, strain = (
         np.concatenate([getattr(each, name) for each in contracts])
         for name in ("declarer", "strain")
@@ -121,33 +195,77 @@ def _play_shard(rng: Generator, sides: tuple[Side, Side], first: int, count: int
         board, declarer, strain = distinct.T
         solved = double_dummy.contract_tricks(holder[board], declarer, strain)
         tricks[played] = solved[place.ravel()]
-    at_open, at_closed = (
-        TableResult(made, each, won, contract_results.north_south_points(each, vulnerable, won))
-        for made, each, won in zip(calls, contracts, np.split(tricks, 2), strict=True)
-    )
-    imps = scoring.imps(at_open.score - at_closed.score)
-    return BoardResults(holder, dealer, vulnerable, at_open, at_closed, imps)
+    return tricks.reshape(2, count)
+
+
+def _deals(holder: Array, dealer: Array, vulnerable: Array) -> Array:
+    """Return deals (G, 74) of the games `auction` and `bridge`, without double-dummy tricks."""
+    deals = np.full((len(holder), DEAL_WIDTH), UNSOLVED, np.int8)
+    deals[:, :CARDS], deals[:, CARDS], deals[:, CARDS + 1] = holder, dealer, vulnerable
+    return deals
 
 
 def recorded_games(match: DuplicateMatch) -> Games:
-    """Return the auctions of a duplicate match as recorded games, first those of the open table.
+    """Return the boards of a duplicate match as recorded games, first those of the open table.
 
-    The payoff is the score of the contract in points, with the contract played double dummy.
+    They are games of `bridge` if the cards were played, else of `auction`. The payoff is the score
+    in points; without card play, that of the double-dummy tricks.
     """
     boards = match.boards
-    deals = np.full((len(boards.holder), DEAL_WIDTH), UNSOLVED, np.int8)
-    deals[:, :CARDS] = boards.holder
-    deals[:, CARDS], deals[:, CARDS + 1] = boards.dealer, boards.vulnerable
+    deals = _deals(boards.holder, boards.dealer, boards.vulnerable)
     who, moves, payoff = [], list[list[Move]](), []
     for side, table in enumerate((boards.open, boards.closed)):
-        for calls, dealer in zip(table.calls, boards.dealer, strict=True):
-            made = _made_calls(calls)
+        for board, dealer in enumerate(boards.dealer):
+            made = _made_calls(table.calls[board])
             moves.append([Move((int(dealer) + k) % 4, call) for k, call in enumerate(made)])
+            moves[-1] += _card_moves(table, board)
         who += [[side, 1 - side] * 2] * len(table.calls)
         payoff += [[points, -points] * 2 for points in table.score.tolist()]
     names, systems = (match.a.name, match.b.name), (match.a.system.name, match.b.system.name)
     recorded = (np.tile(deals, (2, 1)), moves, np.array(who), np.array(payoff, np.float64))
-    return Games(Auction.name, {"scoring": "points"}, names, *recorded, systems)
+    game = Bridge.name if match.played else Auction.name
+    return Games(game, {"scoring": "points"}, names, *recorded, systems)
+
+
+def _card_moves(table: TableResult, board: int) -> list[Move]:
+    """Return the cards of one board as moves, each of the seat that acts; none if not played."""
+    cards, declarer = table.cards[board], int(table.contracts.declarer[board])
+    cards = cards[cards != NO_CARD]
+    strain, leader, moves = int(table.contracts.strain[board]), (declarer + 1) % 4, list[Move]()
+    for first in range(0, len(cards), 4):
+        best = 0
+        for place, card in enumerate(cards[first : first + 4]):
+            seat = (leader + place) % 4
+            actor = declarer if seat == (declarer + 2) % 4 else seat
+            moves.append(Move(actor, FIRST_PLAY + int(card)))
+            if place and beats(int(card), int(cards[first + best]), strain):
+                best = place
+        leader = (leader + best) % 4
+    return moves
+
+
+def match_boards(match: DuplicateMatch) -> list[Board]:
+    """Return the boards of a match for a file: each at the open table, then at the closed table."""
+    boards, found = match.boards, list[Board]()
+    for board in range(len(boards.holder)):
+        for table in (boards.open, boards.closed):
+            contracts = Contracts(*(column[[board]] for column in table.contracts))
+            (declarer,) = contract_results.format_declarers(contracts)
+            cards = table.cards[board]
+            found.append(
+                Board(
+                    boards.holder[board],
+                    SEATS[boards.dealer[board]],
+                    VULNERABILITIES[boards.vulnerable[board]],
+                    tuple(auction_rules.CALLS[call] for call in _made_calls(table.calls[board])),
+                    contract_results.format_contracts(contracts)[0],
+                    declarer,
+                    tuple(int(card) for card in cards[cards != NO_CARD]),
+                    None if declarer is None else int(table.tricks[board]),
+                    board + 1,
+                )
+            )
+    return found
 
 
 def board_row(match: DuplicateMatch, board: int) -> dict[str, Any]:
@@ -199,9 +317,18 @@ def describe_board(match: DuplicateMatch, board: int, signs: bool = True) -> str
             f"\nNorth-South {ns.name}, East-West {ew.name}",
             diagram.auction_table(calls, dealer, signs),
             "\n".join(diagram.call_meanings(calls, dealer, meanings, signs)),
+            *_trick_lines(table, board, signs),
             f"{row[f'{name}_contract']}{tricks}: {row[f'{name}_score']:+d} to North-South",
         ]
     return "\n".join([*lines, f"\n{row['imps']:+d} IMPs to {match.a.name}"])
+
+
+def _trick_lines(table: TableResult, board: int, signs: bool) -> list[str]:
+    """Return a line of text for each trick of one board; none if its cards were not played."""
+    cards, declarer = table.cards[board], int(table.contracts.declarer[board])
+    strain = np.append(np.zeros(CARDS, np.int64), table.contracts.strain[board])
+    seats = "".join(SEATS[(declarer + k) % 4] for k in range(4))
+    return diagram.format_tricks(strain, cards[cards != NO_CARD], signs, seats)[0]
 
 
 def _made_calls(calls: Array) -> list[int]:
@@ -210,12 +337,15 @@ def _made_calls(calls: Array) -> list[int]:
 
 
 def write_report(match: DuplicateMatch, out: Path, show: int = 0) -> None:
-    """Write a report of a match to a .csv or .md file, with a row for each board.
+    """Write the boards of a match to a .csv, .md, .pbn or .lin file.
 
     `show`: number of boards that are also shown as diagrams, in a .md file only. Raises UserError
     for another file extension or a missing folder.
     """
     check_output(out, *REPORT_SUFFIXES)
+    if out.suffix in BOARD_SUFFIXES:
+        board_files.save(out, match_boards(match))
+        return
     rows = [board_row(match, board) for board in range(len(match.boards.imps))]
     if out.suffix == ".csv":
         write_text(out, tables.csv_text(list(rows[0]), [row.values() for row in rows]))
@@ -225,8 +355,8 @@ def write_report(match: DuplicateMatch, out: Path, show: int = 0) -> None:
     lines = [
         f"# {match.a.name} against {match.b.name}",
         f"{match.mean:+.3f} ± {match.standard_error:.3f} IMPs a board, {len(rows)} boards; "
-        f"{match.a.name} sits North-South at the open table. Tricks are double dummy, scores are "
-        "points of North-South.",
+        f"{match.a.name} sits North-South at the open table. "
+        f"{'' if match.played else 'Tricks are double dummy. '}Scores are points of North-South.",
         tables.markdown([name.replace("_", " ") for name in names], cells),
         *(f"```\n{describe_board(match, board)}\n```" for board in range(min(show, len(rows)))),
     ]

@@ -1,0 +1,288 @@
+"""Trainer `bridge_card_play`: compare card players of bridge on the same boards; trains nothing.
+
+Each iteration plays further boards, so that a long comparison can be stopped and resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import Field, field_validator
+
+from overtrick.config.job_file import Job
+from overtrick.config.sections import Count, Opponent, Section
+from overtrick.core import Array, Deals, Policy, UserError
+from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
+from overtrick.evaluation import bridge_boards
+from overtrick.games.bridge import auction_rules, contract_results, double_dummy
+from overtrick.games.bridge.auction.game import DEAL_VULNERABLE
+from overtrick.games.bridge.auction.network_bidder import SystemBidder
+from overtrick.games.bridge.cardplay import kernels
+from overtrick.games.bridge.cardplay.careful_player import CarefulPlayer
+from overtrick.games.bridge.cardplay.rule_defenders import RuleDefender
+from overtrick.games.bridge.cards import CARDS
+from overtrick.games.bridge.game import Bridge
+from overtrick.games.bridge.players.board_player import (
+    BoardPlayer,
+    BoardPolicy,
+    OmniscientPlayer,
+)
+from overtrick.games.bridge.players.card_players import RULE_SHARE
+from overtrick.games.bridge.players.double_dummy_search import CardSearch
+from overtrick.games.bridge.players.worlds import Beliefs
+from overtrick.games.bridge.system import loader
+from overtrick.games.bridge.system.loader import System
+from overtrick.training.base_trainer import BaseTrainer, Metrics, Rows, register
+
+SHARD = 2  # boards
+ROLES = ("declarer", "defenders", "duplicate")
+NOT_PLAYED = -1000
+
+
+class CardPlayerConfig(Section):
+    """Settings of one card player."""
+
+    player: Literal["search", "careful", "rules"] = "search"
+    """search: double dummy on sampled deals; careful, rules: scripted players."""
+
+    worlds: Count = 30
+    """Deals sampled for each decision of a search."""
+
+    proposals: Count = 4000
+    """Deals from which these are drawn by their weights."""
+
+    calls: bool = True
+    """Weigh deals by the calls: whether the players' system makes them."""
+
+    rule_share: float = Field(default=RULE_SHARE, ge=0, lt=1)
+    """Weigh deals by the cards played: share of cards that follow the rules of `careful`."""
+
+    goal: Literal["points", "made", "tricks"] = "points"
+    """Mean result that a search maximises: points, contracts made or beaten, or tricks."""
+
+
+class BridgeCardPlay(Section):
+    """Settings: the card players, whom they meet, and the boards."""
+
+    players: dict[str, CardPlayerConfig] = Field(min_length=1)
+    """Card players by name. The others are compared with the first, board by board."""
+
+    roles: tuple[Literal["declarer", "defenders", "duplicate"], ...] = Field(
+        default=("declarer", "defenders"), min_length=1
+    )
+    """Roles in which each player is measured: declarer, defenders (against `opponents`), or all
+    four hands in duplicate against the first player."""
+
+    opponents: Literal["double_dummy", "careful", "rules"] = "double_dummy"
+    """The other side. double_dummy: it sees all hands, and plays the lowest of equal cards."""
+
+    system: Opponent = "natural"
+    """Bidding system of all four players."""
+
+    boards: Count = 20
+    """Boards per iteration, all with a contract."""
+
+    @field_validator("system")
+    @classmethod
+    def _system_exists(cls, name: str) -> str:
+        loader.load(name)
+        return name
+
+
+class BridgeCardPlayJob(Job):
+    """Job file of the trainer `bridge_card_play`: comparison of card players of bridge."""
+
+    trainer: Literal["bridge_card_play"]
+    bridge_card_play: BridgeCardPlay
+
+
+def _score(rows: Rows) -> float:
+    """Return the mean points a board of the last player in its first role."""
+    return float(rows[-1]["points"])
+
+
+@register("bridge_card_play", BridgeCardPlayJob, _score)
+class BridgeCardPlayTrainer(BaseTrainer[BridgeCardPlayJob]):
+    """Trainer without learning: card players play the same boards, bid by one system.
+
+    Its arrays have an entry for each board of the job, NOT_PLAYED for those still to be played:
+
+    results  (B, R, P) by role and player: tricks of the declaring side, or IMPs in duplicate
+    perfect  (B,) double-dummy tricks of the declaring side
+    deals    (B, 54) holder of each card, dealer, vulnerability
+    """
+
+    saved = ("iteration", "results", "perfect", "deals")
+    stateful = ()
+
+    def __init__(self, job: BridgeCardPlayJob, pool: WorkerPool) -> None:
+        super().__init__(job, pool)
+        section = job.bridge_card_play
+        boards = job.stop.iterations * section.boards
+        shape = (boards, len(section.roles), len(section.players))
+        self.results = np.full(shape, NOT_PLAYED, np.int16)
+        self.perfect = np.full(boards, NOT_PLAYED, np.int16)
+        self.deals = np.zeros((boards, CARDS + 2), np.int8)
+
+    def train_iteration(self, rng: Generator, progress: float) -> Metrics:
+        """Play the boards of one iteration with every player in every role.
+
+        Return the mean of each player's results so far, by role.
+        """
+        section = self.job.bridge_card_play
+        system, first = loader.load(section.system), (self.iteration - 1) * section.boards
+        deal_rng, play_rng = rng.spawn(2)
+        deals = bridge_boards.contract_deals(system, section.boards, deal_rng)
+        parts = self.pool.map(_play, section, array_chunks(SHARD, deals), play_rng)
+        rows = slice(first, first + section.boards)
+        results, perfect, dealt = self.results.copy(), self.perfect.copy(), self.deals.copy()
+        results[rows] = np.concatenate([each for each, _ in parts])
+        perfect[rows] = np.concatenate([each for _, each in parts])
+        dealt[rows] = deals[:, : CARDS + 2]
+        self.results, self.perfect, self.deals = results, perfect, dealt
+        return {
+            f"{row['player']}/{row['role']}_{row['unit']}": row["points"] for row in self.rows()
+        }
+
+    def model(self) -> dict[str, Array]:
+        """Return the results of all boards, stored in place of weights."""
+        return {"results": self.results, "perfect": self.perfect, "deals": self.deals}
+
+    @staticmethod
+    def validate(job: BridgeCardPlayJob) -> None:
+        """Raise UserError for another game than bridge, or options of the game."""
+        if job.game.name != Bridge.name or job.game.options:
+            raise UserError("the trainer bridge_card_play plays the game bridge without options")
+
+    @staticmethod
+    def evaluate_model(
+        job: BridgeCardPlayJob, weights: Mapping[str, Array], pool: WorkerPool, rng: Generator
+    ) -> Rows:
+        """Return a row for each role and player; nothing is played again.
+
+        As declarer or defenders, a row has the share of contracts made, the same double dummy, and
+        means a board of the side's tricks and points above double dummy; in duplicate, mean IMPs
+        against the first player. `against first` is the mean difference of the row's points to the
+        first player's on the same boards, with its standard error. Raises UserError for other
+        arrays than those of `model`.
+        """
+        section = job.bridge_card_play
+        boards = job.stop.iterations * section.boards
+        shape = (boards, len(section.roles), len(section.players))
+        names = ("results", "perfect", "deals")
+        results, perfect, deals = (weights.get(name, np.zeros(0)) for name in names)
+        if (results.shape, perfect.shape, deals.shape) != (shape, shape[:1], (boards, CARDS + 2)):
+            raise UserError("the model is damaged: it lacks the results of each board")
+        played = np.flatnonzero(perfect != NOT_PLAYED)
+        if not len(played):
+            raise UserError("no board has been played yet")
+        system = loader.load(section.system)
+        results, deals = results[played].astype(np.int64), deals[played]
+        perfect = perfect[played].astype(np.int64)
+        contracts = bridge_boards.contracts_of(system, deals)
+        rows = []
+        for at, role in enumerate(section.roles):
+            above = np.stack(
+                [
+                    _points_above(role, results[:, at, k], perfect, contracts, deals)
+                    for k in range(len(section.players))
+                ]
+            )
+            for k, name in enumerate(section.players):
+                against = above[k] - above[0]
+                rows.append(
+                    {
+                        "role": role,
+                        "player": name,
+                        "boards": len(played),
+                        **_tricks(role, results[:, at, k], perfect, contracts),
+                        "points": float(above[k].mean()),
+                        "unit": "imps" if role == "duplicate" else "points",
+                        "standard_error": _standard_error(above[k]),
+                        "against first": float(against.mean()) if k else None,
+                        "its standard error": _standard_error(against) if k else None,
+                    }
+                )
+        return rows
+
+
+def _tricks(
+    role: str, tricks: Array, perfect: Array, contracts: auction_rules.Contracts
+) -> dict[str, Any]:
+    """Return the columns of a row about tricks: none in duplicate.
+
+    tricks, perfect: (B,) tricks of the declaring side, played and double dummy.
+    """
+    if role == "duplicate":
+        return {"made": None, "double_dummy": None, "tricks": None}
+    needed, sign = contracts.level + 6, 1 if role == "declarer" else -1
+    return {
+        "made": float((tricks >= needed).mean()),
+        "double_dummy": float((perfect >= needed).mean()),
+        "tricks": float(sign * (tricks - perfect).mean()),
+    }
+
+
+def _points_above(
+    role: str, result: Array, perfect: Array, contracts: auction_rules.Contracts, deals: Deals
+) -> Array:
+    """Return (B,) the points of the player's side above double dummy; in duplicate its IMPs.
+
+    result: (B,) tricks of the declaring side, or IMPs. deals: (B, 54).
+    """
+    if role == "duplicate":
+        return result
+    vulnerable = deals[:, DEAL_VULNERABLE].astype(np.int64)
+    played, double = (
+        contract_results.north_south_points(contracts, vulnerable, tricks)
+        for tricks in (result, perfect)
+    )
+    declaring = np.where(contracts.declarer % 2 == 0, 1, -1)
+    return (played - double) * declaring * (1 if role == "declarer" else -1)
+
+
+def _standard_error(values: Array) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def _card_player(config: CardPlayerConfig, system: System) -> Policy:
+    """Return a card player for boards that all four players bid by one system."""
+    if config.player == "search":
+        systems = (system, system) if config.calls else None
+        beliefs = Beliefs(systems, rule_share=config.rule_share, proposals=config.proposals)
+        return CardSearch(config.worlds, beliefs, config.goal)
+    scripted = CarefulPlayer() if config.player == "careful" else RuleDefender()
+    return BoardPolicy(SystemBidder(system, system), scripted)
+
+
+def _play(rng: Generator, section: BridgeCardPlay, deals: Deals) -> tuple[Array, Array]:
+    """Play boards; return the results (B, R, P) and the double-dummy tricks (B,).
+
+    All players have the same generator, so that equal players get equal results.
+    """
+    system = loader.load(section.system)
+    bidder, contracts = SystemBidder(system, system), bridge_boards.contracts_of(system, deals)
+    perfect = double_dummy.contract_tricks(deals[:, :CARDS], contracts.declarer, contracts.strain)
+    others: dict[str, Policy] = {
+        "double_dummy": OmniscientPlayer(deals),
+        "careful": BoardPolicy(bidder, CarefulPlayer()),
+        "rules": BoardPolicy(bidder, RuleDefender()),
+    }
+    opponents = others[section.opponents]
+    players = [_card_player(each, system) for each in section.players.values()]
+    results = np.zeros((len(deals), len(section.roles), len(players)), np.int16)
+    (seed,) = rng.integers(2**32, size=1)
+    for at, role in enumerate(section.roles):
+        for k, player in enumerate(players):
+            child = generator(int(seed), RngStream.EVALUATE, at)
+            if role == "duplicate":
+                found = bridge_boards.duplicate_imps(player, players[0], system, deals, child)
+            else:
+                pair = (player, opponents) if role == "declarer" else (opponents, player)
+                state = bridge_boards.play_boards(BoardPlayer(bidder, *pair), deals, child)
+                found = state.progress[:, kernels.TRICKS_WON]
+            results[:, at, k] = found
+    return results, perfect

@@ -1,0 +1,72 @@
+"""The comparison of card players of bridge: the trainer `bridge_card_play`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from overtrick.config import job_file
+from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool
+from overtrick.evaluation import bridge_boards
+from overtrick.games.bridge import double_dummy
+from overtrick.games.bridge.cards import CARDS
+from overtrick.games.bridge.system import loader
+from overtrick.training.registry import JOBS, TRAINERS
+
+CAREFUL, SEARCH = {"player": "careful"}, {"worlds": 2, "proposals": 30}
+
+
+def finished(players, roles, opponents="careful", boards=6, **changes):
+    """Return a trainer after all its iterations."""
+    section = {"players": players, "roles": roles, "opponents": opponents, "boards": boards}
+    job = {
+        "trainer": "bridge_card_play", "game": "bridge", "stop": {"iterations": 2},
+        "bridge_card_play": section, **changes,
+    }  # fmt: skip
+    parsed = job_file.parse(job, JOBS, "job")
+    trainer = TRAINERS["bridge_card_play"].trainer(parsed, LocalPool())
+    for _ in range(2):
+        trainer.step()
+    return trainer
+
+
+def test_equal_players_have_equal_results():
+    trainer = finished({"one": SEARCH, "same": SEARCH}, ["declarer", "duplicate"], boards=2)
+    assert np.array_equal(trainer.results[..., 0], trainer.results[..., 1])
+    for row in trainer.rows():
+        assert row["against first"] in (None, 0)
+        assert row["boards"] == 4
+    assert not trainer.results[:, 1].any()  # duplicate against itself
+
+
+def test_perfect_opponents_leave_no_trick_above_double_dummy():
+    """A declarer wins at most, a defence concedes at least, the double-dummy tricks."""
+    trainer = finished({"careful": CAREFUL}, ["declarer", "defenders"], "double_dummy")
+    declarer, defence = trainer.results[:, 0, 0], trainer.results[:, 1, 0]
+    assert (declarer <= trainer.perfect).all()
+    assert (defence >= trainer.perfect).all()
+    assert (declarer < trainer.perfect).any()
+    rows = trainer.rows()
+    assert [row["role"] for row in rows] == ["declarer", "defenders"]
+    assert all(row["tricks"] <= 0 and row["points"] <= 0 for row in rows)
+    system = loader.load("natural")
+    contracts = bridge_boards.contracts_of(system, trainer.deals)
+    assert (contracts.level > 0).all()
+    assert rows[0]["made"] == np.mean(declarer >= contracts.level + 6)
+    solved = double_dummy.contract_tricks(
+        trainer.deals[:, :CARDS], contracts.declarer, contracts.strain
+    )
+    assert np.array_equal(solved, trainer.perfect)
+
+
+def test_only_bridge_without_options_is_played():
+    players = {"careful": CAREFUL}
+    for game in ("leduc", {"name": "bridge", "seats": 2}):
+        job = job_file.parse(
+            {"trainer": "bridge_card_play", "game": game, "bridge_card_play": {"players": players}},
+            JOBS,
+            "job",
+        )
+        with pytest.raises(UserError, match="plays the game bridge without options"):
+            TRAINERS["bridge_card_play"].validate(job)
