@@ -137,6 +137,8 @@ ELSEWHERE = {
     "train jobs/leduc_meta.yaml workers=16": "test_tracking_server",
     "train jobs/leduc_meta.yaml population.kind=": "test_stored_populations",
     "cluster": "test_job_client",
+    "bridge table": "test_bridge_table",
+    "bridge sit": "test_bridge_table",
     "play leduc --screen": "test_interactive",
     "train jobs/leduc_in_context.yaml opponents.league=": "test_stored_populations",
     "train jobs/leduc_meta.yaml --name mine": "test_bucket_runs",

@@ -9,6 +9,7 @@ Each module of this folder registers its commands:
 - `interactive`: play against a model
 - `html_report`: write an HTML page about a run or recorded games
 - `bridge`, `cluster`, `generate`: the command groups of these names
+- `bridge_table`: matches of bridge programs over TCP
 """
 
 from __future__ import annotations
@@ -213,5 +214,5 @@ def command_moved_to(group: typer.Typer) -> Callable[[Callable[..., None]], Call
 
 
 # each module registers its commands in app, in the order in which `--help` lists them
-from overtrick.cli import runs, board, dashboard, games, bridge, matches  # isort: skip
+from overtrick.cli import runs, board, dashboard, games, bridge, matches, bridge_table  # isort: skip
 from overtrick.cli import interactive, html_report, cluster, generate  # isort: skip

@@ -26,7 +26,7 @@ from overtrick.reports import tables
 group: typer.Typer = command_group(
     "bridge",
     "Bridge",
-    "Play matches, explain and suggest bids, compare bidding systems, read boards, show hands.",
+    "Play matches, hold tables for programs, explain and suggest bids, read boards, show hands.",
 )
 
 HAND = re.compile(r"[^./ ]*(\.[^./ ]*){3}")  # four suits with dots between them

@@ -30,6 +30,7 @@ from overtrick.datasets import chunked_build
 from overtrick.datasets.chunked_build import Columns, DatasetConfig, Progress
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
+from overtrick.games.bridge.boards import rotating_conditions
 from overtrick.games.bridge.cards import SEATS, format_deal, hand_bits, random_deals
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.formats.zhang_tsv import format_trick_table
@@ -42,10 +43,6 @@ KIND = parquet.Kind("bridge deals", 1, "generate them again, in another file")
 SHARD = 5  # boards per shard: about a second of work
 SHARDS_PER_PART = 40
 Order = Literal["random", "rotating"]
-
-ROUND = 16  # boards in a cycle of dealer and vulnerability (Laws of Duplicate Bridge, Law 2)
-ROTATION = np.array([(board + board // 4) % 4 for board in range(ROUND)])
-"""Vulnerability code of each board in the cycle: None NS EW All, NS EW All None, ..."""
 
 
 class DealsConfig(DatasetConfig):
@@ -119,8 +116,9 @@ def deal_boards(
     board = first + np.arange(count)
     holder = random_deals(count, rng)
     chance = rng.integers(4, size=(2, count))
-    dealers = chance[0] if dealer == "random" else board % 4
-    return holder, dealers, chance[1] if vulnerability == "random" else ROTATION[board % ROUND]
+    rotating = rotating_conditions(board)
+    dealers = chance[0] if dealer == "random" else rotating[0]
+    return holder, dealers, chance[1] if vulnerability == "random" else rotating[1]
 
 
 def _bid_and_solve(

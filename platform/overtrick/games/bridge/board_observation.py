@@ -6,12 +6,15 @@ and all cards played. `OWN` is the 13 cards that the player was dealt, during ca
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numba import njit
 
 from overtrick.core import Array, Observations
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction import observation as obs
+from overtrick.games.bridge.auction.game import record_call
 from overtrick.games.bridge.auction_rules import (
     BIDS,
     CALLS,
@@ -127,3 +130,33 @@ def in_card_play(observations: Observations) -> Array:
     seen = observations.observation
     named = (seen[:, obs.CALLERS : obs.CALLERS + BIDS] >= 0).any(axis=1)
     return named & (seen[:, obs.PASSES] == 3)
+
+
+def encode_observation(
+    seat: int,
+    dealer: int,
+    vulnerable: int,
+    own: int,
+    dummy: int,
+    calls: Sequence[int],
+    cards: Sequence[int],
+) -> Array:
+    """Return one observation (WIDTH,) of the game `bridge`, which is not validated.
+
+    seat: the player that acts. vulnerable: 0 None, 1 NS, 2 EW, 3 All. own, dummy: 13 cards as bit
+    masks; dummy is 0 before the opening lead. calls: legal calls so far, the dealer's first. cards:
+    cards in the order played.
+    """
+    row = np.zeros(WIDTH, np.int64)
+    row[[obs.SEAT, obs.DEALER, obs.VULNERABLE]] = seat, dealer, vulnerable
+    row[[obs.OWN, DUMMY]] = own, dummy
+    now = np.empty(auction_rules.STATE_WIDTH, np.int64)
+    callers = np.full(3 * BIDS, NO_SEAT, np.int8)
+    auction_rules.start_auction(now, dealer)
+    for call in calls:
+        record_call(now, callers, call)
+    row[obs.PASSES] = now[auction_rules.PASSES]
+    row[obs.CALLERS : DUMMY] = callers
+    row[FIRST_CARD:] = NO_CARD
+    row[FIRST_CARD : FIRST_CARD + len(cards)] = cards
+    return row

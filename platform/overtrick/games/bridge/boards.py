@@ -44,6 +44,19 @@ class Board:
         return auction_rules.STRAIN_LETTERS.index(self.contract[1])
 
 
+ROUND = 16  # boards in a cycle of dealer and vulnerability (Laws of Duplicate Bridge, Law 2)
+ROTATION = np.array([(board + board // 4) % 4 for board in range(ROUND)])
+"""Vulnerability code of each board in the cycle: None NS EW All, NS EW All None, ..."""
+
+
+def rotating_conditions(board: Array) -> tuple[Array, Array]:
+    """Return dealers (G,) and vulnerabilities (G,) of the boards of a match, numbered from 0.
+
+    Vulnerabilities are indices into VULNERABILITIES.
+    """
+    return board % 4, ROTATION[board % ROUND]
+
+
 def check_vulnerability(vulnerable: str) -> None:
     """Raise UserError unless this is a vulnerability: None, NS, EW or All."""
     if vulnerable not in VULNERABILITIES:

@@ -1,0 +1,139 @@
+"""Commands `overtrick bridge table` and `overtrick bridge sit`: matches over TCP."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from overtrick.cli import arguments, bridge, console, print_result, show
+from overtrick.core import UserError
+
+Host = Annotated[str, Option(help="Address of the table manager; by default this machine only.")]
+Worlds = Annotated[int, Option(min=1, help="Deals that our players sample for each card.")]
+Alerts = Annotated[bool, Option(help="Our players explain artificial calls.")]
+
+
+@bridge.group.command("table")
+def table(
+    a: Annotated[
+        str,
+        Argument(help="Team that sits North-South at the open table: BIDDER+CARDS, or program."),
+    ],
+    b: Annotated[str, Argument(help="The other team: BIDDER+CARDS, or program.")],
+    out: Annotated[Path, Option(help="Folder of the match; a stopped match goes on in it.")],
+    boards: Annotated[int, Option(min=1, max=arguments.MOST, help="Boards.")] = 16,
+    seed: arguments.Seed = 0,
+    tables: Annotated[int, Option(min=1, max=2, help="2: a duplicate match; 1: one table.")] = 2,
+    port: Annotated[
+        int, Option(min=1, max=65528, help="Port of North at the open table; seven more follow.")
+    ] = 2000,
+    host: Host = "127.0.0.1",
+    limit: Annotated[
+        float | None,
+        Option(min=0.1, help="Seconds for a call or card; a late player passes or plays low."),
+    ] = None,
+    reconnect: Annotated[
+        float, Option(min=0, help="Seconds to wait for a player that has left.")
+    ] = 0.0,
+    worlds: Worlds = 30,
+    alerts: Alerts = True,
+    as_json: arguments.Json = False,
+) -> None:
+    """Hold a bridge match of programs over TCP, by the Blue Chip Bridge protocol, version 18.
+
+    A team is one of our own, as in natural+search, or `program`: its players connect from outside,
+    each to the port of its seat. The folder keeps the boards in PBN files. By default only this
+    machine can connect. The protocol has no time limits and no reconnection; --limit and
+    --reconnect add them.
+    """
+    from overtrick.evaluation.bidders import load_side
+    from overtrick.interactive.bridge_table import messages, table_match
+    from overtrick.interactive.bridge_table.table_match import PROGRAM
+
+    settings = table_match.MatchSettings(
+        messages.check_team(a), messages.check_team(b), boards, seed, tables, worlds, alerts
+    )
+    sides = [None if name == PROGRAM else load_side(name) for name in (a, b)]
+    connections = table_match.Connections(port, host, limit, reconnect)
+
+    def report(at: int, result: table_match.BoardResult) -> None:
+        console.print(table_match.describe(at, result), markup=False, highlight=False)
+
+    match = table_match.TableMatch(settings, (sides[0], sides[1]), out, connections, report)
+    for line in table_match.seats_to_fill(settings, connections):
+        console.print(f"waiting for a player: {line}", markup=False, highlight=False)
+    asyncio.run(match.run())
+    found = table_match.as_json(match)
+    error = "" if found["standard_error"] is None else f" ± {found['standard_error']:.3f}"
+    what = "IMPs" if found["unit"] == "imp" else "points to North-South"
+    show(f"{a} against {b}: {found['mean']:+.3f}{error} {what} a board, {boards} boards; {out}")
+    print_result(as_json, **found, path=str(out))
+
+
+@bridge.group.command("sit")
+def sit(
+    player: Annotated[
+        str, Argument(help="BIDDER+CARDS, such as natural+search, or person: you, in the terminal.")
+    ],
+    port: Annotated[int, Option(min=1, max=65535, help="Port of the seat.")] = 2000,
+    host: Host = "127.0.0.1",
+    seat: Annotated[str | None, Option(help="N, E, S or W. Default: the seat of the port.")] = None,
+    team: Annotated[str | None, Option(help="Name of the team. Default: the player.")] = None,
+    against: Annotated[str | None, Option(help="Bidding system of the opponents.")] = None,
+    seed: arguments.Seed = 0,
+    worlds: Worlds = 30,
+    alerts: Alerts = True,
+    letters: arguments.Letters = False,
+    as_json: arguments.Json = False,
+) -> None:
+    """Take a seat at a bridge table, of `overtrick bridge table` or of another table manager.
+
+    Our players assume that their opponents bid by --against, by default as themselves. A person
+    sees the alerts, and types calls such as 1NT, pass or dbl, and cards such as S7.
+    """
+    from overtrick.interactive.bridge_table import messages
+    from overtrick.interactive.bridge_table.line_stream import open_stream
+    from overtrick.interactive.bridge_table.table_client import TableClient
+
+    name = messages.check_team(team or player)
+    taken = None
+    if seat is not None:
+        if seat.upper() not in tuple("NESW"):
+            raise UserError(f"--seat is N, E, S or W, not '{seat}'")
+        taken = "NESW".index(seat.upper())
+    ours = _seat_player(player, against, seed, worlds, alerts, letters)
+
+    async def play() -> int:
+        try:
+            link = await open_stream(host, port)
+        except OSError as error:
+            raise UserError(f"no table manager at {host}:{port}: {error.strerror}") from None
+        return await TableClient(link, ours, name, taken).run()
+
+    finished = asyncio.run(play())
+    show(f"{finished} boards finished")
+    print_result(as_json, player=player, boards=finished)
+
+
+def _seat_player(
+    player: str, against: str | None, seed: int, worlds: int, alerts: bool, letters: bool
+) -> Any:
+    """Return the player of a seat by name, or a person at the terminal."""
+    from overtrick.evaluation.bidders import load_side
+    from overtrick.interactive.bridge_table.seat_players import PersonSeat, PolicySeat
+
+    if player == "person":
+
+        def ask(text: str) -> str:
+            show(text)
+            try:
+                return input("> ")
+            except EOFError:
+                raise UserError("the game needs a terminal to answer in") from None
+
+        return PersonSeat(ask, not letters)
+    side = load_side(player)
+    return PolicySeat(side, load_side(against) if against else side, worlds, seed, alerts)

@@ -1,0 +1,67 @@
+"""Lines of text over a TCP connection."""
+
+from __future__ import annotations
+
+import asyncio
+
+from overtrick.interactive.bridge_table.messages import LONGEST_LINE, ProtocolError
+
+
+class ConnectionLost(Exception):
+    """The other end has closed the connection."""
+
+
+class LineStream:
+    """Lines of ASCII text that end with CR LF, over one connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, line: str) -> None:
+        """Send one line. Raises ConnectionLost if the other end has gone."""
+        try:
+            self.writer.write(f"{line}\r\n".encode("ascii", "replace"))
+            await self.writer.drain()
+        except OSError:
+            raise ConnectionLost from None
+
+    async def receive(self, seconds: float | None = None) -> str:
+        """Return the next line that is not empty, without its end.
+
+        seconds: TimeoutError if no line comes in this time; None waits forever. Raises
+        ConnectionLost at the end of the connection, and ProtocolError for a line that is too long.
+        """
+        return await asyncio.wait_for(self._receive(), seconds)
+
+    async def _receive(self) -> str:
+        while True:
+            try:
+                line = await self.reader.readuntil(b"\n")
+            except asyncio.LimitOverrunError:
+                await self._skip_line()
+                raise ProtocolError(f"a line has at most {LONGEST_LINE} characters") from None
+            except (asyncio.IncompleteReadError, OSError):
+                raise ConnectionLost from None
+            if text := line.decode("ascii", "replace").strip():
+                return text
+
+    async def _skip_line(self) -> None:
+        """Read and drop the rest of a line that is too long."""
+        while True:
+            try:
+                await self.reader.readuntil(b"\n")
+                return
+            except asyncio.LimitOverrunError as error:
+                await self.reader.readexactly(error.consumed)
+            except (asyncio.IncompleteReadError, OSError):
+                raise ConnectionLost from None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.writer.close()
+
+
+async def open_stream(host: str, port: int) -> LineStream:
+    """Connect to a server. Raises OSError if there is none."""
+    return LineStream(*await asyncio.open_connection(host, port, limit=LONGEST_LINE))

@@ -1,0 +1,332 @@
+"""Table manager: the server of one bridge table, with four connected players.
+
+It deals the boards, passes calls and cards on, and refuses illegal ones with a line of text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from overtrick.core import Array, RunError
+from overtrick.games.bridge.auction.game import DEAL_DEALER, DEAL_VULNERABLE
+from overtrick.games.bridge.auction_rules import NO_SEAT, PASS
+from overtrick.games.bridge.board_observation import FIRST_PLAY
+from overtrick.games.bridge.board_state import BridgeState
+from overtrick.games.bridge.cardplay import kernels
+from overtrick.games.bridge.cards import TRICKS
+from overtrick.games.bridge.game import Bridge
+from overtrick.interactive.bridge_table import messages
+from overtrick.interactive.bridge_table.line_stream import ConnectionLost, LineStream
+from overtrick.interactive.bridge_table.messages import (
+    LONGEST_LINE,
+    SEAT_NAMES,
+    Action,
+    ProtocolError,
+)
+
+MOST_ERRORS = 50  # wrong lines of one seat on one board
+ParsedT = TypeVar("ParsedT")
+
+
+class PlayedBoard(NamedTuple):
+    """Calls and cards of a finished board, and the explanations of alerted calls."""
+
+    calls: list[int]
+    cards: list[int]
+    alerts: dict[str, str]  # explanation by the index of the call, from 0
+
+
+class SeatLeft(Exception):
+    """A player has left the table."""
+
+    def __init__(self, seat: int) -> None:
+        super().__init__(SEAT_NAMES[seat])
+        self.seat = seat
+
+
+class TableManager:
+    """Server of one table.
+
+    ports: port of each seat, or four times the same port. teams: names of North-South and
+    East-West. limit: seconds for a call or a card; a player that takes longer passes, or plays its
+    lowest legal card. None: no limit. reconnect: seconds to wait for a player that has left; the
+    board then starts again. Version 18 of the protocol has neither limits nor reconnection.
+    """
+
+    def __init__(
+        self,
+        ports: Sequence[int],
+        teams: tuple[str, str],
+        host: str = "127.0.0.1",
+        limit: float | None = None,
+        reconnect: float = 0.0,
+    ) -> None:
+        self.ports = list(ports)
+        self.teams = teams
+        self.host = host
+        self.limit = limit
+        self.reconnect = reconnect
+        self.links: list[LineStream | None] = [None] * 4
+        self.joined = asyncio.Condition()
+        self.servers: list[asyncio.Server] = []
+        self.substituted = 0  # calls and cards made for a player that was late
+        self.game = Bridge()
+
+    async def open(self) -> None:
+        """Listen on the ports. Raises RunError for a port that is in use."""
+        for port in sorted(set(self.ports)):
+            try:
+                server = await asyncio.start_server(
+                    partial(self._welcome, port), self.host, port, limit=LONGEST_LINE
+                )
+            except OSError as error:
+                await self.close()
+                raise RunError(f"cannot listen on {self.host}:{port}: {error.strerror}") from None
+            self.servers.append(server)
+
+    async def close(self) -> None:
+        """End the session: tell the players, and close all connections and ports."""
+        for link in self.links:
+            if link is not None:
+                with suppress(ConnectionLost):
+                    await link.send(messages.END_OF_SESSION)
+                link.close()
+        for server in self.servers:
+            server.close()
+        self.links, self.servers = [None] * 4, []
+
+    async def wait_for_players(self, seconds: float | None = None) -> None:
+        """Wait until all four seats are taken. Raises TimeoutError after `seconds`."""
+
+        async def complete() -> None:
+            async with self.joined:
+                await self.joined.wait_for(lambda: None not in self.links)
+
+        await asyncio.wait_for(complete(), seconds)
+
+    async def _welcome(
+        self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Seat a new client; refuse it in one line if its first messages are wrong."""
+        link = LineStream(reader, writer)
+        try:
+            team, wanted = messages.parse_connect(await link.receive(60))
+            seat = self._free_seat(port, wanted)
+            await link.send(messages.seated(seat, team))
+            messages.parse_ready(await link.receive(60), seat, "for teams")
+            await link.send(messages.teams(*self.teams))
+            messages.parse_ready(await link.receive(60), seat, "to start")
+            if self.links[seat] is not None:
+                raise ProtocolError(f"{SEAT_NAMES[seat]} is taken")
+        except (ProtocolError, TimeoutError) as error:
+            await self._refuse(link, str(error) or "no message within a minute")
+            return
+        except ConnectionLost:
+            return
+        async with self.joined:
+            self.links[seat] = link
+            self.joined.notify_all()
+
+    def _free_seat(self, port: int, wanted: int | None) -> int:
+        """Return the seat of a client. Raises ProtocolError for a wrong or taken seat."""
+        seats = [seat for seat, each in enumerate(self.ports) if each == port]
+        if wanted is None and len(seats) > 1:
+            raise ProtocolError("this port has several seats: name one")
+        seat = seats[0] if wanted is None else wanted
+        if seat not in seats:
+            raise ProtocolError(f"this port is the seat of {SEAT_NAMES[seats[0]]}")
+        if self.links[seat] is not None:
+            raise ProtocolError(f"{SEAT_NAMES[seat]} is taken")
+        return seat
+
+    async def _refuse(self, link: LineStream, why: str) -> None:
+        with suppress(ConnectionLost):
+            await link.send(f"Error: {why}")
+        link.close()
+
+    async def play_board(self, number: int, deal: Array) -> PlayedBoard:
+        """Play one board; start it again if a player that has left comes back in time.
+
+        deal: (74,) as in the game `bridge`. Raises RunError if a player has left for good.
+        """
+        while True:
+            try:
+                return await self._play_board(number, deal)
+            except SeatLeft as left:
+                link, self.links[left.seat] = self.links[left.seat], None
+                if link is not None:
+                    link.close()
+                try:
+                    if self.reconnect <= 0:
+                        raise TimeoutError
+                    await self.wait_for_players(self.reconnect)
+                except TimeoutError:
+                    raise RunError(f"{left} has left the table on board {number}") from None
+
+    async def _play_board(self, number: int, deal: Array) -> PlayedBoard:
+        state, played = self.game.start(deal[None].astype(np.int8)), PlayedBoard([], [], {})
+        dealer, vulnerable = int(deal[DEAL_DEALER]), int(deal[DEAL_VULNERABLE])
+        self.errors = [0] * 4
+        board = messages.deal(messages.Deal(number, dealer, vulnerable))
+        await _together(self._start_board(seat) for seat in range(4))
+        await _together(self._tell(seat, board, "for cards") for seat in range(4))
+        for seat in range(4):
+            await self._send(seat, messages.hand(SEAT_NAMES[seat], int(state.dealt[0, seat])))
+        while len(observations := self.game.observe(state)):
+            assert observations.legal is not None
+            legal = observations.legal[0]
+            actor = int(observations.seat[0])
+            calling = state.declarer[0] == NO_SEAT
+            owner = actor if calling else self._owner(state)
+            if not calling and len(played.cards) % 4 == 0:
+                await self._send(actor, self._to_lead(state, owner))
+            made = await self._receive_action(actor, owner, legal)
+            if calling:
+                if made.explanation is not None:
+                    played.alerts[str(len(played.calls))] = made.explanation
+                played.calls.append(made.action)
+                what = f"for {SEAT_NAMES[owner]}'s bid"
+            else:
+                played.cards.append(made.action - FIRST_PLAY)
+                trick = (len(played.cards) - 1) // 4 + 1
+                dummy = owner == (state.declarer[0] + 2) % 4
+                what = f"for {'dummy' if dummy else SEAT_NAMES[owner]}'s card to trick {trick}"
+            line = messages.action(SEAT_NAMES[owner], made.action, made.explanation)
+            await self._pass_on(actor, what, line)
+            self.game.step(state, observations, np.array([made.action]))
+            if len(played.cards) == 1:
+                await self._show_dummy(state)
+        return played
+
+    def _owner(self, state: BridgeState) -> int:
+        """Return the seat whose hand is to play."""
+        return int(state.declarer[0] + state.progress[0, kernels.TURN]) % 4
+
+    def _to_lead(self, state: BridgeState, owner: int) -> str:
+        name = "Dummy" if owner == (state.declarer[0] + 2) % 4 else SEAT_NAMES[owner]
+        return f"{name} to lead"
+
+    async def _show_dummy(self, state: BridgeState) -> None:
+        """Send dummy's cards to the other three players, each when it is ready."""
+        dummy = (int(state.declarer[0]) + 2) % 4
+        line = messages.hand("Dummy", int(state.dealt[0, dummy]))
+        others = [seat for seat in range(4) if seat != dummy]
+        await _together(self._answer(seat, "for dummy", line) for seat in others)
+
+    async def _pass_on(self, actor: int, what: str, line: str) -> None:
+        """Send a call or a card to the three other players, each when it is ready."""
+        others = [seat for seat in range(4) if seat != actor]
+        await _together(self._answer(seat, what, line) for seat in others)
+
+    async def _start_board(self, seat: int) -> None:
+        """Announce a board to a player, and wait until it is ready.
+
+        Its earlier messages, about a board that starts again, are dropped.
+        """
+
+        def parse(line: str) -> bool:
+            with suppress(ProtocolError):
+                messages.parse_ready(line, seat, "for deal")
+                return True
+            return False
+
+        await self._send(seat, messages.START_OF_BOARD)
+        with suppress(TimeoutError):
+            while not await self._receive(seat, parse):
+                pass
+
+    async def _tell(self, seat: int, line: str, what: str) -> None:
+        """Send a line to a player, and wait until it is ready."""
+        await self._send(seat, line)
+        await self._wait_until_ready(seat, what)
+
+    async def _answer(self, seat: int, what: str, line: str) -> None:
+        """Wait until a player is ready, and send it a line."""
+        await self._wait_until_ready(seat, what)
+        await self._send(seat, line)
+
+    async def _wait_until_ready(self, seat: int, what: str) -> None:
+        """Wait for a player's message; a player that is late is taken to be ready."""
+
+        def parse(line: str) -> None:
+            messages.parse_ready(line, seat, what)
+
+        try:
+            await self._receive(seat, parse)
+        except TimeoutError:
+            await self._send(seat, f"Error: not ready {what} within {self.limit:g} seconds")
+
+    async def _receive_action(self, actor: int, owner: int, legal: Array) -> Action:
+        """Return a legal call or card of a player; of a late player a pass or the lowest card.
+
+        actor: the player. owner: the seat whose call or card it is. legal: (90,) bool.
+        """
+
+        def parse(line: str) -> Action:
+            made = messages.parse_action(line)
+            if made.seat not in (owner, actor):
+                turn, other = SEAT_NAMES[owner], SEAT_NAMES[made.seat]
+                raise ProtocolError(f"it is {turn}'s turn, not {other}'s")
+            if not legal[made.action]:
+                raise ProtocolError(f"illegal: '{line[:60]}'")
+            return made._replace(seat=owner)
+
+        try:
+            return await self._receive(actor, parse)
+        except TimeoutError:
+            possible = np.flatnonzero(legal)
+            if legal[PASS]:
+                chosen = PASS
+            else:
+                chosen = int(possible[np.argmin((possible - FIRST_PLAY) % TRICKS)])
+            self.substituted += 1
+            said = messages.action(SEAT_NAMES[owner], chosen)
+            await self._send(actor, f"Error: too late; {said} instead")
+            return Action(owner, chosen, None)
+
+    async def _receive(self, seat: int, parse: Callable[[str], ParsedT]) -> ParsedT:
+        """Return a player's next message that can be parsed; answer others with one line each.
+
+        Raises TimeoutError after the time limit, and SeatLeft if the player has gone.
+        """
+        link = self.links[seat]
+        loop = asyncio.get_running_loop()
+        end = None if self.limit is None else loop.time() + self.limit
+        while link is not None:
+            left = None if end is None else max(end - loop.time(), 0.0)
+            try:
+                return parse(await link.receive(left))
+            except ProtocolError as error:
+                self.errors[seat] += 1
+                if self.errors[seat] > MOST_ERRORS:
+                    break
+                await self._send(seat, f"Error: {error}")
+            except ConnectionLost:
+                break
+        raise SeatLeft(seat)
+
+    async def _send(self, seat: int, line: str) -> None:
+        """Send one line to a player. Raises SeatLeft if it has gone."""
+        link = self.links[seat]
+        try:
+            if link is None:
+                raise ConnectionLost
+            await link.send(line)
+        except ConnectionLost:
+            raise SeatLeft(seat) from None
+
+
+async def _together(parts: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run coroutines at the same time; if one raises SeatLeft, cancel the others and raise it."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for part in parts:
+                group.create_task(part)
+    except* SeatLeft as left:
+        raise left.exceptions[0] from None

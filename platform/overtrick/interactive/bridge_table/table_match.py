@@ -1,0 +1,285 @@
+"""A duplicate match over TCP: one or two tables, whose finished boards are kept in a folder.
+
+A match that was stopped goes on with the first unfinished board of each table. Deals and our
+players' random numbers depend on the seed and the board alone, so that the result is the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from overtrick.core import Array, UserError
+from overtrick.core.files import write_text
+from overtrick.core.json_files import ClosedRecord, read_json
+from overtrick.evaluation.bidders import Side
+from overtrick.games.bridge import auction_rules, contract_results, scoring
+from overtrick.games.bridge.auction.game import DEAL_WIDTH, UNSOLVED
+from overtrick.games.bridge.boards import Board, rotating_conditions
+from overtrick.games.bridge.cards import CARDS, SEATS, hand_bits, random_deals
+from overtrick.games.bridge.contract_results import VULNERABILITIES
+from overtrick.games.bridge.formats import pbn_lin
+from overtrick.games.bridge.trick_rules import NO_CARD, replay_tricks
+from overtrick.interactive.bridge_table.line_stream import open_stream
+from overtrick.interactive.bridge_table.messages import SEAT_NAMES
+from overtrick.interactive.bridge_table.seat_players import PolicySeat
+from overtrick.interactive.bridge_table.table_client import TableClient
+from overtrick.interactive.bridge_table.table_manager import PlayedBoard, TableManager
+
+
+class _StoredBoard(ClosedRecord):
+    calls: list[int]
+    cards: list[int]
+    alerts: dict[str, str]
+
+
+class _Record(ClosedRecord):
+    settings: dict[str, Any]
+    boards: list[list[_StoredBoard]]
+
+
+_RECORD = TypeAdapter(_Record)
+TABLES = ("open", "closed")
+RECORD = "match.json"
+
+
+@dataclass(frozen=True)
+class MatchSettings:
+    """Settings that decide the result of a match; a stopped match goes on only with the same.
+
+    a, b: partnerships as `bidders.load_side` takes them, or `program` for players that connect from
+    outside. Team a sits North-South at the open table, East-West at the closed one.
+    """
+
+    a: str
+    b: str
+    boards: int
+    seed: int = 0
+    tables: int = 2
+    worlds: int = 30
+    alerts: bool = True
+
+
+@dataclass(frozen=True)
+class Connections:
+    """Ports, host and limits of the tables of a match.
+
+    port: of North at the open table; the other seats and the closed table follow, eight in all.
+    limit, reconnect: see TableManager.
+    """
+
+    port: int = 2000
+    host: str = "127.0.0.1"
+    limit: float | None = None
+    reconnect: float = 0.0
+
+    def ports(self, table: int) -> list[int]:
+        """Return the ports of the four seats of a table, 0 open, 1 closed."""
+        return [self.port + 4 * table + seat for seat in range(4)]
+
+
+class BoardResult(NamedTuple):
+    """One board at one table: number, deal (74,), calls and cards."""
+
+    number: int
+    deal: Array
+    played: PlayedBoard
+
+    @property
+    def contracts(self) -> auction_rules.Contracts:
+        """The final contract."""
+        calls = np.array([[*self.played.calls, -1]])
+        return auction_rules.final_contracts(calls, self.deal[CARDS : CARDS + 1].astype(np.int64))
+
+    @property
+    def tricks(self) -> int | None:
+        """The tricks of the declaring side; None if all passed."""
+        contracts = self.contracts
+        if not contracts.level[0]:
+            return None
+        cards = np.full((1, CARDS), NO_CARD)
+        cards[0, : len(self.played.cards)] = self.played.cards
+        leader = (contracts.declarer + 1) % 4
+        hands = hand_bits(self.deal[None, :CARDS])
+        return int(replay_tricks(hands, contracts.strain, leader, cards)[0][0])
+
+    @property
+    def score(self) -> int:
+        """The points of North-South."""
+        vulnerable = self.deal[[CARDS + 1]].astype(np.int64)
+        tricks = np.array([self.tricks or 0])
+        return int(contract_results.north_south_points(self.contracts, vulnerable, tricks)[0])
+
+    def board(self) -> Board:
+        """Return the board for a file."""
+        contracts = self.contracts
+        return Board(
+            self.deal[:CARDS],
+            SEATS[self.deal[CARDS]],
+            VULNERABILITIES[self.deal[CARDS + 1]],
+            tuple(auction_rules.CALLS[call] for call in self.played.calls),
+            contract_results.format_contracts(contracts)[0],
+            contract_results.format_declarers(contracts)[0],
+            tuple(self.played.cards),
+            self.tricks,
+            self.number,
+        )
+
+
+def board_deal(settings: MatchSettings, number: int) -> Array:
+    """Return the deal (74,) of a board of a match; number: from 1."""
+    deal = np.full(DEAL_WIDTH, UNSOLVED, np.int8)
+    deal[:CARDS] = random_deals(1, np.random.default_rng([settings.seed, number]))[0]
+    deal[CARDS : CARDS + 2] = np.concatenate(rotating_conditions(np.array([number - 1])))
+    return deal
+
+
+class TableMatch:
+    """A match whose finished boards are kept in a folder.
+
+    sides: partnerships a and b; None for players that connect from outside. Raises UserError if the
+    folder has a match with other settings.
+    """
+
+    def __init__(
+        self,
+        settings: MatchSettings,
+        sides: tuple[Side | None, Side | None],
+        folder: Path,
+        connections: Connections,
+        on_board: Callable[[int, BoardResult], None] = lambda table, result: None,
+    ) -> None:
+        self.settings = settings
+        self.sides = sides
+        self.folder = folder
+        self.connections = connections
+        self.on_board = on_board
+        self.boards: list[list[PlayedBoard]] = [[] for _ in range(settings.tables)]
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / RECORD).exists():
+            self._load()
+
+    def _load(self) -> None:
+        """Read the finished boards of a match that was stopped."""
+        path = self.folder / RECORD
+        stored = read_json(path, _RECORD, "name another folder, or remove it and play again")
+        if stored["settings"] != asdict(self.settings):
+            raise UserError(f"{path} has a match with other settings: name another folder")
+        for table, boards in enumerate(stored["boards"][: self.settings.tables]):
+            self.boards[table] = [
+                PlayedBoard(each["calls"], each["cards"], each["alerts"]) for each in boards
+            ]
+
+    def _save(self) -> None:
+        """Write the record, and a PBN file of each table."""
+        boards = [[each._asdict() for each in table] for table in self.boards]
+        record = {"settings": asdict(self.settings), "boards": boards}
+        write_text(self.folder / RECORD, json.dumps(record))
+        for table, name in enumerate(TABLES[: self.settings.tables]):
+            if results := self.results(table):
+                path = self.folder / f"{name}.pbn"
+                pbn_lin.save(path, [each.board() for each in results])
+
+    def results(self, table: int) -> list[BoardResult]:
+        """Return the finished boards of a table, 0 open, 1 closed."""
+        return [
+            BoardResult(number, board_deal(self.settings, number), played)
+            for number, played in enumerate(self.boards[table], 1)
+        ]
+
+    def imps(self) -> Array:
+        """Return (B,) the IMPs of team a on the boards finished at both tables."""
+        pairs = zip(self.results(0), self.results(1), strict=False)
+        margin = np.array([one.score - other.score for one, other in pairs], np.int64)
+        return scoring.imps(margin)
+
+    async def run(self) -> None:
+        """Play the unfinished boards of all tables at the same time.
+
+        Raises RunError if a player leaves a table for good; the other tables stop too, and the
+        finished boards are kept.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                for table in range(self.settings.tables):
+                    group.create_task(self._run_table(table))
+        except* Exception as errors:
+            raise errors.exceptions[0] from None
+
+    async def _run_table(self, table: int) -> None:
+        """Play the unfinished boards of one table."""
+        a, b = self.settings.a, self.settings.b
+        names = (a, b) if table == 0 else (b, a)
+        sides = self.sides if table == 0 else self.sides[::-1]
+        ports, where = self.connections.ports(table), self.connections
+        manager = TableManager(ports, names, where.host, where.limit, where.reconnect)
+        await manager.open()
+        clients: list[asyncio.Task[int]] = []
+        try:
+            for seat, port in enumerate(ports):
+                side, other = sides[seat % 2], sides[1 - seat % 2]
+                if side is not None:
+                    player = PolicySeat(
+                        side, other or side, self.settings.worlds, self.settings.seed,
+                        self.settings.alerts,
+                    )  # fmt: skip
+                    link = await open_stream(where.host, port)
+                    client = TableClient(link, player, names[seat % 2], seat)
+                    clients.append(asyncio.create_task(client.run()))
+            await manager.wait_for_players()
+            for number in range(len(self.boards[table]) + 1, self.settings.boards + 1):
+                played = await manager.play_board(number, board_deal(self.settings, number))
+                self.boards[table].append(played)
+                self._save()
+                self.on_board(table, self.results(table)[-1])
+        finally:
+            await manager.close()
+            await asyncio.gather(*clients, return_exceptions=True)
+
+
+def describe(table: int, result: BoardResult) -> str:
+    """Return one line about a finished board at a table."""
+    (contract,) = contract_results.describe_contracts(result.contracts)
+    tricks = "" if result.tricks is None else f", {result.tricks} tricks"
+    return f"board {result.number}, {TABLES[table]} table: {contract}{tricks}: {result.score:+d}"
+
+
+def seats_to_fill(settings: MatchSettings, connections: Connections) -> list[str]:
+    """Return a line for each seat that a program or a person takes from outside."""
+    lines = []
+    for table in range(settings.tables):
+        names = (settings.a, settings.b) if table == 0 else (settings.b, settings.a)
+        lines += [
+            f"{TABLES[table]} table, {SEAT_NAMES[seat]}: {connections.host}:{port}"
+            for seat, port in enumerate(connections.ports(table))
+            if names[seat % 2] == PROGRAM
+        ]
+    return lines
+
+
+PROGRAM = "program"
+"""Name of a partnership whose players connect from outside."""
+
+
+def as_json(match: TableMatch) -> dict[str, Any]:
+    """Return the results of a match for JSON output."""
+    settings = match.settings
+    found: dict[str, Any] = {"a": settings.a, "b": settings.b, "boards": settings.boards}
+    if settings.tables == 1:
+        scores = [result.score for result in match.results(0)]
+        return found | {"mean": float(np.mean(scores)), "standard_error": _error(scores),
+                        "unit": "point"}  # fmt: skip
+    imps = match.imps().tolist()
+    return found | {"mean": float(np.mean(imps)), "standard_error": _error(imps), "unit": "imp"}
+
+
+def _error(values: list[int]) -> float | None:
+    """Return the standard error of a mean; None for fewer than two values."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None

@@ -1,0 +1,444 @@
+"""Bridge over TCP: the messages, the table manager, our client, and OpenSpiel's controller."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyspiel
+import pytest
+from open_spiel.python.bots import bluechip_bridge
+
+from overtrick.core import RunError, UserError
+from overtrick.evaluation.bidders import load_side
+from overtrick.games.bridge.auction_rules import CALLS, DOUBLE, PASS
+from overtrick.games.bridge.board_observation import FIRST_PLAY
+from overtrick.games.bridge.cards import CARD_NAMES, parse_hand
+from overtrick.games.bridge.formats import pbn_lin
+from overtrick.interactive.bridge_table import messages, table_match
+from overtrick.interactive.bridge_table.line_stream import LineStream, open_stream
+from overtrick.interactive.bridge_table.messages import Action, Deal, ProtocolError
+from overtrick.interactive.bridge_table.seat_players import PersonSeat, PolicySeat
+from overtrick.interactive.bridge_table.table_client import TableClient
+from overtrick.interactive.bridge_table.table_match import Connections, MatchSettings, TableMatch
+
+CAREFUL = "natural+careful"
+
+
+def free_port() -> int:
+    """Return a port with seven free ports after it."""
+    while True:
+        with socket.socket() as first:
+            first.bind(("127.0.0.1", 0))
+            port = first.getsockname()[1]
+        if port < 65_000:
+            return port
+
+
+def careful_seat(seed: int = 0, alerts: bool = True) -> PolicySeat:
+    side = load_side(CAREFUL)
+    return PolicySeat(side, side, 2, seed, alerts)
+
+
+# --- messages
+
+
+@pytest.mark.parametrize(
+    ("line", "action"),
+    [
+        ("NORTH PASSES", Action(0, PASS, None)),
+        ("east doubles", Action(1, DOUBLE, None)),
+        ("South bids 1NT", Action(2, CALLS.index("1N"), None)),
+        ("West bids 3C Alert. asks for majors", Action(3, CALLS.index("3C"), "asks for majors")),
+        ("West bids 3C Alert.", Action(3, CALLS.index("3C"), "")),
+        ("North plays ts", Action(0, FIRST_PLAY + CARD_NAMES.index("ST"), None)),
+    ],
+)
+def test_calls_and_cards_are_parsed_and_written(line: str, action: Action) -> None:
+    assert messages.parse_action(line) == action
+    written = messages.action(messages.SEAT_NAMES[action.seat], action.action, action.explanation)
+    assert messages.parse_action(written) == action
+
+
+def test_other_messages_are_parsed_and_written() -> None:
+    cards = sum(1 << card for card in parse_hand("AKT9..QJ8765.K32"))
+    line = messages.hand("West", cards)
+    assert line == "West's cards : S A K T 9. H -. D Q J 8 7 6 5. C K 3 2."
+    assert messages.parse_hand(line, "WEST") == cards
+    for board in (Deal(7, 2, 0), Deal(1, 0, 1), Deal(2, 3, 2), Deal(4, 1, 3)):
+        assert messages.parse_deal(messages.deal(board)) == board
+    assert messages.parse_deal("Board number 8. Dealer WEST. Neither vulnerable.") == Deal(8, 3, 0)
+    assert messages.parse_teams(messages.teams("a b", "c")) == ("a b", "c")
+    assert messages.parse_teams('Teams: N/S "a" E/W "b"') == ("a", "b")
+    assert messages.parse_connect(messages.connect("x", 2)) == ("x", 2)
+    assert messages.parse_connect(messages.connect("x", None)) == ("x", None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "North bids 8C",
+        "North plays 1S",
+        "Nord passes",
+        "North",
+        "",
+        "North bids 1C please",
+        "\0" * 9,
+    ],
+)
+def test_a_line_that_is_no_action_is_refused(line: str) -> None:
+    with pytest.raises(ProtocolError, match="expected SEAT passes"):
+        messages.parse_action(line)
+
+
+def test_a_hand_of_twelve_cards_or_a_team_with_quotes_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="13 cards, not 12"):
+        messages.parse_hand("North's cards : S A K. H 2 3. D 4 5 6 7. C 2 3 4 5.", "North")
+    with pytest.raises(UserError, match="without quotes"):
+        messages.check_team('a"b')
+
+
+# --- a match of our own players
+
+
+def match_in(folder: Path, settings: MatchSettings, **changes) -> TableMatch:
+    sides = tuple(
+        None if name == table_match.PROGRAM else load_side(name)
+        for name in (settings.a, settings.b)
+    )
+    connections = Connections(free_port(), **changes)
+    return TableMatch(settings, sides, folder, connections)
+
+
+def test_a_match_over_tcp_is_resumed_with_the_same_result(tmp_path: Path) -> None:
+    settings = MatchSettings(CAREFUL, "precision+rules", 6, seed=3)
+    whole = match_in(tmp_path / "whole", settings)
+    asyncio.run(whole.run())
+    assert [len(table) for table in whole.boards] == [6, 6]
+
+    class StopError(Exception):
+        pass
+
+    def stop_on_third(table: int, result: table_match.BoardResult) -> None:
+        if (table, result.number) == (0, 3):
+            raise StopError
+
+    half = match_in(tmp_path / "half", settings)
+    half.on_board = stop_on_third
+    with pytest.raises(StopError):
+        asyncio.run(half.run())
+    again = match_in(tmp_path / "half", settings)
+    assert len(again.boards[0]) == 3
+    assert len(again.boards[1]) < 6
+    asyncio.run(again.run())
+    assert again.boards == whole.boards
+    for name in ("open.pbn", "closed.pbn", "match.json"):
+        assert (tmp_path / "half" / name).read_text() == (tmp_path / "whole" / name).read_text()
+    written = pbn_lin.load(tmp_path / "whole" / "open.pbn").boards
+    assert [each.tricks for each in written] == [each.tricks for each in whole.results(0)]
+    assert len(whole.imps()) == 6
+    alerts = [text for board in whole.boards[0] for text in board.alerts.values()]
+    assert all(alerts)
+    with pytest.raises(UserError, match="a match with other settings: name another folder"):
+        match_in(tmp_path / "half", MatchSettings(CAREFUL, CAREFUL, 6, seed=3))
+
+
+def test_equal_teams_draw_every_board(tmp_path: Path) -> None:
+    """Our players' random numbers depend on the board and the seat, not on the table."""
+    match = match_in(tmp_path, MatchSettings(CAREFUL, CAREFUL, 3))
+    asyncio.run(match.run())
+    assert not match.imps().any()
+    assert match.boards[0] == match.boards[1]
+
+
+# --- strangers at the table
+
+
+async def with_strangers(match: TableMatch, table: int, *strangers) -> None:
+    """Run a match, and strangers: functions from a seat's port to a coroutine, by seat."""
+    ports = match.connections.ports(table)
+
+    async def later(seat: int, stranger) -> None:
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            try:
+                link = await open_stream("127.0.0.1", ports[seat])
+            except OSError:
+                continue
+            await stranger(link)
+            return
+
+    tasks = [asyncio.create_task(later(seat, each)) for seat, each in strangers]
+    try:
+        await match.run()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def polite(link: LineStream) -> None:
+    await TableClient(link, careful_seat(), "strangers").run()
+
+
+class Rude(LineStream):
+    """A connection that sends wrong lines before each call or card."""
+
+    answers: list[str] = []  # noqa: RUF012
+
+    async def send(self, line: str) -> None:
+        acts = " plays " in line or " bids " in line or line.endswith("PASSES")
+        if acts and len(self.answers) < 20:
+            name = line.split(maxsplit=1)[0]
+            other = "North" if name != "North" else "South"
+            for wrong in ("nonsense", f"{other} bids 7NT", f"{name} plays 2c {'x' * 2000}", "\x00"):
+                await super().send(wrong)
+        await super().send(line)
+
+    async def receive(self, seconds: float | None = None) -> str:
+        while (line := await super().receive(seconds)).startswith("Error"):
+            self.answers.append(line)
+        return line
+
+
+def test_wrong_lines_get_one_line_each_and_change_nothing(tmp_path: Path) -> None:
+    settings = MatchSettings(CAREFUL, table_match.PROGRAM, 2, seed=5, tables=1)
+    ours = MatchSettings(CAREFUL, CAREFUL, 2, seed=5, tables=1)
+    calm = match_in(tmp_path / "calm", ours)
+    asyncio.run(calm.run())
+
+    async def rude(link: LineStream) -> None:
+        link.__class__ = Rude
+        player = careful_seat(5)
+        await TableClient(link, player, "rude").run()
+
+    Rude.answers.clear()
+    match = match_in(tmp_path / "rude", settings)
+    asyncio.run(with_strangers(match, 0, (1, rude), (3, rude)))
+    assert [board.calls for board in match.boards[0]] == [b.calls for b in calm.boards[0]]
+    assert [board.cards for board in match.boards[0]] == [b.cards for b in calm.boards[0]]
+    said = " ".join(Rude.answers)
+    for words in ("expected SEAT passes", "'s turn, not ", "at most 1000 characters"):
+        assert words in said
+
+
+def test_a_late_player_passes_or_plays_low_and_the_board_ends(tmp_path: Path) -> None:
+    class Sleeper(PolicySeat):
+        async def choose(self, observations):
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    async def sleeping(link: LineStream) -> None:
+        side = load_side(CAREFUL)
+        await TableClient(link, Sleeper(side, side, 2, 0, False), "asleep").run()
+
+    settings = MatchSettings(CAREFUL, table_match.PROGRAM, 1, tables=1)
+    match = match_in(tmp_path, settings, limit=0.2)
+    asyncio.run(with_strangers(match, 0, (1, sleeping), (3, polite)))
+    (board,) = match.boards[0]
+    dealer = int(match.results(0)[0].deal[52])
+    east = [call for k, call in enumerate(board.calls) if (dealer + k) % 4 == 1]
+    assert east
+    assert set(east) == {PASS}
+    assert len(board.cards) in (0, 52)
+
+
+def test_a_player_that_leaves_comes_back_and_the_board_starts_again(tmp_path: Path) -> None:
+    settings = MatchSettings(CAREFUL, table_match.PROGRAM, 2, seed=5, tables=1)
+
+    class Leaver(PolicySeat):
+        async def choose(self, observations):
+            raise RunError("it has crashed")
+
+    async def leaving(link: LineStream) -> None:
+        side = load_side(CAREFUL)
+        with pytest.raises(RunError):
+            await TableClient(link, Leaver(side, side, 2, 5, False), "leaver").run()
+        port = link.writer.get_extra_info("peername")[1]
+        await TableClient(await open_stream("127.0.0.1", port), careful_seat(5), "back").run()
+
+    async def partner(link: LineStream) -> None:
+        await TableClient(link, careful_seat(5), "partner").run()
+
+    match = match_in(tmp_path / "back", settings, reconnect=20.0)
+    asyncio.run(with_strangers(match, 0, (1, leaving), (3, partner)))
+    calm = match_in(tmp_path / "calm", MatchSettings(CAREFUL, CAREFUL, 2, seed=5, tables=1))
+    asyncio.run(calm.run())
+    assert [each.cards for each in match.boards[0]] == [each.cards for each in calm.boards[0]]
+
+    gone = match_in(tmp_path / "gone", settings)
+    with pytest.raises(RunError, match="East has left the table on board 1"):
+        asyncio.run(with_strangers(gone, 0, (1, leaving), (3, partner)))
+
+
+@pytest.mark.parametrize(
+    ("hello", "answer"),
+    [
+        ("hello", "expected Connecting"),
+        ('Connecting "a" as North using protocol version 17', "protocol version 18 is spoken"),
+        ('Connecting "a" as South using protocol version 18', "the seat of North"),
+    ],
+)
+def test_a_wrong_client_is_refused_in_one_line(tmp_path: Path, hello: str, answer: str) -> None:
+    match = match_in(tmp_path, MatchSettings(table_match.PROGRAM, CAREFUL, 1, tables=1))
+    heard = []
+
+    async def stranger(link: LineStream) -> None:
+        await link.send(hello)
+        heard.append(await link.receive())
+        await polite(await open_stream("127.0.0.1", match.connections.port))
+
+    asyncio.run(with_strangers(match, 0, (0, stranger), (2, polite)))
+    assert len(match.boards[0]) == 1
+    assert heard[0].startswith("Error: ")
+    assert answer in heard[0]
+
+
+# --- a person
+
+
+def test_a_person_sees_alerts_and_is_asked_again_after_a_wrong_word(tmp_path: Path) -> None:
+    shown, player = [], careful_seat(5)
+
+    def ask(text: str) -> str:
+        shown.append(text)
+        return "nothing" if len(shown) == 1 else next(answers)
+
+    answers = iter(())
+    person = PersonSeat(ask, signs=False)
+
+    async def choose(observations):
+        nonlocal answers
+        action, _ = await player.choose(observations)
+        names = [*CALLS, *CARD_NAMES]
+        answers = iter([names[action].lower()])
+        return await PersonSeat.choose(person, observations)
+
+    class Both(PersonSeat):
+        def start_board(self, seat, board):
+            player.start_board(seat, board)
+            person.start_board(seat, board)
+
+        async def choose(self, observations):
+            return await choose(observations)
+
+        def hear(self, seat, action, explanation):
+            person.hear(seat, action, explanation)
+
+    async def sit(link: LineStream) -> None:
+        await TableClient(link, Both(ask), "person").run()
+
+    settings = MatchSettings("natural+careful", table_match.PROGRAM, 4, seed=5, tables=1)
+    match = match_in(tmp_path, settings)
+    asyncio.run(with_strangers(match, 0, (1, sit), (3, polite)))
+    assert "'nothing' is not possible" in shown[1]
+    assert any(": " in line for text in shown for line in text.splitlines()[1:2])
+    assert shown[0].startswith("Board 1, you are East")
+    assert len(match.boards[0]) == 4
+
+
+# --- OpenSpiel's controller
+
+
+class Controller:
+    """The other end of OpenSpiel's controller: one of our clients in a thread of its own."""
+
+    def __init__(self) -> None:
+        server = socket.create_server(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        self.thread = threading.Thread(target=self._sit, args=(port,), daemon=True)
+        self.thread.start()
+        self.socket, _ = server.accept()
+        server.close()
+        self.file = self.socket.makefile("rw", encoding="ascii", newline="\r\n")
+
+    def _sit(self, port: int) -> None:
+        async def play() -> None:
+            link = await open_stream("127.0.0.1", port)
+            with pytest.raises(RunError):  # OpenSpiel's controller says no farewell
+                await TableClient(link, careful_seat(), "ours").run()
+
+        asyncio.run(play())
+
+    def read_line(self) -> str:
+        return self.file.readline().rstrip("\r\n")
+
+    def send_line(self, line: str) -> None:
+        self.file.write(line + "\n")
+        self.file.flush()
+
+    def terminate(self) -> None:
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.thread.join(10)
+
+
+def boards_under_openspiel(count: int, rng: np.random.Generator) -> int:
+    """Play boards with our clients in all four seats of OpenSpiel; return the contracts played."""
+    game = pyspiel.load_game("bridge(use_double_dummy_result=false)")
+    bots = [bluechip_bridge.BlueChipBridgeBot(game, seat, Controller) for seat in range(4)]
+    played = 0
+    for _ in range(count):
+        state = game.new_initial_state()
+        for bot in bots:
+            bot.restart()
+        while not state.is_terminal():
+            if state.is_chance_node():
+                actions, _ = zip(*state.chance_outcomes(), strict=True)
+                state.apply_action(int(rng.choice(actions)))
+            else:
+                for seat, bot in enumerate(bots):  # each hears the calls and cards so far
+                    if seat != state.current_player():
+                        bot.inform_state(state)
+                state.apply_action(bots[state.current_player()].step(state))
+        for bot in bots:
+            bot.inform_state(state)
+        played += len(state.history()) > 52 + 4
+    for bot in bots:
+        bot.terminate()
+    return played
+
+
+def test_our_client_plays_under_openspiels_controller(rng: np.random.Generator) -> None:
+    assert boards_under_openspiel(5, rng) > 1
+
+
+@pytest.mark.slow
+def test_our_client_plays_a_hundred_boards_under_openspiels_controller(
+    rng: np.random.Generator,
+) -> None:
+    assert boards_under_openspiel(100, rng) > 50
+
+
+# --- the command line
+
+
+def test_a_table_and_two_programs_in_processes_of_their_own(tmp_path: Path) -> None:
+    port = free_port()
+    words = [sys.executable, "-m", "overtrick", "bridge"]
+    table = subprocess.Popen(
+        [*words, "table", CAREFUL, "program", "--boards", "2", "--tables", "1", "--out",
+         str(tmp_path / "m"), "--port", str(port), "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    first = table.stderr.readline()
+    assert f"waiting for a player: open table, East: 127.0.0.1:{port + 1}" in first
+    sitting = [
+        subprocess.Popen(
+            [*words, "sit", CAREFUL, "--port", str(port + seat), "--json"],
+            stdout=subprocess.PIPE, text=True,
+        )
+        for seat in (1, 3)
+    ]  # fmt: skip
+    out, _ = table.communicate(timeout=120)
+    assert table.returncode == 0
+    found = json.loads(out.splitlines()[-1])
+    assert (found["boards"], found["unit"]) == (2, "point")
+    for player in sitting:
+        answer, _ = player.communicate(timeout=60)
+        assert json.loads(answer.splitlines()[-1])["boards"] == 2
