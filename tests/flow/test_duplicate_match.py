@@ -46,6 +46,14 @@ def test_a_system_against_itself_scores_zero() -> None:
     assert np.array_equal(match.boards.open.calls, match.boards.closed.calls)
 
 
+def test_matchpoints_count_the_tables_that_are_beaten() -> None:
+    """Three tables on one board, and two tables: won, drawn and lost."""
+    three = scoring.matchpoints(np.array([[420], [450], [420]]))
+    assert three.ravel().tolist() == [0.25, 1, 0.25]
+    two = scoring.matchpoints(np.array([[100, -50, 0], [90, -50, 50]]))
+    assert two.tolist() == [[1, 0.5, 0], [0, 0.5, 1]]
+
+
 def test_exchanging_the_systems_exchanges_the_imps(other: str) -> None:
     one, two = result_of("natural", other, 30), result_of(other, "natural", 30)
     assert one.boards.imps.any()

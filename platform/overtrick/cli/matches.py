@@ -224,7 +224,7 @@ def _match_bidders(asked: _Request) -> dict[str, Any]:
     show(
         f"{a} against {b}: {played.mean:+.3f} ± {played.standard_error:.3f} IMPs a board; of "
         f"{boards} boards {(imps > 0).sum()} won, {(imps < 0).sum()} lost, "
-        f"{(imps == 0).sum()} flat"
+        f"{(imps == 0).sum()} flat ({played.matchpoints:.1%} of the matchpoints)"
     )
     result = {"mean": played.mean, "standard_error": played.standard_error}
     return {"a": a, "b": b, "boards": boards, **result, "unit": duplicate_match.UNIT}

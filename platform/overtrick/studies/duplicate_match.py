@@ -87,6 +87,12 @@ class DuplicateMatch(NamedTuple):
         return float(self.boards.imps.mean())
 
     @property
+    def matchpoints(self) -> float:
+        """The share of the matchpoints that partnership a has won; 0.5 in a drawn match."""
+        points = np.stack([self.boards.open.score, self.boards.closed.score])
+        return float(scoring.matchpoints(points)[0].mean())
+
+    @property
     def standard_error(self) -> float:
         """The standard error of `mean`, in IMPs a board."""
         return float(self.boards.imps.std(ddof=1) / np.sqrt(len(self.boards.imps)))

@@ -84,3 +84,15 @@ def duplicate_points(
 def imps(points: Array) -> Array:
     """Convert point differences (G,) to IMPs (G,) of the same sign."""
     return np.sign(points) * np.searchsorted(IMP_FLOORS, np.abs(points), side="right")
+
+
+def matchpoints(points: Array) -> Array:
+    """Return North-South's share of the matchpoints (T, G) at T >= 2 tables that play G boards.
+
+    A table gets one matchpoint for each other table whose score is lower, and half a matchpoint for
+    each equal score (Laws of Duplicate Bridge 2017, law 78A); the share is of the T - 1 possible.
+    East-West has the rest. points: (T, G) scores of North-South.
+    """
+    beaten = (points[:, None] > points[None]).sum(axis=1)
+    equal = (points[:, None] == points[None]).sum(axis=1) - 1  # without the table itself
+    return (beaten + equal / 2) / (len(points) - 1)
