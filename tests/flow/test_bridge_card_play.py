@@ -35,7 +35,7 @@ def test_equal_players_have_equal_results():
     trainer = finished({"one": SEARCH, "same": SEARCH}, ["declarer", "duplicate"], boards=2)
     assert np.array_equal(trainer.results[..., 0], trainer.results[..., 1])
     for row in trainer.rows():
-        assert row["against first"] in (None, 0)
+        assert row["difference_to_first"] in (None, 0)
         assert row["boards"] == 4
     assert not trainer.results[:, 1].any()  # duplicate against itself
 

@@ -23,8 +23,8 @@ from overtrick.games.bridge.cards import CARD_NAMES, parse_hand
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.interactive.bridge_table import messages, table_match
 from overtrick.interactive.bridge_table.line_stream import LineStream, open_stream
-from overtrick.interactive.bridge_table.messages import Action, Deal, ProtocolError
-from overtrick.interactive.bridge_table.seat_players import PersonSeat, PolicySeat
+from overtrick.interactive.bridge_table.messages import BoardHeader, ProtocolError, TableAction
+from overtrick.interactive.bridge_table.seat_players import HumanPlayer, PolicyPlayer
 from overtrick.interactive.bridge_table.table_client import TableClient
 from overtrick.interactive.bridge_table.table_match import Connections, MatchSettings, TableMatch
 
@@ -41,9 +41,9 @@ def free_port() -> int:
             return port
 
 
-def careful_seat(seed: int = 0, alerts: bool = True) -> PolicySeat:
+def careful_seat(seed: int = 0, alerts: bool = True) -> PolicyPlayer:
     side = load_side(CAREFUL)
-    return PolicySeat(side, side, 2, seed, alerts)
+    return PolicyPlayer(side, side, 2, seed, alerts)
 
 
 # --- messages
@@ -52,32 +52,44 @@ def careful_seat(seed: int = 0, alerts: bool = True) -> PolicySeat:
 @pytest.mark.parametrize(
     ("line", "action"),
     [
-        ("NORTH PASSES", Action(0, PASS, None)),
-        ("east doubles", Action(1, DOUBLE, None)),
-        ("South bids 1NT", Action(2, CALLS.index("1N"), None)),
-        ("West bids 3C Alert. asks for majors", Action(3, CALLS.index("3C"), "asks for majors")),
-        ("West bids 3C Alert.", Action(3, CALLS.index("3C"), "")),
-        ("North plays ts", Action(0, FIRST_PLAY + CARD_NAMES.index("ST"), None)),
+        ("NORTH PASSES", TableAction(0, PASS, None)),
+        ("east doubles", TableAction(1, DOUBLE, None)),
+        ("South bids 1NT", TableAction(2, CALLS.index("1N"), None)),
+        (
+            "West bids 3C Alert. asks for majors",
+            TableAction(3, CALLS.index("3C"), "asks for majors"),
+        ),
+        ("West bids 3C Alert.", TableAction(3, CALLS.index("3C"), "")),
+        ("North plays ts", TableAction(0, FIRST_PLAY + CARD_NAMES.index("ST"), None)),
     ],
 )
-def test_calls_and_cards_are_parsed_and_written(line: str, action: Action) -> None:
+def test_calls_and_cards_are_parsed_and_written(line: str, action: TableAction) -> None:
     assert messages.parse_action(line) == action
-    written = messages.action(messages.SEAT_NAMES[action.seat], action.action, action.explanation)
+    written = messages.format_action(
+        messages.SEAT_NAMES[action.seat], action.action, action.explanation
+    )
     assert messages.parse_action(written) == action
 
 
 def test_other_messages_are_parsed_and_written() -> None:
     cards = sum(1 << card for card in parse_hand("AKT9..QJ8765.K32"))
-    line = messages.hand("West", cards)
+    line = messages.format_hand("West", cards)
     assert line == "West's cards : S A K T 9. H -. D Q J 8 7 6 5. C K 3 2."
     assert messages.parse_hand(line, "WEST") == cards
-    for board in (Deal(7, 2, 0), Deal(1, 0, 1), Deal(2, 3, 2), Deal(4, 1, 3)):
-        assert messages.parse_deal(messages.deal(board)) == board
-    assert messages.parse_deal("Board number 8. Dealer WEST. Neither vulnerable.") == Deal(8, 3, 0)
-    assert messages.parse_teams(messages.teams("a b", "c")) == ("a b", "c")
+    for board in (
+        BoardHeader(7, 2, 0),
+        BoardHeader(1, 0, 1),
+        BoardHeader(2, 3, 2),
+        BoardHeader(4, 1, 3),
+    ):
+        assert messages.parse_deal(messages.format_deal(board)) == board
+    assert messages.parse_deal("Board number 8. Dealer WEST. Neither vulnerable.") == BoardHeader(
+        8, 3, 0
+    )
+    assert messages.parse_teams(messages.format_teams("a b", "c")) == ("a b", "c")
     assert messages.parse_teams('Teams: N/S "a" E/W "b"') == ("a", "b")
-    assert messages.parse_connect(messages.connect("x", 2)) == ("x", 2)
-    assert messages.parse_connect(messages.connect("x", None)) == ("x", None)
+    assert messages.parse_connect(messages.format_connect("x", 2)) == ("x", 2)
+    assert messages.parse_connect(messages.format_connect("x", None)) == ("x", None)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +241,7 @@ def test_wrong_lines_get_one_line_each_and_change_nothing(tmp_path: Path) -> Non
 
 
 def test_a_late_player_passes_or_plays_low_and_the_board_ends(tmp_path: Path) -> None:
-    class Sleeper(PolicySeat):
+    class Sleeper(PolicyPlayer):
         async def choose(self, observations):
             await asyncio.sleep(60)
             raise AssertionError
@@ -252,7 +264,7 @@ def test_a_late_player_passes_or_plays_low_and_the_board_ends(tmp_path: Path) ->
 def test_a_player_that_leaves_comes_back_and_the_board_starts_again(tmp_path: Path) -> None:
     settings = MatchSettings(CAREFUL, table_match.PROGRAM, 2, seed=5, tables=1)
 
-    class Leaver(PolicySeat):
+    class Leaver(PolicyPlayer):
         async def choose(self, observations):
             raise RunError("it has crashed")
 
@@ -311,16 +323,16 @@ def test_a_person_sees_alerts_and_is_asked_again_after_a_wrong_word(tmp_path: Pa
         return "nothing" if len(shown) == 1 else next(answers)
 
     answers = iter(())
-    person = PersonSeat(ask, signs=False)
+    person = HumanPlayer(ask, signs=False)
 
     async def choose(observations):
         nonlocal answers
         action, _ = await player.choose(observations)
         names = [*CALLS, *CARD_NAMES]
         answers = iter([names[action].lower()])
-        return await PersonSeat.choose(person, observations)
+        return await HumanPlayer.choose(person, observations)
 
-    class Both(PersonSeat):
+    class Both(HumanPlayer):
         def start_board(self, seat, board):
             player.start_board(seat, board)
             person.start_board(seat, board)

@@ -199,7 +199,7 @@ def test_a_card_player_against_itself_scores_zero() -> None:
 @pytest.mark.parametrize(
     ("a", "b", "message"),
     [
-        ("natural+careful", "natural", "both sides need a card player, or none"),
+        ("natural+careful", "natural", "only one side has a card player"),
         ("natural+carefull", "natural", "the card player must be rules, careful, search"),
     ],
 )

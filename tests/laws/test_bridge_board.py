@@ -22,16 +22,15 @@ from overtrick.games.bridge.board_observation import (
 from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cardplay.careful_player import CarefulPlayer, discard, opening_lead
 from overtrick.games.bridge.cards import CARD_NAMES, CARDS, NOTRUMP, TRICKS, hand_bits, parse_hand
-from overtrick.games.bridge.players.board_player import (
-    BoardPlayer,
-    BoardPolicy,
-    OmniscientPlayer,
-    tricks_by_card,
+from overtrick.games.bridge.players.board_player import BoardPlayer, BoardPolicy
+from overtrick.games.bridge.players.double_dummy_player import (
+    DoubleDummyPlayer,
+    tricks_after_each_card,
 )
-from overtrick.games.bridge.players.double_dummy_search import CardSearch
+from overtrick.games.bridge.players.pimc_player import PimcPlayer
 from overtrick.games.bridge.players.worlds import Beliefs, sample_worlds
 from overtrick.games.bridge.system import auction_simulation, loader
-from overtrick.games.bridge.system.call_likelihood import count_contradicted_calls
+from overtrick.games.bridge.system.contradicted_calls import count_contradicted_calls
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformPolicy
 
@@ -122,7 +121,7 @@ def test_claims_end_a_board_with_the_tricks_of_perfect_play(careful, rng):
         cards = FIRST_PLAY + state.cards[board, : played[board]].astype(np.int64)
         for action in [*recorded_calls(state, board), *cards]:
             game.step(again, game.observe(again), np.array([action]))
-        best = int(tricks_by_card(again).max())
+        best = int(tricks_after_each_card(again).max())
         turn, left = again.progress[0, kernels.TURN], TRICKS - played[board] // 4
         won = again.progress[0, kernels.TRICKS_WON] + (best if turn % 2 == 0 else left - best)
         assert state.progress[board, kernels.TRICKS_WON] == won
@@ -139,7 +138,7 @@ def recorded_calls(state, board):
 def test_perfect_play_of_all_hands_wins_the_double_dummy_tricks(careful, natural, rng):
     game = overtrick.make("bridge")
     deals = game.deal(12, rng)
-    perfect = OmniscientPlayer(deals)
+    perfect = DoubleDummyPlayer(deals)
     player = BoardPlayer(SystemBidder(natural, natural), perfect, perfect)
     state, session = game.start(deals), player.start(12, rng)
     while len(rows := game.observe(state)):
@@ -208,9 +207,9 @@ def test_search_finds_the_only_card_once_all_cards_are_known(careful, natural, r
     game, seen, state = played_boards(careful, 30, rng)
     rows = seen[-9]
     deals = state.deal[rows.game]
-    search = CardSearch(worlds=8, goal="tricks")
-    best = OmniscientPlayer(state.deal).start(30, rng).act(rows).action
-    tricks = tricks_by_card(game.resume(rows, deals))
+    search = PimcPlayer(worlds=8, goal="tricks")
+    best = DoubleDummyPlayer(state.deal).start(30, rng).act(rows).action
+    tricks = tricks_after_each_card(game.resume(rows, deals))
     chosen = search.start(30, rng).act(rows).action
     assert rows.legal[np.arange(len(rows)), chosen].all()
     lost = (tricks[np.arange(len(rows)), best - FIRST_PLAY]

@@ -19,7 +19,7 @@ from overtrick.games.bridge.cardplay.rule_defenders import (
     RuleDefender,
     _situation,
     combine_rules,
-    first_rule,
+    first_applicable_card,
     rule_card,
 )
 from overtrick.games.bridge.cards import (
@@ -264,7 +264,7 @@ def test_a_wrong_option_of_mini_bridge_is_refused(options, message):
         overtrick.make("minibridge", **options)
 
 
-def card_of_defender(hand, trick="", dummy="", strain="NT", rule=first_rule):
+def card_of_defender(hand, trick="", dummy="", strain="NT", rule=first_applicable_card):
     """Return the card that the rule plays for a defender who leads, or follows the cards of a
     trick; "-" for none."""
     held, before = cards_of(hand), [CARD_NAMES.index(card) for card in trick.split()]

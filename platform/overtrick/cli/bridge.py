@@ -26,7 +26,7 @@ from overtrick.reports import tables
 group: typer.Typer = command_group(
     "bridge",
     "Bridge",
-    "Play matches, hold tables for programs, explain and suggest bids, read boards, show hands.",
+    "Play matches, host tables for programs, explain and suggest bids, read boards, show hands.",
 )
 
 HAND = re.compile(r"[^./ ]*(\.[^./ ]*){3}")  # four suits with dots between them

@@ -20,10 +20,13 @@ Alerts = Annotated[bool, Option(help="Our players explain artificial calls.")]
 def table(
     a: Annotated[
         str,
-        Argument(help="Team that sits North-South at the open table: BIDDER+CARDS, or program."),
+        Argument(
+            help="Team that sits North-South at the open table: BIDDER+CARD_PLAYER, such as "
+            "natural+search, or program: players that connect from outside."
+        ),
     ],
-    b: Annotated[str, Argument(help="The other team: BIDDER+CARDS, or program.")],
-    out: Annotated[Path, Option(help="Folder of the match; a stopped match goes on in it.")],
+    b: Annotated[str, Argument(help="The other team: BIDDER+CARD_PLAYER, or program.")],
+    out: Annotated[Path, Option(help="Folder of the match, in which a stopped match continues.")],
     boards: Annotated[int, Option(min=1, max=arguments.MOST, help="Boards.")] = 16,
     seed: arguments.Seed = 0,
     tables: Annotated[int, Option(min=1, max=2, help="2: a duplicate match; 1: one table.")] = 2,
@@ -33,7 +36,10 @@ def table(
     host: Host = "127.0.0.1",
     limit: Annotated[
         float | None,
-        Option(min=0.1, help="Seconds for a call or card; a late player passes or plays low."),
+        Option(
+            min=0.1,
+            help="Seconds for a call or card; then the table passes or plays the lowest card.",
+        ),
     ] = None,
     reconnect: Annotated[
         float, Option(min=0, help="Seconds to wait for a player that has left.")
@@ -42,12 +48,12 @@ def table(
     alerts: Alerts = True,
     as_json: arguments.Json = False,
 ) -> None:
-    """Hold a bridge match of programs over TCP, by the Blue Chip Bridge protocol, version 18.
+    """Host a bridge match over TCP, by the Blue Chip Bridge protocol, version 18.
 
     A team is one of our own, as in natural+search, or `program`: its players connect from outside,
-    each to the port of its seat. The folder keeps the boards in PBN files. By default only this
-    machine can connect. The protocol has no time limits and no reconnection; --limit and
-    --reconnect add them.
+    each to the port of its seat. Card players are search, plain_search, careful and rules. The
+    folder keeps the boards in PBN files. By default only this machine can connect. The protocol has
+    no time limits and no reconnection; --limit and --reconnect add them.
     """
     from overtrick.evaluation.bidders import load_side
     from overtrick.interactive.bridge_table import messages, table_match
@@ -76,13 +82,19 @@ def table(
 @bridge.group.command("sit")
 def sit(
     player: Annotated[
-        str, Argument(help="BIDDER+CARDS, such as natural+search, or person: you, in the terminal.")
+        str,
+        Argument(
+            help="BIDDER+CARD_PLAYER, such as natural+search, or person: you, in the terminal."
+        ),
     ],
     port: Annotated[int, Option(min=1, max=65535, help="Port of the seat.")] = 2000,
     host: Host = "127.0.0.1",
     seat: Annotated[str | None, Option(help="N, E, S or W. Default: the seat of the port.")] = None,
     team: Annotated[str | None, Option(help="Name of the team. Default: the player.")] = None,
-    against: Annotated[str | None, Option(help="Bidding system of the opponents.")] = None,
+    against: Annotated[
+        str | None,
+        Option(help="Bidding system that our player assumes for its opponents. Default: its own."),
+    ] = None,
     seed: arguments.Seed = 0,
     worlds: Worlds = 30,
     alerts: Alerts = True,
@@ -91,8 +103,7 @@ def sit(
 ) -> None:
     """Take a seat at a bridge table, of `overtrick bridge table` or of another table manager.
 
-    Our players assume that their opponents bid by --against, by default as themselves. A person
-    sees the alerts, and types calls such as 1NT, pass or dbl, and cards such as S7.
+    A person sees the alerts, and types calls such as 1NT, pass or dbl, and cards such as S7.
     """
     from overtrick.interactive.bridge_table import messages
     from overtrick.interactive.bridge_table.line_stream import open_stream
@@ -123,7 +134,7 @@ def _seat_player(
 ) -> Any:
     """Return the player of a seat by name, or a person at the terminal."""
     from overtrick.evaluation.bidders import load_side
-    from overtrick.interactive.bridge_table.seat_players import PersonSeat, PolicySeat
+    from overtrick.interactive.bridge_table.seat_players import HumanPlayer, PolicyPlayer
 
     if player == "person":
 
@@ -132,8 +143,8 @@ def _seat_player(
             try:
                 return input("> ")
             except EOFError:
-                raise UserError("the game needs a terminal to answer in") from None
+                raise UserError("no more input: a person's seat needs a terminal") from None
 
-        return PersonSeat(ask, not letters)
+        return HumanPlayer(ask, not letters)
     side = load_side(player)
-    return PolicySeat(side, load_side(against) if against else side, worlds, seed, alerts)
+    return PolicyPlayer(side, load_side(against) if against else side, worlds, seed, alerts)

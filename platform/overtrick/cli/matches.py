@@ -90,12 +90,13 @@ def bridge_match(
     worlds: Worlds = None,
     as_json: arguments.Json = False,
 ) -> None:
-    """Play a bridge match: two bidding systems or networks, or two card players of Mini-Bridge.
+    """Play a bridge match of two partnerships, or two card players of Mini-Bridge.
 
-    Bidding is scored in IMPs a board. With card players, as in natural+search against
-    precision+search, the cards are played; otherwise the declarer gets its double-dummy tricks.
-    Card players: search (double dummy on sampled deals, weighted by calls and cards), plain_search
-    (without weights), careful and rules. Matches of Mini-Bridge are scored in its points.
+    A partnership is a bidding system or network, perhaps with a card player. Bidding is scored in
+    IMPs a board. With card players, as in natural+search against precision+search, the cards are
+    played; otherwise the declarer gets its double-dummy tricks. Card players: search (double dummy
+    on sampled deals, weighted by calls and cards), plain_search (without weights), careful and
+    rules. Matches of Mini-Bridge are scored in its points.
     """
     from overtrick.evaluation.bidders import split_player
 

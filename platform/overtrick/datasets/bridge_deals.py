@@ -30,7 +30,7 @@ from overtrick.datasets import chunked_build
 from overtrick.datasets.chunked_build import Columns, DatasetConfig, Progress
 from overtrick.distributed.workers import RngStream, WorkerPool, chunks, generator
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
-from overtrick.games.bridge.boards import rotating_conditions
+from overtrick.games.bridge.boards import rotating_dealer_and_vulnerability
 from overtrick.games.bridge.cards import SEATS, format_deal, hand_bits, random_deals
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.formats.zhang_tsv import format_trick_table
@@ -116,7 +116,7 @@ def deal_boards(
     board = first + np.arange(count)
     holder = random_deals(count, rng)
     chance = rng.integers(4, size=(2, count))
-    rotating = rotating_conditions(board)
+    rotating = rotating_dealer_and_vulnerability(board)
     dealers = chance[0] if dealer == "random" else rotating[0]
     return holder, dealers, chance[1] if vulnerability == "random" else rotating[1]
 

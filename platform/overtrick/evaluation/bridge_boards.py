@@ -82,7 +82,7 @@ def duplicate_imps(
     """Return the IMPs (G,) that a card player wins from another in duplicate.
 
     All bid by one system. At the first table the player sits North-South, at the second East-West.
-    Both tables have the same deals and equal generators. deals: (G, 74).
+    Both tables have the same deals, and start from the same random state. deals: (G, 74).
     """
     bidder, points = SystemBidder(system, system), []
     for pair in ((player, other), (other, player)):

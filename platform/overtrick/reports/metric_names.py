@@ -55,8 +55,9 @@ MEANINGS = {
     r"(.+)/mean_(.+)": "mean payoff of {0} against all other players, in {1}s a game",
     r"(.+)/share_(\w+)_(\w+)": "share of the best response's payoff that {0} wins after {2} games, "
     "told {1}",
-    r"(.+)/(declarer|defenders)_points": "points a board of {0} as {1}, above double dummy",
-    r"(.+)/duplicate_imps": "mean IMPs a board of {0} against the first player",
+    r"(.+)/(declarer|defenders)_points": "mean points a board of the player {0} as {1}, minus "
+    "those of double dummy",
+    r"(.+)/duplicate_imps": "mean IMPs a board that {0} wins against the first player",
     "(.+)/score": "mean return of {0} minus its largest loss, in points a match",
     r"exploitability_(.+)/(.+)": "gain of a best response to {1}, mean of the seats, in {0}s a "
     "game; 0 at an equilibrium",

@@ -38,7 +38,7 @@ from overtrick.reports.progress import OnProgress
 from overtrick.storage.game_records import Games, Move
 
 SHARD = 50  # boards, for any number of workers
-PLAYED_SHARD = 2  # the same if the cards are played
+PLAYED_SHARD = 2  # boards, if the cards are played
 BOARD_SUFFIXES = (".pbn", ".lin")
 REPORT_SUFFIXES = (".md", ".csv", *BOARD_SUFFIXES)
 WORLDS = 30  # deals that a card player samples for each decision, by default
@@ -52,7 +52,7 @@ class TableResult(NamedTuple):
     contracts: Contracts
     tricks: Array  # (G,) of the declaring side; -1 where all passed
     score: Array  # (G,) points of North-South
-    cards: Array  # (G, 52) int8 in the order played; -1 where they were not
+    cards: Array  # (G, 52) int8 in the order played; -1 where no cards were played
 
 
 class BoardResults(NamedTuple):
@@ -131,10 +131,12 @@ def play_match(
 
 
 def load_sides(a: str, b: str) -> tuple[Side, Side]:
-    """Load two partnerships. Raises UserError for an unknown one, or one alone with card play."""
+    """Load two partnerships. Raises UserError for an unknown one, or if only one plays cards."""
     sides = load_side(a), load_side(b)
     if (sides[0].cards is None) != (sides[1].cards is None):
-        raise UserError(f"both sides need a card player, or none: {a} and {b}; write BIDDER+search")
+        raise UserError(
+            f"only one side has a card player: {a}, {b}; write BIDDER+search for both or neither"
+        )
     return sides
 
 
@@ -143,8 +145,8 @@ def _play_shard(
 ) -> BoardResults:
     """Bid and play `count` boards at both tables, starting with board number `first`.
 
-    `common`: partnerships a and b, and the deals that card players sample. Card players have equal
-    generators at both tables.
+    `common`: partnerships a and b, and the number of deals that card players sample for each
+    decision. The card play of both tables starts from the same random state.
     """
     a, b, worlds = common
     holder, dealer, vulnerable = deal_boards(first, count, "rotating", "rotating", rng)

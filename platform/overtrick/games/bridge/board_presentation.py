@@ -21,14 +21,14 @@ from overtrick.games.presentation import PlayedActions, action_array
 class BridgePresentation(AuctionPresentation):
     """Text presentation of the bridge game.
 
-    During the auction and the play it shows the own hand, the calls, dummy and the tricks;
+    During the auction and the play it shows the player's own hand, the calls, dummy and the tricks;
     afterwards all hands and the score.
     """
 
     card_pattern = CardPlayPresentation.card_pattern
 
     def action_name_of(self, word: str) -> str:
-        """Return the name of a typed call or card, such as 1NT, dbl or s7; others are unchanged."""
+        """Return the name of a typed call or card, such as 1NT, dbl or s7, or any other word."""
         if word.upper() in CARD_NAMES:
             return word.upper()
         return super().action_name_of(word)

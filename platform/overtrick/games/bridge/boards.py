@@ -49,7 +49,7 @@ ROTATION = np.array([(board + board // 4) % 4 for board in range(ROUND)])
 """Vulnerability code of each board in the cycle: None NS EW All, NS EW All None, ..."""
 
 
-def rotating_conditions(board: Array) -> tuple[Array, Array]:
+def rotating_dealer_and_vulnerability(board: Array) -> tuple[Array, Array]:
     """Return dealers (G,) and vulnerabilities (G,) of the boards of a match, numbered from 0.
 
     Vulnerabilities are indices into VULNERABILITIES.

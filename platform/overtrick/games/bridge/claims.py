@@ -1,4 +1,4 @@
-"""Claims: end a bridge board of which nothing is open any more."""
+"""Claims: end a bridge board early, once its remaining tricks are settled."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def _leader_wins_all(hand, progress):  # type: ignore[no-untyped-def]
 def _all_hands_known(hand, progress):  # type: ignore[no-untyped-def]
     """Return whether all players know all hands, after a trick.
 
-    A player knows two hidden hands if known voids force all cards of one of them into it. hand:
-    (4,) cards of each position. progress: (8,) as in `kernels`.
+    A player knows both hidden hands if every card of one is in a suit in which the other is known
+    to be void. hand: (4,) cards of each position. progress: (8,) as in `kernels`.
     """
     voids, left = progress[kernels.VOIDS], TRICKS - progress[kernels.CARDS_PLAYED] // 4
     for pair in ((1, 3), (0, 3), (0, 1)):  # hidden from the declarer, and from each defender

@@ -30,7 +30,6 @@ from overtrick.games.bridge.auction_rules import (
 )
 from overtrick.games.bridge.board_observation import DUMMY, FIRST_CARD, FIRST_PLAY
 from overtrick.games.bridge.board_state import BridgeState
-from overtrick.games.bridge.board_validation import complete_deals
 from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cards import (
     CARD_NAMES,
@@ -38,6 +37,7 @@ from overtrick.games.bridge.cards import (
     TRICKS,
     format_hand,
 )
+from overtrick.games.bridge.deal_completion import complete_deals
 from overtrick.games.bridge.par import par
 from overtrick.games.bridge.trick_rules import NO_CARD, playable_cards
 from overtrick.games.observation_validation import check_limits, check_rows
@@ -56,9 +56,9 @@ class Bridge:
     scoring: the payoff. `points`: the score of duplicate bridge. `imps`: the difference of the
         score to par, in IMPs.
     seats: 4, or 2 for the two sides.
-    claims: end a board after a trick once nothing is open: the hand to lead holds only cards that
-        no opponent can beat, or all players know all hands, because of the suits that players did
-        not follow. The remaining tricks are those of perfect play (double dummy).
+    claims: end a board early, after a trick, if the hand to lead holds only cards that no opponent
+        can beat, or if known voids reveal all hands to all players. The remaining tricks are those
+        of double-dummy play.
 
     A deal has the 74 columns of the game `auction`. Its double-dummy tricks are needed only for
     par.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from overtrick.interactive.bridge_table.messages import LONGEST_LINE, ProtocolError
+from overtrick.interactive.bridge_table.messages import MAX_LINE_LENGTH, ProtocolError
 
 
 class ConnectionLost(Exception):
@@ -40,7 +40,7 @@ class LineStream:
                 line = await self.reader.readuntil(b"\n")
             except asyncio.LimitOverrunError:
                 await self._skip_line()
-                raise ProtocolError(f"a line has at most {LONGEST_LINE} characters") from None
+                raise ProtocolError(f"a line has at most {MAX_LINE_LENGTH} characters") from None
             except (asyncio.IncompleteReadError, OSError):
                 raise ConnectionLost from None
             if text := line.decode("ascii", "replace").strip():
@@ -64,4 +64,4 @@ class LineStream:
 
 async def open_stream(host: str, port: int) -> LineStream:
     """Connect to a server. Raises OSError if there is none."""
-    return LineStream(*await asyncio.open_connection(host, port, limit=LONGEST_LINE))
+    return LineStream(*await asyncio.open_connection(host, port, limit=MAX_LINE_LENGTH))

@@ -17,7 +17,7 @@ from overtrick.games.bridge.cards import CARD_NAMES, RANKS, SUITS, TRICKS
 VERSION = 18
 SEAT_NAMES = ("North", "East", "South", "West")
 ANY_SEAT = "ANYPL"  # a client that takes the seat of its port
-LONGEST_LINE = 1000  # characters
+MAX_LINE_LENGTH = 1000  # characters
 VULNERABLE = ("Neither", "N/S", "E/W", "Both")
 START_OF_BOARD, END_OF_SESSION = "Start of Board", "End of session"
 _SEAT = "|".join(SEAT_NAMES)
@@ -28,7 +28,7 @@ class ProtocolError(Exception):
     """A line that is not the expected message; its text says what would be."""
 
 
-class Action(NamedTuple):
+class TableAction(NamedTuple):
     """A call or a card in a message, as an action of the game `bridge`."""
 
     seat: int  # the seat that calls, or whose card is played
@@ -36,7 +36,7 @@ class Action(NamedTuple):
     explanation: str | None  # meaning of an alerted call; None without an alert
 
 
-class Deal(NamedTuple):
+class BoardHeader(NamedTuple):
     """Number, dealer (a seat) and vulnerability (0 None, 1 NS, 2 EW, 3 All) of a board."""
 
     board: int
@@ -60,7 +60,7 @@ def seat_of(name: str) -> int:
     return SEAT_NAMES.index(name.capitalize())
 
 
-def connect(team: str, seat: int | None) -> str:
+def format_connect(team: str, seat: int | None) -> str:
     """Return a client's first message; seat None takes the seat of the port."""
     place = ANY_SEAT if seat is None else SEAT_NAMES[seat]
     return f'Connecting "{team}" as {place} using protocol version {VERSION}'
@@ -78,7 +78,7 @@ def parse_connect(line: str) -> tuple[str, int | None]:
     return found[1], None if found[2].upper() == ANY_SEAT else seat_of(found[2])
 
 
-def seated(seat: int, team: str) -> str:
+def format_seated(seat: int, team: str) -> str:
     """Return the answer to a client's first message."""
     return f'{SEAT_NAMES[seat]} ("{team}") seated'
 
@@ -88,7 +88,7 @@ def parse_seated(line: str) -> str:
     return _parse(rf'({_SEAT}) \("[^"]*"\) seated', line, 'SEAT ("TEAM") seated')[1]
 
 
-def teams(north_south: str, east_west: str) -> str:
+def format_teams(north_south: str, east_west: str) -> str:
     """Return the message with the names of both teams."""
     return f'Teams : N/S : "{north_south}" E/W : "{east_west}"'
 
@@ -102,7 +102,7 @@ def parse_teams(line: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
-def deal(board: Deal) -> str:
+def format_deal(board: BoardHeader) -> str:
     """Return the message with a board's number, dealer and vulnerability."""
     return (
         f"Board number {board.board}. Dealer {SEAT_NAMES[board.dealer]}. "
@@ -110,7 +110,7 @@ def deal(board: Deal) -> str:
     )
 
 
-def parse_deal(line: str) -> Deal:
+def parse_deal(line: str) -> BoardHeader:
     """Return the number, dealer and vulnerability of a board."""
     found = _parse(
         rf"board number (\d+) ?\. dealer ({_SEAT}) ?\. ({'|'.join(VULNERABLE)}) vulnerable ?\.?",
@@ -118,10 +118,10 @@ def parse_deal(line: str) -> Deal:
         "Board number N. Dealer SEAT. Neither (or N/S, E/W, Both) vulnerable.",
     )
     names = [name.lower() for name in VULNERABLE]
-    return Deal(int(found[1]), seat_of(found[2]), names.index(found[3].lower()))
+    return BoardHeader(int(found[1]), seat_of(found[2]), names.index(found[3].lower()))
 
 
-def hand(owner: str, cards: int) -> str:
+def format_hand(owner: str, cards: int) -> str:
     """Return the message with a hand, suits from spades down. owner: a seat's name, or Dummy."""
     suits = []
     for suit in reversed(range(len(SUITS))):
@@ -150,7 +150,7 @@ def parse_hand(line: str, owner: str) -> int:
     return cards
 
 
-def action(name: str, made: int, explanation: str | None = None) -> str:
+def format_action(name: str, made: int, explanation: str | None = None) -> str:
     """Return the message of a call or a card. name: the seat's name. made: an action."""
     if made >= FIRST_PLAY:
         card = CARD_NAMES[made - FIRST_PLAY].lower()
@@ -165,7 +165,7 @@ def action(name: str, made: int, explanation: str | None = None) -> str:
     return f"{said} Alert. {plain}".strip()
 
 
-def parse_action(line: str) -> Action:
+def parse_action(line: str) -> TableAction:
     """Return the call or the card of a message; an alert's text follows the word Alert."""
     found = _parse(
         rf"({_SEAT}) (?:(passes|doubles|redoubles)|bids ([1-7]) ?(C|D|H|S|NT|N)"
@@ -179,10 +179,10 @@ def parse_action(line: str) -> Action:
         made = CALLS.index(found[3] + found[4].upper()[0])
     else:
         made = FIRST_PLAY + CARD_NAMES.index(found[6].upper() + found[5].upper())
-    return Action(seat_of(found[1]), made, found[7])
+    return TableAction(seat_of(found[1]), made, found[7])
 
 
-def ready(name: str, what: str) -> str:
+def format_ready(name: str, what: str) -> str:
     """Return a client's message that it is ready, such as North ready for teams."""
     return f"{name} ready {what}"
 

@@ -18,13 +18,13 @@ from overtrick.games.bridge.players.board_player import BoardPlayer
 from overtrick.games.bridge.players.card_players import CARD_PLAYERS
 from overtrick.games.bridge.system import auction_simulation
 from overtrick.games.bridge.system import public_knowledge as public
-from overtrick.interactive.bridge_table.messages import SEAT_NAMES, Deal
+from overtrick.interactive.bridge_table.messages import SEAT_NAMES, BoardHeader
 
 ALERTED = tuple(
     public.TYPES.index(name) for name in ("transfer", "relay", "answer", "conventional", "cue bid")
 )
 """Kinds of calls that are alerted: those that do not show the suit they name."""
-THINKING = threading.Lock()
+SOLVER_LOCK = threading.Lock()
 """The double-dummy solver, and compiled code that shares buffers, serve one player at a time."""
 
 
@@ -38,7 +38,7 @@ def board_policy(ns: Side, ew: Side, seat: int, worlds: int) -> Policy:
     return BoardPlayer(own.policy(*systems), cards, cards)
 
 
-class PolicySeat:
+class PolicyPlayer:
     """A seat of our own player. Each board has its own random generator.
 
     side: the player's partnership, with a card player. other: the opponents. seed: of the match.
@@ -52,7 +52,7 @@ class PolicySeat:
         self.alerts = alerts
         self.session: PolicySession | None = None
 
-    def start_board(self, seat: int, board: Deal) -> None:
+    def start_board(self, seat: int, board: BoardHeader) -> None:
         """Start a session with a generator that depends on seed, board and seat alone."""
         ns, ew = self.pairs if seat % 2 == 0 else self.pairs[::-1]
         rng = np.random.default_rng([self.seed, board.board, seat])
@@ -64,7 +64,7 @@ class PolicySeat:
 
     def _choose(self, observations: Observations) -> tuple[int, str | None]:
         assert self.session is not None
-        with THINKING:
+        with SOLVER_LOCK:
             action = int(self.session.act(observations).action[0])
             if not self.alerts or in_card_play(observations)[0]:
                 return action, None
@@ -83,7 +83,7 @@ class PolicySeat:
         """Do nothing: the observation has all calls and cards."""
 
 
-class PersonSeat:
+class HumanPlayer:
     """A seat of a person at the terminal.
 
     ask: function that shows a text, asks for a line and returns it. signs: show suits as symbols.
@@ -94,7 +94,7 @@ class PersonSeat:
         self.show = registry.presentation(Bridge(), signs)
         self.notes = list[str]()
 
-    def start_board(self, seat: int, board: Deal) -> None:
+    def start_board(self, seat: int, board: BoardHeader) -> None:
         """Forget the alerts of the last board."""
         self.notes = [f"Board {board.board}, you are {SEAT_NAMES[seat]}"]
 

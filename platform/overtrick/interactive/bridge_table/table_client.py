@@ -19,13 +19,13 @@ from overtrick.games.bridge.game import Bridge
 from overtrick.games.bridge.trick_rules import beats
 from overtrick.interactive.bridge_table import messages
 from overtrick.interactive.bridge_table.line_stream import ConnectionLost, LineStream
-from overtrick.interactive.bridge_table.messages import SEAT_NAMES, Deal, ProtocolError
+from overtrick.interactive.bridge_table.messages import SEAT_NAMES, BoardHeader, ProtocolError
 
 
 class SeatPlayer(Protocol):
     """A player at a table."""
 
-    def start_board(self, seat: int, board: Deal) -> None:
+    def start_board(self, seat: int, board: BoardHeader) -> None:
         """Prepare for a new board."""
 
     async def choose(self, observations: Observations) -> tuple[int, str | None]:
@@ -42,8 +42,8 @@ class _NewBoard(Exception):
     """The table manager starts a board, perhaps again before its end."""
 
 
-class _BoardLost(Exception):
-    """The table manager has made a call or played a card for this player, which was late."""
+class _ActedTooLate(Exception):
+    """The table manager has acted for this player, because the player was too late."""
 
 
 class _EndOfSession(Exception):
@@ -82,7 +82,7 @@ class TableClient:
                     await self._wait_for_board()
                 except _NewBoard:
                     continue
-                except _BoardLost:
+                except _ActedTooLate:
                     await self._skip_board()
         except _EndOfSession:
             return self.boards
@@ -94,7 +94,7 @@ class TableClient:
             self.link.close()
 
     async def _join(self) -> None:
-        await self.link.send(messages.connect(self.team, self.seat))
+        await self.link.send(messages.format_connect(self.team, self.seat))
         self.name = messages.parse_seated(await self._line())
         self.seat = messages.seat_of(self.name)
         await self._ready("for teams")
@@ -113,7 +113,7 @@ class TableClient:
             if low.startswith("timing"):
                 continue
             if low.startswith("error: too late"):
-                raise _BoardLost
+                raise _ActedTooLate
             if low.startswith("error"):
                 raise RunError(f"the table manager says: {line}")
             if low.rstrip(".") == messages.START_OF_BOARD.lower():
@@ -123,14 +123,14 @@ class TableClient:
             return line
 
     async def _ready(self, what: str) -> None:
-        await self.link.send(messages.ready(self.name, what))
+        await self.link.send(messages.format_ready(self.name, what))
 
     async def _skip_board(self) -> None:
         """Drop all messages until the start of the next board."""
         while True:
             try:
                 await self._line()
-            except (_NewBoard, _BoardLost) as event:
+            except (_NewBoard, _ActedTooLate) as event:
                 if isinstance(event, _NewBoard):
                     return
 
@@ -157,7 +157,7 @@ class TableClient:
             strain = int(state[auction_rules.LAST_BID]) % 5
             await self._play(deal, own, calls, declarer, strain)
 
-    async def _auction(self, deal: Deal, own: int) -> list[int]:
+    async def _auction(self, deal: BoardHeader, own: int) -> list[int]:
         """Make and hear the calls of one board; return them."""
         calls = list[int]()
         seat = deal.dealer
@@ -171,7 +171,7 @@ class TableClient:
         return calls
 
     async def _play(
-        self, deal: Deal, own: int, calls: list[int], declarer: int, strain: int
+        self, deal: BoardHeader, own: int, calls: list[int], declarer: int, strain: int
     ) -> None:
         """Play and hear the 52 cards of one board."""
         dummy, open_cards, cards = (declarer + 2) % 4, 0, list[int]()
@@ -203,7 +203,7 @@ class TableClient:
         return SEAT_NAMES[seat].upper() if self.name.isupper() else SEAT_NAMES[seat]
 
     async def _act(
-        self, deal: Deal, own: int, dummy: int, calls: list[int], cards: list[int],
+        self, deal: BoardHeader, own: int, dummy: int, calls: list[int], cards: list[int],
         owner: int | None = None,
     ) -> int:  # fmt: skip
         """Let the player choose, send its call or card, and return the action."""
@@ -212,7 +212,7 @@ class TableClient:
         observations = self.game.validated_observations(row[None])
         action, explanation = await self.player.choose(observations)
         name = self.name if owner is None else self._called(owner)
-        await self.link.send(messages.action(name, action, explanation))
+        await self.link.send(messages.format_action(name, action, explanation))
         return action
 
     async def _hear(self, owner: int, actor: int) -> int:

@@ -1,6 +1,6 @@
 """Table manager: the server of one bridge table, with four connected players.
 
-It deals the boards, passes calls and cards on, and refuses illegal ones with a line of text.
+It deals the boards, relays calls and cards, and answers illegal ones with an error line.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from overtrick.games.bridge.game import Bridge
 from overtrick.interactive.bridge_table import messages
 from overtrick.interactive.bridge_table.line_stream import ConnectionLost, LineStream
 from overtrick.interactive.bridge_table.messages import (
-    LONGEST_LINE,
+    MAX_LINE_LENGTH,
     SEAT_NAMES,
-    Action,
     ProtocolError,
+    TableAction,
 )
 
-MOST_ERRORS = 50  # wrong lines of one seat on one board
+MAX_ERRORS = 50  # wrong lines of one seat on one board
 ParsedT = TypeVar("ParsedT")
 
 
@@ -54,9 +54,10 @@ class TableManager:
     """Server of one table.
 
     ports: port of each seat, or four times the same port. teams: names of North-South and
-    East-West. limit: seconds for a call or a card; a player that takes longer passes, or plays its
-    lowest legal card. None: no limit. reconnect: seconds to wait for a player that has left; the
-    board then starts again. Version 18 of the protocol has neither limits nor reconnection.
+    East-West. limit: seconds for a call or a card; then the table manager acts for the player: it
+    passes, or plays the legal card of lowest rank. None: no limit. reconnect: seconds to wait for a
+    player that has left; the board then starts again. Version 18 of the protocol has neither limits
+    nor reconnection.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class TableManager:
         for port in sorted(set(self.ports)):
             try:
                 server = await asyncio.start_server(
-                    partial(self._welcome, port), self.host, port, limit=LONGEST_LINE
+                    partial(self._welcome, port), self.host, port, limit=MAX_LINE_LENGTH
                 )
             except OSError as error:
                 await self.close()
@@ -118,9 +119,9 @@ class TableManager:
         try:
             team, wanted = messages.parse_connect(await link.receive(60))
             seat = self._free_seat(port, wanted)
-            await link.send(messages.seated(seat, team))
+            await link.send(messages.format_seated(seat, team))
             messages.parse_ready(await link.receive(60), seat, "for teams")
-            await link.send(messages.teams(*self.teams))
+            await link.send(messages.format_teams(*self.teams))
             messages.parse_ready(await link.receive(60), seat, "to start")
             if self.links[seat] is not None:
                 raise ProtocolError(f"{SEAT_NAMES[seat]} is taken")
@@ -173,11 +174,13 @@ class TableManager:
         state, played = self.game.start(deal[None].astype(np.int8)), PlayedBoard([], [], {})
         dealer, vulnerable = int(deal[DEAL_DEALER]), int(deal[DEAL_VULNERABLE])
         self.errors = [0] * 4
-        board = messages.deal(messages.Deal(number, dealer, vulnerable))
+        board = messages.format_deal(messages.BoardHeader(number, dealer, vulnerable))
         await _together(self._start_board(seat) for seat in range(4))
         await _together(self._tell(seat, board, "for cards") for seat in range(4))
         for seat in range(4):
-            await self._send(seat, messages.hand(SEAT_NAMES[seat], int(state.dealt[0, seat])))
+            await self._send(
+                seat, messages.format_hand(SEAT_NAMES[seat], int(state.dealt[0, seat]))
+            )
         while len(observations := self.game.observe(state)):
             assert observations.legal is not None
             legal = observations.legal[0]
@@ -197,8 +200,8 @@ class TableManager:
                 trick = (len(played.cards) - 1) // 4 + 1
                 dummy = owner == (state.declarer[0] + 2) % 4
                 what = f"for {'dummy' if dummy else SEAT_NAMES[owner]}'s card to trick {trick}"
-            line = messages.action(SEAT_NAMES[owner], made.action, made.explanation)
-            await self._pass_on(actor, what, line)
+            line = messages.format_action(SEAT_NAMES[owner], made.action, made.explanation)
+            await self._relay(actor, what, line)
             self.game.step(state, observations, np.array([made.action]))
             if len(played.cards) == 1:
                 await self._show_dummy(state)
@@ -215,11 +218,11 @@ class TableManager:
     async def _show_dummy(self, state: BridgeState) -> None:
         """Send dummy's cards to the other three players, each when it is ready."""
         dummy = (int(state.declarer[0]) + 2) % 4
-        line = messages.hand("Dummy", int(state.dealt[0, dummy]))
+        line = messages.format_hand("Dummy", int(state.dealt[0, dummy]))
         others = [seat for seat in range(4) if seat != dummy]
         await _together(self._answer(seat, "for dummy", line) for seat in others)
 
-    async def _pass_on(self, actor: int, what: str, line: str) -> None:
+    async def _relay(self, actor: int, what: str, line: str) -> None:
         """Send a call or a card to the three other players, each when it is ready."""
         others = [seat for seat in range(4) if seat != actor]
         await _together(self._answer(seat, what, line) for seat in others)
@@ -262,13 +265,13 @@ class TableManager:
         except TimeoutError:
             await self._send(seat, f"Error: not ready {what} within {self.limit:g} seconds")
 
-    async def _receive_action(self, actor: int, owner: int, legal: Array) -> Action:
+    async def _receive_action(self, actor: int, owner: int, legal: Array) -> TableAction:
         """Return a legal call or card of a player; of a late player a pass or the lowest card.
 
         actor: the player. owner: the seat whose call or card it is. legal: (90,) bool.
         """
 
-        def parse(line: str) -> Action:
+        def parse(line: str) -> TableAction:
             made = messages.parse_action(line)
             if made.seat not in (owner, actor):
                 turn, other = SEAT_NAMES[owner], SEAT_NAMES[made.seat]
@@ -286,9 +289,9 @@ class TableManager:
             else:
                 chosen = int(possible[np.argmin((possible - FIRST_PLAY) % TRICKS)])
             self.substituted += 1
-            said = messages.action(SEAT_NAMES[owner], chosen)
+            said = messages.format_action(SEAT_NAMES[owner], chosen)
             await self._send(actor, f"Error: too late; {said} instead")
-            return Action(owner, chosen, None)
+            return TableAction(owner, chosen, None)
 
     async def _receive(self, seat: int, parse: Callable[[str], ParsedT]) -> ParsedT:
         """Return a player's next message that can be parsed; answer others with one line each.
@@ -304,7 +307,7 @@ class TableManager:
                 return parse(await link.receive(left))
             except ProtocolError as error:
                 self.errors[seat] += 1
-                if self.errors[seat] > MOST_ERRORS:
+                if self.errors[seat] > MAX_ERRORS:
                     break
                 await self._send(seat, f"Error: {error}")
             except ConnectionLost:

@@ -1,7 +1,8 @@
-"""A duplicate match over TCP: one or two tables, whose finished boards are kept in a folder.
+"""A bridge match over TCP, at two tables in duplicate or at one table in points.
 
-A match that was stopped goes on with the first unfinished board of each table. Deals and our
-players' random numbers depend on the seed and the board alone, so that the result is the same.
+A folder keeps the finished boards. A match that was stopped continues with the first unfinished
+board of each table. Deals and our players' random numbers depend on the seed and the board alone,
+so that the result is the same.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from overtrick.core.json_files import ClosedRecord, read_json
 from overtrick.evaluation.bidders import Side
 from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.auction.game import DEAL_WIDTH, UNSOLVED
-from overtrick.games.bridge.boards import Board, rotating_conditions
+from overtrick.games.bridge.boards import Board, rotating_dealer_and_vulnerability
 from overtrick.games.bridge.cards import CARDS, SEATS, hand_bits, random_deals
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.games.bridge.trick_rules import NO_CARD, replay_tricks
 from overtrick.interactive.bridge_table.line_stream import open_stream
 from overtrick.interactive.bridge_table.messages import SEAT_NAMES
-from overtrick.interactive.bridge_table.seat_players import PolicySeat
+from overtrick.interactive.bridge_table.seat_players import PolicyPlayer
 from overtrick.interactive.bridge_table.table_client import TableClient
 from overtrick.interactive.bridge_table.table_manager import PlayedBoard, TableManager
 
@@ -52,7 +53,7 @@ RECORD = "match.json"
 
 @dataclass(frozen=True)
 class MatchSettings:
-    """Settings that decide the result of a match; a stopped match goes on only with the same.
+    """Settings that decide the result of a match; a stopped match continues only with the same.
 
     a, b: partnerships as `bidders.load_side` takes them, or `program` for players that connect from
     outside. Team a sits North-South at the open table, East-West at the closed one.
@@ -137,7 +138,9 @@ def board_deal(settings: MatchSettings, number: int) -> Array:
     """Return the deal (74,) of a board of a match; number: from 1."""
     deal = np.full(DEAL_WIDTH, UNSOLVED, np.int8)
     deal[:CARDS] = random_deals(1, np.random.default_rng([settings.seed, number]))[0]
-    deal[CARDS : CARDS + 2] = np.concatenate(rotating_conditions(np.array([number - 1])))
+    deal[CARDS : CARDS + 2] = np.concatenate(
+        rotating_dealer_and_vulnerability(np.array([number - 1]))
+    )
     return deal
 
 
@@ -226,7 +229,7 @@ class TableMatch:
             for seat, port in enumerate(ports):
                 side, other = sides[seat % 2], sides[1 - seat % 2]
                 if side is not None:
-                    player = PolicySeat(
+                    player = PolicyPlayer(
                         side, other or side, self.settings.worlds, self.settings.seed,
                         self.settings.alerts,
                     )  # fmt: skip
@@ -274,12 +277,16 @@ def as_json(match: TableMatch) -> dict[str, Any]:
     found: dict[str, Any] = {"a": settings.a, "b": settings.b, "boards": settings.boards}
     if settings.tables == 1:
         scores = [result.score for result in match.results(0)]
-        return found | {"mean": float(np.mean(scores)), "standard_error": _error(scores),
+        return found | {"mean": float(np.mean(scores)), "standard_error": _standard_error(scores),
                         "unit": "point"}  # fmt: skip
     imps = match.imps().tolist()
-    return found | {"mean": float(np.mean(imps)), "standard_error": _error(imps), "unit": "imp"}
+    return found | {
+        "mean": float(np.mean(imps)),
+        "standard_error": _standard_error(imps),
+        "unit": "imp",
+    }
 
 
-def _error(values: list[int]) -> float | None:
+def _standard_error(values: list[int]) -> float | None:
     """Return the standard error of a mean; None for fewer than two values."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None

@@ -25,14 +25,11 @@ from overtrick.games.bridge.cardplay.careful_player import CarefulPlayer
 from overtrick.games.bridge.cardplay.rule_defenders import RuleDefender
 from overtrick.games.bridge.cards import CARDS
 from overtrick.games.bridge.game import Bridge
-from overtrick.games.bridge.players.board_player import (
-    BoardPlayer,
-    BoardPolicy,
-    OmniscientPlayer,
-)
+from overtrick.games.bridge.players.board_player import BoardPlayer, BoardPolicy
 from overtrick.games.bridge.players.card_players import RULE_SHARE
-from overtrick.games.bridge.players.double_dummy_search import CardSearch
-from overtrick.games.bridge.players.worlds import Beliefs
+from overtrick.games.bridge.players.double_dummy_player import DoubleDummyPlayer
+from overtrick.games.bridge.players.pimc_player import PimcPlayer
+from overtrick.games.bridge.players.worlds import PROPOSALS, Beliefs
 from overtrick.games.bridge.system import loader
 from overtrick.games.bridge.system.loader import System
 from overtrick.training.base_trainer import BaseTrainer, Metrics, Rows, register
@@ -51,17 +48,19 @@ class CardPlayerConfig(Section):
     worlds: Count = 30
     """Deals sampled for each decision of a search."""
 
-    proposals: Count = 4000
-    """Deals from which these are drawn by their weights."""
+    proposals: Count = PROPOSALS
+    """Deals drawn uniformly, from which the search resamples its worlds by weight."""
 
     calls: bool = True
-    """Weigh deals by the calls: whether the players' system makes them."""
+    """Weight deals by whether the players' system makes the calls with these hands."""
 
     rule_share: float = Field(default=RULE_SHARE, ge=0, lt=1)
-    """Weigh deals by the cards played: share of cards that follow the rules of `careful`."""
+    """Probability, in the weights of deals, that a hidden hand plays as `careful` does. 0: do not
+    weight deals by the cards played."""
 
     goal: Literal["points", "made", "tricks"] = "points"
-    """Mean result that a search maximises: points, contracts made or beaten, or tricks."""
+    """Mean result that a search maximises: points, contracts made (for defenders: defeated), or
+    tricks."""
 
 
 class BridgeCardPlay(Section):
@@ -100,7 +99,7 @@ class BridgeCardPlayJob(Job):
 
 
 def _score(rows: Rows) -> float:
-    """Return the mean points a board of the last player in its first role."""
+    """Return the mean points or IMPs of the last player in the last role."""
     return float(rows[-1]["points"])
 
 
@@ -164,9 +163,9 @@ class BridgeCardPlayTrainer(BaseTrainer[BridgeCardPlayJob]):
         """Return a row for each role and player; nothing is played again.
 
         As declarer or defenders, a row has the share of contracts made, the same double dummy, and
-        means a board of the side's tricks and points above double dummy; in duplicate, mean IMPs
-        against the first player. `against first` is the mean difference of the row's points to the
-        first player's on the same boards, with its standard error. Raises UserError for other
+        means a board of the side's tricks and points minus those double dummy; in duplicate, mean
+        IMPs against the first player. `difference_to_first` is the mean difference of the row's
+        points to the first player's on the same boards. Raises UserError for other
         arrays than those of `model`.
         """
         section = job.bridge_card_play
@@ -175,7 +174,7 @@ class BridgeCardPlayTrainer(BaseTrainer[BridgeCardPlayJob]):
         names = ("results", "perfect", "deals")
         results, perfect, deals = (weights.get(name, np.zeros(0)) for name in names)
         if (results.shape, perfect.shape, deals.shape) != (shape, shape[:1], (boards, CARDS + 2)):
-            raise UserError("the model is damaged: it lacks the results of each board")
+            raise UserError(f"the model is damaged: its results must have the shape {shape}")
         played = np.flatnonzero(perfect != NOT_PLAYED)
         if not len(played):
             raise UserError("no board has been played yet")
@@ -202,8 +201,8 @@ class BridgeCardPlayTrainer(BaseTrainer[BridgeCardPlayJob]):
                         "points": float(above[k].mean()),
                         "unit": "imps" if role == "duplicate" else "points",
                         "standard_error": _standard_error(above[k]),
-                        "against first": float(against.mean()) if k else None,
-                        "its standard error": _standard_error(against) if k else None,
+                        "difference_to_first": float(against.mean()) if k else None,
+                        "difference_standard_error": _standard_error(against) if k else None,
                     }
                 )
         return rows
@@ -253,7 +252,7 @@ def _card_player(config: CardPlayerConfig, system: System) -> Policy:
     if config.player == "search":
         systems = (system, system) if config.calls else None
         beliefs = Beliefs(systems, rule_share=config.rule_share, proposals=config.proposals)
-        return CardSearch(config.worlds, beliefs, config.goal)
+        return PimcPlayer(config.worlds, beliefs, config.goal)
     scripted = CarefulPlayer() if config.player == "careful" else RuleDefender()
     return BoardPolicy(SystemBidder(system, system), scripted)
 
@@ -261,13 +260,13 @@ def _card_player(config: CardPlayerConfig, system: System) -> Policy:
 def _play(rng: Generator, section: BridgeCardPlay, deals: Deals) -> tuple[Array, Array]:
     """Play boards; return the results (B, R, P) and the double-dummy tricks (B,).
 
-    All players have the same generator, so that equal players get equal results.
+    All players start from the same random state, so that identical players get identical results.
     """
     system = loader.load(section.system)
     bidder, contracts = SystemBidder(system, system), bridge_boards.contracts_of(system, deals)
     perfect = double_dummy.contract_tricks(deals[:, :CARDS], contracts.declarer, contracts.strain)
     others: dict[str, Policy] = {
-        "double_dummy": OmniscientPlayer(deals),
+        "double_dummy": DoubleDummyPlayer(deals),
         "careful": BoardPolicy(bidder, CarefulPlayer()),
         "rules": BoardPolicy(bidder, RuleDefender()),
     }

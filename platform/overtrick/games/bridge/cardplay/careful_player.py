@@ -1,7 +1,8 @@
 """Scripted card player `careful`: it follows rules of thumb, and never discards at random.
 
-Unlike `rule_defenders`, it leaves tricks to its partner, ruffs, keeps the length of suits that
-dummy holds, guards its honours, and discards no ace. It plays all four hands.
+Unlike `rule_defenders`, it leaves tricks to its partner and ruffs. It keeps as many cards of a long
+suit as the other visible hand, guards its honours, and discards aces and trumps last. It plays all
+four hands.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def careful_card(observation):  # type: ignore[no-untyped-def]
     winner = kernels.winning_position(observation)
     best = observation[kernels.OBS_TRICK + winner]
     partner_wins = winner % 2 == position % 2
-    # dummy's cards if it plays after this hand, seen by the defender before it
+    # dummy's cards if dummy plays later in this trick, and the player is a defender
     after = shown if (2 - position) % 4 < 4 - place and position % 2 else np.int64(0)
     if legal & suit_cards(led // TRICKS):
         return _follow(legal, place, led, best, partner_wins, after, unseen, strain)
@@ -57,8 +58,8 @@ def careful_card(observation):  # type: ignore[no-untyped-def]
 def opening_lead(own, strain):  # type: ignore[no-untyped-def]
     """Return the opening lead from a hand: a sequence, a singleton, or the fourth-best card.
 
-    Against notrump the suit is the longest, against a trump contract a suit with touching honours
-    from the ace or king, then a singleton, then the longest suit without an unsupported ace.
+    Each suit is scored: length and touching honours count for it, and in a trump contract also a
+    singleton; an ace without the king counts against it there.
     """
     suit, value = 0, -1000
     for k in range(4):
@@ -82,8 +83,8 @@ def opening_lead(own, strain):  # type: ignore[no-untyped-def]
 def lead_from(held, strain):  # type: ignore[no-untyped-def]
     """Return the card to lead from one suit: the top of touching honours, else the fourth best.
 
-    Of two or three small cards it is the highest, of three with an honour the lowest. Against a
-    trump contract it is the ace rather than a card below it. held: bit mask of cards of one suit.
+    Of two or three small cards it is the highest, of three with an honour the lowest. An ace is
+    never underled against a trump contract. held: bit mask of cards of one suit.
     """
     top = highest_card(held)
     ranks = held >> (top // TRICKS * TRICKS)
@@ -107,8 +108,8 @@ def lead_from(held, strain):  # type: ignore[no-untyped-def]
 def _later_lead(own, shown, unseen, strain, position):  # type: ignore[no-untyped-def]
     """Return the card to lead after the first trick.
 
-    Lead a master from the suit in which the side holds the most masters; else lead the longest
-    side suit, away from an ace only if every suit has one. unseen: cards that may be against it.
+    Lead a master from the suit in which the side holds the most masters; else lead from a long side
+    suit, preferably without an ace. unseen: cards that the opponents may hold.
     """
     theirs = unseen | (shown if position % 2 else np.int64(0))
     ours = own | (np.int64(0) if position % 2 else shown)
@@ -181,7 +182,7 @@ def _third_hand(legal, best, partner_wins, after, unseen, led_suit, strain):  # 
 
 @njit(cache=True)
 def lowest_of_sequence(cards, card):  # type: ignore[no-untyped-def]
-    """Return the lowest card of a bit mask that `card` heads in an unbroken sequence of ranks."""
+    """Return the lowest card of the unbroken sequence in `cards` that goes down from `card`."""
     while card % TRICKS and cards >> (card - 1) & 1:
         card -= 1
     return card

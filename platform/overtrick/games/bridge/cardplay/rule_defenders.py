@@ -145,7 +145,7 @@ plays last; the hand then discards or ruffs at random."""
 def combine_rules(rules: tuple[Rule, ...]) -> Any:
     """Combine rules into one compiled rule, which returns the card of the first applicable rule.
 
-    It is not stored on disk: numba confuses stored functions that are made by one function.
+    The result is not cached on disk: numba's cache confuses closures of one function.
     """
     first, *rest = rules
     if not rest:
@@ -163,8 +163,8 @@ def combine_rules(rules: tuple[Rule, ...]) -> Any:
 
 
 @njit(cache=True)
-def first_rule(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
-    """Return the card of the first of RULES that applies, or NO_CARD; `Rule` has the arguments."""
+def first_applicable_card(hand, legal, place, led, best, dummy, strain):  # type: ignore[no-untyped-def]
+    """Return the card of the first of RULES that applies, or NO_CARD; see `Rule`."""
     card = last_hand_takes_the_trick(hand, legal, place, led, best, dummy, strain)
     if card == NO_CARD:
         card = beaten_hand_plays_low(hand, legal, place, led, best, dummy, strain)
@@ -182,7 +182,7 @@ def first_rule(hand, legal, place, led, best, dummy, strain):  # type: ignore[no
 @njit(cache=True)
 def rule_card(observation):  # type: ignore[no-untyped-def]
     """Return the card of the first rule that applies at one observation (K,), or NO_CARD."""
-    return first_rule(*_situation(observation))
+    return first_applicable_card(*_situation(observation))
 
 
 @njit(cache=True)
@@ -225,7 +225,7 @@ def _write_probs(observation, probs):  # type: ignore[no-untyped-def]
     """
     for row in range(len(observation)):
         situation = _situation(observation[row])
-        card, legal = first_rule(*situation), situation[1]
+        card, legal = first_applicable_card(*situation), situation[1]
         if card != NO_CARD:
             probs[row, card] = 1
         else:

@@ -16,17 +16,14 @@ from overtrick.core import (
     PolicySession,
     select_rows,
 )
-from overtrick.games.bridge import double_dummy
 from overtrick.games.bridge.board_observation import (
     FIRST_PLAY,
     auction_observations,
     card_play_observations,
     in_card_play,
 )
-from overtrick.games.bridge.board_state import BridgeState
 from overtrick.games.bridge.cardplay import kernels
-from overtrick.games.bridge.cards import CARDS, TRICKS
-from overtrick.games.bridge.game import Bridge
+from overtrick.games.bridge.cards import CARDS
 from overtrick.policies.memoryless import MemorylessPolicy
 
 
@@ -100,41 +97,3 @@ class BoardPolicy(MemorylessPolicy):
             cards = card_play_observations(select_rows(observations, rows))
             probs[rows, FIRST_PLAY:] = self.cards.probs(cards)
         return probs
-
-
-@dataclass(frozen=True)
-class OmniscientPlayer:
-    """Policy of card play that sees all hands and plays double dummy, the lowest of equal cards.
-
-    A yardstick for other players. deals: (G, 74) the deals of the games that are played.
-    """
-
-    deals: Array
-
-    def start(self, games: int, rng: Generator) -> PolicySession:
-        """Return a session; the generator is not used."""
-        return _OmniscientSession(self.deals)
-
-
-@dataclass(eq=False)
-class _OmniscientSession:
-    deals: Array
-
-    def act(self, observations: Observations) -> Actions:
-        """Return the best card of each row: of equal cards the lowest rank, then lowest suit."""
-        state = Bridge().resume(observations, self.deals[observations.game])
-        tricks = tricks_by_card(state)
-        best = tricks == tricks.max(axis=1, keepdims=True)
-        rank = np.arange(tricks.shape[1]) % TRICKS
-        card = np.where(best, rank, TRICKS).argmin(axis=1)
-        return Actions(FIRST_PLAY + card, np.zeros(len(card)))
-
-
-def tricks_by_card(state: BridgeState) -> Array:
-    """Return the double-dummy tricks (G, 52) of the side to play after each card; -1: illegal.
-
-    state: G boards during card play.
-    """
-    progress = state.progress
-    leader = (progress[:, kernels.TURN] - progress[:, kernels.CARDS_PLAYED]) % 4
-    return double_dummy.card_tricks(state.hand, progress[:, kernels.STRAIN], leader, state.trick)

@@ -21,13 +21,15 @@ from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cardplay.careful_player import careful_card
 from overtrick.games.bridge.cards import CARDS, TRICKS, count_cards, hand_bits
 from overtrick.games.bridge.game import Bridge
-from overtrick.games.bridge.system.call_likelihood import count_contradicted_calls
+from overtrick.games.bridge.system.contradicted_calls import count_contradicted_calls
 from overtrick.games.bridge.system.loader import System
 from overtrick.games.bridge.trick_rules import NO_CARD, playable_cards
 
+PROPOSALS = 4000
+
 
 class Worlds(NamedTuple):
-    """Distinct deals that a player considers, with their probabilities."""
+    """Worlds: sampled deals that a player considers, with their probabilities."""
 
     holder: Array  # (W, 52) the seat that holds each card
     weight: Array  # (W,) sums to 1
@@ -37,17 +39,19 @@ class Worlds(NamedTuple):
 class Beliefs:
     """Assumptions about the other players, by which sampled deals are weighted.
 
-    systems: bidding systems of North-South and East-West; None: calls say nothing.
-    call_error: probability of a call that the caller's system does not make, relative to its call.
-    rule_share: probability that a player plays the card of `careful_player`, or one of equal rank;
-        else each legal card is equally likely. 0: cards say nothing beyond the suits not followed.
-    proposals: deals drawn for one decision, before weighting.
+    systems: bidding systems of North-South and East-West; None: calls are ignored.
+    call_error: likelihood of a call that the caller's system would not make with the hand, relative
+        to the call that it would make.
+    rule_share: probability that a player plays the card of `careful_player`, or a card of the same
+        unbroken sequence; else each legal card is equally likely. 0: cards are ignored, except that
+        suits not followed are known to be void.
+    proposals: deals drawn uniformly for one decision, before they are weighted.
     """
 
     systems: tuple[System, System] | None = None
     call_error: float = 0.02
     rule_share: float = 0.0
-    proposals: int = 2000
+    proposals: int = PROPOSALS
 
     @property
     def informed(self) -> bool:

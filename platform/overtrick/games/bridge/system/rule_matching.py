@@ -57,7 +57,7 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
     tables: the compiled system of the caller. knowledge: PublicKnowledge of the auction, after
     `update_view`. hand: (H,) features of the hand; not used if `wanted` is a call.
     """
-    view, matched, at = knowledge.seat_view, knowledge.matched, _auction_class(knowledge)
+    view, matched, at = knowledge.seat_view, knowledge.matched, _block_list_index(knowledge)
     knowledge.named[:] = -1
     found, first, priority, count, closed = NO_CALL, NO_RULE, -1, 0, False
     for k in range(tables.starts[at], tables.starts[at + 1]):
@@ -82,15 +82,15 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True)
-def count_other_calls(tables, knowledge, hands, recorded, others):  # type: ignore[no-untyped-def]
+def count_contradicting_hands(tables, knowledge, hands, recorded, others):  # type: ignore[no-untyped-def]
     """Add 1 to `others` (W,) for each hand that does not make a recorded call, in place.
 
-    It decides as `match_rules`, but lists the rules that apply only once for all hands.
+    It decides as `match_rules` does, but finds the applicable rules once, for all hands.
 
     tables: the compiled system of the caller. knowledge: PublicKnowledge of the auction, after
     `update_view`. hands: (W, H) features of possible hands of the caller. recorded: a legal call.
     """
-    view, matched, at = knowledge.seat_view, knowledge.matched, _auction_class(knowledge)
+    view, matched, at = knowledge.seat_view, knowledge.matched, _block_list_index(knowledge)
     knowledge.named[:] = -1
     priority, count, closed = -1, 0, False
     for k in range(tables.starts[at], tables.starts[at + 1]):
@@ -113,8 +113,8 @@ def count_other_calls(tables, knowledge, hands, recorded, others):  # type: igno
 
 
 @njit(cache=True)
-def _auction_class(knowledge):  # type: ignore[no-untyped-def]
-    """Return the index in SystemTables.starts of the blocks for an opening and a length."""
+def _block_list_index(knowledge):  # type: ignore[no-untyped-def]
+    """Return the index in SystemTables.starts for the opening bid and the number of calls since."""
     opening, length = compiler.OPENINGS - 1, 0
     opened = knowledge.context[OPENED]
     if opened >= 0:
@@ -125,7 +125,7 @@ def _auction_class(knowledge):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _add_applicable(tables, knowledge, block, wanted, count):  # type: ignore[no-untyped-def]
-    """Append the rules of a block that apply to `knowledge.matched`; return their new number.
+    """Append the applicable rules of a block to `knowledge.matched`; return the number in it now.
 
     A call that has rules of a higher priority gets no more. wanted: take only rules for this call,
     unless it is NO_CALL. count: number of rules in `knowledge.matched` before.

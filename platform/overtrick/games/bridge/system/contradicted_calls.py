@@ -51,5 +51,7 @@ def _count(hands, counted, calls, dealer, vulnerable, ns, ew, knowledge, contrad
         tables = ns if seat % 2 == 0 else ew
         public.update_view(knowledge)
         if counted[seat]:
-            rule_matching.count_other_calls(tables, knowledge, features[seat], call, contradicted)
+            rule_matching.count_contradicting_hands(
+                tables, knowledge, features[seat], call, contradicted
+            )
         rule_matching.hear_call(tables, knowledge, call)

@@ -21,13 +21,14 @@ from overtrick.games.bridge.cards import TRICKS, hand_bits
 from overtrick.games.bridge.game import Bridge
 from overtrick.games.bridge.players.worlds import Beliefs, Worlds, sample_worlds
 
+TIED = 1e-9  # rounding of a mean
 GOALS = ("points", "made", "tricks")
-"""Quantities that a search maximises on average: the score in points, the share of contracts made
-or beaten, or the number of tricks. Equal cards are compared by tricks."""
+"""Quantities whose mean a search maximises: the score in points, contracts made (or defeated, for
+the defenders), or tricks. Ties are broken by the mean number of tricks."""
 
 
 @dataclass(frozen=True)
-class CardSearch:
+class PimcPlayer:
     """Policy of card play: choose the card of highest mean result, double dummy, over deals.
 
     It acts for rows made during card play only. worlds: deals sampled for each decision. beliefs:
@@ -53,13 +54,14 @@ class CardSearch:
             return int(legal[0])
         cards = card_play_observations(observations).observation[0]
         worlds = sample_worlds(_GAME, observations, self.worlds, self.beliefs, rng)
-        values = self.card_values(observations, cards, worlds)
-        return FIRST_PLAY + _choose_equal(values, cards)
+        values = self.best_cards(observations, cards, worlds)
+        return FIRST_PLAY + _break_ties(values, cards)
 
-    def card_values(self, observations: Observations, cards: Array, worlds: Worlds) -> Array:
-        """Return (52,) the mean value of each legal card, -inf for other cards.
+    def best_cards(self, observations: Observations, cards: Array, worlds: Worlds) -> Array:
+        """Return (52,) the mean tricks of the side for each card of the best mean result.
 
-        observations: one row. cards: the same, as an observation of MiniBridge (16,).
+        All other cards have -inf. observations: one row. cards: the same, as an observation of
+        MiniBridge (16,).
         """
         seat = int(observations.observation[0, obs.SEAT])
         position, strain = int(cards[kernels.OBS_POSITION]), int(cards[kernels.OBS_STRAIN])
@@ -80,10 +82,10 @@ class CardSearch:
         value = _result_values(
             observations.observation[0], self.goal, int(cards[kernels.OBS_NEEDED])
         )
-        mean = worlds.weight @ value[np.clip(declaring, 0, TRICKS)]
-        mean_tricks = worlds.weight @ declaring
-        total = (mean + 1e-3 * mean_tricks) * (1 if ours else -1)
-        return np.where(legal, total, -np.inf)
+        sign = 1 if ours else -1
+        mean = sign * (worlds.weight @ value[np.clip(declaring, 0, TRICKS)])
+        tied = legal & (mean >= mean[legal].max() - TIED)
+        return np.where(tied, sign * (worlds.weight @ declaring), -np.inf)
 
 
 _GAME = Bridge()
@@ -108,12 +110,12 @@ def _result_values(observation: Array, goal: str, needed: int) -> Array:
     return points * (1.0 if contract.declarer[0] % 2 == 0 else -1.0)
 
 
-def _choose_equal(values: Array, cards: Array) -> int:
+def _break_ties(values: Array, cards: Array) -> int:
     """Return a card of the highest value: that of the careful player, else the lowest.
 
     values: (52,). cards: an observation of MiniBridge (16,).
     """
-    best = np.flatnonzero(values >= values.max() - 1e-9)
+    best = np.flatnonzero(values >= values.max() - TIED)
     likely = careful_card(cards)
     if likely in best:
         return int(likely)
@@ -123,7 +125,7 @@ def _choose_equal(values: Array, cards: Array) -> int:
 
 @dataclass(eq=False)
 class _SearchSession:
-    policy: CardSearch
+    policy: PimcPlayer
     rng: Generator
 
     def act(self, observations: Observations) -> Actions:

@@ -1,6 +1,6 @@
-"""Complete the deal behind an observation of a bridge board, to check the observation by a replay.
+"""Find a full deal that agrees with an observation of a bridge board.
 
-Only what is needed for the replay is checked here; the replay finds illegal cards.
+A replay of the calls and cards on this deal then validates the observation.
 """
 
 from __future__ import annotations
