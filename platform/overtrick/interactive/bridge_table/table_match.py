@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter
 
-from overtrick.core import Array, UserError
+from overtrick.core import Array, RunError, UserError
 from overtrick.core.files import write_text
 from overtrick.core.json_files import ClosedRecord, read_json
 from overtrick.evaluation.bidders import Side
@@ -217,7 +217,9 @@ class TableMatch:
             raise errors.exceptions[0] from None
 
     async def _run_table(self, table: int) -> None:
-        """Play the unfinished boards of one table."""
+        """Play the unfinished boards of one table, if there are any."""
+        if len(self.boards[table]) >= self.settings.boards:
+            return
         a, b = self.settings.a, self.settings.b
         names = (a, b) if table == 0 else (b, a)
         sides = self.sides if table == 0 else self.sides[::-1]
@@ -242,6 +244,9 @@ class TableMatch:
                 self.boards[table].append(played)
                 self._save()
                 self.on_board(table, self.results(table)[-1])
+        except RunError as error:  # one of our players may have failed, and left for that reason
+            failed = (task.exception() for task in clients if task.done())
+            raise next((each for each in failed if each is not None), error) from None
         finally:
             await manager.close()
             await asyncio.gather(*clients, return_exceptions=True)
