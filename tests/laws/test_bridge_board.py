@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import overtrick
 from overtrick.core import UserError, select_rows
 from overtrick.games import registry
-from overtrick.games.bridge import double_dummy
+from overtrick.games.bridge import claims, double_dummy
 from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction.network_bidder import SystemBidder
 from overtrick.games.bridge.auction_rules import NO_SEAT
@@ -28,9 +30,15 @@ from overtrick.games.bridge.players.double_dummy_player import (
     tricks_after_each_card,
 )
 from overtrick.games.bridge.players.pimc_player import PimcPlayer
-from overtrick.games.bridge.players.worlds import Beliefs, sample_worlds
+from overtrick.games.bridge.players.worlds import (
+    Beliefs,
+    Worlds,
+    _log_card_likelihood,
+    sample_worlds,
+)
 from overtrick.games.bridge.system import auction_simulation, loader
 from overtrick.games.bridge.system.contradicted_calls import count_contradicted_calls
+from overtrick.games.bridge.trick_rules import beats, playable_cards
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformPolicy
 
@@ -202,20 +210,109 @@ def test_sampled_worlds_agree_with_the_cards_seen_and_mostly_with_the_calls(care
     assert np.mean(wrong["informed"]) < 0.3 * np.mean(wrong["uniform"])
 
 
-def test_search_finds_the_only_card_once_all_cards_are_known(careful, natural, rng):
-    """With one world, the true one, the chosen card has the most double-dummy tricks."""
-    game, seen, state = played_boards(careful, 30, rng)
-    rows = seen[-9]
-    deals = state.deal[rows.game]
-    search = PimcPlayer(worlds=8, goal="tricks")
-    best = DoubleDummyPlayer(state.deal).start(30, rng).act(rows).action
-    tricks = tricks_after_each_card(game.resume(rows, deals))
-    chosen = search.start(30, rng).act(rows).action
-    assert rows.legal[np.arange(len(rows)), chosen].all()
-    lost = (tricks[np.arange(len(rows)), best - FIRST_PLAY]
-            - tricks[np.arange(len(rows)), chosen - FIRST_PLAY])  # fmt: skip
-    assert (lost >= 0).all()
-    assert lost.mean() < 0.35  # two or three tricks before the end little is unknown
+def test_search_plays_double_dummy_if_it_knows_the_deal(careful, rng):
+    """With the true deal as its only world, the search loses no trick, from the first lead on."""
+    game, seen, state = played_boards(careful, 12, rng)
+    search, played = PimcPlayer(goal="tricks"), 0
+    for rows in (seen[12], seen[20], seen[40]):
+        for row in np.flatnonzero(in_card_play(rows)):
+            one = select_rows(rows, np.array([row]))
+            deal = state.deal[one.game]
+            cards = card_play_observations(one).observation[0]
+            best = search.best_cards(one, cards, Worlds(deal[:, :CARDS], np.ones(1)))
+            tricks = tricks_after_each_card(game.resume(one, deal))[0]
+            assert np.array_equal(np.isfinite(best), tricks == tricks.max())
+            played += tricks[tricks >= 0].min() < tricks.max()
+    assert played > 3  # some cards would lose a trick
+
+
+def test_the_weights_of_the_cards_that_can_be_played_sum_to_one(rng):
+    """Touching honours share the probability of the card of `careful` (restricted choice)."""
+    game = overtrick.make("minibridge")
+    deals = game.deal(40, rng)
+    hands, strain = hand_bits(deals[:, :CARDS]), int(deals[0, CARDS])
+    for leader in hands[:, 1]:
+        dealt = np.tile(hands[0], (1, 1))
+        dealt[0, 1] = leader
+        total = 0.0
+        for card in np.flatnonzero(leader >> np.arange(CARDS) & 1):
+            cards = np.full(CARDS, -1)
+            cards[0] = card
+            counted = np.array([False, True, False, False])
+            total += np.exp(_log_card_likelihood(dealt, counted, cards, strain, 0.4)[0])
+        assert total == pytest.approx(1)
+
+
+def test_settled_boards_have_one_result(rng):
+    """Enumerate all lines of play, and all deals that agree with the voids, of small endings."""
+    settled = {"wins": 0, "known": 0, "open": 0}
+    for _ in range(4000):
+        deck = (
+            rng.choice(CARDS, 12, replace=False)
+            if rng.random() < 0.5
+            else np.concatenate(
+                [rng.choice(TRICKS, 6, replace=False), 13 + rng.choice(TRICKS, 6, replace=False)]
+            )
+        )
+        hands = np.array([sum(1 << int(card) for card in deck[k::4]) for k in range(4)], np.int64)
+        progress = np.zeros(kernels.PROGRESS_WIDTH, np.int64)
+        progress[[kernels.TURN, kernels.STRAIN]] = rng.integers(4), rng.integers(5)
+        progress[kernels.CARDS_PLAYED] = 40
+        leader, strain = int(progress[kernels.TURN]), int(progress[kernels.STRAIN])
+        if claims._leader_wins_all(hands, progress):
+            settled["wins"] += 1
+            assert fewest_tricks(hands.tolist(), leader, leader, strain) == 3
+        held = [[hand >> (13 * suit) & 8191 != 0 for suit in range(4)] for hand in hands]
+        for position in range(4):
+            for suit in range(4):
+                if not held[position][suit]:
+                    progress[kernels.VOIDS] |= 1 << (4 * position + suit)
+        known = claims._all_hands_known(hands, progress)
+        assert known == all(
+            possible_splits(hands, pair, int(progress[kernels.VOIDS])) == 1
+            for pair in ((1, 3), (0, 3), (0, 1))
+        )
+        settled["known" if known else "open"] += 1
+    assert settled["wins"] > 20
+    assert settled["known"] > 2
+
+
+def fewest_tricks(hands, leader, side, strain, trick=()):
+    """Return the fewest tricks of the side of a seat, over all lines of play."""
+    if not any(hands):
+        return 0
+    seat = (leader + len(trick)) % 4
+    led = trick[0] if trick else -1
+    legal = int(playable_cards(np.int64(hands[seat]), led))
+    found = []
+    for card in range(CARDS):
+        if legal >> card & 1:
+            left = [hand & ~(1 << card) if k == seat else hand for k, hand in enumerate(hands)]
+            cards = (*trick, card)
+            if len(cards) < 4:
+                found.append(fewest_tricks(left, leader, side, strain, cards))
+                continue
+            best = 0
+            for place in range(1, 4):
+                if beats(cards[place], cards[best], strain):
+                    best = place
+            winner = (leader + best) % 4
+            found.append((winner % 2 == side % 2) + fewest_tricks(left, winner, side, strain))
+    return min(found)
+
+
+def possible_splits(hands, pair, voids):
+    """Return the number of ways to deal two hands' cards to them that agree with known voids."""
+    one, other = pair
+    cards = [card for card in range(CARDS) if (hands[one] | hands[other]) >> card & 1]
+    count = 0
+    for chosen in itertools.combinations(cards, int(hands[one]).bit_count()):
+        fits = all(
+            not voids >> (4 * (one if card in chosen else other) + card // TRICKS) & 1
+            for card in cards
+        )
+        count += fits
+    return count
 
 
 @pytest.mark.parametrize(

@@ -55,21 +55,21 @@ def table(
     folder keeps the boards in PBN files. By default only this machine can connect. The protocol has
     no time limits and no reconnection; --limit and --reconnect add them.
     """
+    from overtrick.core.files import local_path
     from overtrick.evaluation.bidders import load_side
-    from overtrick.interactive.bridge_table import messages, table_match
+    from overtrick.interactive.bridge_table import table_match
     from overtrick.interactive.bridge_table.table_match import PROGRAM
 
-    settings = table_match.MatchSettings(
-        messages.check_team(a), messages.check_team(b), boards, seed, tables, worlds, alerts
-    )
+    settings = table_match.MatchSettings(a, b, boards, seed, tables, worlds, alerts)
     sides = [None if name == PROGRAM else load_side(name) for name in (a, b)]
     connections = table_match.Connections(port, host, limit, reconnect)
 
     def report(at: int, result: table_match.BoardResult) -> None:
         console.print(table_match.describe(at, result), markup=False, highlight=False)
 
-    match = table_match.TableMatch(settings, (sides[0], sides[1]), out, connections, report)
-    for line in table_match.seats_to_fill(settings, connections):
+    folder = local_path(out, "--out")
+    match = table_match.TableMatch(settings, (sides[0], sides[1]), folder, connections, report)
+    for line in table_match.seats_to_fill(match):
         console.print(f"waiting for a player: {line}", markup=False, highlight=False)
     asyncio.run(match.run())
     found = table_match.as_json(match)
@@ -109,7 +109,7 @@ def sit(
     from overtrick.interactive.bridge_table.line_stream import open_stream
     from overtrick.interactive.bridge_table.table_client import TableClient
 
-    name = messages.check_team(team or player)
+    name = messages.check_team(team) if team else messages.team_name(player)
     taken = None
     if seat is not None:
         if seat.upper() not in tuple("NESW"):
@@ -118,10 +118,7 @@ def sit(
     ours = _seat_player(player, against, seed, worlds, alerts, letters)
 
     async def play() -> int:
-        try:
-            link = await open_stream(host, port)
-        except OSError as error:
-            raise UserError(f"no table manager at {host}:{port}: {error.strerror}") from None
+        link = await open_stream(host, port)
         return await TableClient(link, ours, name, taken).run()
 
     finished = asyncio.run(play())

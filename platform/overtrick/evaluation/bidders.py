@@ -65,12 +65,15 @@ def load_side(name: str) -> Side:
 
 
 def split_player(name: str) -> tuple[str, str | None]:
-    """Split BIDDER+CARDS into the name of a bidder and of a card player, None without one.
+    """Split BIDDER+CARD_PLAYER into the names of both; the second is None without a card player.
 
-    Raises UserError for an unknown card player, unless there is a file of the whole name.
+    Other names may contain a plus sign, too. Raises UserError for an unknown card player after the
+    name of a bidding system.
     """
     bidder, plus, cards = name.rpartition("+")
     if not plus or Path(name).exists():
+        return name, None
+    if cards not in CARD_PLAYERS and bidder not in loader.system_names():
         return name, None
     check_choice("the card player", cards, tuple(CARD_PLAYERS))
     return bidder, cards

@@ -7,7 +7,7 @@ from copy import deepcopy
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, Deals, Policy, select_rows
+from overtrick.core import Array, Deals, Policy, UserError, select_rows
 from overtrick.games.bridge import auction_rules, scoring
 from overtrick.games.bridge.auction.game import DEAL_DEALER, DEAL_VULNERABLE
 from overtrick.games.bridge.auction.network_bidder import SystemBidder
@@ -21,9 +21,14 @@ from overtrick.policies.rollout import play
 
 
 def contract_deals(system: System, count: int, rng: Generator) -> Deals:
-    """Sample deals (count, 74) on which four players of a bidding system reach a contract."""
+    """Sample deals (count, 74) on which four players of a bidding system reach a contract.
+
+    Raises UserError if most of 100 times as many deals are passed out.
+    """
     game, found = Bridge(), list[Deals]()
     while sum(map(len, found)) < count:
+        if len(found) == 100:
+            raise UserError(f"{system.name} passes out nearly all deals: name another system")
         deals = game.deal(count, rng)
         found.append(deals[contracts_of(system, deals).level > 0])
     return np.concatenate(found)[:count]

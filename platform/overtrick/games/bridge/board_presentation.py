@@ -11,10 +11,16 @@ from overtrick.games.bridge import auction_rules, contract_results, diagram
 from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction.game import DEAL_DEALER, DEAL_VULNERABLE
 from overtrick.games.bridge.auction.presentation import AuctionPresentation
-from overtrick.games.bridge.board_observation import DUMMY, FIRST_CARD, FIRST_PLAY
+from overtrick.games.bridge.board_observation import (
+    DUMMY,
+    FIRST_CARD,
+    FIRST_PLAY,
+    card_play_observations,
+)
+from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cardplay.presentation import CardPlayPresentation, held_cards
-from overtrick.games.bridge.cards import CARD_NAMES, CARDS, SEATS, hand_bits
-from overtrick.games.bridge.trick_rules import NO_CARD, replay_tricks
+from overtrick.games.bridge.cards import CARD_NAMES, CARDS, SEATS
+from overtrick.games.bridge.trick_rules import NO_CARD
 from overtrick.games.presentation import PlayedActions, action_array
 
 
@@ -42,20 +48,28 @@ class BridgePresentation(AuctionPresentation):
     def describe_observation(self, observation: Array, played: PlayedActions) -> str:
         """Return one observation (K,) as text: hand, calls, and in card play dummy and the tricks.
 
-        `played` is not used: the observation contains all calls and cards.
+        Hands are shown without the cards that they have played. `played` is not used: the
+        observation contains all calls and cards.
         """
         calls = obs.calls_from_observation(observation)
-        text = super().describe_observation(observation, played)
         cards = observation[FIRST_CARD:]
         cards = cards[cards != NO_CARD]
+        gone = sum(1 << int(card) for card in cards)
+        shown = observation.copy()
+        shown[[obs.OWN, DUMMY]] &= ~np.int64(gone)
+        text = super().describe_observation(shown, played)
         contract = _final_contract(calls, int(observation[obs.DEALER]))
         if contract is None:
             return text
         (said,) = contract_results.describe_contracts(contract)
         lines = [text, "", said]
         if observation[DUMMY]:
-            dummy = diagram.format_hand(held_cards(int(observation[DUMMY])), 0, self.signs)
+            dummy = diagram.format_hand(held_cards(int(shown[DUMMY])), 0, self.signs)
             lines.append(f"dummy {dummy}")
+            rows = self.game.validated_observations(observation[None])
+            position = card_play_observations(rows).observation[0, kernels.OBS_POSITION]
+            if position == 2:
+                lines.append("dummy to play")
         return "\n".join([*lines, *self._tricks(contract, cards)])
 
     def describe_deal(self, deal: Array, played: PlayedActions) -> str:
@@ -77,11 +91,15 @@ class BridgePresentation(AuctionPresentation):
             return "\n".join([*lines, "passed out: 0"])
         (said,) = contract_results.describe_contracts(contract)
         lines += [said, *self._tricks(contract, cards)]
-        if len(cards) < CARDS:
+        state = self.game.start(deal[None])
+        for action in actions:
+            self.game.step(state, self.game.observe(state), np.array([action]))
+        if not state.over[0]:
             return "\n".join(lines)
-        won = tricks_won(deal[None, :CARDS], contract, cards[None])
+        won = state.progress[:, kernels.TRICKS_WON]
         points = contract_results.north_south_points(contract, deal[[DEAL_VULNERABLE]], won)
-        return "\n".join([*lines, f"{won[0]} tricks: {points[0]:+d} to North-South"])
+        how = ", claimed" if len(cards) < CARDS else ""
+        return "\n".join([*lines, f"{won[0]} tricks{how}: {points[0]:+d} to North-South"])
 
     def _tricks(self, contract: auction_rules.Contracts, cards: Array) -> list[str]:
         """Return a line for each trick begun, with the seats' letters.
@@ -100,14 +118,3 @@ def _final_contract(calls: Sequence[int], dealer: int) -> auction_rules.Contract
         return None
     contract = auction_rules.final_contracts(np.array([[*calls, -1]]), np.array([dealer]))
     return contract if contract.level[0] else None
-
-
-def tricks_won(holder: Array, contracts: auction_rules.Contracts, cards: Array) -> Array:
-    """Return the tricks (G,) of the declaring side in card play of G boards with a contract.
-
-    holder: (G, 52) the seat that holds each card. cards: (G, L) in the order played, then NO_CARD.
-    """
-    padded = np.full((len(cards), CARDS), NO_CARD)
-    padded[:, : cards.shape[1]] = cards
-    leader = (contracts.declarer + 1) % 4
-    return replay_tricks(hand_bits(holder), contracts.strain, leader, padded)[0]

@@ -17,7 +17,7 @@ from overtrick.games.bridge.trick_rules import highest_card, lowest_card, suit_c
 def end_settled_boards(state: BridgeState, games: Array) -> None:
     """End the boards among `games` that are settled after a trick; changes the state in place.
 
-    A board is settled if the hand to lead holds only cards that no opponent can beat, or if all
+    A board is settled if the hand to lead holds only cards that no other hand can beat, or if all
     players know all hands. The remaining tricks are then those of perfect play.
     """
     settled = games[_are_settled(games, state.declarer, state.hand, state.progress, state.over)]
@@ -46,18 +46,20 @@ def _are_settled(games, declarer, hand, progress, over):  # type: ignore[no-unty
 
 @njit(cache=True)
 def _leader_wins_all(hand, progress):  # type: ignore[no-untyped-def]
-    """Return whether no card of the hand to lead can be beaten, whatever the others play.
+    """Return whether no other hand, partner's included, can beat any card of the hand to lead.
 
     hand: (4,) cards of each position. progress: (8,) as in `kernels`.
     """
     leader, strain = progress[kernels.TURN], progress[kernels.STRAIN]
-    own, theirs = hand[leader], hand[(leader + 1) % 4] | hand[(leader + 3) % 4]
+    own, others = hand[leader], np.int64(0)
+    for k in range(1, 4):
+        others |= hand[(leader + k) % 4]
     for suit in range(4):
-        ours, against = own & suit_cards(suit), theirs & suit_cards(suit)
+        ours, against = own & suit_cards(suit), others & suit_cards(suit)
         if ours and against and lowest_card(ours) < highest_card(against):
             return False
     trumps = suit_cards(strain) if strain != NOTRUMP else np.int64(0)
-    return theirs & trumps == 0 or own & ~trumps == 0
+    return others & trumps == 0 or own & ~trumps == 0
 
 
 @njit(cache=True)

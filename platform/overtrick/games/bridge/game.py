@@ -56,9 +56,9 @@ class Bridge:
     scoring: the payoff. `points`: the score of duplicate bridge. `imps`: the difference of the
         score to par, in IMPs.
     seats: 4, or 2 for the two sides.
-    claims: end a board early, after a trick, if the hand to lead holds only cards that no opponent
-        can beat, or if known voids reveal all hands to all players. The remaining tricks are those
-        of double-dummy play.
+    claims: end a board early, after a trick, if the hand to lead holds only cards that no other
+        hand can beat, or if known voids reveal all hands to all players. The remaining tricks are
+        those of double-dummy play.
 
     A deal has the 74 columns of the game `auction`. Its double-dummy tricks are needed only for
     par.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from overtrick.core import UserError
 from overtrick.interactive.bridge_table.messages import MAX_LINE_LENGTH, ProtocolError
 
 
@@ -57,11 +58,20 @@ class LineStream:
             except (asyncio.IncompleteReadError, OSError):
                 raise ConnectionLost from None
 
+    @property
+    def ended(self) -> bool:
+        """Whether the connection has been closed, at this end or at the other."""
+        return self.reader.at_eof() or self.writer.is_closing()
+
     def close(self) -> None:
         """Close the connection."""
         self.writer.close()
 
 
 async def open_stream(host: str, port: int) -> LineStream:
-    """Connect to a server. Raises OSError if there is none."""
-    return LineStream(*await asyncio.open_connection(host, port, limit=MAX_LINE_LENGTH))
+    """Connect to a server. Raises UserError if there is none."""
+    try:
+        return LineStream(*await asyncio.open_connection(host, port, limit=MAX_LINE_LENGTH))
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UserError(f"no table manager at {host}:{port}: {why}") from None

@@ -20,6 +20,7 @@ ANY_SEAT = "ANYPL"  # a client that takes the seat of its port
 MAX_LINE_LENGTH = 1000  # characters
 VULNERABLE = ("Neither", "N/S", "E/W", "Both")
 START_OF_BOARD, END_OF_SESSION = "Start of Board", "End of session"
+TOO_LATE = "Error: too late; the table acts for you until the end of the board"
 _SEAT = "|".join(SEAT_NAMES)
 _VERBS = {"passes": PASS, "doubles": DOUBLE, "redoubles": REDOUBLE}
 
@@ -194,6 +195,11 @@ def parse_ready(line: str, seat: int, what: str) -> None:
     """
     wanted = f"{SEAT_NAMES[seat]} ready {what}"
     _parse(re.escape(wanted).replace(r"\ ", " "), line, wanted)
+
+
+def team_name(player: str) -> str:
+    """Return a team's name for a player or a path: its last 40 characters, without quotes."""
+    return re.sub(r"[^ !#-~]", "_", player)[-40:]
 
 
 def check_team(team: str) -> str:

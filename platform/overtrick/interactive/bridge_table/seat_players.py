@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from overtrick.core import Observations, Policy, PolicySession
+from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation.bidders import Side
 from overtrick.games import registry
 from overtrick.games.bridge.auction import observation as obs
@@ -18,6 +19,7 @@ from overtrick.games.bridge.players.board_player import BoardPlayer
 from overtrick.games.bridge.players.card_players import CARD_PLAYERS
 from overtrick.games.bridge.system import auction_simulation
 from overtrick.games.bridge.system import public_knowledge as public
+from overtrick.games.bridge.system.explanation import describe_meaning
 from overtrick.interactive.bridge_table.messages import SEAT_NAMES, BoardHeader
 
 ALERTED = tuple(
@@ -55,7 +57,7 @@ class PolicyPlayer:
     def start_board(self, seat: int, board: BoardHeader) -> None:
         """Start a session with a generator that depends on seed, board and seat alone."""
         ns, ew = self.pairs if seat % 2 == 0 else self.pairs[::-1]
-        rng = np.random.default_rng([self.seed, board.board, seat])
+        rng = generator(self.seed, RngStream.EVALUATE, board.board, 1 + seat)
         self.session = board_policy(ns, ew, seat, self.worlds).start(1, rng)
 
     async def choose(self, observations: Observations) -> tuple[int, str | None]:
@@ -76,8 +78,7 @@ class PolicyPlayer:
             meaning = auction_simulation.call_meanings(calls, dealer, vulnerable, ns, ew)[-1]
             if int(meaning.said[public.TYPE]) not in ALERTED:
                 return action, None
-            words = auction_simulation.explain_calls(calls, dealer, vulnerable, ns, ew)
-            return action, words[-1]
+            return action, describe_meaning(meaning)
 
     def hear(self, seat: int, action: int, explanation: str | None) -> None:
         """Do nothing: the observation has all calls and cards."""
@@ -106,7 +107,7 @@ class HumanPlayer:
         text = "\n".join([*self.notes, text, self.show.format_actions(legal)])
         names = Bridge.action_names
         while True:
-            word = (await asyncio.to_thread(self.ask, text)).strip()
+            word = (await _in_thread(self.ask, text)).strip()
             name = self.show.action_name_of(word)
             found = [action for action in legal if names[action] == name.upper()]
             if found:
@@ -118,3 +119,33 @@ class HumanPlayer:
         if explanation is not None:
             said = Bridge.action_names[action]
             self.notes.append(f"{SEAT_NAMES[seat]} {said}: {explanation or 'alerted'}")
+
+
+async def _in_thread(ask: Callable[[str], str], text: str) -> str:
+    """Return the answer of a function that waits for a person.
+
+    Its thread does not keep the program alive after Ctrl-C.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[str] = loop.create_future()
+
+    def run() -> None:
+        try:
+            word = ask(text)
+        except Exception as error:
+            loop.call_soon_threadsafe(_fail, answer, error)
+        else:
+            loop.call_soon_threadsafe(_answer, answer, word)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await answer
+
+
+def _answer(future: asyncio.Future[str], word: str) -> None:
+    if not future.done():
+        future.set_result(word)
+
+
+def _fail(future: asyncio.Future[str], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -112,7 +112,7 @@ class TableClient:
             low = " ".join(line.lower().split())
             if low.startswith("timing"):
                 continue
-            if low.startswith("error: too late"):
+            if low == messages.TOO_LATE.lower():
                 raise _ActedTooLate
             if low.startswith("error"):
                 raise RunError(f"the table manager says: {line}")
@@ -126,13 +126,14 @@ class TableClient:
         await self.link.send(messages.format_ready(self.name, what))
 
     async def _skip_board(self) -> None:
-        """Drop all messages until the start of the next board."""
+        """Drop all messages until the start of the next board: the table acts for this player."""
         while True:
             try:
                 await self._line()
-            except (_NewBoard, _ActedTooLate) as event:
-                if isinstance(event, _NewBoard):
-                    return
+            except _NewBoard:
+                return
+            except (_ActedTooLate, RunError):  # errors about the answer that was late
+                continue
 
     async def _wait_for_board(self) -> None:
         """Wait for the start of a board. Raises ProtocolError for another message."""
@@ -160,14 +161,18 @@ class TableClient:
     async def _auction(self, deal: BoardHeader, own: int) -> list[int]:
         """Make and hear the calls of one board; return them."""
         calls = list[int]()
-        seat = deal.dealer
-        while not _is_over(calls):
+        state = np.empty(auction_rules.STATE_WIDTH, np.int64)
+        auction_rules.start_auction(state, deal.dealer)
+        while not auction_rules.auction_over(state):
+            seat = int(state[auction_rules.NEXT_SEAT])
             if seat == self.seat:
                 calls.append(await self._act(deal, own, 0, calls, []))
             else:
                 await self._ready(f"for {self._called(seat)}'s bid")
                 calls.append(await self._hear(seat, seat))
-            seat = (seat + 1) % 4
+                if not auction_rules.is_legal_call(state, calls[-1]):
+                    raise ProtocolError(f"illegal call of {SEAT_NAMES[seat]}")
+            auction_rules.make_call(state, calls[-1])
         return calls
 
     async def _play(
@@ -190,7 +195,13 @@ class TableClient:
                 else:
                     name = "Dummy" if owner == dummy else self._called(owner)
                     await self._ready(f"for {name}'s card to trick {trick}")
-                    cards.append(await self._hear(owner, actor) - FIRST_PLAY)
+                    card = await self._hear(owner, actor) - FIRST_PLAY
+                    possible = ~(own | open_cards)
+                    if owner == dummy:
+                        possible = own if self.seat == dummy else open_cards
+                    if card < 0 or card in cards or not possible >> card & 1:
+                        raise ProtocolError(f"illegal card of {SEAT_NAMES[owner]}")
+                    cards.append(card)
                 if len(cards) == 1 and self.seat != dummy:
                     await self._ready("for dummy")
                     open_cards = messages.parse_hand(await self._line(), "Dummy")
@@ -222,11 +233,3 @@ class TableClient:
             raise ProtocolError(f"it is {SEAT_NAMES[owner]}'s turn, not {SEAT_NAMES[made.seat]}'s")
         self.player.hear(owner, made.action, made.explanation)
         return made.action
-
-
-def _is_over(calls: list[int]) -> bool:
-    """Return whether an auction has ended."""
-    bids = any(call != auction_rules.PASS for call in calls)
-    return len(calls) > 3 and calls[-(3 if bids else 4) :] == [auction_rules.PASS] * (
-        3 if bids else 4
-    )

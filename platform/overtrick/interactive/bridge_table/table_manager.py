@@ -6,14 +6,14 @@ It deals the boards, relays calls and cards, and answers illegal ones with an er
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from overtrick.core import Array, RunError
+from overtrick.core import Array, RunError, UserError
 from overtrick.games.bridge.auction.game import DEAL_DEALER, DEAL_VULNERABLE
 from overtrick.games.bridge.auction_rules import NO_SEAT, PASS
 from overtrick.games.bridge.board_observation import FIRST_PLAY
@@ -54,10 +54,10 @@ class TableManager:
     """Server of one table.
 
     ports: port of each seat, or four times the same port. teams: names of North-South and
-    East-West. limit: seconds for a call or a card; then the table manager acts for the player: it
-    passes, or plays the legal card of lowest rank. None: no limit. reconnect: seconds to wait for a
-    player that has left; the board then starts again. Version 18 of the protocol has neither limits
-    nor reconnection.
+    East-West. limit: seconds for a call or a card; then the table manager acts for the player until
+    the end of the board: it passes, or plays the legal card of lowest rank. None: no limit.
+    untimed: seats without a limit. reconnect: seconds to wait for a player that has left; the board
+    then starts again. Version 18 of the protocol has neither limits nor reconnection.
     """
 
     def __init__(
@@ -67,28 +67,32 @@ class TableManager:
         host: str = "127.0.0.1",
         limit: float | None = None,
         reconnect: float = 0.0,
+        untimed: Collection[int] = (),
     ) -> None:
         self.ports = list(ports)
         self.teams = teams
         self.host = host
         self.limit = limit
         self.reconnect = reconnect
+        self.untimed = frozenset(untimed)
+        self.late = set[int]()  # seats for which the table manager acts until the end of the board
+        self.returned = set[int]()  # seats whose players have left and come back on this board
         self.links: list[LineStream | None] = [None] * 4
         self.joined = asyncio.Condition()
         self.servers: list[asyncio.Server] = []
-        self.substituted = 0  # calls and cards made for a player that was late
         self.game = Bridge()
 
     async def open(self) -> None:
-        """Listen on the ports. Raises RunError for a port that is in use."""
+        """Listen on the ports. Raises UserError for a port that is in use, or a wrong host."""
         for port in sorted(set(self.ports)):
             try:
                 server = await asyncio.start_server(
                     partial(self._welcome, port), self.host, port, limit=MAX_LINE_LENGTH
                 )
-            except OSError as error:
+            except (OSError, UnicodeError) as error:
                 await self.close()
-                raise RunError(f"cannot listen on {self.host}:{port}: {error.strerror}") from None
+                why = getattr(error, "strerror", None) or error
+                raise UserError(f"cannot listen on {self.host}:{port}: {why}") from None
             self.servers.append(server)
 
     async def close(self) -> None:
@@ -123,14 +127,15 @@ class TableManager:
             messages.parse_ready(await link.receive(60), seat, "for teams")
             await link.send(messages.format_teams(*self.teams))
             messages.parse_ready(await link.receive(60), seat, "to start")
-            if self.links[seat] is not None:
-                raise ProtocolError(f"{SEAT_NAMES[seat]} is taken")
+            self._check_free(seat)
         except (ProtocolError, TimeoutError) as error:
             await self._refuse(link, str(error) or "no message within a minute")
             return
         except ConnectionLost:
             return
         async with self.joined:
+            if self.links[seat] is not None:
+                self.returned.add(seat)
             self.links[seat] = link
             self.joined.notify_all()
 
@@ -142,9 +147,14 @@ class TableManager:
         seat = seats[0] if wanted is None else wanted
         if seat not in seats:
             raise ProtocolError(f"this port is the seat of {SEAT_NAMES[seats[0]]}")
-        if self.links[seat] is not None:
-            raise ProtocolError(f"{SEAT_NAMES[seat]} is taken")
+        self._check_free(seat)
         return seat
+
+    def _check_free(self, seat: int) -> None:
+        """Raise ProtocolError if a player is connected to a seat."""
+        link = self.links[seat]
+        if link is not None and not link.ended:
+            raise ProtocolError(f"{SEAT_NAMES[seat]} is taken")
 
     async def _refuse(self, link: LineStream, why: str) -> None:
         with suppress(ConnectionLost):
@@ -157,9 +167,12 @@ class TableManager:
         deal: (74,) as in the game `bridge`. Raises RunError if a player has left for good.
         """
         while True:
+            self.returned.clear()
             try:
                 return await self._play_board(number, deal)
             except SeatLeft as left:
+                if left.seat in self.returned:
+                    continue
                 link, self.links[left.seat] = self.links[left.seat], None
                 if link is not None:
                     link.close()
@@ -174,6 +187,7 @@ class TableManager:
         state, played = self.game.start(deal[None].astype(np.int8)), PlayedBoard([], [], {})
         dealer, vulnerable = int(deal[DEAL_DEALER]), int(deal[DEAL_VULNERABLE])
         self.errors = [0] * 4
+        self.late.clear()
         board = messages.format_deal(messages.BoardHeader(number, dealer, vulnerable))
         await _together(self._start_board(seat) for seat in range(4))
         await _together(self._tell(seat, board, "for cards") for seat in range(4))
@@ -200,8 +214,7 @@ class TableManager:
                 trick = (len(played.cards) - 1) // 4 + 1
                 dummy = owner == (state.declarer[0] + 2) % 4
                 what = f"for {'dummy' if dummy else SEAT_NAMES[owner]}'s card to trick {trick}"
-            line = messages.format_action(SEAT_NAMES[owner], made.action, made.explanation)
-            await self._relay(actor, what, line)
+            await self._relay(actor, what, made)
             self.game.step(state, observations, np.array([made.action]))
             if len(played.cards) == 1:
                 await self._show_dummy(state)
@@ -222,10 +235,17 @@ class TableManager:
         others = [seat for seat in range(4) if seat != dummy]
         await _together(self._answer(seat, "for dummy", line) for seat in others)
 
-    async def _relay(self, actor: int, what: str, line: str) -> None:
-        """Send a call or a card to the three other players, each when it is ready."""
-        others = [seat for seat in range(4) if seat != actor]
-        await _together(self._answer(seat, what, line) for seat in others)
+    async def _relay(self, actor: int, what: str, made: TableAction) -> None:
+        """Send a call or a card to the three other players, each when it is ready.
+
+        The partner is not told the explanation of an alerted call.
+        """
+        name = SEAT_NAMES[made.seat]
+        alerted = messages.format_action(name, made.action, made.explanation)
+        plain = messages.format_action(name, made.action)
+        await _together(
+            self._answer((actor + k) % 4, what, plain if k == 2 else alerted) for k in (1, 2, 3)
+        )
 
     async def _start_board(self, seat: int) -> None:
         """Announce a board to a player, and wait until it is ready.
@@ -240,9 +260,11 @@ class TableManager:
             return False
 
         await self._send(seat, messages.START_OF_BOARD)
-        with suppress(TimeoutError):
+        try:
             while not await self._receive(seat, parse):
                 pass
+        except TimeoutError:
+            self.late.add(seat)
 
     async def _tell(self, seat: int, line: str, what: str) -> None:
         """Send a line to a player, and wait until it is ready."""
@@ -255,15 +277,18 @@ class TableManager:
         await self._send(seat, line)
 
     async def _wait_until_ready(self, seat: int, what: str) -> None:
-        """Wait for a player's message; a player that is late is taken to be ready."""
+        """Wait for a player's message; do not wait for a player that is late on this board."""
 
         def parse(line: str) -> None:
             messages.parse_ready(line, seat, what)
 
+        if seat in self.late:
+            return
         try:
             await self._receive(seat, parse)
         except TimeoutError:
-            await self._send(seat, f"Error: not ready {what} within {self.limit:g} seconds")
+            self.late.add(seat)
+            await self._send(seat, messages.TOO_LATE)
 
     async def _receive_action(self, actor: int, owner: int, legal: Array) -> TableAction:
         """Return a legal call or card of a player; of a late player a pass or the lowest card.
@@ -280,18 +305,15 @@ class TableManager:
                 raise ProtocolError(f"illegal: '{line[:60]}'")
             return made._replace(seat=owner)
 
-        try:
-            return await self._receive(actor, parse)
-        except TimeoutError:
-            possible = np.flatnonzero(legal)
-            if legal[PASS]:
-                chosen = PASS
-            else:
-                chosen = int(possible[np.argmin((possible - FIRST_PLAY) % TRICKS)])
-            self.substituted += 1
-            said = messages.format_action(SEAT_NAMES[owner], chosen)
-            await self._send(actor, f"Error: too late; {said} instead")
-            return TableAction(owner, chosen, None)
+        if actor not in self.late:
+            try:
+                return await self._receive(actor, parse)
+            except TimeoutError:
+                self.late.add(actor)
+                await self._send(actor, messages.TOO_LATE)
+        possible = np.flatnonzero(legal)
+        lowest = int(possible[np.argmin((possible - FIRST_PLAY) % TRICKS)])
+        return TableAction(owner, PASS if legal[PASS] else lowest, None)
 
     async def _receive(self, seat: int, parse: Callable[[str], ParsedT]) -> ParsedT:
         """Return a player's next message that can be parsed; answer others with one line each.
@@ -300,8 +322,9 @@ class TableManager:
         """
         link = self.links[seat]
         loop = asyncio.get_running_loop()
-        end = None if self.limit is None else loop.time() + self.limit
-        while link is not None:
+        timed = self.limit is not None and seat not in self.untimed
+        end = loop.time() + (self.limit or 0) if timed else None
+        while link is not None and seat not in self.returned:
             left = None if end is None else max(end - loop.time(), 0.0)
             try:
                 return parse(await link.receive(left))
@@ -318,7 +341,7 @@ class TableManager:
         """Send one line to a player. Raises SeatLeft if it has gone."""
         link = self.links[seat]
         try:
-            if link is None:
+            if link is None or seat in self.returned:
                 raise ConnectionLost
             await link.send(line)
         except ConnectionLost:

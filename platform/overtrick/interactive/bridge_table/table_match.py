@@ -12,22 +12,26 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from overtrick.core import Array, RunError, UserError
+from overtrick.core import Array, UserError
 from overtrick.core.files import write_text
 from overtrick.core.json_files import ClosedRecord, read_json
+from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation.bidders import Side
+from overtrick.evaluation.standard_error import standard_error
 from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.auction.game import DEAL_WIDTH, UNSOLVED
-from overtrick.games.bridge.boards import Board, rotating_dealer_and_vulnerability
+from overtrick.games.bridge.auction_rules import REDOUBLE
+from overtrick.games.bridge.boards import Board, rotating_dealer_and_vulnerability, validated
 from overtrick.games.bridge.cards import CARDS, SEATS, hand_bits, random_deals
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.games.bridge.trick_rules import NO_CARD, replay_tricks
+from overtrick.interactive.bridge_table import messages
 from overtrick.interactive.bridge_table.line_stream import open_stream
 from overtrick.interactive.bridge_table.messages import SEAT_NAMES
 from overtrick.interactive.bridge_table.seat_players import PolicyPlayer
@@ -36,8 +40,8 @@ from overtrick.interactive.bridge_table.table_manager import PlayedBoard, TableM
 
 
 class _StoredBoard(ClosedRecord):
-    calls: list[int]
-    cards: list[int]
+    calls: list[Annotated[int, Field(ge=0, le=REDOUBLE)]]
+    cards: list[Annotated[int, Field(ge=0, lt=CARDS)]]
     alerts: dict[str, str]
 
 
@@ -47,6 +51,7 @@ class _Record(ClosedRecord):
 
 
 _RECORD = TypeAdapter(_Record)
+REMEDY = "name another folder, or remove it and play again"
 TABLES = ("open", "closed")
 RECORD = "match.json"
 
@@ -100,6 +105,12 @@ class BoardResult(NamedTuple):
         return auction_rules.final_contracts(calls, self.deal[CARDS : CARDS + 1].astype(np.int64))
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the auction has ended, and all cards of its contract were played."""
+        auction_rules.check_auction(self.played.calls)
+        return len(self.played.cards) == (CARDS if self.contracts.level[0] else 0)
+
+    @property
     def tricks(self) -> int | None:
         """The tricks of the declaring side; None if all passed."""
         contracts = self.contracts
@@ -137,7 +148,8 @@ class BoardResult(NamedTuple):
 def board_deal(settings: MatchSettings, number: int) -> Array:
     """Return the deal (74,) of a board of a match; number: from 1."""
     deal = np.full(DEAL_WIDTH, UNSOLVED, np.int8)
-    deal[:CARDS] = random_deals(1, np.random.default_rng([settings.seed, number]))[0]
+    rng = generator(settings.seed, RngStream.EVALUATE, number)
+    deal[:CARDS] = random_deals(1, rng)[0]
     deal[CARDS : CARDS + 2] = np.concatenate(
         rotating_dealer_and_vulnerability(np.array([number - 1]))
     )
@@ -165,6 +177,8 @@ class TableMatch:
         self.connections = connections
         self.on_board = on_board
         self.boards: list[list[PlayedBoard]] = [[] for _ in range(settings.tables)]
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder} is a file: name a folder for the match")
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / RECORD).exists():
             self._load()
@@ -172,13 +186,21 @@ class TableMatch:
     def _load(self) -> None:
         """Read the finished boards of a match that was stopped."""
         path = self.folder / RECORD
-        stored = read_json(path, _RECORD, "name another folder, or remove it and play again")
+        stored = read_json(path, _RECORD, REMEDY)
         if stored["settings"] != asdict(self.settings):
             raise UserError(f"{path} has a match with other settings: name another folder")
         for table, boards in enumerate(stored["boards"][: self.settings.tables]):
             self.boards[table] = [
                 PlayedBoard(each["calls"], each["cards"], each["alerts"]) for each in boards
             ]
+            for result in self.results(table):
+                try:
+                    complete = result.number <= self.settings.boards and result.is_complete
+                    if not complete or validated(result.board()).tricks != result.tricks:
+                        raise UserError("it is not complete")
+                except UserError as error:
+                    where = f"board {result.number} of the {TABLES[table]} table: {error}"
+                    raise UserError(f"{path} is damaged ({where}): {REMEDY}") from None
 
     def _save(self) -> None:
         """Write the record, and a PBN file of each table."""
@@ -224,7 +246,9 @@ class TableMatch:
         names = (a, b) if table == 0 else (b, a)
         sides = self.sides if table == 0 else self.sides[::-1]
         ports, where = self.connections.ports(table), self.connections
-        manager = TableManager(ports, names, where.host, where.limit, where.reconnect)
+        own = [seat for seat in range(4) if sides[seat % 2] is not None]
+        teams = (messages.team_name(names[0]), messages.team_name(names[1]))
+        manager = TableManager(ports, teams, where.host, where.limit, where.reconnect, own)
         await manager.open()
         clients: list[asyncio.Task[int]] = []
         try:
@@ -236,20 +260,30 @@ class TableMatch:
                         self.settings.alerts,
                     )  # fmt: skip
                     link = await open_stream(where.host, port)
-                    client = TableClient(link, player, names[seat % 2], seat)
+                    client = TableClient(link, player, teams[seat % 2], seat)
                     clients.append(asyncio.create_task(client.run()))
-            await manager.wait_for_players()
-            for number in range(len(self.boards[table]) + 1, self.settings.boards + 1):
-                played = await manager.play_board(number, board_deal(self.settings, number))
-                self.boards[table].append(played)
-                self._save()
-                self.on_board(table, self.results(table)[-1])
-        except RunError as error:  # one of our players may have failed, and left for that reason
-            failed = (task.exception() for task in clients if task.done())
-            raise next((each for each in failed if each is not None), error) from None
+            boards = asyncio.create_task(self._play_boards(table, manager))
+            try:
+                await asyncio.wait({boards, *clients}, return_when=asyncio.FIRST_COMPLETED)
+                for task in clients:  # before the end of the match: one of our players has failed
+                    if task.done() and (error := task.exception()) is not None:
+                        raise error
+                await boards
+            finally:
+                boards.cancel()
+                await asyncio.gather(boards, return_exceptions=True)
         finally:
             await manager.close()
             await asyncio.gather(*clients, return_exceptions=True)
+
+    async def _play_boards(self, table: int, manager: TableManager) -> None:
+        """Wait for the players of a table, and play its unfinished boards."""
+        await manager.wait_for_players()
+        for number in range(len(self.boards[table]) + 1, self.settings.boards + 1):
+            played = await manager.play_board(number, board_deal(self.settings, number))
+            self.boards[table].append(played)
+            self._save()
+            self.on_board(table, self.results(table)[-1])
 
 
 def describe(table: int, result: BoardResult) -> str:
@@ -259,10 +293,12 @@ def describe(table: int, result: BoardResult) -> str:
     return f"board {result.number}, {TABLES[table]} table: {contract}{tricks}: {result.score:+d}"
 
 
-def seats_to_fill(settings: MatchSettings, connections: Connections) -> list[str]:
-    """Return a line for each seat that a program or a person takes from outside."""
-    lines = []
+def seats_to_fill(match: TableMatch) -> list[str]:
+    """Return a line for each seat of an unfinished table that is taken from outside."""
+    lines, settings, connections = list[str](), match.settings, match.connections
     for table in range(settings.tables):
+        if len(match.boards[table]) >= settings.boards:
+            continue
         names = (settings.a, settings.b) if table == 0 else (settings.b, settings.a)
         lines += [
             f"{TABLES[table]} table, {SEAT_NAMES[seat]}: {connections.host}:{port}"
@@ -282,16 +318,11 @@ def as_json(match: TableMatch) -> dict[str, Any]:
     found: dict[str, Any] = {"a": settings.a, "b": settings.b, "boards": settings.boards}
     if settings.tables == 1:
         scores = [result.score for result in match.results(0)]
-        return found | {"mean": float(np.mean(scores)), "standard_error": _standard_error(scores),
+        return found | {"mean": float(np.mean(scores)), "standard_error": standard_error(scores),
                         "unit": "point"}  # fmt: skip
     imps = match.imps().tolist()
     return found | {
         "mean": float(np.mean(imps)),
-        "standard_error": _standard_error(imps),
+        "standard_error": standard_error(imps),
         "unit": "imp",
     }
-
-
-def _standard_error(values: list[int]) -> float | None:
-    """Return the standard error of a mean; None for fewer than two values."""
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None

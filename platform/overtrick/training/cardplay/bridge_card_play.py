@@ -17,6 +17,7 @@ from overtrick.config.sections import Count, Opponent, Section
 from overtrick.core import Array, Deals, Policy, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation import bridge_boards
+from overtrick.evaluation.standard_error import standard_error
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy
 from overtrick.games.bridge.auction.game import DEAL_VULNERABLE
 from overtrick.games.bridge.auction.network_bidder import SystemBidder
@@ -111,10 +112,10 @@ class BridgeCardPlayTrainer(BaseTrainer[BridgeCardPlayJob]):
 
     results  (B, R, P) by role and player: tricks of the declaring side, or IMPs in duplicate
     perfect  (B,) double-dummy tricks of the declaring side
-    deals    (B, 54) holder of each card, dealer, vulnerability
+    contracts  (B, 5) declarer, level, strain, doubled; vulnerability of the deal
     """
 
-    saved = ("iteration", "results", "perfect", "deals")
+    saved = ("iteration", "results", "perfect", "contracts")
     stateful = ()
 
     def __init__(self, job: BridgeCardPlayJob, pool: WorkerPool) -> None:
@@ -124,7 +125,7 @@ class BridgeCardPlayTrainer(BaseTrainer[BridgeCardPlayJob]):
         shape = (boards, len(section.roles), len(section.players))
         self.results = np.full(shape, NOT_PLAYED, np.int16)
         self.perfect = np.full(boards, NOT_PLAYED, np.int16)
-        self.deals = np.zeros((boards, CARDS + 2), np.int8)
+        self.contracts = np.zeros((boards, 5), np.int8)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Play the boards of one iteration with every player in every role.
@@ -137,18 +138,20 @@ class BridgeCardPlayTrainer(BaseTrainer[BridgeCardPlayJob]):
         deals = bridge_boards.contract_deals(system, section.boards, deal_rng)
         parts = self.pool.map(_play, section, array_chunks(SHARD, deals), play_rng)
         rows = slice(first, first + section.boards)
-        results, perfect, dealt = self.results.copy(), self.perfect.copy(), self.deals.copy()
+        results, perfect = self.results.copy(), self.perfect.copy()
+        contracts = self.contracts.copy()
         results[rows] = np.concatenate([each for each, _ in parts])
         perfect[rows] = np.concatenate([each for _, each in parts])
-        dealt[rows] = deals[:, : CARDS + 2]
-        self.results, self.perfect, self.deals = results, perfect, dealt
+        reached = bridge_boards.contracts_of(system, deals)
+        contracts[rows] = np.column_stack([*reached, deals[:, DEAL_VULNERABLE]])
+        self.results, self.perfect, self.contracts = results, perfect, contracts
         return {
             f"{row['player']}/{row['role']}_{row['unit']}": row["points"] for row in self.rows()
         }
 
     def model(self) -> dict[str, Array]:
         """Return the results of all boards, stored in place of weights."""
-        return {"results": self.results, "perfect": self.perfect, "deals": self.deals}
+        return {"results": self.results, "perfect": self.perfect, "contracts": self.contracts}
 
     @staticmethod
     def validate(job: BridgeCardPlayJob) -> None:
@@ -171,22 +174,21 @@ class BridgeCardPlayTrainer(BaseTrainer[BridgeCardPlayJob]):
         section = job.bridge_card_play
         boards = job.stop.iterations * section.boards
         shape = (boards, len(section.roles), len(section.players))
-        names = ("results", "perfect", "deals")
-        results, perfect, deals = (weights.get(name, np.zeros(0)) for name in names)
-        if (results.shape, perfect.shape, deals.shape) != (shape, shape[:1], (boards, CARDS + 2)):
+        names = ("results", "perfect", "contracts")
+        results, perfect, columns = (weights.get(name, np.zeros(0)) for name in names)
+        if (results.shape, perfect.shape, columns.shape) != (shape, shape[:1], (boards, 5)):
             raise UserError(f"the model is damaged: its results must have the shape {shape}")
         played = np.flatnonzero(perfect != NOT_PLAYED)
         if not len(played):
             raise UserError("no board has been played yet")
-        system = loader.load(section.system)
-        results, deals = results[played].astype(np.int64), deals[played]
-        perfect = perfect[played].astype(np.int64)
-        contracts = bridge_boards.contracts_of(system, deals)
+        results, perfect = (each[played].astype(np.int64) for each in (results, perfect))
+        *contract, vulnerable = columns[played].astype(np.int64).T
+        contracts = auction_rules.Contracts(*contract)
         rows = []
         for at, role in enumerate(section.roles):
             above = np.stack(
                 [
-                    _points_above(role, results[:, at, k], perfect, contracts, deals)
+                    _points_above(role, results[:, at, k], perfect, contracts, vulnerable)
                     for k in range(len(section.players))
                 ]
             )
@@ -200,9 +202,9 @@ class BridgeCardPlayTrainer(BaseTrainer[BridgeCardPlayJob]):
                         **_tricks(role, results[:, at, k], perfect, contracts),
                         "points": float(above[k].mean()),
                         "unit": "imps" if role == "duplicate" else "points",
-                        "standard_error": _standard_error(above[k]),
+                        "standard_error": standard_error(above[k]),
                         "difference_to_first": float(against.mean()) if k else None,
-                        "difference_standard_error": _standard_error(against) if k else None,
+                        "difference_standard_error": standard_error(against) if k else None,
                     }
                 )
         return rows
@@ -226,25 +228,24 @@ def _tricks(
 
 
 def _points_above(
-    role: str, result: Array, perfect: Array, contracts: auction_rules.Contracts, deals: Deals
+    role: str,
+    result: Array,
+    perfect: Array,
+    contracts: auction_rules.Contracts,
+    vulnerable: Array,
 ) -> Array:
     """Return (B,) the points of the player's side above double dummy; in duplicate its IMPs.
 
-    result: (B,) tricks of the declaring side, or IMPs. deals: (B, 54).
+    result: (B,) tricks of the declaring side, or IMPs. vulnerable: (B,) as in VULNERABILITIES.
     """
     if role == "duplicate":
         return result
-    vulnerable = deals[:, DEAL_VULNERABLE].astype(np.int64)
     played, double = (
         contract_results.north_south_points(contracts, vulnerable, tricks)
         for tricks in (result, perfect)
     )
     declaring = np.where(contracts.declarer % 2 == 0, 1, -1)
     return (played - double) * declaring * (1 if role == "declarer" else -1)
-
-
-def _standard_error(values: Array) -> float:
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
 def _card_player(config: CardPlayerConfig, system: System) -> Policy:

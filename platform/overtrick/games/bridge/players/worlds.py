@@ -42,9 +42,9 @@ class Beliefs:
     systems: bidding systems of North-South and East-West; None: calls are ignored.
     call_error: likelihood of a call that the caller's system would not make with the hand, relative
         to the call that it would make.
-    rule_share: probability that a player plays the card of `careful_player`, or a card of the same
-        unbroken sequence; else each legal card is equally likely. 0: cards are ignored, except that
-        suits not followed are known to be void.
+    rule_share: probability that a player plays the card of `careful_player`, or with equal
+        probability another card of its unbroken sequence; else each legal card is equally likely.
+        0: cards are ignored, except that suits not followed are known to be void.
     proposals: deals drawn uniformly for one decision, before they are weighted.
     """
 
@@ -71,12 +71,18 @@ def sample_worlds(
     many = Observations(rows, observations.seat[rows], observations.observation[rows], None, None)
     holder = game.redeal(many, rng)[:, :CARDS]
     if not beliefs.informed:
-        return Worlds(holder, np.full(count, 1 / count))
+        return _join_equal(holder, np.full(count, 1 / count))
     log_weight = _log_weights(observations, holder, beliefs)
     weight = np.exp(log_weight - log_weight.max())
     drawn = rng.multinomial(count, weight / weight.sum())
     chosen = np.flatnonzero(drawn)
-    return Worlds(holder[chosen], drawn[chosen] / count)
+    return _join_equal(holder[chosen], drawn[chosen] / count)
+
+
+def _join_equal(holder: Array, weight: Array) -> Worlds:
+    """Return the distinct deals among `holder` (W, 52), with the sums of their weights (W,)."""
+    distinct, place = np.unique(holder, axis=0, return_inverse=True)
+    return Worlds(distinct, np.bincount(place.ravel(), weight))
 
 
 def _log_weights(observations: Observations, holder: Array, beliefs: Beliefs) -> Array:
@@ -133,16 +139,19 @@ def _log_card_likelihood(hands, counted, cards, strain, rule_share):  # type: ig
                 able = playable_cards(hand[turn], progress[kernels.LED])
                 choices = count_cards(able)
                 if choices > 1:
-                    likely = careful_card(observation)
-                    like = rule_share if _touching(hand[turn], likely, card) else 0.0
+                    equal = _touching(hand[turn], careful_card(observation))
+                    like = rule_share / count_cards(equal) if equal >> card & 1 else 0.0
                     found[row] += np.log(like + (1 - rule_share) / choices)
             kernels.play_card(card, hand, played, trick, progress)
     return found
 
 
 @njit(cache=True)
-def _touching(hand, one, other):  # type: ignore[no-untyped-def]
-    """Return whether two cards of a hand are equal, or ends of an unbroken sequence in it."""
-    low, high = min(one, other), max(one, other)
-    between = (np.int64(1) << high) - (np.int64(1) << low)
-    return low // TRICKS == high // TRICKS and hand & between == between
+def _touching(hand, card):  # type: ignore[no-untyped-def]
+    """Return the unbroken sequence of a hand that contains one of its cards, as a bit mask."""
+    low, high = card, card
+    while low % TRICKS and hand >> (low - 1) & 1:
+        low -= 1
+    while high % TRICKS < TRICKS - 1 and hand >> (high + 1) & 1:
+        high += 1
+    return (np.int64(1) << (high + 1)) - (np.int64(1) << low)
