@@ -25,7 +25,7 @@ from overtrick.games.bridge import auction_rules, contract_results, diagram, dou
 from overtrick.games.bridge.auction.game import DEAL_WIDTH, UNSOLVED, Auction
 from overtrick.games.bridge.auction_rules import NO_SEAT, Contracts
 from overtrick.games.bridge.board_observation import FIRST_PLAY
-from overtrick.games.bridge.boards import Board
+from overtrick.games.bridge.boards import Board, finished_board
 from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cards import CARDS, SEATS, format_deal
 from overtrick.games.bridge.contract_results import VULNERABILITIES
@@ -255,23 +255,13 @@ def _card_moves(table: TableResult, board: int) -> list[Move]:
 def match_boards(match: DuplicateMatch) -> list[Board]:
     """Return the boards of a match for a file: each at the open table, then at the closed table."""
     boards, found = match.boards, list[Board]()
-    for board in range(len(boards.holder)):
+    deals = _deals(boards.holder, boards.dealer, boards.vulnerable)
+    for board, deal in enumerate(deals):
         for table in (boards.open, boards.closed):
-            contracts = Contracts(*(column[[board]] for column in table.contracts))
-            (declarer,) = contract_results.format_declarers(contracts)
-            cards = table.cards[board]
+            cards, tricks = table.cards[board], int(table.tricks[board])
+            played, won = cards[cards != NO_CARD].tolist(), None if tricks < 0 else tricks
             found.append(
-                Board(
-                    boards.holder[board],
-                    SEATS[boards.dealer[board]],
-                    VULNERABILITIES[boards.vulnerable[board]],
-                    tuple(auction_rules.CALLS[call] for call in _made_calls(table.calls[board])),
-                    contract_results.format_contracts(contracts)[0],
-                    declarer,
-                    tuple(int(card) for card in cards[cards != NO_CARD]),
-                    None if declarer is None else int(table.tricks[board]),
-                    board + 1,
-                )
+                finished_board(deal, _made_calls(table.calls[board]), played, won, board + 1)
             )
     return found
 

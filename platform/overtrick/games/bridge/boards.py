@@ -6,7 +6,7 @@ Error messages of invalid boards in a file are collected here too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,6 +55,29 @@ def rotating_dealer_and_vulnerability(board: Array) -> tuple[Array, Array]:
     Vulnerabilities are indices into VULNERABILITIES.
     """
     return board % 4, ROTATION[board % ROUND]
+
+
+def finished_board(
+    deal: Array, calls: Sequence[int], cards: Sequence[int], tricks: int | None, number: int
+) -> Board:
+    """Return a board whose auction has ended, and whose cards may have been played.
+
+    deal: (54,) or more: holder of each card, dealer, index of the vulnerability. cards: in the
+    order played, or none. tricks: of the declaring side; None if all passed.
+    """
+    dealer = SEATS[deal[CARDS]]
+    contract, declarer = contract_results.describe_contract(calls, dealer)
+    return Board(
+        deal[:CARDS],
+        dealer,
+        VULNERABILITIES[deal[CARDS + 1]],
+        tuple(auction_rules.CALLS[call] for call in calls),
+        contract,
+        declarer,
+        tuple(int(card) for card in cards),
+        tricks,
+        number,
+    )
 
 
 def check_vulnerability(vulnerable: str) -> None:

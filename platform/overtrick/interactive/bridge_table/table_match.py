@@ -26,9 +26,13 @@ from overtrick.evaluation.standard_error import standard_error
 from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.auction.game import DEAL_WIDTH, UNSOLVED
 from overtrick.games.bridge.auction_rules import REDOUBLE
-from overtrick.games.bridge.boards import Board, rotating_dealer_and_vulnerability, validated
-from overtrick.games.bridge.cards import CARDS, SEATS, hand_bits, random_deals
-from overtrick.games.bridge.contract_results import VULNERABILITIES
+from overtrick.games.bridge.boards import (
+    Board,
+    finished_board,
+    rotating_dealer_and_vulnerability,
+    validated,
+)
+from overtrick.games.bridge.cards import CARDS, hand_bits, random_deals
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.games.bridge.trick_rules import NO_CARD, replay_tricks
 from overtrick.interactive.bridge_table import messages
@@ -131,17 +135,8 @@ class BoardResult(NamedTuple):
 
     def board(self) -> Board:
         """Return the board for a file."""
-        contracts = self.contracts
-        return Board(
-            self.deal[:CARDS],
-            SEATS[self.deal[CARDS]],
-            VULNERABILITIES[self.deal[CARDS + 1]],
-            tuple(auction_rules.CALLS[call] for call in self.played.calls),
-            contract_results.format_contracts(contracts)[0],
-            contract_results.format_declarers(contracts)[0],
-            tuple(self.played.cards),
-            self.tricks,
-            self.number,
+        return finished_board(
+            self.deal, self.played.calls, self.played.cards, self.tricks, self.number
         )
 
 
