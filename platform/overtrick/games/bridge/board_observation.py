@@ -62,6 +62,11 @@ def start_play(auction, dealt, hand, progress):  # type: ignore[no-untyped-def]
     return declarer
 
 
+def declarer_from_position(seat: int, position: int) -> int:
+    """Return the declarer's seat, given the seat that acts and the position of the hand to play."""
+    return seat if position in (0, 2) else (seat - position) % 4
+
+
 @njit(cache=True)
 def acting_seat(declarer, position):  # type: ignore[no-untyped-def]
     """Return the seat that plays the card of a position: the declarer also plays dummy's cards.

@@ -36,7 +36,6 @@ from overtrick.games.bridge.system.loader import System
 from overtrick.training.base_trainer import BaseTrainer, Metrics, Rows, register
 
 SHARD = 2  # boards
-ROLES = ("declarer", "defenders", "duplicate")
 NOT_PLAYED = -1000
 
 

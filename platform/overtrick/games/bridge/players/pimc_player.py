@@ -14,7 +14,11 @@ from numpy.random import Generator
 from overtrick.core import Actions, Array, Observations, PolicySession, check_choice, select_rows
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy
 from overtrick.games.bridge.auction import observation as obs
-from overtrick.games.bridge.board_observation import FIRST_PLAY, card_play_observations
+from overtrick.games.bridge.board_observation import (
+    FIRST_PLAY,
+    card_play_observations,
+    declarer_from_position,
+)
 from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cardplay.careful_player import careful_card, lowest_of_sequence
 from overtrick.games.bridge.cards import TRICKS, hand_bits
@@ -65,7 +69,7 @@ class PimcPlayer:
         """
         seat = int(observations.observation[0, obs.SEAT])
         position, strain = int(cards[kernels.OBS_POSITION]), int(cards[kernels.OBS_STRAIN])
-        declarer = seat if position in (0, 2) else (seat - position) % 4
+        declarer = declarer_from_position(seat, position)
         seats = (declarer + np.arange(4)) % 4
         played = cards[kernels.OBS_PLAYED : kernels.OBS_VOID]
         hand = hand_bits(worlds.holder)[:, seats] & ~played

@@ -16,7 +16,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Observations
 from overtrick.games.bridge.auction import observation as obs
-from overtrick.games.bridge.board_observation import card_play_observations
+from overtrick.games.bridge.board_observation import card_play_observations, declarer_from_position
 from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cardplay.careful_player import careful_card
 from overtrick.games.bridge.cards import CARDS, TRICKS, count_cards, hand_bits
@@ -94,7 +94,7 @@ def _log_weights(observations: Observations, holder: Array, beliefs: Beliefs) ->
     cards = card_play_observations(observations).observation[0]
     position = int(cards[kernels.OBS_POSITION])
     seat = int(seen[obs.SEAT])
-    declarer = seat if position in (0, 2) else (seat - position) % 4
+    declarer = declarer_from_position(seat, position)
     opened = cards[kernels.OBS_COUNT] > 0
     visible = {seat, (declarer + 2) % 4} if opened else {seat}
     hidden = [each for each in range(4) if each not in visible]
