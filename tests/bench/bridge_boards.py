@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyspiel
+from tests.bench.bridge_play import deal_at_random
 from tests.bench.measure import Result, in_turns
 
 from overtrick import make
@@ -23,10 +24,7 @@ def run() -> Result:
 
     def peer() -> None:
         for _ in range(PEER_GAMES):
-            state = theirs.new_initial_state()
-            while state.is_chance_node():
-                actions, _ = zip(*state.chance_outcomes(), strict=True)
-                state.apply_action(int(rng.choice(actions)))
+            state = deal_at_random(theirs, rng)
             while not state.is_terminal():
                 state.apply_action(int(rng.choice(state.legal_actions())))
 

@@ -14,6 +14,15 @@ GAMES, PEER_GAMES, ROUNDS = 10_000, 20, 9
 AUCTION = (55 + 5 * 2 + 4, 52, 52, 52)  # 3 NT and three passes, in pyspiel's numbering
 
 
+def deal_at_random(game: pyspiel.Game, rng: np.random.Generator) -> pyspiel.State:
+    """Return a new state of pyspiel's bridge after a random deal."""
+    state = game.new_initial_state()
+    while state.is_chance_node():
+        actions, _ = zip(*state.chance_outcomes(), strict=True)
+        state.apply_action(int(rng.choice(actions)))
+    return state
+
+
 def run() -> Result:
     """Compare games per second: ours dealt and played by `play`; pyspiel's dealt, bid to 3 NT and
     played."""
@@ -25,10 +34,7 @@ def run() -> Result:
 
     def peer() -> None:
         for _ in range(PEER_GAMES):
-            state = theirs.new_initial_state()
-            while state.is_chance_node():
-                actions, _ = zip(*state.chance_outcomes(), strict=True)
-                state.apply_action(int(rng.choice(actions)))
+            state = deal_at_random(theirs, rng)
             for call in AUCTION:
                 state.apply_action(call)
             while not state.is_terminal():
