@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from mlflow import MlflowClient
@@ -51,6 +53,16 @@ def test_the_digest_of_a_data_set_changes_with_its_content(tmp_path: Path) -> No
     (one / "b.parquet").write_bytes(b"PAR1")
     with pytest.raises(UserError, match=r"b\.parquet is not a table of overtrick"):
         job_inputs.dataset_inputs(job)
+
+
+def test_boards_that_another_program_wrote_are_a_data_set_too(tmp_path: Path) -> None:
+    """Their digest is that of the file, so that another file of the same shape is told apart."""
+    found = []
+    for name, deal in (("a", "N:A"), ("b", "N:K")):
+        pq.write_table(pa.table({"deal": [deal, deal]}), tmp_path / f"{name}.parquet")
+        found += job_inputs.dataset_inputs({"deals": str(tmp_path / f"{name}.parquet")})
+    assert [(each.kind, each.rows) for each in found] == [(parquet.FOREIGN, 2)] * 2
+    assert found[0].digest != found[1].digest
 
 
 def test_models_are_found_by_folder_by_run_and_as_champions(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def dataset_inputs(content: Mapping[str, Any]) -> list[DatasetInput]:
     """Return the data sets that a job names by absolute path or URL.
 
     `content`: the job's plain data. A data set is a Parquet file, or a folder with such files, at
-    most two folders deep. Raises UserError for a file that is not a table of this package.
+    most two folders deep. Raises UserError for a damaged file.
     """
     found = []
     for place in sorted(set(_texts(content))):

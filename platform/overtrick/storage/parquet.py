@@ -68,6 +68,7 @@ class _FileMetadata(OpenRecord):
     digest: str
 
 
+FOREIGN = "table of another program"
 _JSON_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, JsonValue])
 _FILE_METADATA = TypeAdapter(_FileMetadata)
 
@@ -170,13 +171,19 @@ def head(path: Path, kind: Kind, parameters: Mapping[str, Any] | None = None) ->
 
 
 def content(path: Path) -> TableContent:
-    """Read kind, number of rows and digest of a file of any kind, but not its data.
+    """Read kind, number of rows and digest of a Parquet file of any kind, but not its data.
 
-    Raises UserError for a file that is damaged, or was not written by this module.
+    A file that was not written by this module, such as a file of recorded boards, has the kind
+    FOREIGN; its digest is that of the whole file. Raises UserError for a damaged file.
     """
     try:
         file = parquet.ParquetFile(path)
-        about = _FILE_METADATA.validate_json((file.schema_arrow.metadata or {}).get(KEY, b"{}"))
+        metadata = file.schema_arrow.metadata or {}
+        if KEY not in metadata:
+            with path.open("rb") as opened:
+                digest = hashlib.file_digest(opened, "sha256").hexdigest()
+            return TableContent(FOREIGN, file.metadata.num_rows, digest)
+        about = _FILE_METADATA.validate_json(metadata[KEY])
     except (OSError, pa.ArrowException, ValidationError) as error:
         raise UserError(f"{path} is not a table of overtrick: {_reason(error)}") from None
     return TableContent(about["kind"], file.metadata.num_rows, about["digest"])
