@@ -25,6 +25,8 @@ from overtrick.config import job_file
 from overtrick.config.job_keys import list_keys
 from overtrick.evaluation.reference_opponents import opponent_names
 from overtrick.games import registry
+from overtrick.games.bridge.system import convention_card as cards
+from overtrick.games.bridge.system import loader
 from overtrick.games.poker import rules as poker
 from overtrick.games.poker.rules import PokerRules
 from overtrick.policies.network_sizes import input_size
@@ -289,6 +291,11 @@ def champions(_: str) -> str:
     return rows(("champion", "player", "measured", "measured by", "trained by"), body)
 
 
+def convention_card(name: str) -> str:
+    """The convention card of a bidding system."""
+    return cards.convention_card(loader.load(name)).strip()
+
+
 def page(path: str) -> str:
     """Return a file from outside docs/, with its links changed to these pages."""
 
@@ -332,7 +339,7 @@ TABLES: dict[str, Callable[[str], str]] = {
     each.__name__: each
     for each in (
         *(about, actions, facts, matrix, options, rewards, rules, speed),
-        *(champions, example, jobs, keys, page, plans, said, scheduled_plans),
+        *(champions, convention_card, example, jobs, keys, page, plans, said, scheduled_plans),
     )
 }
 

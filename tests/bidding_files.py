@@ -20,6 +20,9 @@ from overtrick.games.bridge.system import loader
 from overtrick.learners.initialisation import initial_weights
 from overtrick.storage import model_files
 
+RULES_OF_OLD_RUNS = {"natural": "a8fb6af9ee5a2cbc", "precision": "910adcda6d43d253"}
+"""Fingerprints of the rules by which the runs of tests/fixtures/runs_before_house read calls."""
+
 
 def write_boards(path: Path, boards: int, seed: int, row_group_size: int | None = None) -> None:
     """Write boards with the auctions of natural and random tricks as a parquet file."""

@@ -150,7 +150,8 @@ def run(command: str, folder: Path) -> str:
 def save_small(model: Path, to: Path, folder: Path) -> None:
     """Copy a model's folder, with matrices in float16 instead of float32.
 
-    A network that only training used is left out. The job is stored without its MLflow store.
+    A network that only training used is left out. The job is stored without its MLflow store, and
+    its networks compute in float32, so that they answer without torch on any processor.
     `folder`: the folder of the training; paths in the job become relative to it.
     """
     stored = model_files.load(model)
@@ -161,6 +162,8 @@ def save_small(model: Path, to: Path, folder: Path) -> None:
     }
     text = json.dumps({key: value for key, value in stored.job.items() if key != "track"})
     job = json.loads(text.replace(f'"{folder}/', '"'))
+    if "bfloat16" in job.get("network", {}):
+        job["network"]["bfloat16"] = False
     model_files.save(model_files.Model(weights, stored.game, job, stored.result), to)
 
 

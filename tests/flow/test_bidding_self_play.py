@@ -113,7 +113,7 @@ def test_rewards_of_both_tables_are_the_imps_of_a_match(untrained: Path, deals: 
     sure of its calls bids as in a match."""
     side, other = sides(untrained)
     assert side.calls is not None
-    last = {name: 1e4 * side.calls.weights[name] for name in ("w1", "b1")}
+    last = {name: 1e6 * side.calls.weights[name] for name in ("w1", "b1")}
     side = side._replace(calls=side.calls._replace(weights=side.calls.weights | last))
     boards, done, expected = play_boards(deals, "table", side, other)
     won = bidders.imps_between(side, other, boards, np.random.default_rng(0))

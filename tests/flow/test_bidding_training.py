@@ -515,8 +515,10 @@ def test_a_bidder_lists_its_candidate_calls(trained: dict[str, Path]):
     ):
         with pytest.raises(UserError, match=message):
             bidders.rank_calls(side, other, calls, hand, 0, 0)
-    (by_rules,) = bidders.rank_calls(other, side, calls, "AQ42.K5.QT93.K76", 0, 0)
+    by_rules, *others = bidders.rank_calls(other, side, calls, "AQ42.K5.QT93.K76", 0, 0)
     assert (by_rules.probability, by_rules.imps) == (1, None)
+    assert len(others) > 5  # the other calls of the system in this auction
+    assert all(each.probability == 0 for each in others)
     over = auction_rules.parse_calls("P P P P")
     with pytest.raises(UserError, match="the auction is over"):
         bidders.rank_calls(side, other, over, "AQ42.K5.QT93.K76", 0, 0)

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.bench.small_jobs import SMALL_JOBS
+from tests.bidding_files import RULES_OF_OLD_RUNS
 
 from overtrick.config import job_file
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import evaluate
+from overtrick.games.bridge.system import loader
 from overtrick.policies.tabular import TabularPolicy
 from overtrick.runs import lifecycle
 from overtrick.storage import model_files
@@ -61,6 +63,7 @@ def test_the_stored_table_is_the_evaluated_one_and_the_last_iteration_is_evaluat
     for each in ("data", "bidding", "bidding_imps", "double_dummy"):
         shutil.copytree(BEFORE / each, tmp_path / each)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(loader, "fingerprint", lambda rules: RULES_OF_OLD_RUNS[rules.name])
     job = job_file.parse({**SMALL_JOBS[name], **change}, JOBS, name)
     spec = TRAINERS[job.trainer]
     trainer = spec.trainer(job, LocalPool())

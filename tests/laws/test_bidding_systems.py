@@ -12,17 +12,30 @@ import pytest
 from tests.rounding import assert_float32_close
 
 from overtrick.core import UserError
+from overtrick.evaluation import system_agreement, system_check
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction import features
 from overtrick.games.bridge.auction_rules import CALLS
+from overtrick.games.bridge.boards import Board
 from overtrick.games.bridge.cards import hand_bits, parse_deal, random_deals
-from overtrick.games.bridge.system import auction_simulation, hand_evaluation, hand_terms, loader
+from overtrick.games.bridge.system import (
+    auction_simulation,
+    hand_evaluation,
+    hand_terms,
+    loader,
+    parser,
+)
 from overtrick.games.bridge.system.auction_simulation import (
     bid_auctions,
     call_meanings,
     explain_calls,
+    possible_calls,
     replay_auctions,
+    rule_for_hand,
 )
+from overtrick.games.bridge.system.bidding_system import build_system
+from overtrick.games.bridge.system.convention_card import convention_card
+from overtrick.games.bridge.system.explanation import FIELDS, explanation_lines, join_similar
 from overtrick.games.bridge.system.parser import FOLDER
 from overtrick.games.bridge.system.public_knowledge import LIMITS, POWER
 from overtrick.games.bridge.system.rule_matching import NO_RULE
@@ -86,15 +99,15 @@ def test_the_package_has_systems_without_problems(name, tmp_path):
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_system_reads_its_own_calls_as_it_made_them(name, rng):
     """Replay finds the rule that made the call, and the meanings shown by a player hold for the
-    hand except for a few in a thousand, whose calls are rare ones."""
+    hand except for at most seven in a thousand, whose calls are rare ones."""
     rules = loader.load(name)
     of = dealt(3000, rng)
     calls = bid_auctions(*of, rules, rules)
     found = replay_auctions(*of, calls, rules, rules)
     made = calls >= 0
     assert (found.calls == calls)[made].all()
-    assert (found.rule[made] == NO_RULE).mean() < 1e-4
-    assert found.true[made].mean() > 0.995
+    assert (found.rule[made] == NO_RULE).mean() < 0.003  # strong hands that pass
+    assert found.true[made].mean() > 0.993
 
 
 @pytest.mark.parametrize(
@@ -120,12 +133,12 @@ def test_standard_openings(cards, call):
 def test_calls_are_explained_in_words():
     rules = loader.load("natural")
     explained = explain_calls(auction_rules.parse_calls("1N P 2D P 2H P 3N"), 0, 0, rules, rules)
-    assert explained[0] == "Strong notrump: 15-17 points, balanced"
+    assert explained[0].startswith("Strong notrump: 15-17 points, balanced, not forcing; or ")
     assert explained[2].startswith("Jacoby transfer: ")
     assert "5+ hearts" in explained[2]
     assert explained[4].startswith("Transfer completed")
     without_rule = explain_calls(auction_rules.parse_calls("1C P 7N"), 0, 0, rules, rules)
-    assert without_rule[2] == "7N: not in the system here"
+    assert without_rule[2] == "7N: no rule"
 
 
 def test_shown_ranges_are_possible(rng):
@@ -248,7 +261,245 @@ def test_a_new_system_needs_only_a_file():
     explained = explain_calls(auction_rules.parse_calls("1S P 3S"), 0, 0, rules, rules)
     assert explained[2] == "Limit raise: 10-12 points, 3+ spades, invitational"
     (opening,) = explain_calls(auction_rules.parse_calls("1N"), 0, 0, rules, rules)
-    assert opening == "One notrump: 15-17 points, balanced"
+    assert opening == "One notrump: 15-17 points, balanced, not forcing"
+
+
+EXPLAINED = {
+    "1H X": ["at most 1 heart", "Strong: 17+ points"],
+    "1N P 2C": ["7-16 points, 4 spades", "7-16 points, 4 hearts", "forcing", "alert"],
+    "1N P 2C P 2D P 2H": ["7-9 points", "4 spades", "5 hearts", "invitational"],
+    "2C P 2D P 2N": ["22-24 points", "balanced"],
+    "1H P 2C": ["13+ points, 2+ clubs", "game-forcing"],
+    "P P 1S P 2C": ["Drury", "3+ spades", "alert"],
+    "1S P 4N P 5H": ["two or five key cards (aces and the king of spades)", "without the queen"],
+    "1S P 4N P 5S": ["two or five key cards", ", with the queen"],
+    "4H X": ["not in the system; some players: "],
+    "P P 1S P 1N": ["not forcing"],
+    "2C P 2D": ["relay", "forcing", "alert"],
+    "1S P 2C P 2S P 3S": ["game-forcing"],
+    "1H 2H": ["5+ spades, 5+ diamonds", "5+ spades, 5+ clubs"],
+    "1N P 4N": ["Quantitative", "16-17 points", "invitational"],
+    "1N P 2H": ["Jacoby transfer", "5+ spades", "alert"],
+}
+"""What the explanation of the last call must name, in the system natural."""
+
+
+@pytest.mark.parametrize("auction", EXPLAINED)
+def test_an_explanation_keeps_the_kinds_of_hands_apart(auction):
+    rules = loader.load("natural")
+    calls = auction_rules.parse_calls(auction)
+    lines = explanation_lines(call_meanings(calls, 0, 0, rules, rules)[-1])
+    assert 1 <= len(lines) <= 4
+    for words in EXPLAINED[auction]:
+        assert words in "; ".join(lines)
+
+
+def test_blackwood_promises_no_aces():
+    rules = loader.load("natural")
+    (*_, asked) = explain_calls(auction_rules.parse_calls("1S P 4N"), 0, 0, rules, rules)
+    assert asked.startswith("Blackwood: ")
+    assert "ace" not in asked
+
+
+def test_joined_kinds_of_hands_contain_all_that_they_join(rng):
+    """However few lines are printed, a hand that fits a rule of its call is within some line. At
+    most one call in a hundred is made by a hand that fits none of the rules that are explained,
+    because rare rules are left out."""
+    rules = loader.load("natural")
+    of = dealt(40, rng)
+    calls = bid_auctions(*of, rules, rules)
+    fields = hand_evaluation.hand_fields(of[0].reshape(-1)).reshape(40, 4, -1)
+    fitted = outside = 0
+    for game in range(40):
+        made = calls[game][calls[game] >= 0]
+        meanings = call_meanings(made.tolist(), int(of[1][game]), int(of[2][game]), rules, rules)
+        for at, meaning in enumerate(meanings):
+            hand = fields[game, (of[1][game] + at) % 4]
+            if any(_fits(hand, each) for each in meaning.hands):
+                fitted += 1
+                assert any(_fits(hand, each) for each in join_similar(meaning.hands, 3))
+                assert _fits(hand, join_similar(meaning.hands, 1)[0])
+            else:
+                outside += 1
+            assert len(join_similar(meaning.hands, 3)) <= 3
+    assert outside <= 0.02 * (fitted + outside)
+
+
+def _fits(hand, kind):
+    return bool(((kind.lo <= hand) & (hand <= kind.hi))[list(FIELDS)].all())
+
+
+def test_a_convention_card_shows_every_opening():
+    page = convention_card(loader.load("precision"))
+    assert page.startswith("# Convention card: precision\n")
+    openings = page.split("## ")[1]
+    assert "| 1C | Strong club: 16+ points, conventional, forcing, alert |" in openings
+    rows = [line.split(" | ")[0] for line in openings.splitlines() if line.startswith("| 1")]
+    assert rows == ["| 1C", "| 1D", "| 1H", "| 1S", "| 1N"]
+
+
+FORCED = (
+    "system mine\nat opening\n  1S | 12+ hcp, S 5+ | Spades\n  P | anything | Pass\n"
+    "at 1S (P)\n  2S | 10+ hcp, S 3+ | Raise | raise, game-forcing\n  2N | anything | Nothing\n"
+    "at 1S (P) 2S (P)\n  4S | 16+ hcp | Game | sign-off\n"
+    "at anywhere if may pass\n  P | anything | Pass\n"
+)
+
+
+def unchecked(path):
+    """Load a system file without its checks."""
+    head, places = parser.parse_file(path)
+    return build_system(head["system"], "", places)[0]
+
+
+def test_a_forced_hand_without_a_rule_makes_the_cheapest_bid_of_a_shown_suit(tmp_path):
+    """After a game-forcing raise a minimum opening has no rule: it bids three spades, not a pass,
+    and a file with such a place is refused when it is loaded."""
+    path = tmp_path / "mine.bidding"
+    path.write_text(FORCED)
+    with pytest.raises(UserError, match=r"a gap: .* has no call at '1S \(P\) 2S \(P\)'"):
+        loader.load(path)
+    system = unchecked(path)
+    north, south = hand_of("AKQ32.K32.J32.32"), hand_of("J54.AQ4.KQ4.7654")
+    silent = hand_of("T9.T9876.T987.T9")
+    calls = bid_auctions(
+        np.array([[north, silent, south, silent]]), *np.zeros((2, 1), int), system, system
+    )
+    assert [CALLS[call] for call in calls[0, :5]] == ["1S", "P", "2S", "P", "3S"]
+    before = calls[0, :4].tolist()
+    assert rule_for_hand(int(north), before, 0, 0, system, system) is None
+
+
+def test_in_a_game_force_the_default_is_a_double_where_a_pass_ends_the_auction(tmp_path):
+    """East overcalls; after two passes North, without a rule, doubles rather than let them play. In
+    a game force without a shown suit the default is the cheapest notrump."""
+    path = tmp_path / "mine.bidding"
+    text = (
+        "system mine\nat opening\n  1N | 12+ hcp | Strong | game-forcing\n  P | anything | Pass\n"
+        "at 1N (2S)\n  P | anything | Nothing\nat 1N (2S) P (P)\n  4S | S 13 | Never\n"
+        "at 1N (P)\n  2C | anything | Waiting\nat 1N (P) 2C (P)\n  4S | S 13 | Never\n"
+        "at (1N)\n  2S | S 7+ | Spades\n"
+        "at anywhere if may pass\n  P | anything | Pass\n"
+    )
+    path.write_text(text)
+    system = unchecked(path)
+    north, south = hand_of("2.AKQ2.AKQ2.5432"), hand_of("43.J543.J543.AK6")
+    for east, made in (
+        ("AKQJT98.T98.T9.7", ["1N", "2S", "P", "P", "X"]),
+        ("AKQJT9.T98.T9.87", ["1N", "P", "2C", "P", "2N"]),
+    ):
+        silent = hand_of("765.76.876.QJT98")
+        calls = bid_auctions(
+            np.array([[north, hand_of(east), south, silent]]),
+            *np.zeros((2, 1), int),
+            system,
+            system,
+        )
+        assert [CALLS[call] for call in calls[0, :5]] == made
+
+
+def test_a_call_that_an_earlier_rule_always_takes_is_not_listed():
+    """Natural has general rules for 3NT and 6NT in reply to one heart, but makes other calls."""
+    rules = loader.load("natural")
+    calls = auction_rules.parse_calls("1H P")
+    listed = [CALLS[call] for call in possible_calls(calls, 0, 0, rules, rules)]
+    assert "6N" not in listed
+    assert {"1S", "1N", "2C", "2D", "2H", "2N", "P"} <= set(listed)
+
+
+def test_a_rule_that_passes_a_forcing_bid_is_refused(tmp_path):
+    path = tmp_path / "mine.bidding"
+    path.write_text(FORCED.replace("4S | 16+ hcp | Game | sign-off", "P | anything | Enough"))
+    with pytest.raises(
+        UserError, match=r"line 9: rule 'Enough' passes a forcing call \(mine.bidding, line 6\)"
+    ):
+        loader.load(path)
+
+
+def test_a_call_can_be_forcing_only_for_a_player_who_has_not_passed(tmp_path):
+    path = tmp_path / "mine.bidding"
+    path.write_text(
+        "system mine\nat opening\n  1S | 12+ hcp, S 5+ | Spades\n  P | anything | Pass\n"
+        "at 1S (P)\n  1N | 6+ hcp | Notrump | forcing if unpassed\n  P | anything | Pass\n"
+        "at 1S (P) 1N (P)\n  P | anything if partner passed | Enough\n"
+        "  2S | anything | Spades\n"
+        "at anywhere if may pass\n  P | anything | Pass\n"
+    )
+    rules = loader.load(path)
+    for auction, words in (("1S P 1N", "forcing"), ("P P 1S P 1N", "not forcing")):
+        *_, said = explain_calls(auction_rules.parse_calls(auction), 0, 0, rules, rules)
+        assert said.endswith(f", {words}")
+
+
+def test_a_rule_can_ask_what_is_possible_opposite_partners_maximum(tmp_path):
+    """With partner's 15 to 17 points, 16 make 33 points possible, and 15 do not."""
+    path = tmp_path / "mine.bidding"
+    path.write_text(
+        "system mine\nat opening\n  1N | 15-17 hcp | Strong\n  P | anything | Pass\n"
+        "at 1N (P)\n  4N | possible 33+ hcp | Slam try\n  3N | together 25+ hcp | Game\n"
+        "  P | anything | Pass\nat anywhere\n  P | anything | Pass\n"
+    )
+    rules = loader.load(path)
+    calls = auction_rules.parse_calls("1N P")
+    for hand, made in (("AK32.AQ2.K32.432", "4N"), ("AK32.AQ2.Q32.432", "3N")):
+        rule = rule_for_hand(int(hand_of(hand)), calls, 0, 0, rules, rules)
+        assert rule is not None
+        assert rule.call == made
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_packages_systems_pass_no_forcing_bid_and_reach_game(name):
+    """The limits lie beyond the figures of docs/bidding.md by three standard errors or more."""
+    found = system_check.check_system(loader.load(name), 12_000, np.random.default_rng(5)).figures
+    assert found["forcing_passed"] == found["game_force_passed"] == found["no_rule_forced"] == 0
+    assert found["no_rule"] < 0.005
+    assert found["below_game"] < 0.085
+    assert found["below_slam"] < 0.33
+    assert 0.039 < found["slams"] < 0.053
+
+
+def test_the_check_names_the_place_and_the_hand_without_a_rule():
+    found = system_check.check_system(loader.load("natural"), 4000, np.random.default_rng(1), 2)
+    first = found.findings[0]
+    assert first.kind == "no rule"
+    assert (first.call, first.rule) == ("P", "no rule")
+    assert len([each for each in found.findings if each.kind == "no rule"]) == 2
+
+
+def test_a_system_gains_nothing_over_the_contracts_that_it_bid_itself(rng):
+    """Boards that natural bid against silent opponents, bid again by natural: every contract is the
+    same, whatever the tricks."""
+    rules = loader.load("natural")
+    holder = random_deals(60, rng)
+    dealer, vulnerable = np.zeros((2, 60), int)
+    calls = bid_auctions(hand_bits(holder), dealer, vulnerable, rules, system_check.silent_system())
+    boards = [
+        Board(
+            holder[k], "N", "None", tuple(CALLS[call] for call in calls[k] if call >= 0),
+            table=rng.integers(4, 13, (4, 5)).astype(np.int8),
+        )
+        for k in range(60)
+    ]  # fmt: skip
+    found = system_check.one_sided_result(rules, boards)
+    assert found["boards"] > 20
+    assert (found["imps"], found["imps_se"]) == (0, 0)
+    unsolved = [Board(holder[0], "N", "None")]
+    assert system_check.one_sided_result(rules, unsolved) == {"boards": 0}
+    with pytest.raises(UserError, match="no board of the file has a double-dummy table"):
+        system_check.solved_deals(unsolved)
+
+
+def test_agreement_with_mixed_systems_reads_each_side_by_its_own_system(rng):
+    natural, precision = loader.load("natural"), loader.load("precision")
+    cards, dealer, vulnerable = dealt(400, rng)
+    calls = bid_auctions(cards, dealer, vulnerable, natural, precision)
+    seat = (dealer[:, None] + np.arange(calls.shape[1])) % 4
+    counted = (calls >= 0) & (seat % 2 == 0)
+    of = system_agreement.RecordedAuctions(cards, dealer, vulnerable, calls, counted)
+    mixed = system_agreement.follow_system(natural, of, precision)
+    assert (mixed.calls == calls)[calls >= 0].all()
+    alone = system_agreement.follow_system(natural, of)
+    assert not (alone.calls == calls)[calls >= 0].all()
 
 
 BROKEN = {

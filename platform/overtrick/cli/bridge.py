@@ -58,9 +58,14 @@ def explain(
     vulnerable: Vulnerable = "None",
     as_json: arguments.Json = False,
 ) -> None:
-    """Explain in words what each call of an auction shows."""
+    """Explain in words what each call of an auction shows.
+
+    A call that shows several kinds of hands has a line for each, at most four. The last may tell
+    how some players stretch the call. Calls that players alert are marked.
+    """
     from overtrick.games.bridge import auction_rules as rules
     from overtrick.games.bridge.system import auction_simulation
+    from overtrick.games.bridge.system.explanation import describe_meaning, explanation_lines
     from overtrick.games.bridge.system.loader import load
 
     calls = rules.parse_calls(auction)
@@ -68,11 +73,14 @@ def explain(
     first, vulnerability = _dealer_and_vulnerability(dealer, vulnerable)
     ours, theirs = load(system), load(against or system)
     pairs = (ours, theirs) if first % 2 == 0 else (theirs, ours)
-    meanings = auction_simulation.explain_calls(calls, first, vulnerability, *pairs)
+    meanings = auction_simulation.call_meanings(calls, first, vulnerability, *pairs)
     explained = []
     for call, meaning in zip(auction.split(), meanings, strict=True):
-        show(f"{call:>4}  {meaning}")
-        explained.append({"call": call, "meaning": meaning})
+        first_line, *others = lines = explanation_lines(meaning)
+        show(f"{call:>4}  {first_line}")
+        for line in others:
+            show(f"{'or':>9} {line}")
+        explained.append({"call": call, "meaning": describe_meaning(meaning), "lines": lines})
     print_result(as_json, system=system, calls=explained)
 
 
@@ -111,10 +119,12 @@ def suggest(
     """List the calls that a bidder considers with a hand, and their meanings.
 
     Each call of a trained bidder has its probability under the bidder's policy and its expected
-    IMPs against par. A bidding system has one call, that of its rules.
+    IMPs against par. For a bidding system, the call of its rules comes first, with the rule; then
+    all other calls for which the system has rules in this auction.
     """
     from overtrick.evaluation import bidders
     from overtrick.games.bridge import auction_rules as rules
+    from overtrick.games.bridge.cards import parse_hand
     from overtrick.games.bridge.system import auction_simulation
 
     bidder, hand, auction = _bidder_hand_auction(words)
@@ -138,6 +148,12 @@ def suggest(
                 "meaning": meanings[-1],
             }
         )
+    if side.calls is None:
+        cards = sum(1 << card for card in parse_hand(hand))
+        rule = auction_simulation.rule_for_hand(cards, calls, first, vulnerability, *pairs)
+        for each_candidate in candidates:
+            each_candidate["rule"] = None
+        candidates[0]["rule"] = "no rule" if rule is None else rule.name
     title = f"{side.name} with {hand} after {auction or 'nothing'}"
     show(tables.plain(candidates, title))
     print_result(as_json, bidder=side.name, hand=hand, auction=auction, candidates=candidates)
@@ -149,6 +165,9 @@ def agreement(
     file: arguments.BoardsFile,
     pairs: Annotated[str | None, Option(help="Only calls of pairs with this system.")] = None,
     kind: Annotated[str | None, Option(help="Only boards of this kind, e.g. human.")] = None,
+    against: Annotated[
+        str | None, Option(help="With --pairs: bidding system of all other pairs.")
+    ] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Compute the share of recorded calls that a bidding system also makes.
@@ -161,13 +180,15 @@ def agreement(
     from overtrick.evaluation import system_agreement
     from overtrick.games.bridge.system.loader import load
 
-    rules = load(system)
+    if against is not None and pairs is None:
+        raise UserError("--against needs --pairs: name the pairs that play the first system")
+    rules, others = load(system), None if against is None else load(against)
     with console.status(Text(f"reading {file}")):
         found = board_files.load(file)
         auctions = system_agreement.select_auctions(found.boards, pairs, kind)
     for problem in found.problems:
         say(problem)
-    followed = system_agreement.follow_system(rules, auctions)
+    followed = system_agreement.follow_system(rules, auctions, others)
     shares = system_agreement.agreement_shares(auctions, followed)
     meanings = system_agreement.meaning_table(rules, auctions, followed)
     only = "".join(f", {each}" for each in (kind, pairs) if each)
@@ -179,8 +200,86 @@ def agreement(
     show(tables.plain(rows, "share of the recorded calls that the system also makes"))
     show(tables.plain(meanings, "accuracy of the meanings of calls, by type"))
     counts = {"boards": len(auctions.calls), "left_out": len(found.problems)}
-    chosen = {"system": system, "pairs": pairs, "kind": kind}
+    chosen = {"system": system, "pairs": pairs, "kind": kind, "against": against}
     print_result(as_json, **chosen, **counts, **shares, meanings=meanings)
+
+
+@group.command()
+def card(
+    system: Annotated[str, Argument(help="A bidding system by name, or its file.")],
+    out: Annotated[Path | None, Option(help="Write the card to this .md file.")] = None,
+    as_json: arguments.Json = False,
+) -> None:
+    """Print the convention card of a bidding system as Markdown, made from its rules."""
+    from overtrick.core.files import check_output, write_text
+    from overtrick.games.bridge.system.convention_card import convention_card
+    from overtrick.games.bridge.system.loader import load
+
+    if out is not None:
+        check_output(out, ".md")
+    page = convention_card(load(system))
+    if out is None:
+        show(page)
+    else:
+        write_text(out, page)
+        show(f"wrote {out}")
+    print_result(as_json, system=system, path=None if out is None else str(out))
+
+
+@group.command()
+def check(
+    system: Annotated[str, Argument(help="A bidding system by name, or its file.")],
+    deals: Annotated[
+        int, Option(min=1, max=arguments.MOST, help="Random deals, of four hands each.")
+    ] = 25_000,
+    solved: Annotated[
+        Path | None,
+        Option(help="A .parquet file of boards with double-dummy tables, to score contracts."),
+    ] = None,
+    seed: arguments.Seed = 0,
+    as_json: arguments.Json = False,
+) -> None:
+    """Bid random deals by a system at all four seats, and report what should not happen.
+
+    The report lists games and slams that are not bid, forcing bids that are passed, and auctions in
+    which hands have no rule. A hand without a rule passes, or makes the cheapest bid of a shown
+    suit if it must bid. With --solved, contracts are also compared with par. Boards of that file
+    that one side alone bid are bid again by the system, and the contracts compared.
+    """
+    from numpy.random import default_rng
+
+    from overtrick.datasets import board_files
+    from overtrick.evaluation import system_check
+    from overtrick.games.bridge.system.loader import load
+
+    rules = load(system)
+    if solved is not None:  # a file that cannot be used is refused before the long work
+        recorded = board_files.load(solved)
+        for problem in recorded.problems:
+            say(problem)
+        solved_deals = system_check.solved_deals(recorded.boards)
+    with console.status(Text(f"bidding {deals} deals")) as status:
+        found = system_check.check_system(
+            rules, deals, default_rng(seed),
+            progress=lambda done: status.update(Text(f"bid {done} of {deals} deals")),
+        )  # fmt: skip
+    rows = [
+        {"figure": meaning, "value": found.figures[name]}
+        for name, meaning in system_check.FIGURES.items()
+    ]
+    show(tables.plain(rows, f"{rules.name} at all four seats"))
+    for kind, title in system_check.FINDINGS.items():
+        if places := [each._asdict() for each in found.findings if each.kind == kind]:
+            columns = [{k: v for k, v in each.items() if k != "kind"} for each in places]
+            show(tables.plain(columns, title))
+    result = {**found.figures, "findings": [each._asdict() for each in found.findings]}
+    if solved is not None:
+        scored = system_check.par_result(rules, solved_deals)
+        show(tables.plain([scored], f"contracts at double-dummy tricks, {solved}"))
+        rebid = system_check.one_sided_result(rules, recorded.boards)
+        show(tables.plain([rebid], "boards that one side alone bid: IMPs against its contract"))
+        result |= {"solved": scored, "one_sided": rebid}
+    print_result(as_json, system=rules.name, **result)
 
 
 @command_moved_to(group)

@@ -166,7 +166,8 @@ def rank_calls(
     """List the candidate calls of a bidder for a hand and an auction, best first.
 
     The best call of a network has the highest expected IMPs or, without a value network, the
-    highest probability. A bidding system has one candidate, the call of its rules.
+    highest probability. The first candidate of a bidding system is the call of its rules; then
+    follow, with probability 0, the other calls that it makes here with some hand.
 
     - `side`: the bidder's partnership; `other`: the opponents' partnership.
     - `calls`: the auction so far.
@@ -183,8 +184,13 @@ def rank_calls(
     )
     ns, ew = (side, other) if turn.seat[0] == 0 else (other, side)
     if side.calls is None:
-        (call,) = network_bidder.SystemBidder(ns.system, ew.system).probs(turn).argmax(axis=1)
-        return [network_bidder.CandidateCall(int(call), 1.0, None)]
+        (made,) = network_bidder.SystemBidder(ns.system, ew.system).probs(turn).argmax(axis=1)
+        pair = dealer, vulnerable, ns.system, ew.system
+        others = [c for c in auction_simulation.possible_calls(calls, *pair) if c != made]
+        return [
+            network_bidder.CandidateCall(call, float(call == made), None)
+            for call in (int(made), *others)
+        ]
     bidder = NetworkBidder(ns.system, ew.system, side.calls, side.imps)
     return bidder.candidates(turn)[0]
 

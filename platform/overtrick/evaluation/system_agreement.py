@@ -95,13 +95,28 @@ def _check_name(name: str, recorded: Iterable[str], what: str, where: str) -> No
         raise UserError(f"no {what} '{name}' in the file: it has {', '.join(names)}")
 
 
-def follow_system(rules: System, of: RecordedAuctions) -> ReplayedAuctions:
+def follow_system(
+    rules: System, of: RecordedAuctions, against: System | None = None
+) -> ReplayedAuctions:
     """Replay recorded auctions with a bidding system.
 
     Returns, for each recorded call, the call that the system would make instead, and the system's
-    meaning of the recorded call.
+    meaning of the recorded call. `against`: the system of the pairs without a call in the mask
+    `of.counted`, such as the opponents of natural pairs; None: `rules` for all pairs.
     """
-    return replay_auctions(of.hands, of.dealer, of.vulnerable, of.calls, rules, rules)
+    if against is None or against is rules:
+        return replay_auctions(of.hands, of.dealer, of.vulnerable, of.calls, rules, rules)
+    sides = (of.dealer[:, None] + np.arange(of.calls.shape[1])) % 2
+    plays = [(of.counted & (sides == side)).any(axis=1) for side in range(2)]
+    parts, order = [], []
+    for ns, ew in itertools.product((True, False), repeat=2):
+        rows = np.flatnonzero((plays[0] == ns) & (plays[1] == ew))
+        pair = (rules if ns else against), (rules if ew else against)
+        recorded = of.hands[rows], of.dealer[rows], of.vulnerable[rows], of.calls[rows]
+        parts.append(replay_auctions(*recorded, *pair))
+        order.append(rows)
+    back = np.argsort(np.concatenate(order))
+    return ReplayedAuctions(*(np.concatenate(each)[back] for each in zip(*parts, strict=True)))
 
 
 def agreement_shares(of: RecordedAuctions, by: ReplayedAuctions) -> dict[str, float | None]:
@@ -153,7 +168,8 @@ def meaning_table(
     - width: mean number of HCP values that remain possible for the caller after a bid.
     """
     counted = of.counted & (of.calls != PASS)
-    kind = rule_types(rules)[by.read]  # the last entry is the type of NO_RULE
+    read = np.where(counted, by.read, NO_RULE)  # other calls may be of another system
+    kind = rule_types(rules)[read]  # the last entry is the type of NO_RULE
     parts = {name: counted & (kind == k) for k, name in enumerate(TYPES)} | {"all": counted}
     return [
         {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from tests.fuzz.inputs import Files
@@ -29,7 +30,12 @@ def served_models() -> list[Files]:
     found = []
     for name in SERVED:
         files = shared_inputs.model_folder(name)
-        asked = predictor.Predictor(shared_inputs.RUNS / name / "model").example()
+        with TemporaryDirectory() as folder:
+            for path, content in files.items():
+                file = Path(folder) / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+            asked = predictor.Predictor(Path(folder) / "model").example()
         found.append({**files, "asked.json": json.dumps(asked.tolist()).encode()})
     return found
 

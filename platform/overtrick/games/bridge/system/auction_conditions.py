@@ -26,6 +26,8 @@ FLAGS = {
     "invited": ("invited", 1, 1),
     "forced": ("forced", 1, 1),
     "not forced": ("forced", 0, 0),
+    "must bid": ("must bid", 1, 1),
+    "may pass": ("must bid", 0, 0),
     "game forced": ("game forced", 1, 1),
     "not game forced": ("game forced", 0, 0),
     "quiet": ("their calls", 0, 0),

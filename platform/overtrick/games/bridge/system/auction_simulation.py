@@ -3,21 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.random import default_rng
 
 from overtrick.core import Array, ray_metrics
-from overtrick.games.bridge.auction_rules import CALL_COUNT, NEXT_SEAT, PASS, auction_over
+from overtrick.games.bridge.auction_rules import (
+    BIDS,
+    CALL_COUNT,
+    CALLS,
+    NEXT_SEAT,
+    PASS,
+    auction_over,
+    is_legal_call,
+)
+from overtrick.games.bridge.cards import hand_bits, random_deals
 from overtrick.games.bridge.system import hand_evaluation, rule_matching
 from overtrick.games.bridge.system import public_knowledge as public
-from overtrick.games.bridge.system.compiler import RULE
-from overtrick.games.bridge.system.explanation import Meaning, describe_meaning
+from overtrick.games.bridge.system.bidding_system import System
+from overtrick.games.bridge.system.compiler import (
+    FIELD,
+    HEARD,
+    HIGHEST,
+    MEANING,
+    RARE,
+    RULE,
+    TESTS,
+    TESTS_END,
+)
+from overtrick.games.bridge.system.explanation import HandType, Meaning, describe_meaning
 from overtrick.games.bridge.system.hand_evaluation import HCP, LENGTH
-from overtrick.games.bridge.system.loader import System
-from overtrick.games.bridge.system.rule_matching import NO_CALL, NO_RULE, hear_call, match_rules
+from overtrick.games.bridge.system.hand_terms import UNBOUNDED
+from overtrick.games.bridge.system.parser import Rule
+from overtrick.games.bridge.system.rule_matching import (
+    MUST_BID,
+    NO_CALL,
+    NO_RULE,
+    hear_call,
+    match_rules,
+)
 
+FORCED = public.VIEW["forced"]
+GAME_FORCED, PARTNER_FORCES, DOUBLE_FORCES = 1, 2, 3
+SAMPLED_DEALS, FEWEST_HANDS = 10_000, 50
 MAX_CALLS = 64  # maximum number of calls in auctions of `bid_auctions`
 
 
@@ -41,16 +72,44 @@ class ReplayedAuctions(NamedTuple):
     width: Array  # (G, L) int16; 0 after the end of the auction
 
 
+class TracedAuctions(NamedTuple):
+    """G auctions of up to L calls that two bidding systems bid.
+
+    - `calls`: the calls
+    - `rule`: the rule that made the call, as an index in System.rules of the caller's system
+    - `read`: the rule by which the other players interpret the call, as such an index
+    - `forced`: PARTNER_FORCES or DOUBLE_FORCES if partner's last call, a bid or a double, is
+      forcing and the right-hand opponent passed; GAME_FORCED if not, and the side is forced to
+      game, and a pass could let the auction end below it; otherwise 0
+    """
+
+    calls: Array  # (G, L) int8; -1 after the end of the auction
+    rule: Array  # (G, L) int32; NO_RULE if no rule fits, and after the end of the auction
+    read: Array  # (G, L) int32; NO_RULE if no rule fits, and after the end of the auction
+    forced: Array  # (G, L) int8; 0 after the end of the auction
+
+
 def bid_auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System) -> Array:
     """Bid G deals by two bidding systems; return the calls (G, 64) int8, padded with -1.
 
     hands: (G, 4) card bit masks. dealer: (G,) seat, in the order NESW. vulnerable: (G,) 0 None, 1
     NS, 2 EW, 3 All. ns, ew: the bidding system of each side. From call 61 on, all players pass.
     """
-    calls = np.full((len(hands), MAX_CALLS), -1, np.int8)
-    _bid(*kernel_arguments(hands, dealer, vulnerable, ns, ew), calls)
+    return trace_auctions(hands, dealer, vulnerable, ns, ew).calls
+
+
+def trace_auctions(
+    hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System
+) -> TracedAuctions:
+    """Bid deals as `bid_auctions` does, and return the rule of each call and what forced it."""
+    shape = len(hands), MAX_CALLS
+    traced = TracedAuctions(
+        np.full(shape, -1, np.int8), np.full(shape, NO_RULE, np.int32),
+        np.full(shape, NO_RULE, np.int32), np.zeros(shape, np.int8),
+    )  # fmt: skip
+    _bid(*kernel_arguments(hands, dealer, vulnerable, ns, ew), traced)
     ray_metrics.count_games(len(hands))
-    return calls
+    return traced
 
 
 def replay_auctions(
@@ -82,14 +141,124 @@ def call_meanings(
     knowledge = knowledge_for(ns, ew)
     public.open_auction(knowledge, dealer, vulnerable)
     meanings = []
+    most_points = np.full(4, public.LIMITS[1, HCP])  # by seat, of its own calls so far
     for call in calls:
         seat = int(knowledge.auction[NEXT_SEAT])
         system = (ns, ew)[seat % 2]
+        lowest = knowledge.lo[public.PROMISED, seat].copy()
+        highest = knowledge.hi[public.PROMISED, seat].copy()
+        highest[HCP] = most_points[seat]  # not what follows from the points of the other hands
+        knowledge.matched[:] = NO_RULE
         row = hear_call(system.tables, knowledge, call)
         rule = None if row < 0 else system.rules[system.tables.rule[row, RULE]]
         lo, hi = (each[public.PROMISED].copy() for each in (knowledge.call_lo, knowledge.call_hi))
-        meanings.append(Meaning(call, rule, lo, hi, knowledge.meaning[seat].copy()))
+        hands, stretched = _hand_types(system, knowledge, (lowest, highest), call)
+        said = knowledge.meaning[seat].copy()
+        meanings.append(Meaning(call, rule, lo, hi, said, hands, stretched))
+        most_points[seat] = min(most_points[seat], hi[HCP])
     return meanings
+
+
+def _hand_types(
+    system: System, knowledge: public.PublicKnowledge, known: tuple[Array, Array], call: int
+) -> tuple[tuple[HandType, ...], tuple[HandType, ...]]:
+    """Return the kinds of hands of the rules that make a call, and of its rules of kind `heard`.
+
+    Rules of kind `rare` are left out, and rules whose points contradict the caller's earlier calls,
+    unless there is no other. known: lowest and highest values (H,) of the hand features that the
+    caller promised before. knowledge: state after `hear_call` of the call.
+    """
+    tables = system.tables
+    rows = knowledge.matched[knowledge.matched[:, 1] == call, 0]
+    rows = rows[rows != NO_RULE]
+    heard, rare = tables.rule[rows, HEARD] == 1, tables.rule[rows, RARE] == 1
+    usual = rows[~heard & ~rare]
+    types = []
+    for part in (usual if len(usual) else rows[~heard], rows[heard]):
+        found = [_hand_type(system, knowledge, known, row) for row in part]
+        least, most = known[0][HCP], known[1][HCP]
+        possible = [each for each in found if each.lo[HCP] <= most and each.hi[HCP] >= least]
+        types.append(tuple(possible or found))
+    return types[0], types[1]
+
+
+def _hand_type(
+    system: System, knowledge: public.PublicKnowledge, known: tuple[Array, Array], row: int
+) -> HandType:
+    """Return the ranges of one rule, limited by what the caller promised before.
+
+    A range that contradicts the earlier calls is not limited. The arguments are as in
+    `_hand_types`, and a row of SystemTables.rule.
+    """
+    tables = system.tables
+    ranges = rule_matching.rule_ranges(tables, row, knowledge)
+    lo, hi = np.maximum(ranges[0], known[0]), np.minimum(ranges[1], known[1])
+    contradicted = lo > hi
+    lo[contradicted], hi[contradicted] = ranges[0][contradicted], ranges[1][contradicted]
+    public.tighten_ranges(lo, hi)
+    named, capped = np.zeros((2, hand_evaluation.WIDTH), np.bool_)
+    tests = tables.test[tables.rule[row, TESTS] : tables.rule[row, TESTS_END]]
+    named[tests[:, FIELD]] = True
+    capped[tests[tests[:, HIGHEST] < UNBOUNDED, FIELD]] = True
+    said = tables.rule[row, MEANING : MEANING + public.MEANING_WIDTH].copy()
+    return HandType(system.rules[tables.rule[row, RULE]], lo, hi, named, capped, said)
+
+
+def possible_calls(
+    calls: Sequence[int], dealer: int, vulnerable: int, ns: System, ew: System
+) -> list[int]:
+    """Return the calls that the system of the seat to call makes after an auction, in their order.
+
+    They are the calls of SAMPLED_DEALS random deals' hands that make the seat's earlier calls. If
+    fewer than FEWEST_HANDS do, every legal call counts for which the system has a rule.
+
+    The arguments are as in `call_meanings`.
+    """
+    knowledge = knowledge_for(ns, ew)
+    public.open_auction(knowledge, dealer, vulnerable)
+    seat = (dealer + len(calls)) % 4
+    tables = (ns, ew)[seat % 2].tables
+    fields = _sample_fields()
+    contradictions = np.zeros(len(fields), np.int64)
+    for call in calls:
+        caller = int(knowledge.auction[NEXT_SEAT])
+        public.update_view(knowledge)
+        if caller == seat:
+            rule_matching.count_contradicting_hands(tables, knowledge, fields, call, contradictions)
+        hear_call((ns, ew)[caller % 2].tables, knowledge, call)
+    public.update_view(knowledge)
+    made = np.zeros(len(CALLS), np.int64)
+    rule_matching.count_calls(tables, knowledge, fields[contradictions == 0], made)
+    if (contradictions == 0).sum() >= FEWEST_HANDS:
+        return np.flatnonzero(made).tolist()
+    legal = [call for call in range(len(CALLS)) if is_legal_call(knowledge.auction, call)]
+    pair = dealer, vulnerable, ns, ew
+    return [call for call in legal if call_meanings([*calls, call], *pair)[-1].hands]
+
+
+@cache
+def _sample_fields() -> Array:
+    """Return the features (N, H) of the hands of random deals."""
+    hands = hand_bits(random_deals(SAMPLED_DEALS, default_rng(0))).reshape(-1)
+    return hand_evaluation.hand_fields(hands)
+
+
+def rule_for_hand(
+    cards: int, calls: Sequence[int], dealer: int, vulnerable: int, ns: System, ew: System
+) -> Rule | None:
+    """Return the rule by which a hand makes its next call; None if it fits no rule.
+
+    cards: the hand as a bit mask. The other arguments are as in `call_meanings`.
+    """
+    knowledge = knowledge_for(ns, ew)
+    public.open_auction(knowledge, dealer, vulnerable)
+    for call in calls:
+        hear_call((ns, ew)[int(knowledge.auction[NEXT_SEAT]) % 2].tables, knowledge, call)
+    system = (ns, ew)[int(knowledge.auction[NEXT_SEAT]) % 2]
+    public.update_view(knowledge)
+    (fields,) = hand_evaluation.hand_fields(np.array([cards], np.int64))
+    _, row, _ = match_rules(system.tables, knowledge, fields, NO_CALL)
+    return None if row < 0 else system.rules[system.tables.rule[row, RULE]]
 
 
 def explain_calls(
@@ -123,22 +292,29 @@ def kernel_arguments(
 
 
 @njit(cache=True)
-def _bid(hands, dealer, vulnerable, ns, ew, knowledge, calls):  # type: ignore[no-untyped-def]
+def _bid(hands, dealer, vulnerable, ns, ew, knowledge, traced):  # type: ignore[no-untyped-def]
     held = np.zeros((4, hand_evaluation.WIDTH), np.int16)
     auction = knowledge.auction
     for game in range(len(hands)):
         public.open_auction(knowledge, dealer[game], vulnerable[game])
         hand_evaluation.evaluate(hands[game], held)
-        while not auction_over(auction) and auction[CALL_COUNT] < calls.shape[1]:
-            seat = auction[NEXT_SEAT]
+        while not auction_over(auction) and auction[CALL_COUNT] < traced.calls.shape[1]:
+            at, seat = auction[CALL_COUNT], auction[NEXT_SEAT]
             tables = ns if seat % 2 == 0 else ew
             public.update_view(knowledge)
             call, fit, row = match_rules(tables, knowledge, held[seat], NO_CALL)
-            if auction[CALL_COUNT] >= calls.shape[1] - 4:
+            if at >= traced.calls.shape[1] - 4:
                 call, fit = PASS, NO_RULE
             if fit < 0:  # a pass without a rule is interpreted like any other pass
                 _, _, row = match_rules(tables, knowledge, held[seat], call)
-            calls[game, auction[CALL_COUNT]] = call
+            traced.calls[game, at] = call
+            traced.rule[game, at] = tables.rule[fit, RULE] if fit >= 0 else NO_RULE
+            traced.read[game, at] = tables.rule[row, RULE] if row >= 0 else NO_RULE
+            if knowledge.seat_view[FORCED]:
+                bid = knowledge.calls[at - 2] < BIDS
+                traced.forced[game, at] = PARTNER_FORCES if bid else DOUBLE_FORCES
+            elif knowledge.seat_view[MUST_BID]:
+                traced.forced[game, at] = GAME_FORCED
             rule_matching.update_knowledge(tables, knowledge, call, row)
 
 

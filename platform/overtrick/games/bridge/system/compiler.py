@@ -9,7 +9,7 @@ assignment of suits to the variables.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -33,6 +33,8 @@ FLAGGED = {
     "rare": ("rare", 1),
 }
 FORCING = ("forcing", "game-forcing", "asking")
+IF_UNPASSED = " if unpassed"
+"""End of a kind that a call has only if its player did not pass before the opening bid."""
 OPENINGS, LENGTH_CLASSES = 36, 24
 """Sizes of the index of blocks: by opening bid (35: no bid yet), and by the number of calls since
 the opening bid (23 or more are one class)."""
@@ -228,12 +230,28 @@ def _expand_rule(rule: Rule, given: hand_terms.Suits, number: int) -> Iterator[E
         for more in hand_terms.suit_assignments(free):
             if _assigned_suits(more) & _assigned_suits(given):
                 continue
-            expanded = _as_integers(rule, {**given, **more}, number)
-            if expanded is not None:
-                yield expanded
+            for variant in _by_earlier_pass(rule):
+                expanded = _as_integers(variant, {**given, **more}, number)
+                if expanded is not None:
+                    yield expanded
     except UserError as error:
         where = f"{rule.source}, line {rule.line}: "
         raise UserError(where + f"rule '{rule.name}': {error}") from None
+
+
+def _by_earlier_pass(rule: Rule) -> tuple[Rule, ...]:
+    """Split a rule by whether its player passed before the opening bid, if a kind depends on it.
+
+    With the kind "forcing if unpassed", the call is forcing only in the first of the two rules.
+    """
+    if not any(kind.endswith(IF_UNPASSED) for kind in rule.kinds):
+        return (rule,)
+    unpassed = tuple(kind.removesuffix(IF_UNPASSED) for kind in rule.kinds)
+    passed = tuple(kind for kind in rule.kinds if not kind.endswith(IF_UNPASSED))
+    return (
+        replace(rule, kinds=unpassed, when=(*rule.when, "unpassed")),
+        replace(rule, kinds=passed, when=(*rule.when, "passed")),
+    )
 
 
 def _assigned_suits(suits: hand_terms.Suits) -> set[str]:

@@ -11,7 +11,7 @@ from overtrick.core import Array
 from overtrick.games.bridge.auction_rules import NEXT_SEAT
 from overtrick.games.bridge.system import auction_simulation, hand_evaluation, rule_matching
 from overtrick.games.bridge.system import public_knowledge as public
-from overtrick.games.bridge.system.loader import System
+from overtrick.games.bridge.system.bidding_system import System
 
 
 def count_contradicted_calls(

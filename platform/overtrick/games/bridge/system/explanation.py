@@ -1,90 +1,272 @@
-"""Meaning of a call in a bidding system, as ranges of hand features and in words."""
+"""Meaning of a call in a bidding system, in words.
+
+A call may show several kinds of hands. A takeout double, for example, shows an opening hand that is
+short in the opponents' suit, or any strong hand. The explanation lists them as alternatives, at
+most MAX_ALTERNATIVES. If a call has more rules, the most similar ones are joined.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+from numpy.random import default_rng
 
 from overtrick.core import Array
 from overtrick.games.bridge.auction_rules import BIDS, CALLS, PASS
+from overtrick.games.bridge.cards import hand_bits, random_deals
 from overtrick.games.bridge.system import hand_evaluation as hand
 from overtrick.games.bridge.system import public_knowledge as public
 from overtrick.games.bridge.system.parser import Rule
 
 SUIT_NAMES = ("clubs", "diamonds", "hearts", "spades")
-OMITTED = ("none", "passed", "non-forcing", "natural", "pass", "notrump")
+OMITTED = ("none", "passed", "natural", "pass", "notrump", "preempt")
 """Statuses and types that an explanation leaves out."""
+ALERTED = ("transfer", "relay", "conventional")
+"""Types of calls that do not show the suit that they name; players alert them."""
+UNLIMITED = 28  # high-card points from which an upper end is left out: hardly any hand has them
+SAMPLED_DEALS = 1000
+MAX_ALTERNATIVES = 3  # without the line for players who stretch the rules
+KEY_CARDS = ("none or three", "one or four", "two or five")
+FIELDS = (
+    hand.HCP, hand.SHAPE, *range(hand.LENGTH, hand.LENGTH + 4),
+    *range(hand.STOPPER, hand.STOPPER + 4), *range(hand.CONTROL, hand.CONTROL + 4),
+    *range(hand.STRENGTH, hand.STRENGTH + 4), hand.ACES, *range(hand.KEYCODE, hand.KEYCODE + 4),
+    *range(hand.QUEEN, hand.QUEEN + 4),
+)  # fmt: skip
+"""Hand features that an explanation prints."""
+
+
+@dataclass(frozen=True)
+class HandType:
+    """One of the kinds of hands that a call shows: a range for each hand feature."""
+
+    rule: Rule  # the first rule that gives the call this meaning
+    lo: Array  # (H,) lowest value of each hand feature
+    hi: Array  # (H,) highest value of each hand feature
+    named: Array  # (H,) bool: a rule limits this feature; other limits follow from the pack
+    capped: Array  # (H,) bool: a rule sets the highest value
+    said: Array  # (MEANING_WIDTH,) columns listed in public_knowledge: status, type, ...
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """Meaning of one call in the caller's bidding system: its rule and the hand it promises."""
+    """Meaning of one call in the caller's bidding system: its rule and the hands it promises."""
 
     call: int
     rule: Rule | None  # the first rule that makes the call; None if no rule of the system does
     lo: Array  # (H,) lowest value of each hand feature that the call promises
     hi: Array  # (H,) highest value of each hand feature
     said: Array  # (MEANING_WIDTH,) columns listed in public_knowledge: status, type, ...
+    hands: tuple[HandType, ...] = ()  # one for each rule that makes the call, except rare hands
+    stretched: tuple[HandType, ...] = ()  # one for each rule of kind `heard`
 
 
 def describe_meaning(meaning: Meaning) -> str:
-    """Describe the meaning of a call in words, such as "Stayman: 8+ points, asking"."""
+    """Describe the meaning of a call in words, such as "Stayman: 7-16 points, 4 spades; or ...".
+
+    Alternatives are separated by "; or ".
+    """
+    return "; or ".join(explanation_lines(meaning))
+
+
+def explanation_lines(meaning: Meaning) -> list[str]:
+    """Describe the meaning of a call in words, one line for each kind of hand that it shows.
+
+    The first line also tells whether the call is forcing, and whether it is alerted; another line
+    does if its rule differs in this. A last line may tell how some players stretch the call.
+    """
     if meaning.rule is None:
-        return f"{'pass' if meaning.call == PASS else CALLS[meaning.call]}: not in the system here"
-    points = _range(meaning, hand.HCP)
+        return [f"{'pass' if meaning.call == PASS else CALLS[meaning.call]}: no rule"]
+    shown = join_similar(meaning.hands, MAX_ALTERNATIVES)
+    lines: list[str] = []
+    for number, each in enumerate(shown):
+        kinds = _kinds(meaning.call, each)
+        if number > 0 and kinds == _kinds(meaning.call, shown[0]):
+            kinds = []
+        terms = [*_hand_terms(meaning.call, each), *kinds]
+        same = number > 0 and each.rule.name == shown[0].rule.name
+        name = "" if same and terms else each.rule.name
+        text = ", ".join(terms)
+        lines.append(f"{name}: {text}" if name and text else name or text)
+    stretched = join_similar((*shown, *meaning.stretched), 1)
+    if meaning.stretched and not _contains_any(shown, stretched[0]):
+        terms = _hand_terms(meaning.call, stretched[0])
+        if not shown:
+            lines.append(f"not in the system; some players: {meaning.stretched[0].rule.name}")
+            lines[-1] += f", {', '.join(terms)}" if terms else ""
+        elif terms:
+            lines.append(f"some players: {', '.join(terms)}")
+    return list(dict.fromkeys(lines))
+
+
+def join_similar(hands: Iterable[HandType], most: int) -> list[HandType]:
+    """Reduce kinds of hands to at most `most`: drop contained ones, then join the most similar.
+
+    The cost of joining two is the share of hands that only their common ranges contain, so that two
+    ranges without a gap between them cost nothing. The most frequent kinds come first.
+    """
+    kept: list[HandType] = []
+    for each in hands:
+        if not _contains_any(kept, each):
+            kept = [other for other in kept if not _contains(each, other)]
+            kept.append(each)
+    joined = True
+    while len(kept) > 1 and joined:
+        cost, a, b = min(
+            (_join_cost(kept[a], kept[b]), a, b) for a, b in combinations(range(len(kept)), 2)
+        )
+        joined = cost <= 0 or len(kept) > most
+        if joined:
+            kept[a] = _join(kept[a], kept[b])
+            del kept[b]
+    return sorted(kept, key=lambda each: -int(_fitting(each).sum()))
+
+
+def _contains(outer: HandType, inner: HandType) -> bool:
+    fields = list(FIELDS)
+    return bool(
+        (outer.lo[fields] <= inner.lo[fields]).all()
+        and (outer.hi[fields] >= inner.hi[fields]).all()
+    )
+
+
+def _contains_any(outer: Iterable[HandType], inner: HandType) -> bool:
+    return any(_contains(each, inner) for each in outer)
+
+
+def _join(a: HandType, b: HandType) -> HandType:
+    """Return the smallest ranges that contain those of both; the rule is that of more hands."""
+    rule = a.rule if _fitting(a).sum() >= _fitting(b).sum() else b.rule
+    lo, hi = np.minimum(a.lo, b.lo), np.maximum(a.hi, b.hi)
+    said = a.said if rule is a.rule else b.said
+    return HandType(rule, lo, hi, a.named & b.named, a.capped & b.capped, said)
+
+
+def _join_cost(a: HandType, b: HandType) -> float:
+    """Return the share of hands in the common ranges of `a` and `b`, but in neither of them.
+
+    Ranges without a hand in the sample count by their width, a millionth as much. Hands of calls
+    that mean something else, such as a forcing and a weak call, cost 1 more.
+    """
+    fields = list(FIELDS)
+    joined = _join(a, b)
+    extra = _fitting(joined) & ~_fitting(a) & ~_fitting(b)
+    wider = [(joined.hi - joined.lo - each.hi + each.lo)[fields].sum() for each in (a, b)]
+    overlap = (np.minimum(a.hi, b.hi) - np.maximum(a.lo, b.lo))[fields]
+    adjacent = (overlap < 0).sum() == 0 or ((overlap == -1).sum() == 1 and (overlap < 0).sum() == 1)
+    exact = adjacent and ((joined.lo != a.lo) | (joined.hi != a.hi))[fields].sum() <= 1
+    exact = exact and ((joined.lo != b.lo) | (joined.hi != b.hi))[fields].sum() <= 1
+    cost = float(extra.mean()) + (0.0 if exact else 1e-6 * float(min(wider) + 1))
+    return cost if np.array_equal(a.said, b.said) else cost + 1
+
+
+def _fitting(shown: HandType) -> Array:
+    """Return which hands of a random sample fit these ranges, (N,) bool."""
+    sample = _sample_hands()
+    inside = (sample >= shown.lo) & (sample <= shown.hi)
+    return np.asarray(inside[:, list(FIELDS)].all(axis=1))
+
+
+@cache
+def _sample_hands() -> Array:
+    """Return the features (N, H) of random hands."""
+    return hand.hand_fields(hand_bits(random_deals(SAMPLED_DEALS, default_rng(0))).reshape(-1))
+
+
+def _hand_terms(call: int, shown: HandType) -> list[str]:
+    """List words about one kind of hand, such as "15-17 points" and "balanced"."""
+    points = _range(shown, hand.HCP)
     terms = [f"{points} points"] if points else []
-    terms += [*_shape(meaning), *_honours(meaning), *_kinds(meaning, meaning.rule)]
-    return f"{meaning.rule.name}: {', '.join(terms)}" if terms else meaning.rule.name
+    return [*terms, *_shape(call, shown), *_honours(shown)]
 
 
-def _range(meaning: Meaning, field: int) -> str:
-    """Format the range of one hand feature in a call's meaning: "15-17", "12+" or "at most 9".
+def _range(shown: HandType, field: int) -> str:
+    """Format the range of one hand feature: "15-17", "12+" or "at most 9".
 
     Return an empty string if every value is possible. field: index in hand_evaluation.FIELDS.
     """
-    lo, hi = int(meaning.lo[field]), int(meaning.hi[field])
+    lo, hi = int(shown.lo[field]), int(shown.hi[field])
     least, most = int(public.LIMITS[0, field]), int(public.LIMITS[1, field])
     if lo <= least and hi >= most:
         return ""
     if lo == hi:
         return str(lo)
-    if hi >= most:
-        return f"{lo}+"
+    if hi >= most or (field == hand.HCP and hi >= UNLIMITED):
+        return f"{lo}+" if lo > least else ""
     return f"{lo}-{hi}" if lo > least else f"at most {hi}"
 
 
-def _shape(meaning: Meaning) -> list[str]:
-    if meaning.lo[hand.SHAPE] == 2:
+def _length(shown: HandType, suit: int) -> str:
+    """Format the range of a suit length, without an upper end that no rule sets."""
+    lo, hi = int(shown.lo[hand.LENGTH + suit]), int(shown.hi[hand.LENGTH + suit])
+    if lo == hi or shown.capped[hand.LENGTH + suit]:
+        return _range(shown, hand.LENGTH + suit)
+    return f"{lo}+"
+
+
+def _shape(call: int, shown: HandType) -> list[str]:
+    if shown.lo[hand.SHAPE] == 2:
         shape = ["balanced"]
+    elif shown.lo[hand.SHAPE] == 1:
+        shape = ["nearly balanced"]
     else:
-        shape = ["unbalanced"] if meaning.hi[hand.SHAPE] < 2 else []
+        shape = ["unbalanced"] if shown.hi[hand.SHAPE] < 2 and shown.named[hand.SHAPE] else []
+    agreed = int(shown.said[public.AGREED])
     for suit in reversed(range(4)):
-        lo, hi = meaning.lo[hand.LENGTH + suit], meaning.hi[hand.LENGTH + suit]
+        lo, hi = shown.lo[hand.LENGTH + suit], shown.hi[hand.LENGTH + suit]
         if shape == ["balanced"] and lo <= 2 and hi >= 5:
             continue
-        if lo >= 4 or hi <= 4 or (lo == 3 and meaning.call < BIDS and meaning.call % 5 == suit):
-            shape.append(f"{_range(meaning, hand.LENGTH + suit)} {SUIT_NAMES[suit]}")
+        own = call < BIDS and call % 5 == suit
+        own = own and public.TYPES[shown.said[public.TYPE]] in ("natural", "raise", "preempt")
+        shortest = 2 if own else 3 if suit == agreed else 4
+        named, capped = shown.named[hand.LENGTH + suit], shown.capped[hand.LENGTH + suit]
+        if lo >= shortest or (named and lo >= 3) or (capped and hi <= 4):
+            length = _length(shown, suit)
+            name = SUIT_NAMES[suit][:-1] if length.endswith("1") else SUIT_NAMES[suit]
+            shape.append(f"{length} {name}")
     return shape
 
 
-def _honours(meaning: Meaning) -> list[str]:
+def _honours(shown: HandType) -> list[str]:
     terms = []
+    trumps = int(shown.said[public.TRUMPS])
+    if 0 <= trumps < 4 and shown.lo[hand.KEYCODE + trumps] == shown.hi[hand.KEYCODE + trumps]:
+        code = int(shown.lo[hand.KEYCODE + trumps])
+        queen = shown.lo[hand.QUEEN + trumps], shown.hi[hand.QUEEN + trumps]
+        with_queen = {(1, 1): "with", (0, 0): "without"}.get((int(queen[0]), int(queen[1])))
+        terms.append(f"{KEY_CARDS[code]} key cards (aces and the king of {SUIT_NAMES[trumps]})")
+        if with_queen:
+            terms.append(f"{with_queen} the queen")
     for suit in reversed(range(4)):
         name = SUIT_NAMES[suit]
-        if meaning.lo[hand.STOPPER + suit] == 1:
+        if shown.lo[hand.STOPPER + suit] == 1:
             terms.append(f"{name} stopped")
-        if meaning.hi[hand.CONTROL + suit] <= 2:
+        if shown.hi[hand.CONTROL + suit] <= 2:
             terms.append(f"{name} controlled")
-        if meaning.lo[hand.STRENGTH + suit] >= 2:
+        if shown.lo[hand.STRENGTH + suit] >= 2:
             terms.append(f"good {name}")
-    aces = _range(meaning, hand.ACES)
-    return [*terms, f"{aces} aces"] if aces else terms
+    aces = _range(shown, hand.ACES)
+    word = "ace" if aces == "1" else "aces"
+    return [*terms, f"{aces} {word}"] if aces and shown.named[hand.ACES] else terms
 
 
-def _kinds(meaning: Meaning, rule: Rule) -> list[str]:
-    """List words about the meaning of a call, such as "transfer", "forcing" or "slam try".
+def _kinds(call: int, shown: HandType) -> list[str]:
+    """List words about a call: its type, whether it is forcing, a slam try, or alerted.
 
-    Words that the rule's name already contains, and the default words in OMITTED, are left out.
+    A bid always has one word about its force. Types that the rule's name already contains are left
+    out, and those in OMITTED.
     """
-    type_, status, slam = meaning.said[[public.TYPE, public.STATUS, public.SLAM]].tolist()
-    words = public.TYPES[type_], public.STATUSES[status], public.SLAMS[slam]
-    return [word for word in words if word not in OMITTED and word not in rule.name.lower()]
+    type_, status, slam = shown.said[[public.TYPE, public.STATUS, public.SLAM]].tolist()
+    kind, force = public.TYPES[type_], public.STATUSES[status]
+    words = [] if kind in OMITTED or kind in shown.rule.name.lower() else [kind]
+    if kind == "relay" or force == "asking":
+        force = "forcing"
+    if call < BIDS or force != "non-forcing":
+        words.append(force.replace("non-forcing", "not forcing"))
+    words.append(public.SLAMS[slam])
+    words = [word for word in words if word not in OMITTED]
+    return [*words, "alert"] if kind in ALERTED else words

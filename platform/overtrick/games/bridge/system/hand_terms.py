@@ -35,6 +35,8 @@ ADDED_TO = {name: name for name in ("hcp", "total", "adjusted")} | {
     f"support {suit}": "total" for suit in SUITS
 }
 """Points of the own hand that `together` accepts, each with the points of partner it adds."""
+PARTNERS_END = {"together": "lo", "possible": "hi"}
+"""End of partner's promised range that a term about the points of both hands adds."""
 
 
 @dataclass(frozen=True, order=True)
@@ -46,7 +48,7 @@ class RangeTest:
 
     - hand feature: lo <= hand[index] <= hi, and `ref` is NO_REF
     - both hands: lo <= hand[index] + view[ref] <= hi. Here view[ref] is the minimum that partner
-      has promised, such as the number of spades for an eight-card fit.
+      has promised, such as the number of spades for an eight-card fit, or the maximum.
     - auction feature: lo <= view[index] <= hi
     """
 
@@ -247,26 +249,27 @@ def _yes_or_no(words: Sequence[str]) -> RangeTest | None:
 def _sum_with_partner(words: Sequence[str]) -> RangeTest | None:
     """Parse a term about both hands, such as "fit S 8+"; return None for other terms.
 
-    The term becomes a range test of a sum: a feature of the own hand plus a minimum that partner's
-    calls promise.
+    The term becomes a range test of a sum: a feature of the own hand plus the minimum or maximum
+    that partner's calls promise.
 
     - "fit S 8+": own spades plus partner's minimum number of spades
     - "together 25+ hcp": own high-card points plus partner's minimum
     - "together 25+ support S": own points with spades as trumps plus partner's minimum of total
       points, because only one hand counts its short suits
+    - "possible 33+ hcp": own high-card points plus partner's maximum; likewise the other points
 
     words: the words of the term. Raises UserError for features of two hands that do not add up.
     """
     if words[0] == "fit" and len(words) == 3 and words[1] in SUITS:
         field, ends = f"length {words[1]}", parse_range(words[2])
         return RangeTest(FIELD[field], *ends, VIEW[f"partner lo {field}"]) if ends else None
-    if words[0] == "together" and len(words) > 2:
+    if words[0] in PARTNERS_END and len(words) > 2:
+        end = PARTNERS_END[words[0]]
         field, ends = " ".join(words[2:]), parse_range(words[1])
         if field not in ADDED_TO:
             raise UserError(f"'{' '.join(words)}': only {', '.join(ADDED_TO)} of two hands add up")
-        return (
-            RangeTest(FIELD[field], *ends, VIEW[f"partner lo {ADDED_TO[field]}"]) if ends else None
-        )
+        added = VIEW[f"partner {end} {ADDED_TO[field]}"]
+        return RangeTest(FIELD[field], *ends, added) if ends else None
     return None
 
 

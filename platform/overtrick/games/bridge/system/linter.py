@@ -1,8 +1,11 @@
-"""Check a bidding system for three kinds of problems.
+"""Check a bidding system for five kinds of problems.
 
 - A rule fits no hand.
 - A rule is unreachable, because earlier rules apply to all its hands.
 - There is a gap: an auction in which the system has rules, but a possible hand fits none of them.
+- In an auction between four players of the system, a rule passes partner's forcing bid, or passes
+  below game after a game force.
+- In such an auction, a hand that must bid has no rule.
 """
 
 from __future__ import annotations
@@ -14,30 +17,41 @@ from numba import njit
 from numpy.random import default_rng
 
 from overtrick.games.bridge import auction_rules
-from overtrick.games.bridge.auction_rules import CALL_COUNT, CALLS, LAST_BID, NEXT_SEAT, PASS
+from overtrick.games.bridge.auction_rules import CALL_COUNT, CALLS, LAST_BID, PASS, format_calls
 from overtrick.games.bridge.cards import format_hand, hand_bits, random_deals
 from overtrick.games.bridge.system import hand_evaluation, rule_matching
 from overtrick.games.bridge.system import public_knowledge as public
+from overtrick.games.bridge.system.auction_simulation import (
+    GAME_FORCED,
+    PARTNER_FORCES,
+    trace_auctions,
+)
+from overtrick.games.bridge.system.bidding_system import System
 from overtrick.games.bridge.system.compiler import ExpandedRule, RuleBlock, SystemTables
 from overtrick.games.bridge.system.hand_terms import NO_REF, RangeTest
 from overtrick.games.bridge.system.parser import Rule
 from overtrick.games.bridge.system.rule_matching import NO_CALL, NO_RULE, hear_call, match_rules
 
+AUCTIONS = 4000  # number of random deals that are bid to check whole auctions
 DEALS = 1500  # number of random deals, whose hands are tried in every example auction
-MAX_TRIED = 60  # maximum number of hands tried in an auction, all in agreement with earlier calls
+MAX_TRIED = 60  # maximum number of hands tried in an auction, all of which make its earlier calls
 
 
-def find_problems(
-    rules: Sequence[Rule], blocks: Sequence[RuleBlock], tables: SystemTables
-) -> Iterator[str]:
+def find_problems(system: System, blocks: Sequence[RuleBlock]) -> Iterator[str]:
     """Yield an error message for each problem of a bidding system, with its file, line and rule.
 
-    The arguments hold the rules of the system in three forms:
+    blocks: the rules of the system by auction pattern, with suits in place of suit variables such
+    as M for a major.
+    """
+    yield from _rule_problems(system.rules, blocks)
+    yield from _gaps(system.tables, blocks)
+    yield from _auction_problems(system)
 
-    - `rules`: as in the system's file
-    - `blocks`: grouped by auction pattern, with suits in place of suit variables such as M for a
-      major
-    - `tables`: compiled to integer arrays
+
+def _rule_problems(rules: Sequence[Rule], blocks: Sequence[RuleBlock]) -> Iterator[str]:
+    """Yield a message for each rule that fits no hand or is unreachable.
+
+    The arguments are the rules of a system as in its file, and by auction pattern.
     """
     by_rule: dict[int, list[tuple[ExpandedRule, Sequence[RuleBlock]]]] = {}
     for block, covering in zip(blocks, _covering_blocks(blocks), strict=True):
@@ -53,7 +67,14 @@ def find_problems(
             before = rules[next(each for each in earlier if each is not None)]
             taken = f"line {before.line}, '{before.name}', applies to all its hands"
             yield f"{where} is never reached: {taken}"
-    # a base file is checked when it is loaded by itself
+
+
+def _gaps(tables: SystemTables, blocks: Sequence[RuleBlock]) -> Iterator[str]:
+    """Yield a message for each block of rules at which a hand without a rule was found.
+
+    blocks: the rules of the system by auction pattern. Blocks of a base file are left out: they are
+    checked when that file is loaded by itself.
+    """
     exact = [k for k, each in enumerate(blocks) if each.shape.whole and not each.place.base_depth]
     length = max(len(block.shape.masks) for block in blocks) + 1
     masks = np.zeros((len(exact), length), np.int64)
@@ -69,6 +90,43 @@ def find_problems(
             yield (
                 f"{place.source}, line {place.line}: a gap: {format_hand(int(cards))} has no call "
                 f"at '{at}': widen the rule for a pass, or add a rule"
+            )
+
+
+def _auction_problems(system: System) -> Iterator[str]:
+    """Yield a message for each rule that passes a forcing bid or forces a hand without a rule.
+
+    The system bids AUCTIONS random deals at all four seats. Passes of forcing doubles are allowed.
+    """
+    rng = default_rng(0)
+    hands = hand_bits(random_deals(AUCTIONS, rng))
+    dealer, vulnerable = np.arange(AUCTIONS) % 4, rng.integers(4, size=AUCTIONS)
+    traced = trace_auctions(hands, dealer, vulnerable, system, system)
+    by_partner = (traced.forced == PARTNER_FORCES) | (traced.forced == GAME_FORCED)
+    passed = by_partner & (traced.calls == PASS)
+    without = (traced.forced > 0) & (traced.calls >= 0) & (traced.rule == NO_RULE)
+    reported: set[tuple[int, int]] = set()
+    for game, at in zip(*np.nonzero(passed | without), strict=True):
+        made_by, forced_by = int(traced.rule[game, at]), int(traced.read[game, at - 2])
+        if (made_by, forced_by) in reported:
+            continue
+        reported.add((made_by, forced_by))
+        hand = format_hand(int(hands[game, (dealer[game] + at) % 4]))
+        after = f"after {format_calls(traced.calls[game, :at].tolist())}"
+        if traced.forced[game, at] == GAME_FORCED:
+            cause, name = "the game force", ""
+        else:
+            rule = system.rules[forced_by]
+            cause = f"a forcing call ({rule.source}, line {rule.line})"
+            name = f"{rule.source}, line {rule.line}: rule '{rule.name}' is forcing, but "
+        if made_by == NO_RULE:
+            remedy = "add a rule for a bid, with 'anything'"
+            yield f"{name}{hand} must bid and has no rule {after}: {remedy}"
+        else:
+            fault = system.rules[made_by]
+            yield (
+                f"{fault.source}, line {fault.line}: rule '{fault.name}' passes {cause} with "
+                f"{hand} {after}: bid instead, or let the call not be forcing"
             )
 
 
@@ -175,28 +233,36 @@ def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-unty
     found = np.zeros(len(blocks), np.int64)
     fields = np.zeros((len(hands), hand_evaluation.WIDTH), np.int16)
     hand_evaluation.evaluate(hands, fields)
+    contradictions = np.zeros(len(hands), np.int64)
     for k in range(len(blocks)):
         for passes in range(4):
             public.open_auction(knowledge, 0, 0)
-            if not _make_calls(tables, knowledge, masks[k], passes):
+            contradictions[:] = 0
+            if not _make_calls(tables, knowledge, masks[k], passes, fields, contradictions):
                 continue
             public.update_view(knowledge)
             if rule_matching.place_applies(tables, blocks[k], knowledge):
-                found[k] = _hand_without_call(tables, knowledge, hands, fields)
+                found[k] = _hand_without_call(tables, knowledge, hands, fields, contradictions)
                 break
     return found
 
 
 @njit(cache=True)
-def _make_calls(tables, knowledge, masks, passes):  # type: ignore[no-untyped-def]
+def _make_calls(tables, knowledge, masks, passes, fields, contradictions):  # type: ignore[no-untyped-def]
     """Build an example auction that matches an auction pattern; return whether one was found.
 
-    The auction begins with `passes` passes. Then it has one legal call from each mask.
+    The auction begins with `passes` passes. Then it has one legal call from each mask. Add to
+    `contradictions` (P,) the number of these calls that the seat to call next has made and that a
+    hand would not make.
 
     tables: the compiled system. knowledge: PublicKnowledge of a new auction, updated in place.
-    masks: (L,) the pattern: a bit mask of allowed calls for each call, padded with 0.
+    masks: (L,) the pattern: a bit mask of allowed calls for each call, padded with 0. fields:
+    (P, H) features of the hands.
     """
     auction = knowledge.auction
+    length = passes
+    for mask in masks:
+        length += mask != 0
     for step in range(passes + len(masks)):
         mask = 1 << PASS if step < passes else masks[step - passes]
         if mask == 0:
@@ -210,24 +276,28 @@ def _make_calls(tables, knowledge, masks, passes):  # type: ignore[no-untyped-de
             chosen = PASS  # prefer a pass, which shows the least
         if chosen < 0 or auction[CALL_COUNT] >= 60:
             return False
+        if (length - step) % 4 == 0:
+            public.update_view(knowledge)
+            rule_matching.count_contradicting_hands(
+                tables, knowledge, fields, chosen, contradictions
+            )
         hear_call(tables, knowledge, chosen)
     return True
 
 
 @njit(cache=True)
-def _hand_without_call(tables, knowledge, hands, fields):  # type: ignore[no-untyped-def]
+def _hand_without_call(tables, knowledge, hands, fields, contradictions):  # type: ignore[no-untyped-def]
     """Return a hand of the seat to call that fits no rule in this auction, or 0 if none is found.
 
-    Only hands that agree with the seat's earlier calls are tested, at most MAX_TRIED of them.
+    Only hands that make the seat's earlier calls are tested, at most MAX_TRIED of them.
 
     tables: the compiled system. knowledge: PublicKnowledge of the auction. hands: (P,) card bit
-    masks. fields: (P, H) features of these hands from hand_evaluation.
+    masks. fields: (P, H) features of these hands from hand_evaluation. contradictions: (P,) number
+    of the seat's earlier calls that a hand does not make.
     """
-    seat = knowledge.auction[NEXT_SEAT]
-    lo, hi = knowledge.lo[public.PROMISED, seat], knowledge.hi[public.PROMISED, seat]
     tried = 0
     for k in range(len(hands)):
-        if not _in_ranges(fields[k], lo, hi):
+        if contradictions[k] > 0:
             continue
         _, _, row = match_rules(tables, knowledge, fields[k], NO_CALL)
         if row == NO_RULE:
@@ -236,11 +306,3 @@ def _hand_without_call(tables, knowledge, hands, fields):  # type: ignore[no-unt
         if tried == MAX_TRIED:
             break
     return 0
-
-
-@njit(cache=True)
-def _in_ranges(fields, lo, hi):  # type: ignore[no-untyped-def]
-    k = 0
-    while k < len(fields) and lo[k] <= fields[k] <= hi[k]:
-        k += 1
-    return k == len(fields)

@@ -7,7 +7,6 @@ double its time, and a first command would compile the check for half a minute.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -15,20 +14,10 @@ import numpy as np
 
 from overtrick.core import Array, UserError, suggestion
 from overtrick.games.bridge.system import compiler, linter, parser
-from overtrick.games.bridge.system.parser import FOLDER, SUFFIX, Place, Rule, system_names
+from overtrick.games.bridge.system.bidding_system import System, build_system
+from overtrick.games.bridge.system.parser import FOLDER, SUFFIX, system_names
 
 __all__ = ["SUFFIX", "System", "fingerprint", "load", "rule_types", "system_names"]
-
-
-@dataclass(frozen=True)
-class System:
-    """A bidding system: its rules as text, and compiled to arrays."""
-
-    name: str
-    title: str
-    places: tuple[Place, ...]  # in order of priority
-    rules: tuple[Rule, ...]  # the rules of all places, in the order of the places
-    tables: compiler.SystemTables
 
 
 def rule_types(system: System) -> Array:
@@ -76,11 +65,8 @@ def _load_version(path: Path, modified: int) -> System:
     Cached by path and modification time `modified` in nanoseconds.
     """
     head, parsed = parser.parse_file(path)
-    places = tuple(sorted(parsed, key=lambda place: place.priority))
-    rules = tuple(rule for place in places for rule in place.rules)
-    blocks = compiler.expand_places(places, rules)
-    tables = compiler.compile_tables(blocks)
+    system, blocks = build_system(head["system"], head.get("title", ""), parsed)
     if path.parent != FOLDER.resolve():
-        for problem in linter.find_problems(rules, blocks, tables):
+        for problem in linter.find_problems(system, blocks):
             raise UserError(problem)
-    return System(head["system"], head.get("title", ""), places, rules, tables)
+    return system

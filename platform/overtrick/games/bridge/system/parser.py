@@ -38,6 +38,9 @@ A rule can be marked `heard` (for interpretation only) or `rare` (for hands too 
     rare    yes              yes                      no
 
 If all rules for a call have the same mark, none is left out of either set.
+
+A kind may end in `if unpassed`, such as `forcing if unpassed`: the call has it only if its player
+did not pass before the opening bid. A hand that fits no rule makes `rule_matching.default_call`.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ from overtrick.core.files import read_text
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".bidding"
-MAX_RULES = 5_000  # of a file; the system natural has 1,169
+MAX_RULES = 5_000  # of a file
 
 
 @dataclass(frozen=True)

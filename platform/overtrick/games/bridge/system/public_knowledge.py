@@ -27,7 +27,7 @@ PLAYERS = ("me", "lho", "partner", "rho")
 SITUATION = (
     "opened by", "seat", "vulnerable", "they vulnerable", "level", "last", "last by", "doubled",
     "passes", "calls", "partner calls", "their calls", "forced", "game forced", "agreed", "passed",
-    "partner passed", "last ours", "invited",
+    "partner passed", "last ours", "invited", "must bid",
 )  # fmt: skip
 """First fields of VIEW:
 
@@ -45,6 +45,8 @@ SITUATION = (
     passed           whether the seat passed before the opening bid; likewise `partner passed`
     last ours        whether the own side made the last bid
     invited          whether partner made the last bid, as an invitation
+    must bid         whether the system forbids a pass: partner's last call is forcing, or the own
+                     side is forced to game and would let the auction end below game
 """
 
 RANGED = ("hcp", "total", "adjusted", *(f"length {suit}" for suit in SUITS))
@@ -126,6 +128,10 @@ def _likely_maxima() -> Array:
 UNLIKELY = 100
 LIKELY = _likely_maxima()
 
+
+SHORTNESS = 3
+"""Points for short suits that a hand with a minimum of `support` is expected to have at most. Five
+for a void are possible, but rare."""
 
 PROMISED, SHOWN = range(2)
 """Two interpretations of the same calls (see `parser`):
@@ -258,6 +264,7 @@ def update_view(knowledge):  # type: ignore[no-untyped-def]
     view[15], view[16] = knowledge.passed[me], knowledge.passed[partner]
     view[17] = bid and view[6] % 2 == 0
     view[18] = meaning[partner, STATUS] == INVITATIONAL and passes >= 1 and view[6] == 2
+    view[19] = view[12] or (view[13] and _ends_below_game(view))
     at, width = FIRST_RANGED, len(FIELD_OF_RANGED)
     lo, hi = knowledge.lo[PROMISED], knowledge.hi[PROMISED]
     for who in range(4):
@@ -268,6 +275,23 @@ def update_view(knowledge):  # type: ignore[no-untyped-def]
         at += 2 * width
     for suit in range(4):
         view[at + suit] = max(lo[left, LENGTH + suit], lo[right, LENGTH + suit])
+
+
+@njit(cache=True)
+def _ends_below_game(view):  # type: ignore[no-untyped-def]
+    """Return whether a pass could end the auction in an undoubled contract below game.
+
+    The last bid is partner's, or an opponent's after two passes: with one pass, partner would still
+    have a call.
+
+    view: PublicKnowledge.seat_view, up to date except for its entry "must bid".
+    """
+    level, strain, last_by, doubled, passes = view[4], view[5], view[6], view[7], view[8]
+    if level == 0 or doubled > 0:
+        return False
+    if last_by % 2 == 1:
+        return passes == 2
+    return last_by == 2 and level < (3 if strain == 4 else 4 if strain >= 2 else 5)
 
 
 @njit(cache=True)
@@ -297,6 +321,10 @@ def tighten_ranges(lo, hi):  # type: ignore[no-untyped-def]
         hi[suit] = max(min(hi[suit], 13 - least + lo[suit]), lo[suit])
         lo[suit] = min(max(lo[suit], 13 - most + hi[suit]), hi[suit])
         long_points += max(lo[suit] - 4, 0)
+    for support in range(hand.SUPPORT, hand.SUPPORT + 4):
+        hi[HCP] = min(hi[HCP], hi[support])
+        if lo[support] > 0:
+            lo[TOTAL] = max(lo[TOTAL], lo[support] - SHORTNESS)
     lo[TOTAL] = max(lo[TOTAL], lo[HCP] + long_points)
     hi[HCP] = min(hi[HCP], hi[TOTAL] - long_points)
     lo[HCP] = max(lo[HCP], lo[TOTAL] - max(long_points, 3))

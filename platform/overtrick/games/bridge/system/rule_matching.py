@@ -9,16 +9,18 @@ from __future__ import annotations
 from numba import njit
 
 from overtrick.games.bridge import auction_rules
-from overtrick.games.bridge.auction_rules import CALL_COUNT, NEXT_SEAT, PASS, is_legal_call
+from overtrick.games.bridge.auction_rules import CALL_COUNT, DOUBLE, NEXT_SEAT, PASS, is_legal_call
+from overtrick.games.bridge.cards import NOTRUMP
 from overtrick.games.bridge.system import compiler
 from overtrick.games.bridge.system import public_knowledge as public
 from overtrick.games.bridge.system.compiler import ADDED, FIELD, HEARD, HIGHEST, LOWEST, RARE
-from overtrick.games.bridge.system.hand_evaluation import HCP
+from overtrick.games.bridge.system.hand_evaluation import HCP, LENGTH
 from overtrick.games.bridge.system.hand_terms import UNBOUNDED
-from overtrick.games.bridge.system.public_knowledge import AGREED, LIMITS, OPENED, SHOWN
+from overtrick.games.bridge.system.public_knowledge import AGREED, LIMITS, OPENED, SHOWN, VIEW
 
 NO_RULE = -1
 NO_CALL = -1
+MUST_BID, LAST_OURS, PASSES = VIEW["must bid"], VIEW["last ours"], VIEW["passes"]
 
 
 @njit(cache=True)
@@ -42,7 +44,7 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
     Return three values:
 
     - the call: the chosen call, or `wanted`. The first rule in order of precedence that the hand
-      fits chooses the call; if the hand fits no rule, the call is a pass.
+      fits chooses the call; if the hand fits no rule, it is `default_call`.
     - the row in SystemTables.rule of the rule that chose the call. If `wanted` is a call, it is
       instead the row of the first rule that can apply to `wanted` in this auction.
     - the row of the rule by which the other players interpret the call. It is the first rule for
@@ -77,8 +79,34 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
                     first, found = matched[at_rule]
     if found < 0:
         knowledge.call_lo[:], knowledge.call_hi[:] = LIMITS[0], LIMITS[1]
-        return PASS if wanted < 0 else wanted, NO_RULE, NO_RULE
+        return default_call(knowledge) if wanted < 0 else wanted, NO_RULE, NO_RULE
     return found, first, _combine_ranges(tables, knowledge, matched[:count], found)
+
+
+@njit(cache=True)
+def default_call(knowledge):  # type: ignore[no-untyped-def]
+    """Return the call of a hand that fits no rule: a pass, unless the side must go on.
+
+    If it must, the call is a double where a pass would end the auction in the opponents' contract,
+    or else the cheapest bid in a suit of which the own side has promised four cards, or else the
+    cheapest notrump.
+
+    knowledge: PublicKnowledge of the auction, after `update_view`.
+    """
+    auction, view = knowledge.auction, knowledge.seat_view
+    if not view[MUST_BID]:
+        return PASS
+    if not view[LAST_OURS] and is_legal_call(auction, DOUBLE) and view[PASSES] == 2:
+        return DOUBLE
+    seat, last = auction[NEXT_SEAT], auction[auction_rules.LAST_BID]
+    mine = knowledge.lo[public.PROMISED, seat]
+    partners = knowledge.lo[public.PROMISED, (seat + 2) % 4]
+    for call in range(last + 1, min(last + 6, PASS)):
+        suit = LENGTH + call % 5
+        if call % 5 < 4 and max(mine[suit], partners[suit]) >= 4:
+            return call
+    notrump = last + 1 + (NOTRUMP - last - 1) % 5
+    return notrump if notrump < PASS else PASS
 
 
 @njit(cache=True)
@@ -102,14 +130,28 @@ def count_contradicting_hands(tables, knowledge, hands, recorded, others):  # ty
         if place_applies(tables, tables.listed[k], knowledge):
             closed = closed or block[compiler.ONLY] == 1
             count = _add_applicable(tables, knowledge, block, NO_CALL, count)
+    default = default_call(knowledge)
     for row in range(len(hands)):
-        call = PASS
+        call = default
         for at_rule in range(count):
             rule = tables.rule[matched[at_rule, 0]]
             if not rule[HEARD] and _hand_fits(tables, rule, hands[row], view):
                 call = matched[at_rule, 1]
                 break
         others[row] += call != recorded
+
+
+@njit(cache=True)
+def count_calls(tables, knowledge, hands, made):  # type: ignore[no-untyped-def]
+    """Add to `made` (38,) how many hands make each call by a rule, in place.
+
+    tables: the compiled system of the seat to call. knowledge: PublicKnowledge of the auction,
+    after `update_view`. hands: (W, H) features of hands.
+    """
+    for row in range(len(hands)):
+        call, fit, _ = match_rules(tables, knowledge, hands[row], NO_CALL)
+        if fit != NO_RULE:
+            made[call] += 1
 
 
 @njit(cache=True)
@@ -245,6 +287,25 @@ def _hand_fits(tables, rule, hand, view):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def rule_ranges(tables, row, knowledge):  # type: ignore[no-untyped-def]
+    """Return the ranges of hand features of one rule, (2, H): the lowest and the highest values.
+
+    tables: the compiled system. row: row of the rule in SystemTables.rule. knowledge:
+    PublicKnowledge of the auction, after `update_view`.
+    """
+    ranges = LIMITS.copy()
+    for k in range(tables.rule[row, compiler.TESTS], tables.rule[row, compiler.TESTS_END]):
+        field, ref = tables.test[k, FIELD], tables.test[k, ADDED]
+        least, most = tables.test[k, LOWEST], tables.test[k, HIGHEST]
+        shift = knowledge.seat_view[ref] if ref >= 0 else 0
+        ranges[0, field] = max(ranges[0, field], least - shift)
+        if most < UNBOUNDED:
+            ranges[1, field] = min(ranges[1, field], most - shift)
+    public.tighten_ranges(ranges[0], ranges[1])
+    return ranges
+
+
+@njit(cache=True)
 def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-untyped-def]
     """Extend a call's ranges of hand features, in place, to include the ranges of one more rule.
 
@@ -257,15 +318,7 @@ def _add_ranges(tables, row, knowledge, promised, shown):  # type: ignore[no-unt
     promised: whether to extend the promised ranges.
     shown: whether to extend the shown ranges.
     """
-    ranges = LIMITS.copy()
-    for k in range(tables.rule[row, compiler.TESTS], tables.rule[row, compiler.TESTS_END]):
-        field, ref = tables.test[k, FIELD], tables.test[k, ADDED]
-        least, most = tables.test[k, LOWEST], tables.test[k, HIGHEST]
-        shift = knowledge.seat_view[ref] if ref >= 0 else 0
-        ranges[0, field] = max(ranges[0, field], least - shift)
-        if most < UNBOUNDED:
-            ranges[1, field] = min(ranges[1, field], most - shift)
-    public.tighten_ranges(ranges[0], ranges[1])
+    ranges = rule_ranges(tables, row, knowledge)
     for which in range(2):
         if promised if which == public.PROMISED else shown:
             lo, hi = knowledge.call_lo[which], knowledge.call_hi[which]

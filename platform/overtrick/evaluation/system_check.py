@@ -1,0 +1,306 @@
+"""Check a bidding system on many random deals that it bids at all four seats.
+
+The check finds what readers of a system file miss: games and slams that are not bid, forcing bids
+that are passed, and hands for which the system has no rule.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from overtrick.core import Array, UserError
+from overtrick.games.bridge import contract_results, scoring
+from overtrick.games.bridge.auction_rules import CALLS, PASS, Contracts, final_contracts
+from overtrick.games.bridge.boards import Board, rotating_dealer_and_vulnerability
+from overtrick.games.bridge.cards import (
+    SEATS,
+    format_hand,
+    hand_bits,
+    honour_points,
+    random_deals,
+)
+from overtrick.games.bridge.contract_results import VULNERABILITIES
+from overtrick.games.bridge.par import par
+from overtrick.games.bridge.system.auction_simulation import (
+    GAME_FORCED,
+    MAX_CALLS,
+    PARTNER_FORCES,
+    TracedAuctions,
+    trace_auctions,
+)
+from overtrick.games.bridge.system.bidding_system import System, build_system
+from overtrick.games.bridge.system.parser import Place, Rule
+from overtrick.games.bridge.system.rule_matching import NO_RULE
+
+GAME_LEVEL = np.array([5, 5, 4, 4, 3])  # by strain, clubs first
+GAME_POINTS, SLAM_POINTS = 26, 33
+BATCH = 5_000  # deals that are bid at once
+
+
+class Finding(NamedTuple):
+    """One place where a bidding system does something that should not happen."""
+
+    kind: str  # a key of FINDINGS
+    auction: str  # the calls from the opening bid on
+    times: int
+    hand: str  # an example, spades first
+    call: str  # the call that was made
+    rule: str  # file and line of the rule that made it, or "no rule"
+
+
+FINDINGS = {
+    "no rule": "hands without a rule: they make the default call",
+    "no rule where forced": "hands without a rule that must bid",
+    "forcing bid passed": "rules that pass partner's forcing bid",
+    "game force passed": "rules that pass below game after a game force",
+}
+
+
+class SystemCheck(NamedTuple):
+    """Result of `check_system`."""
+
+    figures: dict[str, float]  # shares and counts by name, as in FIGURES
+    findings: list[Finding]  # the most frequent places of each kind, most frequent first
+
+
+FIGURES = {
+    "deals": "deals that were bid",
+    "below_game": f"share of sides with {GAME_POINTS}+ points that stop below game, undoubled",
+    "below_slam": f"share of sides with {SLAM_POINTS}+ points that stop below slam",
+    "games": "share of deals on which a game is the contract",
+    "slams": "share of deals on which a slam is the contract",
+    "doubled": "share of deals on which the contract is doubled",
+    "no_rule": "share of calls made without a rule",
+    "no_rule_forced": "calls without a rule after a forcing call or in a game force",
+    "forcing_passed": "passes of partner's forcing bid, after a pass by the right-hand opponent",
+    "game_force_passed": "passes that let an auction end below game after a game force",
+}
+
+
+def check_system(
+    system: System,
+    deals: int,
+    rng: Generator,
+    places: int = 5,
+    progress: Callable[[int], None] = lambda done: None,
+) -> SystemCheck:
+    """Bid random deals by a system at all four seats, and count what should not happen.
+
+    `deals`: number of deals, at least 1; each has four hands. `places`: number of auctions to
+    report for each kind of finding. `progress`: called with the number of deals bid so far.
+    """
+    totals: Counter[str] = Counter()
+    found: Counter[tuple[str, str]] = Counter()
+    examples: dict[tuple[str, str], tuple[str, str, str]] = {}
+    for first in range(0, deals, BATCH):
+        count = min(BATCH, deals - first)
+        holder = random_deals(count, rng)
+        dealer, vulnerable = rotating_dealer_and_vulnerability(np.arange(first, first + count))
+        hands = hand_bits(holder)
+        traced = trace_auctions(hands, dealer, vulnerable, system, system)
+        totals.update(_count(holder, dealer, traced))
+        for kind, auction, example in _places(system, hands, dealer, traced):
+            found[kind, auction] += 1
+            examples.setdefault((kind, auction), example)
+        progress(first + count)
+    findings = []
+    for kind in FINDINGS:
+        auctions = Counter({key: n for key, n in found.items() if key[0] == kind})
+        for key, n in auctions.most_common(places):
+            findings.append(Finding(kind, key[1], n, *examples[key]))
+    return SystemCheck(_figures(totals), findings)
+
+
+def _count(holder: Array, dealer: Array, traced: TracedAuctions) -> dict[str, int]:
+    """Count calls and contracts of G deals. `holder` (G, 52), `dealer` (G,)."""
+    contracts = final_contracts(traced.calls, dealer)
+    points = honour_points(holder)
+    game = is_game(contracts)
+    slam, doubled = contracts.level >= 6, contracts.doubled > 0
+    counts = {
+        "deals": len(dealer),
+        "game": int((game & ~slam).sum()),
+        "slam": int(slam.sum()),
+        "doubled": int(doubled.sum()),
+    }
+    nobody = np.zeros(len(dealer), np.bool_)
+    for name, least, level, instead in (
+        ("game_sides", GAME_POINTS, game, doubled), ("slam_sides", SLAM_POINTS, slam, nobody),
+    ):  # fmt: skip
+        counts[name] = counts[f"missed_{name}"] = 0
+        for side in range(2):
+            strong = points[:, side] + points[:, side + 2] >= least
+            reached = (level & (contracts.declarer % 2 == side)) | instead
+            counts[name] += int(strong.sum())
+            counts[f"missed_{name}"] += int((strong & ~reached).sum())
+    found = {kind: int(mask.sum()) for kind, mask in _masks(traced).items()}
+    return counts | found | {"calls": int((traced.calls >= 0).sum())}
+
+
+def _masks(traced: TracedAuctions) -> dict[str, Array]:
+    """Return which calls (G, L) are of each kind of FINDINGS."""
+    without = (traced.calls >= 0) & (traced.rule == NO_RULE)
+    passed = traced.calls == PASS
+    return {
+        "no rule": without & (traced.forced == 0),
+        "no rule where forced": without & (traced.forced > 0),
+        "forcing bid passed": passed & (traced.forced == PARTNER_FORCES),
+        "game force passed": passed & (traced.forced == GAME_FORCED),
+    }
+
+
+def is_game(contracts: Contracts) -> Array:
+    """Return whether contracts are games or slams (G,) bool; false where all passed."""
+    needed = GAME_LEVEL[np.maximum(contracts.strain, 0)]
+    return np.asarray((contracts.level > 0) & (contracts.level >= needed))
+
+
+def _figures(totals: Counter[str]) -> dict[str, float]:
+    """Turn counts into the figures of FIGURES."""
+    deals = totals["deals"]
+    return {
+        "deals": deals,
+        "below_game": totals["missed_game_sides"] / max(totals["game_sides"], 1),
+        "below_slam": totals["missed_slam_sides"] / max(totals["slam_sides"], 1),
+        "games": totals["game"] / deals,
+        "slams": totals["slam"] / deals,
+        "doubled": totals["doubled"] / deals,
+        "no_rule": (totals["no rule"] + totals["no rule where forced"]) / totals["calls"],
+        "no_rule_forced": totals["no rule where forced"],
+        "forcing_passed": totals["forcing bid passed"],
+        "game_force_passed": totals["game force passed"],
+    }
+
+
+def _places(
+    system: System, hands: Array, dealer: Array, traced: TracedAuctions
+) -> Iterator[tuple[str, str, tuple[str, str, str]]]:
+    """Yield kind, auction and example (hand, call, rule) of everything that should not happen.
+
+    `hands` (G, 4): card bit masks. `dealer` (G,).
+    """
+    for kind, mask in _masks(traced).items():
+        for game, at in zip(*np.nonzero(mask), strict=True):
+            before = [CALLS[call] for call in traced.calls[game, :at]]
+            opened = next((k for k, call in enumerate(before) if call != "P"), len(before))
+            number = int(traced.rule[game, at])
+            rule = None if number == NO_RULE else system.rules[number]
+            yield (
+                kind,
+                " ".join(before[opened:]) or "opening",
+                (
+                    format_hand(int(hands[game, (dealer[game] + at) % 4])),
+                    CALLS[traced.calls[game, at]],
+                    "no rule" if rule is None else f"{rule.source}:{rule.line}",
+                ),
+            )
+
+
+class SolvedDeals(NamedTuple):
+    """G deals with known double-dummy tricks."""
+
+    holder: Array  # (G, 52)
+    dealer: Array  # (G,)
+    vulnerable: Array  # (G,)
+    tables: Array  # (G, 4, 5) tricks by declarer and strain
+
+
+def solved_deals(boards: Sequence[Board]) -> SolvedDeals:
+    """Collect boards that have a double-dummy table. Raises UserError if none has."""
+    solved = [board for board in boards if board.table is not None]
+    if not solved:
+        raise UserError("no board of the file has a double-dummy table (column dd_table)")
+    names = list(VULNERABILITIES)
+    return SolvedDeals(
+        np.stack([board.holder for board in solved]),
+        np.array([SEATS.index(board.dealer) for board in solved]),
+        np.array([names.index(board.vulnerable) for board in solved]),
+        np.stack([board.table for board in solved if board.table is not None]),
+    )
+
+
+def par_result(system: System, deals: SolvedDeals) -> dict[str, float]:
+    """Bid solved deals by a system at all four seats, and compare the contracts with par.
+
+    The result has the number of `deals`, `imps_to_par`, the mean distance of the double-dummy
+    result from par, its standard error, and `games_bid`, the share of sides that can make a game
+    and are in game or slam.
+    """
+    holder, dealer, vulnerable, tables = deals
+    calls = trace_auctions(hand_bits(holder), dealer, vulnerable, system, system).calls
+    contracts = final_contracts(calls, dealer)
+    points = _double_dummy_points(contracts, deals)
+    distance = np.abs(scoring.imps(points - par(tables, dealer, vulnerable).score))
+    makable = bid = 0
+    game = is_game(contracts)
+    for side in range(2):
+        best = tables[:, [side, side + 2]].max(axis=1)
+        can = (best >= 6 + GAME_LEVEL).any(axis=1)
+        makable += int(can.sum())
+        bid += int((can & game & (contracts.declarer % 2 == side)).sum())
+    return {
+        "deals": len(holder),
+        "imps_to_par": float(distance.mean()),
+        "imps_to_par_se": float(distance.std() / np.sqrt(len(holder))),
+        "games_bid": bid / max(makable, 1),
+    }
+
+
+def one_sided_result(system: System, boards: Sequence[Board]) -> dict[str, float]:
+    """Rebid recorded boards on which one side alone bid, and compare the contracts.
+
+    The side that bid uses the system, and its opponents pass. The result has the number of
+    `boards`, the mean `imps` per board against the recorded contract at double-dummy tricks, and
+    its standard error. Boards need a double-dummy table and an auction; others are left out.
+    """
+    chosen = []
+    sides: list[int] = []
+    for board in boards:
+        first = SEATS.index(board.dealer)
+        bidders = {(first + k) % 2 for k, call in enumerate(board.auction) if call != "P"}
+        if board.table is not None and len(bidders) == 1:
+            chosen.append(board)
+            sides.append(bidders.pop())
+    if not chosen:
+        return {"boards": 0}
+    deals, side = solved_deals(chosen), np.array(sides)
+    silent = silent_system()
+    calls = np.full((len(chosen), MAX_CALLS), -1, np.int8)
+    for who, pair in enumerate(((system, silent), (silent, system))):
+        rows = np.flatnonzero(side == who)
+        hands = hand_bits(deals.holder[rows])
+        calls[rows] = trace_auctions(hands, deals.dealer[rows], deals.vulnerable[rows], *pair).calls
+    recorded = np.full((len(chosen), MAX_CALLS), -1, np.int8)
+    for row, board in enumerate(chosen):
+        recorded[row, : len(board.auction)] = [CALLS.index(call) for call in board.auction]
+    ours, theirs = (
+        _double_dummy_points(final_contracts(each, deals.dealer), deals)
+        for each in (calls, recorded)
+    )
+    gained = scoring.imps(np.where(side == 0, 1, -1) * (ours - theirs))
+    return {
+        "boards": len(chosen),
+        "imps": float(gained.mean()),
+        "imps_se": float(gained.std() / np.sqrt(len(chosen))),
+    }
+
+
+def _double_dummy_points(contracts: Contracts, deals: SolvedDeals) -> Array:
+    """Return North-South's points (G,) for contracts that make their double-dummy tricks."""
+    rows = np.arange(len(deals.holder))
+    tricks = deals.tables[rows, contracts.declarer, contracts.strain].astype(np.int64)
+    return contract_results.north_south_points(contracts, deals.vulnerable, tricks)
+
+
+@cache
+def silent_system() -> System:
+    """Return a bidding system that always passes."""
+    rule = Rule(1, "P", ("anything",), (), "Pass", (), "silent")
+    place = Place(1, ("anywhere",), (), False, (rule,), "silent")
+    return build_system("silent", "Always passes", (place,))[0]
