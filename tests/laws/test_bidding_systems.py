@@ -281,7 +281,7 @@ EXPLAINED = {
     "1N P 4N": ["Quantitative", "16-17 points", "invitational"],
     "1N P 2H": ["Jacoby transfer", "5+ spades", "alert"],
 }
-"""What the explanation of the last call must name, in the system natural."""
+"""Words that the explanation of an auction's last call contains, in the system natural."""
 
 
 @pytest.mark.parametrize("auction", EXPLAINED)
@@ -487,6 +487,16 @@ def test_a_system_gains_nothing_over_the_contracts_that_it_bid_itself(rng):
     assert system_check.one_sided_result(rules, unsolved) == {"boards": 0}
     with pytest.raises(UserError, match="no board of the file has a double-dummy table"):
         system_check.solved_deals(unsolved)
+
+
+def test_a_recorded_auction_may_be_longer_than_those_of_a_system():
+    """North-South name all 35 bids in 72 calls. Natural passes their hands out, and so loses the
+    1,520 points of 7N made, which are 17 IMPs."""
+    deal = parse_deal("N:5432.432.432.432 AKQ.AKQ.AKQ.AKQJ 9876.765.765.765 JT.JT98.JT98.T98")
+    auction = [call for bid in CALLS[:35] for call in (bid, "P")] + ["P", "P"]
+    board = Board(deal, "N", "None", tuple(auction), table=np.full((4, 5), 13, np.int8))
+    found = system_check.one_sided_result(loader.load("natural"), [board])
+    assert found == {"boards": 1, "imps": -17, "imps_se": 0}
 
 
 def test_agreement_with_mixed_systems_reads_each_side_by_its_own_system(rng):

@@ -38,8 +38,7 @@ from overtrick.games.bridge.system.bidding_system import System, build_system
 from overtrick.games.bridge.system.parser import Place, Rule
 from overtrick.games.bridge.system.rule_matching import NO_RULE
 
-GAME_LEVEL = np.array([5, 5, 4, 4, 3])  # by strain, clubs first
-GAME_POINTS, SLAM_POINTS = 26, 33
+POINTS_FOR_GAME, POINTS_FOR_SLAM = 26, 33  # of both partners
 BATCH = 5_000  # deals that are bid at once
 
 
@@ -71,8 +70,8 @@ class SystemCheck(NamedTuple):
 
 FIGURES = {
     "deals": "deals that were bid",
-    "below_game": f"share of sides with {GAME_POINTS}+ points that stop below game, undoubled",
-    "below_slam": f"share of sides with {SLAM_POINTS}+ points that stop below slam",
+    "below_game": f"share of sides with {POINTS_FOR_GAME}+ points that stop below game, undoubled",
+    "below_slam": f"share of sides with {POINTS_FOR_SLAM}+ points that stop below slam",
     "games": "share of deals on which a game is the contract",
     "slams": "share of deals on which a slam is the contract",
     "doubled": "share of deals on which the contract is doubled",
@@ -131,7 +130,8 @@ def _count(holder: Array, dealer: Array, traced: TracedAuctions) -> dict[str, in
     }
     nobody = np.zeros(len(dealer), np.bool_)
     for name, least, level, instead in (
-        ("game_sides", GAME_POINTS, game, doubled), ("slam_sides", SLAM_POINTS, slam, nobody),
+        ("game_sides", POINTS_FOR_GAME, game, doubled),
+        ("slam_sides", POINTS_FOR_SLAM, slam, nobody),
     ):  # fmt: skip
         counts[name] = counts[f"missed_{name}"] = 0
         for side in range(2):
@@ -157,7 +157,7 @@ def _masks(traced: TracedAuctions) -> dict[str, Array]:
 
 def is_game(contracts: Contracts) -> Array:
     """Return whether contracts are games or slams (G,) bool; false where all passed."""
-    needed = GAME_LEVEL[np.maximum(contracts.strain, 0)]
+    needed = scoring.GAME_LEVEL[np.maximum(contracts.strain, 0)]
     return np.asarray((contracts.level > 0) & (contracts.level >= needed))
 
 
@@ -241,7 +241,7 @@ def par_result(system: System, deals: SolvedDeals) -> dict[str, float]:
     game = is_game(contracts)
     for side in range(2):
         best = tables[:, [side, side + 2]].max(axis=1)
-        can = (best >= 6 + GAME_LEVEL).any(axis=1)
+        can = (best >= 6 + scoring.GAME_LEVEL).any(axis=1)
         makable += int(can.sum())
         bid += int((can & game & (contracts.declarer % 2 == side)).sum())
     return {
@@ -276,7 +276,8 @@ def one_sided_result(system: System, boards: Sequence[Board]) -> dict[str, float
         rows = np.flatnonzero(side == who)
         hands = hand_bits(deals.holder[rows])
         calls[rows] = trace_auctions(hands, deals.dealer[rows], deals.vulnerable[rows], *pair).calls
-    recorded = np.full((len(chosen), MAX_CALLS), -1, np.int8)
+    longest = max(len(board.auction) for board in chosen)
+    recorded = np.full((len(chosen), longest), -1, np.int8)
     for row, board in enumerate(chosen):
         recorded[row, : len(board.auction)] = [CALLS.index(call) for call in board.auction]
     ours, theirs = (

@@ -9,6 +9,7 @@ from overtrick.games.bridge.cards import NOTRUMP
 
 TRICK_POINTS = np.array([20, 20, 30, 30, 30])  # by strain; 10 more for the first trick in notrump
 GAME_POINTS = 100  # lowest trick score of a game contract
+GAME_LEVEL = np.array([5, 5, 4, 4, 3])  # lowest level of an undoubled game, by strain
 
 PART_SCORE_BONUS = 50
 GAME_BONUS, SMALL_SLAM_BONUS, GRAND_SLAM_BONUS = (300, 500), (500, 750), (1000, 1500)

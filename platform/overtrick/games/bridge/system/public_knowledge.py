@@ -18,6 +18,7 @@ from overtrick.core import Array
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction_rules import BIDS, NEXT_SEAT, PASS
 from overtrick.games.bridge.cards import SUITS
+from overtrick.games.bridge.scoring import GAME_LEVEL
 from overtrick.games.bridge.system import hand_evaluation as hand
 from overtrick.games.bridge.system.hand_evaluation import ADJUSTED, HCP, LENGTH, SHAPE, TOTAL
 
@@ -291,7 +292,7 @@ def _ends_below_game(view):  # type: ignore[no-untyped-def]
         return False
     if last_by % 2 == 1:
         return passes == 2
-    return last_by == 2 and level < (3 if strain == 4 else 4 if strain >= 2 else 5)
+    return last_by == 2 and level < GAME_LEVEL[strain]
 
 
 @njit(cache=True)
