@@ -51,6 +51,7 @@ NAMES = (
     "ray_small_shards",
     "two_workers_holdem",
     "two_workers_cardplay",
+    "two_workers_bridge",
     "search_methods",
     "submit_latency",
     "bucket_runs",

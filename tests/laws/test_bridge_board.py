@@ -29,13 +29,6 @@ from overtrick.games.bridge.players.double_dummy_player import (
     DoubleDummyPlayer,
     tricks_after_each_card,
 )
-from overtrick.games.bridge.players.pimc_player import PimcPlayer
-from overtrick.games.bridge.players.worlds import (
-    Beliefs,
-    Worlds,
-    _log_card_likelihood,
-    sample_worlds,
-)
 from overtrick.games.bridge.system import auction_simulation, loader
 from overtrick.games.bridge.system.contradicted_calls import count_contradicted_calls
 from overtrick.games.bridge.trick_rules import beats, playable_cards
@@ -178,69 +171,6 @@ def test_contradicted_calls_are_those_that_a_replay_finds(natural, rng):
         )
         own = hands[[board]]
         assert count_contradicted_calls(own, range(4), calls.tolist(), *arguments)[0] == 0
-
-
-def test_sampled_worlds_agree_with_the_cards_seen_and_mostly_with_the_calls(careful, natural, rng):
-    """Weights follow the calls: worlds without beliefs contradict them far more often."""
-    game, seen, _ = played_boards(careful, 40, rng)
-    wrong = {}
-    for rows in (seen[12], seen[24], seen[36]):
-        for row in np.flatnonzero(in_card_play(rows))[:4]:
-            one = select_rows(rows, np.array([row]))
-            for name, beliefs in (
-                ("uniform", Beliefs()),
-                ("informed", Beliefs((natural, natural), rule_share=0.4)),
-            ):
-                worlds = sample_worlds(game, one, 20, beliefs, rng)
-                assert worlds.weight.sum() == pytest.approx(1)
-                deals = np.full((len(worlds.holder), 74), -1, np.int8)
-                deals[:, :CARDS] = worlds.holder
-                deals[:, CARDS:54] = one.observation[0, [obs.DEALER, obs.VULNERABLE]]
-                many = select_rows(one, np.zeros(len(deals), np.int64))
-                again = game.observe(game.resume(many, deals))
-                assert np.array_equal(again.observation, many.observation)
-                assert np.array_equal(again.legal, many.legal)
-                contradicted = count_contradicted_calls(
-                    hand_bits(worlds.holder), range(4),
-                    obs.calls_from_observation(many.observation[0]),
-                    int(many.observation[0, obs.DEALER]), int(many.observation[0, obs.VULNERABLE]),
-                    natural, natural,
-                )  # fmt: skip
-                wrong.setdefault(name, []).append(worlds.weight @ contradicted)
-    assert np.mean(wrong["informed"]) < 0.3 * np.mean(wrong["uniform"])
-
-
-def test_search_plays_double_dummy_if_it_knows_the_deal(careful, rng):
-    """With the true deal as its only world, the search loses no trick, from the first lead on."""
-    game, seen, state = played_boards(careful, 12, rng)
-    search, played = PimcPlayer(goal="tricks"), 0
-    for rows in (seen[12], seen[20], seen[40]):
-        for row in np.flatnonzero(in_card_play(rows)):
-            one = select_rows(rows, np.array([row]))
-            deal = state.deal[one.game]
-            cards = card_play_observations(one).observation[0]
-            best = search.best_cards(one, cards, Worlds(deal[:, :CARDS], np.ones(1)))
-            tricks = tricks_after_each_card(game.resume(one, deal))[0]
-            assert np.array_equal(np.isfinite(best), tricks == tricks.max())
-            played += tricks[tricks >= 0].min() < tricks.max()
-    assert played > 3  # some cards would lose a trick
-
-
-def test_the_weights_of_the_cards_that_can_be_played_sum_to_one(rng):
-    """Touching honours share the probability of the card of `careful` (restricted choice)."""
-    game = overtrick.make("minibridge")
-    deals = game.deal(40, rng)
-    hands, strain = hand_bits(deals[:, :CARDS]), int(deals[0, CARDS])
-    for leader in hands[:, 1]:
-        dealt = np.tile(hands[0], (1, 1))
-        dealt[0, 1] = leader
-        total = 0.0
-        for card in np.flatnonzero(leader >> np.arange(CARDS) & 1):
-            cards = np.full(CARDS, -1)
-            cards[0] = card
-            counted = np.array([False, True, False, False])
-            total += np.exp(_log_card_likelihood(dealt, counted, cards, strain, 0.4)[0])
-        assert total == pytest.approx(1)
 
 
 def test_settled_boards_have_one_result(rng):

@@ -23,7 +23,7 @@ from overtrick.policies.rollout import play
 def contract_deals(system: System, count: int, rng: Generator) -> Deals:
     """Sample deals (count, 74) on which four players of a bidding system reach a contract.
 
-    Raises UserError if most of 100 times as many deals are passed out.
+    Raises UserError if fewer than `count` of 100 * `count` deals have a contract.
     """
     game, found = Bridge(), list[Deals]()
     while sum(map(len, found)) < count:
@@ -35,7 +35,7 @@ def contract_deals(system: System, count: int, rng: Generator) -> Deals:
 
 
 def contracts_of(system: System, deals: Deals) -> auction_rules.Contracts:
-    """Return the contracts that four players of a bidding system reach on deals (G, 54 or more)."""
+    """Return the contracts that four players of a bidding system reach on deals (G, 74)."""
     dealer, vulnerable = deals[:, [DEAL_DEALER, DEAL_VULNERABLE]].astype(np.int64).T
     hands = hand_bits(deals[:, :CARDS])
     calls = auction_simulation.bid_auctions(hands, dealer, vulnerable, system, system)
@@ -45,7 +45,7 @@ def contracts_of(system: System, deals: Deals) -> auction_rules.Contracts:
 def play_boards(player: Policy, deals: Deals, rng: Generator) -> BridgeState:
     """Play boards of the game `bridge` with one policy at all seats; return their final states.
 
-    deals: (G, 74).
+    deals: (G, 74) as from `Bridge.deal`.
     """
     game = Bridge()
     state, session = game.start(deals), player.start(len(deals), rng)
@@ -57,8 +57,8 @@ def play_boards(player: Policy, deals: Deals, rng: Generator) -> BridgeState:
 def play_cards(deals: Deals, calls: Array, ns: Policy, ew: Policy, rng: Generator) -> BridgeState:
     """Play the cards of boards whose auctions are given; return the final states.
 
-    deals: (G, 74). calls: (G, L) complete auctions, padded with -1. ns, ew: policies of the game
-    `bridge` that play the cards of each side.
+    deals: (G, 74) as from `Bridge.deal`. calls: (G, L) complete auctions, padded with -1. ns, ew:
+    policies of the game `bridge` that play the cards of each side.
     """
     game = Bridge()
     state = game.start(deals)
@@ -86,8 +86,9 @@ def duplicate_imps(
 ) -> Array:
     """Return the IMPs (G,) that a card player wins from another in duplicate.
 
-    All bid by one system. At the first table the player sits North-South, at the second East-West.
-    Both tables have the same deals, and start from the same random state. deals: (G, 74).
+    All players bid by `system`. At the first table the player sits North-South, at the second
+    East-West. Both tables have the same deals, and start from the same random state. deals: (G, 74)
+    as from `Bridge.deal`.
     """
     bidder, points = SystemBidder(system, system), []
     for pair in ((player, other), (other, player)):

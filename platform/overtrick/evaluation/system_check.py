@@ -43,7 +43,7 @@ BATCH = 5_000  # deals that are bid at once
 
 
 class Finding(NamedTuple):
-    """One place where a bidding system does something that should not happen."""
+    """An auction in which a bidding system does what should not happen, with an example."""
 
     kind: str  # a key of FINDINGS
     auction: str  # the calls from the opening bid on
@@ -54,8 +54,8 @@ class Finding(NamedTuple):
 
 
 FINDINGS = {
-    "no rule": "hands without a rule: they make the default call",
-    "no rule where forced": "hands without a rule that must bid",
+    "no rule": "unforced hands without a rule: they pass",
+    "no rule where forced": "hands that must bid but have no rule",
     "forcing bid passed": "rules that pass partner's forcing bid",
     "game force passed": "rules that pass below game after a game force",
 }
@@ -65,14 +65,15 @@ class SystemCheck(NamedTuple):
     """Result of `check_system`."""
 
     figures: dict[str, float]  # shares and counts by name, as in FIGURES
-    findings: list[Finding]  # the most frequent places of each kind, most frequent first
+    findings: list[Finding]  # by kind, the most frequent auctions first
 
 
 FIGURES = {
     "deals": "deals that were bid",
-    "below_game": f"share of sides with {POINTS_FOR_GAME}+ points that stop below game, undoubled",
-    "below_slam": f"share of sides with {POINTS_FOR_SLAM}+ points that stop below slam",
-    "games": "share of deals on which a game is the contract",
+    "below_game": f"share of sides with {POINTS_FOR_GAME}+ points that declare no game, in no "
+    "doubled contract",
+    "below_slam": f"share of sides with {POINTS_FOR_SLAM}+ points that declare no slam",
+    "games": "share of deals with a game below slam as the contract",
     "slams": "share of deals on which a slam is the contract",
     "doubled": "share of deals on which the contract is doubled",
     "no_rule": "share of calls made without a rule",
@@ -228,9 +229,9 @@ def solved_deals(boards: Sequence[Board]) -> SolvedDeals:
 def par_result(system: System, deals: SolvedDeals) -> dict[str, float]:
     """Bid solved deals by a system at all four seats, and compare the contracts with par.
 
-    The result has the number of `deals`, `imps_to_par`, the mean distance of the double-dummy
-    result from par, its standard error, and `games_bid`, the share of sides that can make a game
-    and are in game or slam.
+    The result has `deals`, their number; `imps_to_par`, the mean distance in IMPs of the
+    double-dummy result from par, with its standard error; and `games_bid`: of the sides that can
+    make a game, the share in game or slam.
     """
     holder, dealer, vulnerable, tables = deals
     calls = trace_auctions(hand_bits(holder), dealer, vulnerable, system, system).calls

@@ -30,7 +30,7 @@ from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cards import CARDS, SEATS, format_deal
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.game import Bridge
-from overtrick.games.bridge.players.card_players import CARD_PLAYERS
+from overtrick.games.bridge.players.card_players import CARD_PLAYERS, Budget
 from overtrick.games.bridge.system import auction_simulation
 from overtrick.games.bridge.trick_rules import NO_CARD, beats
 from overtrick.reports import tables
@@ -165,7 +165,8 @@ def _play_shard(
         (card_rng,) = rng.spawn(1)
         for table, (ns, ew) in enumerate(tables):
             north_south, east_west = (
-                CARD_PLAYERS[str(side.cards)](ns.system, ew.system, worlds) for side in (ns, ew)
+                CARD_PLAYERS[str(side.cards)](ns.system, ew.system, Budget(worlds))
+                for side in (ns, ew)
             )
             state = play_cards(deals, calls[table], north_south, east_west, deepcopy(card_rng))
             cards[table] = state.cards

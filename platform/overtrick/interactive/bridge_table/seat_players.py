@@ -16,7 +16,7 @@ from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.board_observation import in_card_play
 from overtrick.games.bridge.game import Bridge
 from overtrick.games.bridge.players.board_player import BoardPlayer
-from overtrick.games.bridge.players.card_players import CARD_PLAYERS
+from overtrick.games.bridge.players.card_players import CARD_PLAYERS, Budget
 from overtrick.games.bridge.system import auction_simulation
 from overtrick.games.bridge.system import public_knowledge as public
 from overtrick.games.bridge.system.explanation import describe_meaning
@@ -36,7 +36,7 @@ def board_policy(ns: Side, ew: Side, seat: int, worlds: int) -> Policy:
     worlds: deals that a search samples for each card.
     """
     systems, own = (ns.system, ew.system), (ns, ew)[seat % 2]
-    cards = CARD_PLAYERS[own.cards or "search"](*systems, worlds)
+    cards = CARD_PLAYERS[own.cards or "search"](*systems, Budget(worlds))
     return BoardPlayer(own.policy(*systems), cards, cards)
 
 

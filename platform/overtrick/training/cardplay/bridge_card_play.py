@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from overtrick.config.job_file import Job
 from overtrick.config.sections import Count, Opponent, Section
@@ -27,15 +27,15 @@ from overtrick.games.bridge.cardplay.rule_defenders import RuleDefender
 from overtrick.games.bridge.cards import CARDS
 from overtrick.games.bridge.game import Bridge
 from overtrick.games.bridge.players.board_player import BoardPlayer, BoardPolicy
-from overtrick.games.bridge.players.card_players import RULE_SHARE
+from overtrick.games.bridge.players.card_players import BEST_SHARE, DEPTH, MOVES, RULE_SHARE
 from overtrick.games.bridge.players.double_dummy_player import DoubleDummyPlayer
-from overtrick.games.bridge.players.pimc_player import PimcPlayer
+from overtrick.games.bridge.players.search_player import SearchPlayer
 from overtrick.games.bridge.players.worlds import PROPOSALS, Beliefs
 from overtrick.games.bridge.system import loader
 from overtrick.games.bridge.system.loader import System
 from overtrick.training.base_trainer import BaseTrainer, Metrics, Rows, register
 
-SHARD = 2  # boards
+SHARD = 2  # boards of one worker task
 NOT_PLAYED = -1000
 
 
@@ -48,19 +48,44 @@ class CardPlayerConfig(Section):
     worlds: Count = 30
     """Deals sampled for each decision of a search."""
 
+    seconds: float | None = Field(default=None, gt=0, le=3600)
+    """Time for a decision of a search, which then samples as many deals as it allows, in place of
+    `worlds`. Its results depend on the speed of the machine."""
+
     proposals: Count = PROPOSALS
     """Deals drawn uniformly, from which the search resamples its worlds by weight."""
 
     calls: bool = True
     """Weight deals by whether the players' system makes the calls with these hands."""
 
+    signals: bool = True
+    """Give and read the signals in defence that the players' system agrees on. Needs `calls`."""
+
     rule_share: float = Field(default=RULE_SHARE, ge=0, lt=1)
-    """Probability, in the weights of deals, that a hidden hand plays as `careful` does. 0: do not
-    weight deals by the cards played."""
+    """Probability, in the weights of deals, that a hidden hand plays as `careful` does."""
+
+    best_share: float = Field(default=BEST_SHARE, ge=0, lt=1)
+    """Probability, in the weights of deals, that a hidden hand plays a card that is best double
+    dummy in the deal; from the fourth trick on. 0: do not judge cards so."""
 
     goal: Literal["points", "made", "tricks"] = "points"
     """Mean result that a search maximises: points, contracts made (for defenders: defeated), or
     tricks."""
+
+    moves: int = Field(default=MOVES, ge=1, le=4)
+    """Moves of the declaring side that alpha-mu chooses alike in all deals. 1: no alpha-mu."""
+
+    depth: int = Field(default=DEPTH, ge=1, le=13)
+    """Alpha-mu begins once each hand holds at most this many cards."""
+
+    @model_validator(mode="after")
+    def _used(self) -> CardPlayerConfig:
+        if self.player != "search":
+            for key in sorted(self.model_fields_set - {"player"}):
+                raise ValueError(f"{key} is a key of player: search, not of {self.player}")
+        if self.rule_share + self.best_share >= 1:
+            raise ValueError("rule_share and best_share together must be below 1")
+        return self
 
 
 class BridgeCardPlay(Section):
@@ -76,7 +101,7 @@ class BridgeCardPlay(Section):
     four hands in duplicate against the first player."""
 
     opponents: Literal["double_dummy", "careful", "rules"] = "double_dummy"
-    """The other side. double_dummy: it sees all hands, and plays the lowest of equal cards."""
+    """The other side. double_dummy: it sees all hands, and plays the lowest of the best cards."""
 
     system: Opponent = "natural"
     """Bidding system of all four players."""
@@ -107,7 +132,8 @@ def _score(rows: Rows) -> float:
 class BridgeCardPlayTrainer(BaseTrainer[BridgeCardPlayJob]):
     """Trainer without learning: card players play the same boards, bid by one system.
 
-    Its arrays have an entry for each board of the job, NOT_PLAYED for those still to be played:
+    Its arrays have an entry for each board of the job. Until a board is played, it is NOT_PLAYED,
+    or 0 in `contracts`:
 
     results  (B, R, P) by role and player: tricks of the declaring side, or IMPs in duplicate
     perfect  (B,) double-dummy tricks of the declaring side
@@ -129,7 +155,7 @@ class BridgeCardPlayTrainer(BaseTrainer[BridgeCardPlayJob]):
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Play the boards of one iteration with every player in every role.
 
-        Return the mean of each player's results so far, by role.
+        Return each player's mean points above double dummy so far, by role; in duplicate IMPs.
         """
         section = self.job.bridge_card_play
         system, first = loader.load(section.system), (self.iteration - 1) * section.boards
@@ -164,8 +190,8 @@ class BridgeCardPlayTrainer(BaseTrainer[BridgeCardPlayJob]):
     ) -> Rows:
         """Return a row for each role and player; nothing is played again.
 
-        As declarer or defenders, a row has the share of contracts made, the same double dummy, and
-        means a board of the side's tricks and points minus those double dummy; in duplicate, mean
+        As declarer or defenders, a row has the share of contracts made, played and double dummy,
+        and the side's mean tricks and points per board above double dummy; in duplicate, the mean
         IMPs against the first player. `difference_to_first` is the mean difference of the row's
         points to the first player's on the same boards. Raises UserError for other
         arrays than those of `model`.
@@ -251,8 +277,13 @@ def _card_player(config: CardPlayerConfig, system: System) -> Policy:
     """Return a card player for boards that all four players bid by one system."""
     if config.player == "search":
         systems = (system, system) if config.calls else None
-        beliefs = Beliefs(systems, rule_share=config.rule_share, proposals=config.proposals)
-        return PimcPlayer(config.worlds, beliefs, config.goal)
+        beliefs = Beliefs(
+            systems, config.signals, rule_share=config.rule_share, best_share=config.best_share,
+            proposals=config.proposals,
+        )  # fmt: skip
+        return SearchPlayer(
+            config.worlds, beliefs, config.goal, config.moves, config.depth, config.seconds
+        )
     scripted = CarefulPlayer() if config.player == "careful" else RuleDefender()
     return BoardPolicy(SystemBidder(system, system), scripted)
 

@@ -24,7 +24,7 @@ from overtrick.games.bridge.trick_rules import (
 )
 from overtrick.policies.memoryless import MemorylessPolicy
 
-TEN, QUEEN, KING, ACE = 8, 10, 11, 12  # ranks
+NINE, TEN, JACK, QUEEN, KING, ACE = 7, 8, 9, 10, 11, 12  # ranks
 
 
 @njit(cache=True)

@@ -75,7 +75,7 @@ class _BoardSession:
 
 
 class BoardPolicy(MemorylessPolicy):
-    """Policy of the game `bridge` from memoryless policies of its two halves.
+    """Memoryless policy of the game `bridge`: one policy for the calls, one for the cards.
 
     bidder: policy of the game `auction`. cards: policy of the game `minibridge`, for all hands.
     """

@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from overtrick.core import Policy
 from overtrick.games.bridge.auction.network_bidder import SystemBidder
 from overtrick.games.bridge.cardplay.careful_player import CarefulPlayer
 from overtrick.games.bridge.cardplay.rule_defenders import RuleDefender
 from overtrick.games.bridge.players.board_player import BoardPolicy
-from overtrick.games.bridge.players.pimc_player import PimcPlayer
+from overtrick.games.bridge.players.search_player import SearchPlayer
 from overtrick.games.bridge.players.worlds import Beliefs
 from overtrick.games.bridge.system.loader import System
 
-RULE_SHARE = 0.4
-"""Share of cards that the search expects to follow the rules of `careful`."""
+RULE_SHARE, BEST_SHARE = 0.25, 0.55
+"""Shares of cards that the search expects to follow the rules of `careful`, and to be best double
+dummy."""
+MOVES, DEPTH = 2, 10
+"""Settings of the search's alpha-mu, see SearchPlayer."""
 
-CARD_PLAYERS: Mapping[str, Callable[[System, System, int], Policy]] = {
-    "rules": lambda ns, ew, worlds: BoardPolicy(SystemBidder(ns, ew), RuleDefender()),
-    "careful": lambda ns, ew, worlds: BoardPolicy(SystemBidder(ns, ew), CarefulPlayer()),
-    "search": lambda ns, ew, worlds: PimcPlayer(worlds, Beliefs((ns, ew), rule_share=RULE_SHARE)),
-    "plain_search": lambda ns, ew, worlds: PimcPlayer(worlds),
+
+class Budget(NamedTuple):
+    """Effort of a search for each card: a number of deals, or the seconds in place of it."""
+
+    worlds: int = 30
+    seconds: float | None = None
+
+
+def _search(ns: System, ew: System, budget: Budget) -> SearchPlayer:
+    beliefs = Beliefs((ns, ew), rule_share=RULE_SHARE, best_share=BEST_SHARE)
+    return SearchPlayer(budget.worlds, beliefs, moves=MOVES, depth=DEPTH, seconds=budget.seconds)
+
+
+CARD_PLAYERS: Mapping[str, Callable[[System, System, Budget], Policy]] = {
+    "rules": lambda ns, ew, budget: BoardPolicy(SystemBidder(ns, ew), RuleDefender()),
+    "careful": lambda ns, ew, budget: BoardPolicy(SystemBidder(ns, ew), CarefulPlayer()),
+    "search": _search,
+    "plain_search": lambda ns, ew, budget: SearchPlayer(budget.worlds, seconds=budget.seconds),
 }
-"""Functions from the systems of both sides, and a number of sampled deals, to a card player:
+"""Functions from the systems of both sides, and a budget, to a card player:
 
     rules         the rules of `rule_defenders`, and random cards where none applies
     careful       the rules of `careful_player`
-    search        PIMC: double dummy on sampled deals, weighted by the calls and the cards played
-    plain_search  the same on deals that agree with the visible cards, without weights
+    search        double dummy on sampled deals, weighted by the calls and the cards played, with
+                  signals in defence, and alpha-mu as declarer
+    plain_search  double dummy on deals that agree with the visible cards, without weights
 """

@@ -18,9 +18,10 @@ from overtrick.games.bridge.game import Bridge
 
 @dataclass(frozen=True)
 class DoubleDummyPlayer:
-    """Policy of card play that sees all hands and plays double dummy, the lowest of equal cards.
+    """Policy of card play that sees all hands and plays double dummy.
 
-    A yardstick for other players. deals: (G, 74) the deals of the games that are played.
+    It plays the lowest of equally good cards. It is a yardstick for other players. deals: (G, 74)
+    the deals of the games that are played.
     """
 
     deals: Array
@@ -45,7 +46,9 @@ class _DoubleDummySession:
 
 
 def tricks_after_each_card(state: BridgeState) -> Array:
-    """Return the double-dummy tricks (G, 52) of the side to play after each card; -1: illegal.
+    """Return (G, 52) the tricks that each legal card wins for its side from now on; -1: illegal.
+
+    Both sides play double dummy.
 
     state: G boards during card play.
     """

@@ -1,4 +1,4 @@
-"""Sample deals that agree with a player's observation, weighted by the calls and cards seen.
+"""Sample deals that agree with a player's observations, weighted by the calls and cards seen.
 
 Source: importance sampling as in Ginsberg 2001, "GIB: imperfect information in a computationally
 challenging game", section 3: deals are drawn uniformly, then weighted by the probability that the
@@ -11,27 +11,38 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.random import Generator
 
 from overtrick.core import Array, Observations
 from overtrick.games.bridge.auction import observation as obs
-from overtrick.games.bridge.board_observation import card_play_observations, declarer_from_position
+from overtrick.games.bridge.board_observation import (
+    FIRST_CARD,
+    card_play_observations,
+    declarer_from_position,
+)
 from overtrick.games.bridge.cardplay import kernels
-from overtrick.games.bridge.cardplay.careful_player import careful_card
-from overtrick.games.bridge.cards import CARDS, TRICKS, count_cards, hand_bits
+from overtrick.games.bridge.cardplay.defence_signals import NO_SIGNALS, signals_by_position
+from overtrick.games.bridge.cards import CARDS, TRICKS, hand_bits
 from overtrick.games.bridge.game import Bridge
+from overtrick.games.bridge.players import card_likelihood
 from overtrick.games.bridge.system.contradicted_calls import count_contradicted_calls
 from overtrick.games.bridge.system.loader import System
-from overtrick.games.bridge.trick_rules import NO_CARD, playable_cards
 
 PROPOSALS = 4000
+SOLVED_CARDS = 10
+"""Played cards are judged double dummy if each hand held at most this many cards: solving earlier
+positions takes too long."""
+FIRST_SOLVED = 4 * (TRICKS - SOLVED_CARDS)
+"""Index of the first card that is judged double dummy, of the 52 cards in the order played."""
+KEPT = 4  # deals kept for later decisions, as a multiple of the deals of one decision
+
+_GAME = Bridge()
 
 
 class Worlds(NamedTuple):
     """Worlds: sampled deals that a player considers, with their probabilities."""
 
-    holder: Array  # (W, 52) the seat that holds each card
+    holder: Array  # (W, 52) the seat that was dealt each card
     weight: Array  # (W,) sums to 1
 
 
@@ -39,41 +50,154 @@ class Worlds(NamedTuple):
 class Beliefs:
     """Assumptions about the other players, by which sampled deals are weighted.
 
-    systems: bidding systems of North-South and East-West; None: calls are ignored.
+    systems: bidding systems of North-South and East-West, with their signals in defence; None:
+        calls are ignored, and nobody signals.
+    signals: whether the signals of the systems are given and read.
     call_error: likelihood of a call that the caller's system would not make with the hand, relative
         to the call that it would make.
     rule_share: probability that a player plays the card of `careful_player`, or with equal
-        probability another card of its unbroken sequence; else each legal card is equally likely.
-        0: cards are ignored, except that suits not followed are known to be void.
+        probability another card of its unbroken sequence.
+    best_share: probability that a player plays one of the cards that are best double dummy in the
+        deal, each with equal probability; for cards played from at most SOLVED_CARDS cards.
     proposals: deals drawn uniformly for one decision, before they are weighted.
+
+    With the rest of the probability each legal card is equally likely. If both shares are 0, cards
+    are ignored, except that a hand is void in a suit that it did not follow.
     """
 
     systems: tuple[System, System] | None = None
+    signals: bool = True
     call_error: float = 0.02
     rule_share: float = 0.0
+    best_share: float = 0.0
     proposals: int = PROPOSALS
 
     @property
     def informed(self) -> bool:
         """Return whether sampled deals are weighted at all."""
-        return self.systems is not None or self.rule_share > 0
+        return self.systems is not None or self.rule_share > 0 or self.best_share > 0
+
+    def signals_by_position(self, declarer: int) -> Array:
+        """Return (4, 2) the signals of each position, see `defence_signals`. declarer: seat."""
+        pair = self.systems if self.signals else None
+        ns, ew = (NO_SIGNALS, NO_SIGNALS) if pair is None else (pair[0].signals, pair[1].signals)
+        return signals_by_position(declarer, ns, ew)
 
 
-def sample_worlds(
-    game: Bridge, observations: Observations, count: int, beliefs: Beliefs, rng: Generator
-) -> Worlds:
-    """Sample `count` deals for the one observation during card play in `observations`.
+class _Facts(NamedTuple):
+    """Facts of one observation during card play. Positions are relative to the declarer."""
 
-    Deals that are drawn several times are joined. beliefs: assumptions by which deals are weighted.
+    seen: Array  # (O,) the observation
+    declarer: int  # seat
+    hidden: Array  # (4,) bool by position: hands that the player does not see
+    strain: int
+    cards: Array  # (K,) cards in the order played
+    turns: Array  # (K,) position that played each of them
+    signals: Array  # (4, 2) by position, see Beliefs.signals_by_position
+
+    def hands(self, holder: Array) -> Array:
+        """Return the dealt hands (W, 4) by position, as bit masks, of deals (W, 52) by seat."""
+        return np.ascontiguousarray(hand_bits(holder)[:, (self.declarer + np.arange(4)) % 4])
+
+
+@dataclass(eq=False)
+class WorldSampler:
+    """Sampler of deals for one player on one board, decision after decision.
+
+    If cards are judged double dummy, it is a particle filter: the deals of earlier decisions are
+    kept, weighted by the cards played since, and joined by new ones when few have weight left.
+
+    beliefs: assumptions by which deals are weighted. kept: deals (W, 52), their log weights (W,),
+    and the number of played cards that the weights include.
     """
-    proposals = beliefs.proposals if beliefs.informed else count
-    rows = np.zeros(proposals, np.int64)
+
+    beliefs: Beliefs
+    kept: tuple[Array, Array, int] | None = None
+
+    def sample(self, observations: Observations, count: int, rng: Generator) -> Worlds:
+        """Sample `count` deals for the one observation during card play in `observations`.
+
+        Deals that are drawn several times are joined.
+        """
+        if not self.beliefs.informed:
+            return _join_equal(_redeal(observations, count, rng), np.full(count, 1 / count))
+        facts = _facts(observations, self.beliefs)
+        if self.beliefs.best_share == 0 or len(facts.cards) <= FIRST_SOLVED:
+            return _draw(observations, facts, count, self.beliefs, rng)
+        batches = [] if self.kept is None else [self._updated(facts, *self.kept)]
+        if sum(_effective_size(log_weight) for _, log_weight in batches) < count / 2:
+            drawn = _draw(observations, facts, count, self.beliefs, rng)
+            change = _log_best_ratio(facts, drawn.holder, FIRST_SOLVED, self.beliefs)
+            batches.append((drawn.holder, np.log(drawn.weight) + change))
+        holder = np.concatenate([deals for deals, _ in batches])
+        log_weight = np.concatenate(
+            [np.log(_effective_size(each)) + _normalised(each) for _, each in batches if len(each)]
+        )
+        heaviest = np.argsort(-log_weight, kind="stable")[: KEPT * count]
+        holder, log_weight = holder[heaviest], _normalised(log_weight[heaviest])
+        self.kept = holder, log_weight, len(facts.cards)
+        return _resample(holder, np.exp(log_weight), count, rng)
+
+    def _updated(
+        self, facts: _Facts, holder: Array, log_weight: Array, covered: int
+    ) -> tuple[Array, Array]:
+        """Return the deals that all cards played agree with, and their new log weights.
+
+        covered: number of played cards that `log_weight` includes.
+        """
+        likely, choices = card_likelihood.rule_likelihood(
+            facts.hands(holder), facts.hidden, facts.cards, facts.strain, facts.signals
+        )
+        possible = (choices >= 0).all(axis=1)
+        holder, log_weight = holder[possible], log_weight[possible]
+        rules = _mixture(likely[possible], choices[possible], self.beliefs)[:, covered:]
+        change = _log_best_ratio(facts, holder, covered, self.beliefs)
+        return holder, log_weight + np.log(rules).sum(axis=1) + change
+
+
+def _facts(observations: Observations, beliefs: Beliefs) -> _Facts:
+    """Return the facts of the one observation during card play in `observations`."""
+    seen, cards = observations.observation[0], card_play_observations(observations).observation[0]
+    seat = int(seen[obs.SEAT])
+    declarer = declarer_from_position(seat, int(cards[kernels.OBS_POSITION]))
+    played = seen[FIRST_CARD : FIRST_CARD + cards[kernels.OBS_COUNT]]
+    hidden = (declarer + np.arange(4)) % 4 != seat
+    hidden[2] &= not len(played)
+    strain = int(cards[kernels.OBS_STRAIN])
+    turns = card_likelihood.playing_positions(played, strain)
+    signals = beliefs.signals_by_position(declarer)
+    return _Facts(seen, declarer, hidden, strain, played, turns, signals)
+
+
+def _redeal(observations: Observations, count: int, rng: Generator) -> Array:
+    """Draw `count` deals (count, 52) that agree with one observation, uniformly."""
+    rows = np.zeros(count, np.int64)
     many = Observations(rows, observations.seat[rows], observations.observation[rows], None, None)
-    holder = game.redeal(many, rng)[:, :CARDS]
-    if not beliefs.informed:
-        return _join_equal(holder, np.full(count, 1 / count))
-    log_weight = _log_weights(observations, holder, beliefs)
-    weight = np.exp(log_weight - log_weight.max())
+    return _GAME.redeal(many, rng)[:, :CARDS]
+
+
+def _draw(
+    observations: Observations, facts: _Facts, count: int, beliefs: Beliefs, rng: Generator
+) -> Worlds:
+    """Draw `count` deals for one observation, weighted by the calls and by the rules of play."""
+    holder = _redeal(observations, beliefs.proposals, rng)
+    log_weight = np.zeros(len(holder))
+    if beliefs.systems is not None:
+        log_weight += np.log(beliefs.call_error) * count_contradicted_calls(
+            hand_bits(holder), ((facts.declarer + np.flatnonzero(facts.hidden)) % 4).tolist(),
+            obs.calls_from_observation(facts.seen), int(facts.seen[obs.DEALER]),
+            int(facts.seen[obs.VULNERABLE]), *beliefs.systems,
+        )  # fmt: skip
+    if beliefs.rule_share > 0:
+        likely, choices = card_likelihood.rule_likelihood(
+            facts.hands(holder), facts.hidden, facts.cards, facts.strain, facts.signals
+        )
+        log_weight += np.log(_mixture(likely, choices, beliefs)).sum(axis=1)
+    return _resample(holder, np.exp(_normalised(log_weight)), count, rng)
+
+
+def _resample(holder: Array, weight: Array, count: int, rng: Generator) -> Worlds:
+    """Draw `count` of the deals `holder` (W, 52) with probabilities `weight` (W,)."""
     drawn = rng.multinomial(count, weight / weight.sum())
     chosen = np.flatnonzero(drawn)
     return _join_equal(holder[chosen], drawn[chosen] / count)
@@ -85,73 +209,41 @@ def _join_equal(holder: Array, weight: Array) -> Worlds:
     return Worlds(distinct, np.bincount(place.ravel(), weight))
 
 
-def _log_weights(observations: Observations, holder: Array, beliefs: Beliefs) -> Array:
-    """Return (W,) the log likelihood of calls and cards of the hidden hands in W deals.
+def _normalised(log_weight: Array) -> Array:
+    """Return log weights (W,) shifted so that the weights sum to 1."""
+    shifted = log_weight - log_weight.max()
+    return shifted - np.log(np.exp(shifted).sum())
 
-    observations: one row. holder: (W, 52).
+
+def _effective_size(log_weight: Array) -> float:
+    """Return the effective number of deals with log weights (W,): 1 / sum of squared weights."""
+    return float(1 / (np.exp(_normalised(log_weight)) ** 2).sum()) if len(log_weight) else 0.0
+
+
+def _mixture(likely: Array, choices: Array, beliefs: Beliefs, best: Array | float = 0.0) -> Array:
+    """Return the probability of played cards, given it for each way to play.
+
+    likely, best: probability by the rules and among the best cards. choices: number of legal cards.
+    Without `best` its share belongs to the random cards.
     """
-    seen, hands = observations.observation[0], hand_bits(holder)
-    cards = card_play_observations(observations).observation[0]
-    position = int(cards[kernels.OBS_POSITION])
-    seat = int(seen[obs.SEAT])
-    declarer = declarer_from_position(seat, position)
-    opened = cards[kernels.OBS_COUNT] > 0
-    visible = {seat, (declarer + 2) % 4} if opened else {seat}
-    hidden = [each for each in range(4) if each not in visible]
-    total = np.zeros(len(holder))
-    if beliefs.systems is not None:
-        wrong = count_contradicted_calls(
-            hands, hidden, obs.calls_from_observation(seen), int(seen[obs.DEALER]),
-            int(seen[obs.VULNERABLE]), *beliefs.systems,
-        )  # fmt: skip
-        total += np.log(beliefs.call_error) * wrong
-    if beliefs.rule_share > 0 and opened:
-        by_position = hands[:, (declarer + np.arange(4)) % 4]
-        counted = np.isin((declarer + np.arange(4)) % 4, hidden)
-        played = seen[-CARDS:]
-        total += _log_card_likelihood(
-            by_position, counted, played, cards[kernels.OBS_STRAIN], beliefs.rule_share
-        )
-    return total
+    share = beliefs.best_share if isinstance(best, np.ndarray) else 0.0
+    rest = 1 - beliefs.rule_share - share
+    return np.where(choices == 1, 1.0, beliefs.rule_share * likely + share * best + rest / choices)
 
 
-@njit(cache=True)
-def _log_card_likelihood(hands, counted, cards, strain, rule_share):  # type: ignore[no-untyped-def]
-    """Return (W,) the log probability of the cards played by hidden hands, in W deals.
+def _log_best_ratio(facts: _Facts, holder: Array, first: int, beliefs: Beliefs) -> Array:
+    """Return (W,) the change of log weights if cards are also judged double dummy.
 
-    hands: (W, 4) dealt hands by position. counted: (4,) bool, the hidden positions. cards: (52,) in
-    the order played, then NO_CARD. rule_share: see Beliefs.
+    holder: (W, 52) deals. first: index of the first card that is judged.
     """
-    found = np.zeros(len(hands))
-    observation = np.empty(kernels.OBSERVATION_WIDTH, np.int64)
-    hand, played, trick = np.empty(4, np.int64), np.empty(4, np.int64), np.empty(4, np.int64)
-    progress = np.empty(kernels.PROGRESS_WIDTH, np.int64)
-    for row in range(len(hands)):
-        hand[:], played[:], trick[:], progress[:] = hands[row], 0, NO_CARD, 0
-        progress[kernels.LED], progress[kernels.TURN] = NO_CARD, 1
-        progress[kernels.STRAIN] = strain
-        for card in cards:
-            if card == NO_CARD:
-                break
-            turn = progress[kernels.TURN]
-            if counted[turn]:
-                kernels.write_observation(hand, played, trick, progress, observation)
-                able = playable_cards(hand[turn], progress[kernels.LED])
-                choices = count_cards(able)
-                if choices > 1:
-                    equal = _touching(hand[turn], careful_card(observation))
-                    like = rule_share / count_cards(equal) if equal >> card & 1 else 0.0
-                    found[row] += np.log(like + (1 - rule_share) / choices)
-            kernels.play_card(card, hand, played, trick, progress)
-    return found
-
-
-@njit(cache=True)
-def _touching(hand, card):  # type: ignore[no-untyped-def]
-    """Return the unbroken sequence of a hand that contains one of its cards, as a bit mask."""
-    low, high = card, card
-    while low % TRICKS and hand >> (low - 1) & 1:
-        low -= 1
-    while high % TRICKS < TRICKS - 1 and hand >> (high + 1) & 1:
-        high += 1
-    return (np.int64(1) << (high + 1)) - (np.int64(1) << low)
+    hands = facts.hands(holder)
+    likely, choices = card_likelihood.rule_likelihood(
+        hands, facts.hidden, facts.cards, facts.strain, facts.signals
+    )
+    best = card_likelihood.best_likelihood(
+        hands, facts.hidden, facts.cards, facts.turns, facts.strain, first
+    )
+    with_best, without = (
+        _mixture(likely, choices, beliefs, *more)[:, first:] for more in ((best,), ())
+    )
+    return np.log(with_best / without).sum(axis=1)

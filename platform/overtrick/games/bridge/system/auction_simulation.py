@@ -224,7 +224,7 @@ def possible_calls(
         caller = int(knowledge.auction[NEXT_SEAT])
         public.update_view(knowledge)
         if caller == seat:
-            rule_matching.count_contradicting_hands(tables, knowledge, fields, call, contradictions)
+            rule_matching.add_contradictions(tables, knowledge, fields, call, contradictions)
         hear_call((ns, ew)[caller % 2].tables, knowledge, call)
     public.update_view(knowledge)
     made = np.zeros(len(CALLS), np.int64)

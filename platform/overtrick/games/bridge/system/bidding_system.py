@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from overtrick.games.bridge.cardplay.defence_signals import NO_SIGNALS, Signals
 from overtrick.games.bridge.system import compiler
 from overtrick.games.bridge.system.compiler import RuleBlock, SystemTables
 from overtrick.games.bridge.system.parser import Place, Rule
@@ -12,16 +13,19 @@ from overtrick.games.bridge.system.parser import Place, Rule
 
 @dataclass(frozen=True)
 class System:
-    """A bidding system: its rules as text, and compiled to arrays."""
+    """A bidding system: its rules as text and compiled to arrays, and the signals in defence."""
 
     name: str
     title: str
-    places: tuple[Place, ...]  # in order of priority
+    places: tuple[Place, ...]  # sections of the file, in order of priority
     rules: tuple[Rule, ...]  # the rules of all places, in the order of the places
     tables: SystemTables
+    signals: Signals = NO_SIGNALS
 
 
-def build_system(name: str, title: str, parsed: Sequence[Place]) -> tuple[System, list[RuleBlock]]:
+def build_system(
+    name: str, title: str, parsed: Sequence[Place], signals: Signals = NO_SIGNALS
+) -> tuple[System, list[RuleBlock]]:
     """Compile the places of a system; return the system and its rules by auction pattern.
 
     Raises UserError with the file and line of a term that cannot be parsed.
@@ -29,4 +33,4 @@ def build_system(name: str, title: str, parsed: Sequence[Place]) -> tuple[System
     places = tuple(sorted(parsed, key=lambda place: place.priority))
     rules = tuple(rule for place in places for rule in place.rules)
     blocks = compiler.expand_places(places, rules)
-    return System(name, title, places, rules, compiler.compile_tables(blocks)), blocks
+    return System(name, title, places, rules, compiler.compile_tables(blocks), signals), blocks

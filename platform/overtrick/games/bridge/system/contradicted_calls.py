@@ -1,4 +1,4 @@
-"""Count the calls of an auction that a bidding system would not make with possible hands."""
+"""Count, for possible deals, the calls of an auction that the bidding systems would not make."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def count_contradicted_calls(
     ns: System,
     ew: System,
 ) -> Array:
-    """Return (W,) the number of calls of given seats that their systems do not make, by deal.
+    """Return (W,) for each deal, how many calls of the given seats their systems do not make.
 
     hands: (W, 4) hands of the four seats in W possible deals, as bit masks. seats: only the calls
     of these seats count. calls: one legal auction, from the dealer's call on. dealer: seat.
@@ -51,7 +51,5 @@ def _count(hands, counted, calls, dealer, vulnerable, ns, ew, knowledge, contrad
         tables = ns if seat % 2 == 0 else ew
         public.update_view(knowledge)
         if counted[seat]:
-            rule_matching.count_contradicting_hands(
-                tables, knowledge, features[seat], call, contradicted
-            )
+            rule_matching.add_contradictions(tables, knowledge, features[seat], call, contradicted)
         rule_matching.hear_call(tables, knowledge, call)

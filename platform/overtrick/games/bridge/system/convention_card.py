@@ -1,6 +1,6 @@
 """Write the convention card of a bidding system: its calls in common auctions, in words.
 
-The card is made from the rules that bid, so it cannot differ from what the system does.
+The card is made from the rules that bid, not written by hand.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from overtrick.games.bridge import auction_rules
 from overtrick.games.bridge.auction_rules import CALLS
+from overtrick.games.bridge.cardplay.defence_signals import NO_SIGNALS, describe_signals
 from overtrick.games.bridge.system.auction_simulation import call_meanings, possible_calls
 from overtrick.games.bridge.system.bidding_system import System
 from overtrick.games.bridge.system.explanation import explanation_lines
@@ -22,7 +23,7 @@ def convention_card(system: System) -> str:
     """Return the convention card of a system as a page of Markdown.
 
     It has a table for the opening bids, for the responses to each of them, for calls after the
-    opponents act, and for a few later auctions. Calls that no sampled hand makes are left out.
+    opponents act, and for a few later auctions. Only calls of `possible_calls` are listed.
     """
     pages = [f"# Convention card: {system.name}"]
     if system.title:
@@ -32,6 +33,8 @@ def convention_card(system: System) -> str:
         "'some players' tells how the call of others is understood. Vulnerability is none, and "
         "nobody has passed before."
     )
+    if system.signals != NO_SIGNALS:
+        pages.append(f"Signals in defence: {describe_signals(system.signals)}.")
     for title, auction in _auctions(system):
         rows = _rows(system, auction)
         if rows:

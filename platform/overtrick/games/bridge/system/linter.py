@@ -34,7 +34,7 @@ from overtrick.games.bridge.system.rule_matching import NO_CALL, NO_RULE, hear_c
 
 AUCTIONS = 4000  # number of random deals that are bid to check whole auctions
 DEALS = 1500  # number of random deals, whose hands are tried in every example auction
-MAX_TRIED = 60  # maximum number of hands tried in an auction, all of which make its earlier calls
+MAX_TRIED = 60  # maximum number of hands tried in an auction; all make the seat's earlier calls
 
 
 def find_problems(system: System, blocks: Sequence[RuleBlock]) -> Iterator[str]:
@@ -241,7 +241,7 @@ def _find_gaps(tables, blocks, masks, knowledge, hands):  # type: ignore[no-unty
             if not _make_calls(tables, knowledge, masks[k], passes, fields, contradictions):
                 continue
             public.update_view(knowledge)
-            if rule_matching.place_applies(tables, blocks[k], knowledge):
+            if rule_matching.block_applies(tables, blocks[k], knowledge):
                 found[k] = _hand_without_call(tables, knowledge, hands, fields, contradictions)
                 break
     return found
@@ -278,9 +278,7 @@ def _make_calls(tables, knowledge, masks, passes, fields, contradictions):  # ty
             return False
         if (length - step) % 4 == 0:
             public.update_view(knowledge)
-            rule_matching.count_contradicting_hands(
-                tables, knowledge, fields, chosen, contradictions
-            )
+            rule_matching.add_contradictions(tables, knowledge, fields, chosen, contradictions)
         hear_call(tables, knowledge, chosen)
     return True
 

@@ -5,6 +5,7 @@ and lists the bidding rules that apply after it:
 
     system natural
     title  Two over one
+    signals count standard, attitude standard
 
     at 1N (P)                          # a section: the rules after 1NT by partner and a pass
       2C | 8+ hcp, H 4 | Stayman | asking            # call, hand it shows, name, kinds
@@ -100,7 +101,8 @@ def parse_file(
 ) -> tuple[dict[str, str], tuple[Place, ...]]:
     """Parse a bidding-system file and the files that it is based on.
 
-    Return the header of the file (keys `system`, `title`, `based`) and the sections of all files.
+    Return the header of the file (keys `system`, `title`, `based`, `signals`) and the sections of
+    all files. Without a line `signals` the base file's counts.
     above: the chain of files whose `based on` lines led to this file, to detect a cycle. Raises
     UserError with the file and line of an error.
     """
@@ -111,7 +113,7 @@ def parse_file(
         line = raw.split("#")[0].strip()
         word, _, rest = line.partition(" ")
         try:
-            if word in ("system", "title", "based"):
+            if word in ("system", "title", "based", "signals"):
                 head[word] = rest.strip()
             elif word in ("at", "only"):
                 groups.append((number, line, []))
@@ -130,12 +132,17 @@ def parse_file(
     if not places:
         raise UserError(f"{path.name}: no places: write 'at opening' and rules below it")
     if "based" in head:
-        places += _parse_base(path, head["based"].removeprefix("on").strip(), above)
+        base, more = _parse_base(path, head["based"].removeprefix("on").strip(), above)
+        places += more
+        if "signals" in base:
+            head.setdefault("signals", base["signals"])
     return head, tuple(places)
 
 
-def _parse_base(path: Path, base: str, above: tuple[Path, ...]) -> list[Place]:
-    """Parse the base file of the bidding-system file `path`, and return its sections.
+def _parse_base(
+    path: Path, base: str, above: tuple[Path, ...]
+) -> tuple[dict[str, str], list[Place]]:
+    """Parse the base file of the bidding-system file `path`; return its header and sections.
 
     base: name of the base file, in the same folder or among the systems of the package. above: the
     chain of files whose `based on` lines led to `path`, to detect a cycle. Raises UserError for an
@@ -148,8 +155,8 @@ def _parse_base(path: Path, base: str, above: tuple[Path, ...]) -> list[Place]:
         raise UserError(f"{path.name}: based on '{base}', which is not one of {known}")
     if found.resolve() in above:
         raise UserError(f"{path.name}: based on '{base}', which is based on it")
-    more = parse_file(found, (*above, path.resolve()))[1]
-    return [replace(place, base_depth=place.base_depth + 1) for place in more]
+    head, places = parse_file(found, (*above, path.resolve()))
+    return head, [replace(place, base_depth=place.base_depth + 1) for place in places]
 
 
 def _parse_place(number: int, line: str, rules: list[Rule], source: str) -> Place:

@@ -127,12 +127,12 @@ def _likely_maxima() -> Array:
 
 
 UNLIKELY = 100
-LIKELY = _likely_maxima()
+LIKELY = _likely_maxima()  # by lowest high-card points: the likely maximum
 
 
 SHORTNESS = 3
-"""Points for short suits that a hand with a minimum of `support` is expected to have at most. Five
-for a void are possible, but rare."""
+"""Most points for short suits that are assumed of a hand with a minimum of `support`. A void has
+five, but is rare."""
 
 PROMISED, SHOWN = range(2)
 """Two interpretations of the same calls (see `parser`):
@@ -280,10 +280,10 @@ def update_view(knowledge):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _ends_below_game(view):  # type: ignore[no-untyped-def]
-    """Return whether a pass could end the auction in an undoubled contract below game.
+    """Return whether a pass could end the auction undoubled and without a game for the own side.
 
-    The last bid is partner's, or an opponent's after two passes: with one pass, partner would still
-    have a call.
+    It could if the last bid is partner's and below game, or an opponent's after two passes: with
+    one pass, partner would still have a call.
 
     view: PublicKnowledge.seat_view, up to date except for its entry "must bid".
     """

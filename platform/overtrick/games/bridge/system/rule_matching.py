@@ -68,7 +68,7 @@ def match_rules(tables, knowledge, hand, wanted):  # type: ignore[no-untyped-def
             if found >= 0 or closed:
                 break
             priority, count = block[compiler.PRIORITY], 0
-        if not place_applies(tables, tables.listed[k], knowledge):
+        if not block_applies(tables, tables.listed[k], knowledge):
             continue
         closed = closed or block[compiler.ONLY] == 1
         before, count = count, _add_applicable(tables, knowledge, block, wanted, count)
@@ -88,8 +88,8 @@ def default_call(knowledge):  # type: ignore[no-untyped-def]
     """Return the call of a hand that fits no rule: a pass, unless the side must go on.
 
     If it must, the call is a double where a pass would end the auction in the opponents' contract,
-    or else the cheapest bid in a suit of which the own side has promised four cards, or else the
-    cheapest notrump.
+    or else the cheapest bid in a suit of which either partner promised four cards, or else the
+    cheapest notrump, up to 7NT.
 
     knowledge: PublicKnowledge of the auction, after `update_view`.
     """
@@ -110,10 +110,10 @@ def default_call(knowledge):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def count_contradicting_hands(tables, knowledge, hands, recorded, others):  # type: ignore[no-untyped-def]
-    """Add 1 to `others` (W,) for each hand that does not make a recorded call, in place.
+def add_contradictions(tables, knowledge, hands, recorded, contradictions):  # type: ignore[no-untyped-def]
+    """Add 1 to `contradictions` (W,), in place, for each hand that does not make a recorded call.
 
-    It decides as `match_rules` does, but finds the applicable rules once, for all hands.
+    The calls are those of `match_rules`; the applicable rules are found once for all hands.
 
     tables: the compiled system of the caller. knowledge: PublicKnowledge of the auction, after
     `update_view`. hands: (W, H) features of possible hands of the caller. recorded: a legal call.
@@ -127,7 +127,7 @@ def count_contradicting_hands(tables, knowledge, hands, recorded, others):  # ty
             if closed:
                 break
             priority = block[compiler.PRIORITY]
-        if place_applies(tables, tables.listed[k], knowledge):
+        if block_applies(tables, tables.listed[k], knowledge):
             closed = closed or block[compiler.ONLY] == 1
             count = _add_applicable(tables, knowledge, block, NO_CALL, count)
     default = default_call(knowledge)
@@ -138,7 +138,7 @@ def count_contradicting_hands(tables, knowledge, hands, recorded, others):  # ty
             if not rule[HEARD] and _hand_fits(tables, rule, hands[row], view):
                 call = matched[at_rule, 1]
                 break
-        others[row] += call != recorded
+        contradictions[row] += call != recorded
 
 
 @njit(cache=True)
@@ -236,7 +236,7 @@ def _call_of_rule(rule, last):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def place_applies(tables, number, knowledge):  # type: ignore[no-untyped-def]
+def block_applies(tables, number, knowledge):  # type: ignore[no-untyped-def]
     """Return whether a block of rules applies: its pattern and conditions match the auction.
 
     tables: the compiled system. number: row of the block in SystemTables.block. knowledge:
