@@ -73,7 +73,7 @@ DOORS = {
         "evaluation/board/roshambo_bots.py",
     },
     "open_spiel": {"games/openspiel_tree.py", "games/openspiel_random_play.py"},
-    "endplay": {"games/bridge/double_dummy.py", "games/bridge/formats/pbn_lin.py"},
+    "endplay": {"games/bridge/double_dummy.py"},
 }
 """Outside systems, and the files that may import them."""
 

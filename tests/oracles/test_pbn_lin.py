@@ -10,6 +10,7 @@ from contextlib import suppress
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from endplay.parsers import lin, pbn
 from endplay.types import Contract, Denom, Penalty, Player, Vul
 from tests.data import BOARDS, needed
 
@@ -96,6 +97,30 @@ def test_a_thousand_recorded_boards_are_read_back_unchanged(ending, tmp_path):
         for each in dataclasses.fields(Board):
             one, other = getattr(board, each.name), getattr(again, each.name)
             assert np.array_equal(one, other), (each.name, one, other)
+
+
+@pytest.mark.parametrize("parser", [pbn, lin])
+def test_endplay_reads_the_same_boards_in_our_files(parser, tmp_path):
+    names = ("Nils", "Eva", "Sven", "Wim")
+    boards = [dataclasses.replace(each, players=names) for each in recorded_boards(100)]
+    boards = [
+        dataclasses.replace(each, explanations={0: "strong"}, alerted=(0,))
+        for each in boards
+        if each.tricks is not None and len(each.play) in (0, 52)
+    ]  # endplay fails on some unfinished plays
+    path = tmp_path / ("boards.pbn" if parser is pbn else "boards.lin")
+    pbn_lin.save(path, boards)
+    with path.open() as file:
+        theirs = parser.load(file)
+    for board, their in zip(boards, theirs, strict=True):
+        assert their.board_num == board.number
+        assert np.array_equal(parse_deal(their.deal.to_pbn()), board.holder)
+        assert tuple(their.info[each] for each in ("North", "East", "South", "West")) == names
+        assert their.auction[0].announcement == "strong"
+        assert len(their.auction) == len(board.auction)
+        cards = [f"{'SHDC'[card.suit]}{card.rank.abbr}" for card in their.play]
+        assert cards == [CARD_NAMES[card] for card in board.play]
+        assert their.contract.declarer.abbr == board.declarer
 
 
 @pytest.mark.parametrize("ending", ["pbn", "lin"])

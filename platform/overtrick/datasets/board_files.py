@@ -1,7 +1,6 @@
 """Read and write bridge boards in all known file formats, and compute statistics of boards.
 
-The statistics are those of Zhang et al. 2022, Fig. 9. The formats PBN and LIN are imported at first
-use, because importing endplay is slow.
+The statistics are those of Zhang et al. 2022, Fig. 9.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from overtrick.games.bridge.boards import (
 )
 from overtrick.games.bridge.cards import CARD_NAMES, SEATS, parse_deal
 from overtrick.games.bridge.contract_results import VULNERABILITIES
-from overtrick.games.bridge.formats import zhang_tsv
+from overtrick.games.bridge.formats import pbn_lin, zhang_tsv
 from overtrick.storage import parquet
 
 REQUIRED = dict.fromkeys(("deal", "dealer", "vulnerability"), str)
@@ -52,6 +51,8 @@ def load(path: Path) -> BoardFile:
     - system_ns and system_ew: the stated bidding systems of both pairs
     - sys_inferred_ns and sys_inferred_ew: the inferred bidding systems
 
+    Names, alerts, notes, rooms and tags are read from PBN and LIN only.
+
     Invalid boards are left out; `problems` of the result lists the reasons. Raises UserError for a
     file that cannot be read, or that has no valid board.
     """
@@ -73,8 +74,6 @@ def iterate_parts(path: Path) -> Iterator[BoardFile]:
     if ending in TABLE_ENDINGS:
         yield from _split(zhang_tsv.load(path))
     elif ending != ".parquet":
-        from overtrick.games.bridge.formats import pbn_lin
-
         yield from _split(pbn_lin.load(path))
     else:
         yield from _from_parquet(path)
@@ -104,8 +103,6 @@ def save(path: Path, boards: Sequence[Board]) -> None:
     if path.suffix.lower() in TABLE_ENDINGS:
         zhang_tsv.save(path, boards)
     else:
-        from overtrick.games.bridge.formats import pbn_lin
-
         pbn_lin.save(path, boards)
 
 

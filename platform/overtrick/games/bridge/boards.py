@@ -6,9 +6,10 @@ Error messages of invalid boards in a file are collected here too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,10 +20,35 @@ from overtrick.games.bridge.cards import CARD_NAMES, CARDS, SEATS, TRICKS
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.trick_rules import NO_CARD, replay_tricks
 
+PartT = TypeVar("PartT")
+ROOMS = OPEN, CLOSED = "Open", "Closed"
+
+
+class Comment(NamedTuple):
+    """Text about a board, and the place where it stands.
+
+    place: the number of calls and cards before the text, or the name of the PBN tag that it
+    follows; "" stands for the place before all tags.
+    """
+
+    text: str
+    place: int | str = 0
+
+
+class Section(NamedTuple):
+    """Section of a PBN file that lists rows below a tag, such as ScoreTable."""
+
+    name: str
+    header: str  # value of the tag: names of the columns, such as "Rank;Names;TotalScore"
+    lines: tuple[str, ...]  # rows as in the file
+
 
 @dataclass(frozen=True)
 class Board:
-    """One bridge deal with its auction, contract and card play, as far as they are known."""
+    """One bridge deal with its auction, contract and card play, as far as they are known.
+
+    Calls are counted from 0, and cards in the order played from 0.
+    """
 
     holder: Array  # (52,) int8 the seat that holds each card
     dealer: str  # N, E, S or W
@@ -36,6 +62,22 @@ class Board:
     systems: tuple[str, str] = ("", "")  # bidding systems of North-South and East-West, if known
     kind: str = ""  # kind of players as in the file, such as human or robot
     table: Array | None = None  # (4, 5) int8 double-dummy tricks of N E S W in C D H S NT
+    players: tuple[str, str, str, str] = ("",) * 4  # names of North, East, South and West
+    teams: tuple[str, str] = ("", "")  # names of the home team and of the visiting team
+    room: str = ""  # Open or Closed; "" outside matches of teams
+    explanations: Mapping[int, str] = field(default_factory=dict)  # what calls mean, by call
+    alerted: tuple[int, ...] = ()  # calls that were alerted
+    card_notes: Mapping[int, str] = field(default_factory=dict)  # notes to cards, by card
+    marks: Mapping[int, str] = field(default_factory=dict)
+    """Marks such as ! and $2 by the number of calls and cards before the marked one."""
+    comments: tuple[Comment, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Event, Site, Date, Scoring and all tags of PBN that have no field here, in their order.
+
+    Commands of LIN without a field are here too, under their names of two small letters. The values
+    of a repeated command are separated by |.
+    """
+    sections: tuple[Section, ...] = ()
 
     @property
     def strain(self) -> int:
@@ -95,23 +137,21 @@ class BoardFile:
 
 
 def parse_boards(
-    path: Path, parts: Iterable[tuple[str, str]], parse: Callable[[str], Board]
+    path: Path, parts: Iterable[tuple[str, PartT]], parse: Callable[[PartT], Board]
 ) -> BoardFile:
     """Parse the boards of a file; collect an error message for each invalid board.
 
     path: name of the file, for error messages.
-    parts: (where, text) of each board; `where` is the line or number of the board in the file, for
-        error messages.
-    parse: function that parses the text of a board and raises an exception if it is invalid.
+    parts: (where, content) of each board; `where` is the line or number of the board in the file,
+        for error messages.
+    parse: function that parses the content of a board and raises UserError if it is invalid.
     """
     boards, problems = list[Board](), list[str]()
-    for place, text in parts:
+    for place, content in parts:
         try:
-            boards.append(parse(text))
+            boards.append(parse(content))
         except UserError as error:
             problems.append(f"{path}: {place}: {error}")
-        except Exception as error:  # endplay raises many kinds of exceptions
-            problems.append(f"{path}: {place}: it cannot be read ({type(error).__name__}: {error})")
     return BoardFile(boards, problems)
 
 
@@ -170,9 +210,10 @@ def _replay_play(board: Board) -> Board:
     """Replay the card play of a board; if it is complete, return the board with its tricks.
 
     Raises UserError for an illegal card, or if the recorded number of tricks contradicts the card
-    play. Tricks are counted by trick_rules instead of endplay: for a LIN board without a claim,
-    endplay counts tricks as if North led to every trick, and it fails on unfinished card play.
+    play.
     """
+    if len(board.play) > CARDS:
+        raise UserError(f"{len(board.play)} cards are played, but there are {CARDS}")
     hands, play = cards.hand_bits(board.holder[None]), np.full((1, CARDS), NO_CARD)
     play[0, : len(board.play)] = board.play
     leader = (SEATS.index(str(board.declarer)) + 1) % 4
