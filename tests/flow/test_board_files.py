@@ -124,6 +124,7 @@ def test_the_command_draws_its_statistics(file: Path, tmp_path: Path, monkeypatc
 
     code, counted = ask("--figure", str(tmp_path / "like.png"))
     assert (code, counted["rows"], counted["statistics"]["boards"]) == (0, 3, 3)
+    assert set(counted["annotations"].values()) == {0}
     assert (tmp_path / "like.png").read_bytes().startswith(b"\x89PNG")
     code, counted = ask("--figure", str(tmp_path / "like.jpg"))
     assert code == 2

@@ -157,6 +157,10 @@ def test_a_match_over_tcp_is_resumed_with_the_same_result(tmp_path: Path) -> Non
         assert (tmp_path / "half" / name).read_text() == (tmp_path / "whole" / name).read_text()
     written = pbn_lin.load(tmp_path / "whole" / "open.pbn").boards
     assert [each.tricks for each in written] == [each.tricks for each in whole.results(0)]
+    assert {each.room for each in written} == {"Open"}
+    assert all(each.players[:2] == each.teams for each in written)
+    alerts = [{int(k): v for k, v in each.alerts.items()} for each in whole.boards[0]]
+    assert [each.explanations for each in written] == alerts
     assert len(whole.imps()) == 6
     with pytest.raises(UserError, match="a match with other settings: name another folder"):
         match_in(tmp_path / "half", MatchSettings(CAREFUL, CAREFUL, 6, seed=3))

@@ -193,6 +193,15 @@ def test_the_cards_of_a_match_are_played_recorded_and_written(tmp_path: Path) ->
     written = pbn_lin.load(tmp_path / "m.pbn").boards
     tricks = np.stack([boards.open.tricks, boards.closed.tricks], axis=1).ravel()
     assert [-1 if each.tricks is None else each.tricks for each in written] == tricks.tolist()
+    assert [each.room for each in written] == ["Open", "Closed"] * 12
+    names = [each.name for each in (match.a, match.b)]
+    assert [each.players[:2] for each in written] == [tuple(names), tuple(names[::-1])] * 12
+    assert all(set(each.alerted) == set(each.explanations) for each in written)
+    assert any(each.alerted for each in written)
+    duplicate_match.write_report(match, tmp_path / "m.lin")
+    in_lin = pbn_lin.load(tmp_path / "m.lin").boards
+    for name in ("room", "number", "players", "teams", "explanations", "play", "tricks"):
+        assert [getattr(each, name) for each in in_lin] == [getattr(b, name) for b in written]
     assert [len(each.play) for each in written] == np.where(tricks >= 0, 52, 0).tolist()
     text = duplicate_match.describe_board(match, int(np.argmax(boards.open.tricks)), signs=False)
     assert "\n13.  " in text

@@ -18,7 +18,7 @@ from overtrick import cli
 from overtrick.config import job_file
 from overtrick.core import RunError, UserError
 from overtrick.core.files import check_output
-from overtrick.games.bridge.boards import Board
+from overtrick.games.bridge.boards import Board, Comment
 from overtrick.games.bridge.formats import pbn_lin
 from overtrick.reports.html import elements, replays
 from overtrick.reports.metric_names import metric_meaning
@@ -102,6 +102,23 @@ def test_every_board_call_and_card_is_on_the_page(tmp_path):
     assert "Strong notrump: 15-17 points, balanced" in page.text
     assert page.words.count("Pass") >= 2 * (4 + 4)  # in the columns and in the explanations
     assert "E ♣3" in page.text
+
+
+def test_names_room_alerts_and_comments_are_on_the_page(tmp_path):
+    board = Board(
+        (np.arange(52) % 4).astype(np.int8), "N", "None", ("1N", "P", "P", "P"), "1N", "N",
+        tricks=7, number=4, players=("Nils <b>", "Eva", "", "Wim"), teams=("Norway", "Poland"),
+        room="Closed", explanations={0: "14-16"}, alerted=(0, 1), tags={"Event": "City Cup"},
+        comments=(Comment("A quiet board.", 4),),
+    )  # fmt: skip
+    pbn_lin.save(tmp_path / "one.pbn", [board])
+    page = Page(html_of_files.html_of_file(tmp_path / "one.pbn", 5)).check()
+    for words in (
+        "Board 4, closed room", "North: Nils <b>", "West: Wim", "City Cup, Norway - Poland",
+        "14-16", "alerted", "A quiet board.",
+    ):  # fmt: skip
+        assert words in page.text
+    assert "South:" not in page.text
 
 
 def test_calls_are_not_explained_without_a_named_system(tmp_path):

@@ -291,7 +291,8 @@ def boards(
 ) -> None:
     """Read bridge boards from a file, report invalid boards, and count the valid ones.
 
-    The statistics count dealers, opening bids, vulnerability and auctions.
+    The statistics count dealers, opening bids, vulnerability and auctions. A line counts the boards
+    with names, rooms, alerts, commentary and tables of results.
     """
     from overtrick.core.files import check_output
     from overtrick.datasets import board_files
@@ -310,6 +311,9 @@ def boards(
         say(problem)
     left_out = f", {len(found.problems)} left out" if found.problems else ""
     show(f"{file}: {len(found.boards)} boards{left_out}")
+    annotations = board_files.count_annotations(found.boards)
+    if any(annotations.values()):
+        show("boards with " + ", ".join(f"{name}: {n}" for name, n in annotations.items()))
     panels = board_files.panels(statistics)
     for title, counts in panels.items():
         total = max(sum(counts.values()), 1)
@@ -321,7 +325,7 @@ def boards(
     if figure is not None:
         figures.save({figure.stem: bar_charts.shares(panels)}, figure.absolute().parent)
     result = {"path": str(to or file), "rows": len(found.boards), "problems": found.problems}
-    print_result(as_json, **result, statistics=statistics)
+    print_result(as_json, **result, statistics=statistics, annotations=annotations)
 
 
 @command_moved_to(group)

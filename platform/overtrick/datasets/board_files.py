@@ -208,6 +208,17 @@ def statistics(boards: Sequence[Board]) -> dict[str, Any]:
     }
 
 
+def count_annotations(boards: Sequence[Board]) -> dict[str, int]:
+    """Count the boards with names, a room, alerts, commentary or tables of results."""
+    return {
+        "names": sum(any(board.players) for board in boards),
+        "rooms": sum(bool(board.room) for board in boards),
+        "alerts": sum(bool(board.alerted or board.explanations) for board in boards),
+        "commentary": sum(bool(board.comments) for board in boards),
+        "tables": sum(bool(board.sections) for board in boards),
+    }
+
+
 def panels(counts: dict[str, Any]) -> dict[str, dict[str, int]]:
     """Select six of the frequency tables that `statistics` returns, and give them readable titles.
 

@@ -8,6 +8,7 @@ two scores is converted to IMPs.
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,13 +26,15 @@ from overtrick.games.bridge import auction_rules, contract_results, diagram, dou
 from overtrick.games.bridge.auction.game import DEAL_WIDTH, UNSOLVED, Auction
 from overtrick.games.bridge.auction_rules import NO_SEAT, Contracts
 from overtrick.games.bridge.board_observation import FIRST_PLAY
-from overtrick.games.bridge.boards import Board, finished_board
+from overtrick.games.bridge.boards import ROOMS, Board, finished_board
 from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cards import CARDS, SEATS, format_deal
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.game import Bridge
 from overtrick.games.bridge.players.card_players import CARD_PLAYERS, Budget
 from overtrick.games.bridge.system import auction_simulation
+from overtrick.games.bridge.system import public_knowledge as public
+from overtrick.games.bridge.system.explanation import ALERTED, describe_meaning
 from overtrick.games.bridge.trick_rules import NO_CARD, beats
 from overtrick.reports import tables
 from overtrick.reports.progress import OnProgress
@@ -254,17 +257,43 @@ def _card_moves(table: TableResult, board: int) -> list[Move]:
 
 
 def match_boards(match: DuplicateMatch) -> list[Board]:
-    """Return the boards of a match for a file: each at the open table, then at the closed table."""
+    """Return the boards of a match for a file: each at the open table, then at the closed table.
+
+    The names of the players are those of the partnerships; alerted calls are explained.
+    """
     boards, found = match.boards, list[Board]()
     deals = _deals(boards.holder, boards.dealer, boards.vulnerable)
     for board, deal in enumerate(deals):
-        for table in (boards.open, boards.closed):
-            cards, tricks = table.cards[board], int(table.tricks[board])
-            played, won = cards[cards != NO_CARD].tolist(), None if tricks < 0 else tricks
-            found.append(
-                finished_board(deal, _made_calls(table.calls[board]), played, won, board + 1)
+        for room, table, ns, ew in _tables(match):
+            calls, cards, tricks = _made_calls(table.calls[board]), table.cards[board], None
+            if table.tricks[board] >= 0:
+                tricks = int(table.tricks[board])
+            meanings = auction_simulation.call_meanings(
+                calls, int(deal[CARDS]), int(deal[CARDS + 1]), ns.system, ew.system
             )
+            explained = {
+                k: describe_meaning(each)
+                for k, each in enumerate(meanings)
+                if public.TYPES[int(each.said[public.TYPE])] in ALERTED
+            }
+            played = finished_board(
+                deal, calls, cards[cards != NO_CARD].tolist(), tricks, board + 1
+            )
+            found.append(
+                replace(
+                    played, room=room, players=(ns.name, ew.name, ns.name, ew.name),
+                    teams=(match.a.name, match.b.name), systems=(ns.system.name, ew.system.name),
+                    explanations=explained, alerted=tuple(explained),
+                )
+            )  # fmt: skip
     return found
+
+
+def _tables(match: DuplicateMatch) -> list[tuple[str, TableResult, Side, Side]]:
+    """Return the room, results and partnerships, North-South and East-West, of both tables."""
+    rooms = zip(ROOMS, (match.boards.open, match.boards.closed), strict=True)
+    sides = ((match.a, match.b), (match.b, match.a))
+    return [(*each, *pair) for each, pair in zip(rooms, sides, strict=True)]
 
 
 def board_row(match: DuplicateMatch, board: int) -> dict[str, Any]:
@@ -303,10 +332,8 @@ def describe_board(match: DuplicateMatch, board: int, signs: bool = True) -> str
         f"Board {board + 1}, dealer {row['dealer']}, vulnerable {row['vulnerability']}",
         diagram.hands_diagram(boards.holder[board], signs=signs),
     ]
-    for name, table, ns, ew in (
-        ("open", boards.open, match.a, match.b),
-        ("closed", boards.closed, match.b, match.a),
-    ):
+    for room, table, ns, ew in _tables(match):
+        name = room.lower()
         calls, dealer = _made_calls(table.calls[board]), int(boards.dealer[board])
         meanings = auction_simulation.explain_calls(
             calls, dealer, int(boards.vulnerable[board]), ns.system, ew.system

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from overtrick.datasets.minibridge_games import MinibridgeConfig
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import bidders, system_agreement
 from overtrick.games import registry
+from overtrick.games.bridge.boards import Comment, Section
 from overtrick.games.bridge.cardplay import play_records
 from overtrick.games.bridge.formats import pbn_lin, zhang_tsv
 from overtrick.games.bridge.system import loader
@@ -75,8 +77,20 @@ def boards() -> list:
         holder, "N", "NS", bid, "3N", "N", tuple(range(8)), None, 1, ("natural", "precision")
     )
     passed = board_files.Board(holder[::-1].copy(), "E", "All", ("P",) * 4, "Pass", None, number=2)
-    pbn_lin.save(path, [played, passed])
-    return [played, passed]
+    described = replace(
+        played, explanations={0: "15-17", 2: 'to "play"'}, alerted=(0,), card_notes={1: "count"},
+        comments=(Comment("Welcome.", ""), Comment("two\nlines", 2), Comment("a lead", 7)),
+        tags={"Event": "Cup", "zz": "own"}, marks={0: "!"},
+        sections=(Section("ScoreTable", "Place;Score", ("1 420", "2 -50")),),
+    )  # fmt: skip
+    names, teams = ("N. Orth", "E. Ast", "S. Outh", "W. Est"), ("Home", "Away")
+    rooms = [
+        replace(board, players=names, teams=teams, room=room, number=3)
+        for board, room in ((described, "Open"), (replace(passed, auction=()), "Closed"))
+    ]
+    found = [played, passed, *rooms]
+    pbn_lin.save(path, found)
+    return found
 
 
 def board_tables() -> list[Files]:
@@ -99,9 +113,9 @@ def text_boards() -> list[Files]:
     """Return .pbn, .lin and .tsv files of boards."""
     found = []
     for name in ("boards.pbn", "boards.lin", "boards.tsv"):
-        board_files.save(Path(name), boards())
+        board_files.save(Path(name), boards()[: 2 if name == "boards.tsv" else None])
         found.append({name: Path(name).read_bytes()})
-    zhang_tsv.save(Path("boards.tsv"), boards(), np.full((2, 4, 5), 7, np.int8))
+    zhang_tsv.save(Path("boards.tsv"), boards()[:2], np.full((2, 4, 5), 7, np.int8))
     return [*found, {"boards.tsv": Path("boards.tsv").read_bytes()}]
 
 

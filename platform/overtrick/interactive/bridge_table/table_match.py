@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -27,6 +27,7 @@ from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.auction.game import DEAL_WIDTH, UNSOLVED
 from overtrick.games.bridge.auction_rules import REDOUBLE
 from overtrick.games.bridge.boards import (
+    ROOMS,
     Board,
     finished_board,
     rotating_dealer_and_vulnerability,
@@ -46,7 +47,7 @@ from overtrick.interactive.bridge_table.table_manager import PlayedBoard, TableM
 class _StoredBoard(ClosedRecord):
     calls: list[Annotated[int, Field(ge=0, le=REDOUBLE)]]
     cards: list[Annotated[int, Field(ge=0, lt=CARDS)]]
-    alerts: dict[str, str]
+    alerts: dict[Annotated[str, Field(pattern=r"^[0-9]{1,3}$")], str]
 
 
 class _Record(ClosedRecord):
@@ -134,10 +135,12 @@ class BoardResult(NamedTuple):
         return int(contract_results.north_south_points(self.contracts, vulnerable, tricks)[0])
 
     def board(self) -> Board:
-        """Return the board for a file."""
-        return finished_board(
+        """Return the board for a file, with the explanations of alerted calls."""
+        board = finished_board(
             self.deal, self.played.calls, self.played.cards, self.tricks, self.number
         )
+        explained = {int(call): text for call, text in self.played.alerts.items()}
+        return replace(board, explanations=explained, alerted=tuple(sorted(explained)))
 
 
 def board_deal(settings: MatchSettings, number: int) -> Array:
@@ -205,7 +208,15 @@ class TableMatch:
         for table, name in enumerate(TABLES[: self.settings.tables]):
             if results := self.results(table):
                 path = self.folder / f"{name}.pbn"
-                pbn_lin.save(path, [each.board() for each in results])
+                pbn_lin.save(path, [self._named(table, each.board()) for each in results])
+
+    def _named(self, table: int, board: Board) -> Board:
+        """Return a board of a table with the names of its players; in duplicate also the room."""
+        a, b = (messages.team_name(each) for each in (self.settings.a, self.settings.b))
+        players = (a, b, a, b) if table == 0 else (b, a, b, a)
+        if self.settings.tables == 1:
+            return replace(board, players=players)
+        return replace(board, players=players, teams=(a, b), room=ROOMS[table])
 
     def results(self, table: int) -> list[BoardResult]:
         """Return the finished boards of a table, 0 open, 1 closed."""

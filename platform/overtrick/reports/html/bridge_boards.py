@@ -65,9 +65,31 @@ def board_article(board: Board, note: str = "", default_system: str | None = Non
     return elements.render(
         "board.html",
         board=board, note=note, seat_names=SEAT_NAMES, hands=_hands(board),
+        names=dict(zip(SEATS, board.players, strict=True)), heading=_heading(board),
+        alerts=_alerts(board),
         auction=_auction(board, default_system) if board.auction else None,
         tricks=_card_play(board) if played else "",
     )  # fmt: skip
+
+
+def _heading(board: Board) -> str:
+    """Return the event, the stage and the teams of a board, as far as they are known."""
+    event = [board.tags[name] for name in ("Event", "Stage", "Site", "Date") if name in board.tags]
+    return ", ".join(filter(None, [*event, " - ".join(filter(None, board.teams))]))
+
+
+def _alerts(board: Board) -> list[tuple[str, str, str]]:
+    """Return seat, call and explanation of each alerted or explained call."""
+    dealer = SEATS.index(board.dealer)
+    return [
+        (
+            SEAT_NAMES[SEATS[(dealer + k) % 4]],
+            diagram.format_call(auction_rules.CALLS.index(call)),
+            board.explanations.get(k) or "alerted",
+        )
+        for k, call in enumerate(board.auction)
+        if k in board.alerted or k in board.explanations
+    ]
 
 
 def _hands(board: Board) -> list[tuple[str, list[str]]]:
