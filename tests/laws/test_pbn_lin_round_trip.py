@@ -188,6 +188,7 @@ def test_a_complete_table_of_best_results_is_the_double_dummy_table(tmp_path: Pa
         (('[Dealer "S"]', '[Dealer "X"]'), "the dealer is N, E, S or W, not 'X'"),
         (('"EW"', '"red"'), "'red' is not a vulnerability"),
         (('"3NT"', '"9NT"'), "'9NT' is not a contract"),
+        (('[Declarer "N"]', '[Declarer "NE"]'), "'NE' is not a declarer: write N, E, S or W"),
         (("{tie broken}", "{tie broken"), "a comment after [TotalScoreTable] has no closing brace"),
         (('"IMP"]', '"IMP"] rubber'), "'rubber' after [Scoring] is not a tag or a comment"),
         (("[Deal ", "[Deals "), "the deal is missing"),
@@ -356,6 +357,14 @@ def test_an_error_in_lin_names_file_board_and_line(changed, message, tmp_path: P
         assert problem.startswith(f"{path}: board 1, line 5: ")
         assert message in problem
         assert "\n" not in problem
+
+
+def test_calls_before_the_first_board_of_a_match_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "match.lin"
+    path.write_text(MATCH.replace("nt|Welcome.|", "mb|1N|"))
+    with pytest.raises(UserError, match="the command mb comes before the first board") as refusal:
+        pbn_lin.load(path)
+    assert "\n" not in str(refusal.value)
 
 
 def test_boards_that_lin_cannot_hold_are_refused(match: list[Board], tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def validated(board: Board) -> Board:
         _check_auction(board)
     if board.contract and not re.fullmatch(f"{PASSED_OUT}|[1-7][CDHSN]X{{0,2}}", board.contract):
         raise UserError(f"'{board.contract}' is not a contract")
-    if board.declarer is not None and board.declarer not in SEATS:
+    if board.declarer is not None and board.declarer not in tuple(SEATS):
         raise UserError(f"'{board.declarer}' is not a declarer: write N, E, S or W")
     if board.tricks is not None and not 0 <= board.tricks <= TRICKS:
         raise UserError(f"{board.tricks} tricks are recorded, but there are {TRICKS}")

@@ -228,9 +228,8 @@ class _Record:
         """Add a command. Raises UserError if its name or its value is wrong."""
         if name in self.parsers:
             self.parsers[name](value)
-        elif not re.fullmatch(r"[a-z][a-z0-9]", name):
-            raise UserError(f"'{name[:40]}' is not a command of two letters")
         elif name not in (*LAYOUT, "md") and not (name == "qx" and self.in_match):
+            _check_name(name)
             self.others.setdefault(name, []).append(value)
 
     def name_players(self, value: str) -> None:
@@ -292,14 +291,28 @@ class _Record:
             self.comments.append(Comment(value.strip(), len(self.calls) + len(self.cards)))
 
 
+def _check_name(name: str) -> None:
+    """Raise UserError unless this can be the name of a command."""
+    if not re.fullmatch(r"[a-z][a-z0-9]", name):
+        raise UserError(f"'{name[:40]}' is not a command of two letters")
+
+
 def _match_tags(match: _Match, room: str, number: int) -> dict[str, str]:
-    """Return the tags that a board takes from the commands before its match."""
+    """Return the tags that a board takes from the commands before its match.
+
+    Raises UserError for a command that belongs to a board.
+    """
     event = match.event()
     tags = {name: event[k] for name, k in EVENT_TAGS if event[k] and (k < 6 or event[k] != "0")}
     if event[2]:
         tags["Scoring"] = SCORING.get(event[2], event[2])
     for name, value in match.commands:
         if name not in ("vg", "rs", "pn", "bn", "mp", "nt", *LAYOUT):
+            _check_name(name)
+            if name in PARSED:
+                raise UserError(
+                    f"the command {name} comes before the first board (qx) of its match"
+                )
             tags[name] = f"{tags[name]}|{value}" if name in tags else value
     if points := match.of_board("mp", room, number):
         tags["mp"] = points

@@ -220,7 +220,7 @@ def _board(
                 *comments,
                 *auction.comments,
                 *(Comment(text, shift + int(place)) for text, place in play.comments),
-                *(Comment(text, shift + len(play.made)) for text in loose if text),
+                *(Comment(text.strip(), shift + len(play.made)) for text in loose if text.strip()),
             ),
             tags=unknown,
             sections=tuple(rest),
@@ -382,6 +382,8 @@ def _contract(
     if not found:
         raise UserError(f"'{values['Contract']}' is not a contract")
     declarer = values.get("Declarer", "").strip().upper()
+    if declarer not in (*UNKNOWN, *SEATS):
+        raise UserError(f"'{declarer[:40]}' is not a declarer: write N, E, S or W")
     if declarer not in UNKNOWN:
         return "".join(found.groups()), declarer
     if calls:
