@@ -67,10 +67,12 @@ def table(
     def report(at: int, result: table_match.BoardResult) -> None:
         console.print(table_match.describe(at, result), markup=False, highlight=False)
 
-    folder = local_path(out, "--out")
-    match = table_match.TableMatch(settings, (sides[0], sides[1]), folder, connections, report)
-    for line in table_match.seats_to_fill(match):
-        console.print(f"waiting for a player: {line}", markup=False, highlight=False)
+    def announce(at: int) -> None:
+        for line in table_match.seats_to_fill(match, at):
+            console.print(f"waiting for a player: {line}", markup=False, highlight=False)
+
+    folder, pair = local_path(out, "--out"), (sides[0], sides[1])
+    match = table_match.TableMatch(settings, pair, folder, connections, report, announce)
     asyncio.run(match.run())
     found = table_match.as_json(match)
     error = "" if found["standard_error"] is None else f" ± {found['standard_error']:.3f}"

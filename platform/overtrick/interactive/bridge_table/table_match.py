@@ -157,8 +157,9 @@ def board_deal(settings: MatchSettings, number: int) -> Array:
 class TableMatch:
     """A match whose finished boards are kept in a folder.
 
-    sides: partnerships a and b; None for players that connect from outside. Raises UserError if the
-    folder has a match with other settings.
+    sides: partnerships a and b; None for players that connect from outside. on_board: called after
+    each board. on_open: called with a table when its ports are open. Raises UserError if the folder
+    has a match with other settings.
     """
 
     def __init__(
@@ -168,12 +169,14 @@ class TableMatch:
         folder: Path,
         connections: Connections,
         on_board: Callable[[int, BoardResult], None] = lambda table, result: None,
+        on_open: Callable[[int], None] = lambda table: None,
     ) -> None:
         self.settings = settings
         self.sides = sides
         self.folder = folder
         self.connections = connections
         self.on_board = on_board
+        self.on_open = on_open
         self.boards: list[list[PlayedBoard]] = [[] for _ in range(settings.tables)]
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder} is a file: name a folder for the match")
@@ -256,6 +259,7 @@ class TableMatch:
         teams = (messages.team_name(names[0]), messages.team_name(names[1]))
         manager = TableManager(ports, teams, where.host, where.limit, where.reconnect, own)
         await manager.open()
+        self.on_open(table)
         clients: list[asyncio.Task[int]] = []
         try:
             for seat, port in enumerate(ports):
@@ -299,19 +303,15 @@ def describe(table: int, result: BoardResult) -> str:
     return f"board {result.number}, {TABLES[table]} table: {contract}{tricks}: {result.score:+d}"
 
 
-def seats_to_fill(match: TableMatch) -> list[str]:
-    """Return a line for each seat of an unfinished table that is taken from outside."""
-    lines, settings, connections = list[str](), match.settings, match.connections
-    for table in range(settings.tables):
-        if len(match.boards[table]) >= settings.boards:
-            continue
-        names = (settings.a, settings.b) if table == 0 else (settings.b, settings.a)
-        lines += [
-            f"{TABLES[table]} table, {SEAT_NAMES[seat]}: {connections.host}:{port}"
-            for seat, port in enumerate(connections.ports(table))
-            if names[seat % 2] == PROGRAM
-        ]
-    return lines
+def seats_to_fill(match: TableMatch, table: int) -> list[str]:
+    """Return a line for each seat of a table, 0 open, 1 closed, that is taken from outside."""
+    settings, connections = match.settings, match.connections
+    names = (settings.a, settings.b) if table == 0 else (settings.b, settings.a)
+    return [
+        f"{TABLES[table]} table, {SEAT_NAMES[seat]}: {connections.host}:{port}"
+        for seat, port in enumerate(connections.ports(table))
+        if names[seat % 2] == PROGRAM
+    ]
 
 
 PROGRAM = "program"
