@@ -97,14 +97,17 @@ def distance_to_par(of: RecordedAuctions, calls: Array, tables: Array) -> float:
 
 
 def of_people(rules: loader.System, boards: list[Board]) -> dict[str, Any]:
-    """Measure how often the calls of natural pairs in tournaments fulfil all that they show."""
+    """Measure how often hands of natural pairs in tournaments are as their calls say."""
     of = system_agreement.select_auctions(boards, NATURAL_PAIR, "human")
-    return system_agreement.meaning_table(rules, of, system_agreement.follow_system(rules, of))[-1]
+    followed = system_agreement.follow_system(rules, of)
+    explained = system_agreement.explain_recorded(rules, of)
+    return system_agreement.meaning_table(rules, of, followed, explained)[-1]
 
 
 def _of_people(rules: loader.System) -> str:
     shown = of_people(rules, _boards("boards"))
     return (
         f"{shown['calls']:,} calls of natural pairs in tournaments: {shown['true']:.1%} agree with "
-        f"all meanings so far, bids leave {shown['width']:.2f} values of honour points possible"
+        f"all meanings so far, bids leave {shown['width']:.2f} values of honour points possible; "
+        f"{shown['explained']:.1%} are within their explanations, of {shown['explained_width']:.2f}"
     )

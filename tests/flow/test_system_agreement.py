@@ -71,12 +71,14 @@ def test_meanings_of_calls_are_compared_with_the_hands(ask: Ask, file: str) -> N
     """South has 16 points and is balanced; West's weak two has five hearts, not six."""
     _, strong = ask("bridge", "agreement", "natural", file, "--pairs", "strong", "--kind", "robot")
     opening = {"type": "notrump", "calls": 1, "known": 1, "true": 1, "width": 3}
-    assert strong["meanings"][0] == opening
+    assert strong["meanings"][0] == opening | {"explained": 1, "explained_width": 3}
     assert (strong["opening"], strong["response"]) == (1, 0)  # North passes with 11 points
     assert (strong["response_without_passes"], strong["all"]) == (None, 0.5)
     _, wild = ask("bridge", "agreement", "natural", file, "--pairs", "wild")
     assert [row["type"] for row in wild["meanings"]] == ["preempt", "all"]
     assert (wild["meanings"][0]["known"], wild["opening"]) == (1, 0)
+    # "4-10 points, 6-7 hearts" or "some players: 3-11 points, 5-7 hearts"
+    assert (wild["meanings"][0]["explained"], wild["meanings"][0]["explained_width"]) == (1, 9)
 
 
 def test_unknown_pairs_are_refused_with_the_known_ones(ask: Ask, file: str, tmp_path: Path) -> None:

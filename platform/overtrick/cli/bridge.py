@@ -174,7 +174,8 @@ def agreement(
 
     A second table tests how well the system interprets the recorded calls. It shows how often a
     hand satisfies the meanings of its own calls, and the width of the range of high-card points
-    that these meanings allow.
+    that these meanings allow; then how often it is within a line that `overtrick bridge explain`
+    prints for the call, and how many values of high-card points these lines contain.
     """
     from overtrick.datasets import board_files
     from overtrick.evaluation import system_agreement
@@ -190,7 +191,9 @@ def agreement(
         say(problem)
     followed = system_agreement.follow_system(rules, auctions, others)
     shares = system_agreement.agreement_shares(auctions, followed)
-    meanings = system_agreement.meaning_table(rules, auctions, followed)
+    with console.status(Text("explaining the calls")):
+        explained = system_agreement.explain_recorded(rules, auctions, others)
+    meanings = system_agreement.meaning_table(rules, auctions, followed, explained)
     only = "".join(f", {each}" for each in (kind, pairs) if each)
     show(f"{system} on {len(auctions.calls)} auctions of {file}{only}")
     rows = [

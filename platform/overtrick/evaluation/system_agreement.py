@@ -2,14 +2,14 @@
 
 `agreement_shares` computes how often the system would make the recorded call. `meaning_table`
 computes how often a player's hand has the points and suit lengths that the recorded calls show in
-this system.
+this system, and how often it is within the explanation of the call that the system prints.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +19,15 @@ from overtrick.games.bridge.auction_rules import BIDS, CALLS, PASS
 from overtrick.games.bridge.boards import Board
 from overtrick.games.bridge.cards import SEATS, hand_bits
 from overtrick.games.bridge.contract_results import VULNERABILITIES
-from overtrick.games.bridge.system.auction_simulation import ReplayedAuctions, replay_auctions
+from overtrick.games.bridge.system.auction_simulation import (
+    ReplayedAuctions,
+    call_meanings,
+    replay_auctions,
+)
+from overtrick.games.bridge.system.explanation import ExplanationLine, explain_meaning
+from overtrick.games.bridge.system.hand_evaluation import HCP, hand_fields
 from overtrick.games.bridge.system.loader import System, rule_types
-from overtrick.games.bridge.system.public_knowledge import TYPES
+from overtrick.games.bridge.system.public_knowledge import LIKELY, LIMITS, TYPES
 from overtrick.games.bridge.system.rule_matching import NO_RULE
 
 
@@ -104,19 +110,95 @@ def follow_system(
     meaning of the recorded call. `against`: the system of the pairs without a call in the mask
     `of.counted`, such as the opponents of natural pairs; None: `rules` for all pairs.
     """
-    if against is None or against is rules:
-        return replay_auctions(of.hands, of.dealer, of.vulnerable, of.calls, rules, rules)
-    sides = (of.dealer[:, None] + np.arange(of.calls.shape[1])) % 2
-    plays = [(of.counted & (sides == side)).any(axis=1) for side in range(2)]
     parts, order = [], []
-    for ns, ew in itertools.product((True, False), repeat=2):
-        rows = np.flatnonzero((plays[0] == ns) & (plays[1] == ew))
-        pair = (rules if ns else against), (rules if ew else against)
+    for rows, ns, ew in _system_pairs(rules, of, against):
         recorded = of.hands[rows], of.dealer[rows], of.vulnerable[rows], of.calls[rows]
-        parts.append(replay_auctions(*recorded, *pair))
+        parts.append(replay_auctions(*recorded, ns, ew))
         order.append(rows)
     back = np.argsort(np.concatenate(order))
     return ReplayedAuctions(*(np.concatenate(each)[back] for each in zip(*parts, strict=True)))
+
+
+def _system_pairs(
+    rules: System, of: RecordedAuctions, against: System | None
+) -> Iterator[tuple[Array, System, System]]:
+    """Yield auctions by row, with the systems of North-South and East-West, as in follow_system."""
+    if against is None or against is rules:
+        yield np.arange(len(of.calls)), rules, rules
+        return
+    sides = (of.dealer[:, None] + np.arange(of.calls.shape[1])) % 2
+    plays = [(of.counted & (sides == side)).any(axis=1) for side in range(2)]
+    for ns, ew in itertools.product((True, False), repeat=2):
+        rows = np.flatnonzero((plays[0] == ns) & (plays[1] == ew))
+        yield rows, (rules if ns else against), (rules if ew else against)
+
+
+class ExplainedCalls(NamedTuple):
+    """Comparison of hands with the explanations of recorded calls; 0 for calls not included.
+
+    - `within`: whether the caller's hand satisfies all conditions of a line of the explanation
+    - `width`: number of values of high-card points in the lines together. A line such as
+      "17+ points" ends at the value that covers 99 of 100 such hands.
+    """
+
+    within: Array  # (G, L) bool
+    width: Array  # (G, L) int16
+
+
+def explain_recorded(
+    rules: System, of: RecordedAuctions, against: System | None = None
+) -> ExplainedCalls:
+    """Compare hands with the explanations of their calls by `overtrick bridge explain`.
+
+    A call without a rule has no explanation: no hand is within it, and all points are possible.
+    Only calls in the mask `of.counted` are included, without passes. `against`: as in
+    `follow_system`.
+    """
+    fields = hand_fields(of.hands.reshape(-1)).reshape(len(of.hands), 4, -1)
+    counted = of.counted & (of.calls != PASS)
+    found = ExplainedCalls(np.zeros(counted.shape, np.bool_), np.zeros(counted.shape, np.int16))
+    known: dict[tuple[bool, bool, int, bytes], _Explanation] = {}
+    for rows, ns, ew in _system_pairs(rules, of, against):
+        for row in rows[counted[rows].any(axis=1)]:
+            places, dealer = np.flatnonzero(counted[row]).tolist(), int(of.dealer[row])
+            pair = (ns, ew) if dealer % 2 == 0 else (ew, ns)  # as if North were the dealer
+            vulnerable = int(of.vulnerable[row])
+            vulnerable = vulnerable if dealer % 2 == 0 else SIDES_EXCHANGED[vulnerable]
+            auction, first = of.calls[row].tobytes(), (pair[0] is rules, pair[1] is rules)
+            keys = {at: (*first, vulnerable, auction[: at + 1]) for at in places}
+            new = [at for at in places if keys[at] not in known]
+            if new:
+                calls = of.calls[row, : new[-1] + 1].tolist()
+                meanings = call_meanings(calls, 0, vulnerable, *pair, new)
+                for at in new:
+                    lines = explain_meaning(meanings[at])
+                    known[keys[at]] = _Explanation(lines, points_width(lines))
+            for at in places:
+                explanation, hand = known[keys[at]], fields[row, (dealer + at) % 4, None]
+                found.within[row, at] = any(line.fits(hand)[0] for line in explanation.lines)
+                found.width[row, at] = explanation.width
+    return found
+
+
+class _Explanation(NamedTuple):
+    lines: list[ExplanationLine]
+    width: int  # number of values of high-card points
+
+
+SIDES_EXCHANGED = (0, 2, 1, 3)
+"""Vulnerability None, NS, EW, All after North-South and East-West have changed places."""
+
+
+def points_width(lines: Iterable[ExplanationLine]) -> int:
+    """Return the number of values of high-card points that lines of an explanation contain.
+
+    A line without a highest number ends at the value that covers 99 of 100 such hands. Without a
+    line, every number is possible.
+    """
+    least, most = LIMITS[:, HCP].tolist()
+    ranges = [line.points() for line in lines] or [(least, most)]
+    ends = [(lo, int(LIKELY[lo]) if hi == most else hi) for lo, hi in ranges]
+    return len(set().union(*(range(lo, hi + 1) for lo, hi in ends)))
 
 
 def agreement_shares(of: RecordedAuctions, by: ReplayedAuctions) -> dict[str, float | None]:
@@ -152,13 +234,17 @@ def agreement_shares(of: RecordedAuctions, by: ReplayedAuctions) -> dict[str, fl
 
 
 def meaning_table(
-    rules: System, of: RecordedAuctions, by: ReplayedAuctions
+    rules: System,
+    of: RecordedAuctions,
+    by: ReplayedAuctions,
+    explained: ExplainedCalls | None = None,
 ) -> list[dict[str, Any]]:
     """Check whether recorded hands have what their calls show; return a row for each type of call.
 
     `rules`: the bidding system. `of`: recorded auctions; only calls in the mask `of.counted` are
     included, without passes. `by`: the system's interpretation of the calls, from `follow_system`.
-    The last row is all types together. Columns:
+    `explained`: from `explain_recorded`; None leaves out the last two columns. The last row is all
+    types together. Columns:
 
     - type: type of call, such as `transfer`.
     - calls: number of calls.
@@ -166,22 +252,30 @@ def meaning_table(
     - true: share of calls after which the caller's hand has the HCP and suit lengths that the
       caller has shown so far.
     - width: mean number of HCP values that remain possible for the caller after a bid.
+    - explained: share of calls whose hand is within a line of the call's explanation.
+    - explained_width: mean number of HCP values in the lines of a bid.
     """
     counted = of.counted & (of.calls != PASS)
     read = np.where(counted, by.read, NO_RULE)  # other calls may be of another system
     kind = rule_types(rules)[read]  # the last entry is the type of NO_RULE
     parts = {name: counted & (kind == k) for k, name in enumerate(TYPES)} | {"all": counted}
-    return [
-        {
+    table = []
+    for name, part in parts.items():
+        if not part.any():
+            continue
+        bids = part & (of.calls < BIDS)
+        row = {
             "type": name,
             "calls": int(part.sum()),
             "known": float((by.read[part] != NO_RULE).mean()),
             "true": float(by.true[part].mean()),
-            "width": _mean(by.width[part & (of.calls < BIDS)]),
+            "width": _mean(by.width[bids]),
         }
-        for name, part in parts.items()
-        if part.any()
-    ]
+        if explained is not None:
+            row["explained"] = float(explained.within[part].mean())
+            row["explained_width"] = _mean(explained.width[bids])
+        table.append(row)
+    return table
 
 
 def _mean(numbers: Array) -> float | None:

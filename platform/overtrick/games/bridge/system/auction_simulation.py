@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -132,27 +132,36 @@ def replay_auctions(
 
 
 def call_meanings(
-    calls: Sequence[int], dealer: int, vulnerable: int, ns: System, ew: System
+    calls: Sequence[int],
+    dealer: int,
+    vulnerable: int,
+    ns: System,
+    ew: System,
+    places: Container[int] | None = None,
 ) -> list[Meaning]:
     """Return the meaning of each call of one legal auction, by the system of the caller's side.
 
     dealer: seat. vulnerable: 0 None, 1 NS, 2 EW, 3 All. ns, ew: the bidding system of each side.
+    places: indices of the calls whose kinds of hands are needed; other calls get none. None: all.
     """
     knowledge = knowledge_for(ns, ew)
     public.open_auction(knowledge, dealer, vulnerable)
     meanings = []
     most_points = np.full(4, public.LIMITS[1, HCP])  # by seat, of its own calls so far
-    for call in calls:
+    for at, call in enumerate(calls):
         seat = int(knowledge.auction[NEXT_SEAT])
         system = (ns, ew)[seat % 2]
         lowest = knowledge.lo[public.PROMISED, seat].copy()
         highest = knowledge.hi[public.PROMISED, seat].copy()
         highest[HCP] = most_points[seat]  # not what follows from the points of the other hands
+        widest = knowledge.lo[public.SHOWN, seat].copy(), knowledge.hi[public.SHOWN, seat].copy()
         knowledge.matched[:] = NO_RULE
         row = hear_call(system.tables, knowledge, call)
         rule = None if row < 0 else system.rules[system.tables.rule[row, RULE]]
         lo, hi = (each[public.PROMISED].copy() for each in (knowledge.call_lo, knowledge.call_hi))
-        hands, stretched = _hand_types(system, knowledge, (lowest, highest), call)
+        hands, stretched = tuple[HandType, ...](), tuple[HandType, ...]()
+        if places is None or at in places:
+            hands, stretched = _hand_types(system, knowledge, (lowest, highest), widest, call)
         said = knowledge.meaning[seat].copy()
         meanings.append(Meaning(call, rule, lo, hi, said, hands, stretched))
         most_points[seat] = min(most_points[seat], hi[HCP])
@@ -160,23 +169,31 @@ def call_meanings(
 
 
 def _hand_types(
-    system: System, knowledge: public.PublicKnowledge, known: tuple[Array, Array], call: int
+    system: System,
+    knowledge: public.PublicKnowledge,
+    known: tuple[Array, Array],
+    widest: tuple[Array, Array],
+    call: int,
 ) -> tuple[tuple[HandType, ...], tuple[HandType, ...]]:
-    """Return the kinds of hands of the rules that make a call, and of its rules of kind `heard`.
+    """Return the kinds of hands of the rules that make a call, and those of players who stretch it.
 
-    Rules of kind `rare` are left out, and rules whose points contradict the caller's earlier calls,
-    unless there is no other. known: lowest and highest values (H,) of the hand features that the
-    caller promised before. knowledge: state after `hear_call` of the call.
+    The latter are of the rules of kind `heard`, then of all others. Rules of kind `rare` are left
+    out, and rules whose points contradict the caller's earlier calls, unless there is no other.
+
+    known: lowest and highest values (H,) of the hand features that the caller promised before.
+    widest: likewise those that the caller showed, which include stretched calls. knowledge: state
+    after `hear_call` of the call.
     """
     tables = system.tables
     rows = knowledge.matched[knowledge.matched[:, 1] == call, 0]
     rows = rows[rows != NO_RULE]
     heard, rare = tables.rule[rows, HEARD] == 1, tables.rule[rows, RARE] == 1
     usual = rows[~heard & ~rare]
+    usual = usual if len(usual) else rows[~heard]
     types = []
-    for part in (usual if len(usual) else rows[~heard], rows[heard]):
-        found = [_hand_type(system, knowledge, known, row) for row in part]
-        least, most = known[0][HCP], known[1][HCP]
+    for part, earlier in ((usual, known), (np.concatenate([rows[heard], usual]), widest)):
+        found = [_hand_type(system, knowledge, earlier, row) for row in part]
+        least, most = earlier[0][HCP], earlier[1][HCP]
         possible = [each for each in found if each.lo[HCP] <= most and each.hi[HCP] >= least]
         types.append(tuple(possible or found))
     return types[0], types[1]

@@ -3,6 +3,9 @@
 A call may show several kinds of hands. A takeout double, for example, shows an opening hand that is
 short in the opponents' suit, or any strong hand. The explanation lists them as alternatives, at
 most MAX_ALTERNATIVES. If a call has more rules, the most similar ones are joined.
+
+Each line of an explanation consists of conditions: words such as "15-17 points" with the values of
+hand features that they allow. `ExplanationLine.fits` tests hands by them.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
@@ -28,6 +32,7 @@ OMITTED = ("none", "passed", "natural", "pass", "notrump", "preempt")
 ALERTED = ("transfer", "relay", "conventional")
 """Types of calls that do not show the suit that they name; players alert them."""
 UNLIMITED = 28  # high-card points from which an upper end is left out: hardly any hand has them
+GOOD = 2  # strength of a suit that is called good: with the king or the ace
 SAMPLED_DEALS = 1000
 MAX_ALTERNATIVES = 3  # without the line for players who stretch the rules
 KEY_CARDS = ("none or three", "one or four", "two or five")
@@ -62,7 +67,57 @@ class Meaning:
     hi: Array  # (H,) highest value of each hand feature
     said: Array  # (MEANING_WIDTH,) columns listed in public_knowledge: status, type, ...
     hands: tuple[HandType, ...] = ()  # one for each rule that makes the call, except rare hands
-    stretched: tuple[HandType, ...] = ()  # one for each rule of kind `heard`
+    stretched: tuple[HandType, ...] = ()  # the same, and first one for each rule of kind `heard`;
+    # limited only by what the caller's earlier calls show if they may have been stretched, too
+
+
+class Condition(NamedTuple):
+    """Words about a hand, such as "15-17 points", and the values of one hand feature they allow."""
+
+    words: str
+    field: int  # index in hand_evaluation.FIELDS
+    lo: int  # lowest value
+    hi: int  # highest value
+
+
+BALANCED = Condition("balanced", hand.SHAPE, 2, 2)
+
+
+class ExplanationLine(NamedTuple):
+    """One line of an explanation: a kind of hand that a call shows."""
+
+    name: str  # of the rule; empty if it is that of the first line
+    conditions: tuple[Condition, ...]
+    kinds: tuple[str, ...]  # words about the call, such as "forcing"
+
+    @property
+    def text(self) -> str:
+        """The line in words."""
+        terms = ", ".join([*(each.words for each in self.conditions), *self.kinds])
+        return f"{self.name}: {terms}" if self.name and terms else self.name or terms
+
+    def fits(self, fields: Array) -> Array:
+        """Return (N,) which hands satisfy all conditions of the line. fields: (N, H)."""
+        found = np.ones(len(fields), np.bool_)
+        for each in self.conditions:
+            found &= (each.lo <= fields[:, each.field]) & (fields[:, each.field] <= each.hi)
+        return found
+
+    def contains(self, other: ExplanationLine) -> bool:
+        """Return whether every hand within another line is within this one."""
+        stated = {each.field: each for each in other.conditions}
+        return all(
+            each.field in stated
+            and each.lo <= stated[each.field].lo
+            and stated[each.field].hi <= each.hi
+            for each in self.conditions
+        )
+
+    def points(self) -> tuple[int, int]:
+        """Return the lowest and highest number of high-card points in the line."""
+        least, most = public.LIMITS[:, hand.HCP].tolist()
+        stated = ((each.lo, each.hi) for each in self.conditions if each.field == hand.HCP)
+        return next(stated, (least, most))
 
 
 def describe_meaning(meaning: Meaning) -> str:
@@ -81,26 +136,32 @@ def explanation_lines(meaning: Meaning) -> list[str]:
     """
     if meaning.rule is None:
         return [f"{'pass' if meaning.call == PASS else CALLS[meaning.call]}: no rule"]
+    return [each.text for each in explain_meaning(meaning)]
+
+
+def explain_meaning(meaning: Meaning) -> list[ExplanationLine]:
+    """Return the lines of `explanation_lines` as data; none if no rule makes the call."""
     shown = join_similar(meaning.hands, MAX_ALTERNATIVES)
-    lines: list[str] = []
+    lines: list[ExplanationLine] = []
     for number, each in enumerate(shown):
         kinds = _kinds(meaning.call, each)
         if number > 0 and kinds == _kinds(meaning.call, shown[0]):
             kinds = []
-        terms = [*_hand_terms(meaning.call, each), *kinds]
+        conditions = _conditions(meaning.call, each)
         same = number > 0 and each.rule.name == shown[0].rule.name
-        name = "" if same and terms else each.rule.name
-        text = ", ".join(terms)
-        lines.append(f"{name}: {text}" if name and text else name or text)
-    stretched = join_similar((*shown, *meaning.stretched), 1)
-    if meaning.stretched and not _contains_any(shown, stretched[0]):
-        terms = _hand_terms(meaning.call, stretched[0])
+        name = "" if same and (conditions or kinds) else each.rule.name
+        lines.append(ExplanationLine(name, tuple(conditions), tuple(kinds)))
+    stretched = [each for each in meaning.stretched if not _contains_any(shown, each)]
+    if stretched:
+        widest = join_similar((*shown, *stretched), 1)[0]
+        name = "some players"
         if not shown:
-            lines.append(f"not in the system; some players: {meaning.stretched[0].rule.name}")
-            lines[-1] += f", {', '.join(terms)}" if terms else ""
-        elif terms:
-            lines.append(f"some players: {', '.join(terms)}")
-    return list(dict.fromkeys(lines))
+            name = f"not in the system; some players: {meaning.stretched[0].rule.name}"
+        line = ExplanationLine(name, tuple(_conditions(meaning.call, widest)), ())
+        told = any(each.contains(line) for each in lines)
+        if not told and (line.conditions or not shown):
+            lines.append(line)
+    return list({each.text: each for each in lines}.values())
 
 
 def join_similar(hands: Iterable[HandType], most: int) -> list[HandType]:
@@ -166,92 +227,98 @@ def _join_cost(a: HandType, b: HandType) -> float:
 
 def _fitting(shown: HandType) -> Array:
     """Return which hands of a random sample fit these ranges, (N,) bool."""
-    sample = _sample_hands()
-    inside = (sample >= shown.lo) & (sample <= shown.hi)
-    return np.asarray(inside[:, list(FIELDS)].all(axis=1))
+    sample, (least, most) = _sample_hands(), public.LIMITS
+    found = np.ones(sample.shape[1], np.bool_)
+    for field in FIELDS:
+        lo, hi = shown.lo[field], shown.hi[field]
+        if lo > least[field]:
+            found &= sample[field] >= lo
+        if hi < most[field]:
+            found &= sample[field] <= hi
+    return found
 
 
 @cache
 def _sample_hands() -> Array:
-    """Return the features (N, H) of random hands."""
-    return hand.hand_fields(hand_bits(random_deals(SAMPLED_DEALS, default_rng(0))).reshape(-1))
+    """Return the features (H, N) of random hands."""
+    hands = hand_bits(random_deals(SAMPLED_DEALS, default_rng(0))).reshape(-1)
+    return np.ascontiguousarray(hand.hand_fields(hands).T)
 
 
-def _hand_terms(call: int, shown: HandType) -> list[str]:
-    """List words about one kind of hand, such as "15-17 points" and "balanced"."""
-    points = _range(shown, hand.HCP)
-    terms = [f"{points} points"] if points else []
-    return [*terms, *_shape(call, shown), *_honours(shown)]
+def _conditions(call: int, shown: HandType) -> list[Condition]:
+    """List the conditions of one kind of hand, such as "15-17 points" and "balanced"."""
+    points = _range(shown, hand.HCP, "points")
+    return [*points, *_shape(call, shown), *_honours(shown)]
 
 
-def _range(shown: HandType, field: int) -> str:
-    """Format the range of one hand feature: "15-17", "12+" or "at most 9".
+def _range(
+    shown: HandType, field: int, noun: str, one: str = "", capped: bool = True
+) -> list[Condition]:
+    """Return the condition of the range of one hand feature: "15-17", "12+" or "at most 9 points".
 
-    Return an empty string if every value is possible. field: index in hand_evaluation.FIELDS.
+    Return no condition if every value is possible. field: index in hand_evaluation.FIELDS. one: the
+    noun after a range that ends with 1. capped: False leaves out the upper end.
     """
     lo, hi = int(shown.lo[field]), int(shown.hi[field])
     least, most = int(public.LIMITS[0, field]), int(public.LIMITS[1, field])
+    if lo < hi and (not capped or (field == hand.HCP and hi >= UNLIMITED)):
+        hi = most
     if lo <= least and hi >= most:
-        return ""
+        return []
     if lo == hi:
-        return str(lo)
-    if hi >= most or (field == hand.HCP and hi >= UNLIMITED):
-        return f"{lo}+" if lo > least else ""
-    return f"{lo}-{hi}" if lo > least else f"at most {hi}"
-
-
-def _length(shown: HandType, suit: int) -> str:
-    """Format the range of a suit length, without an upper end that no rule sets."""
-    lo, hi = int(shown.lo[hand.LENGTH + suit]), int(shown.hi[hand.LENGTH + suit])
-    if lo == hi or shown.capped[hand.LENGTH + suit]:
-        return _range(shown, hand.LENGTH + suit)
-    return f"{lo}+"
-
-
-def _shape(call: int, shown: HandType) -> list[str]:
-    if shown.lo[hand.SHAPE] == 2:
-        shape = ["balanced"]
-    elif shown.lo[hand.SHAPE] == 1:
-        shape = ["nearly balanced"]
+        text = str(lo)
+    elif hi >= most:
+        text = f"{lo}+"
     else:
-        shape = ["unbalanced"] if shown.hi[hand.SHAPE] < 2 and shown.named[hand.SHAPE] else []
+        text = f"{lo}-{hi}" if lo > least else f"at most {hi}"
+    return [Condition(f"{text} {one if one and text.endswith('1') else noun}", field, lo, hi)]
+
+
+def _shape(call: int, shown: HandType) -> list[Condition]:
+    shape: list[Condition] = []
+    if shown.lo[hand.SHAPE] == 2:
+        shape = [BALANCED]
+    elif shown.lo[hand.SHAPE] == 1:
+        shape = [Condition("nearly balanced", hand.SHAPE, 1, 2)]
+    elif shown.hi[hand.SHAPE] < 2 and shown.named[hand.SHAPE]:
+        shape = [Condition("unbalanced", hand.SHAPE, 0, 1)]
     agreed = int(shown.said[public.AGREED])
     for suit in reversed(range(4)):
-        lo, hi = shown.lo[hand.LENGTH + suit], shown.hi[hand.LENGTH + suit]
-        if shape == ["balanced"] and lo <= 2 and hi >= 5:
+        field = hand.LENGTH + suit
+        lo, hi = shown.lo[field], shown.hi[field]
+        if shape == [BALANCED] and lo <= 2 and hi >= 5:
             continue
         own = call < BIDS and call % 5 == suit
         own = own and public.TYPES[shown.said[public.TYPE]] in ("natural", "raise", "preempt")
         shortest = 2 if own else 3 if suit == agreed else 4
-        named, capped = shown.named[hand.LENGTH + suit], shown.capped[hand.LENGTH + suit]
+        named, capped = shown.named[field], bool(shown.capped[field])
         if lo >= shortest or (named and lo >= 3) or (capped and hi <= 4):
-            length = _length(shown, suit)
-            name = SUIT_NAMES[suit][:-1] if length.endswith("1") else SUIT_NAMES[suit]
-            shape.append(f"{length} {name}")
+            name = SUIT_NAMES[suit]
+            shape += _range(shown, field, name, name[:-1], capped)
     return shape
 
 
-def _honours(shown: HandType) -> list[str]:
-    terms = []
+def _honours(shown: HandType) -> list[Condition]:
+    found: list[Condition] = []
     trumps = int(shown.said[public.TRUMPS])
     if 0 <= trumps < 4 and shown.lo[hand.KEYCODE + trumps] == shown.hi[hand.KEYCODE + trumps]:
         code = int(shown.lo[hand.KEYCODE + trumps])
-        queen = shown.lo[hand.QUEEN + trumps], shown.hi[hand.QUEEN + trumps]
-        with_queen = {(1, 1): "with", (0, 0): "without"}.get((int(queen[0]), int(queen[1])))
-        terms.append(f"{KEY_CARDS[code]} key cards (aces and the king of {SUIT_NAMES[trumps]})")
-        if with_queen:
-            terms.append(f"{with_queen} the queen")
+        words = f"{KEY_CARDS[code]} key cards (aces and the king of {SUIT_NAMES[trumps]})"
+        found.append(Condition(words, hand.KEYCODE + trumps, code, code))
+        queen = hand.QUEEN + trumps
+        if shown.lo[queen] == shown.hi[queen]:
+            held = int(shown.lo[queen])
+            found.append(Condition(f"{('without', 'with')[held]} the queen", queen, held, held))
     for suit in reversed(range(4)):
         name = SUIT_NAMES[suit]
         if shown.lo[hand.STOPPER + suit] == 1:
-            terms.append(f"{name} stopped")
+            found.append(Condition(f"{name} stopped", hand.STOPPER + suit, 1, 1))
         if shown.hi[hand.CONTROL + suit] <= 2:
-            terms.append(f"{name} controlled")
-        if shown.lo[hand.STRENGTH + suit] >= 2:
-            terms.append(f"good {name}")
-    aces = _range(shown, hand.ACES)
-    word = "ace" if aces == "1" else "aces"
-    return [*terms, f"{aces} {word}"] if aces and shown.named[hand.ACES] else terms
+            found.append(Condition(f"{name} controlled", hand.CONTROL + suit, 1, 2))
+        if shown.lo[hand.STRENGTH + suit] >= GOOD:
+            most = int(public.LIMITS[1, hand.STRENGTH + suit])
+            found.append(Condition(f"good {name}", hand.STRENGTH + suit, GOOD, most))
+    return [*found, *(_range(shown, hand.ACES, "aces", "ace") if shown.named[hand.ACES] else ())]
 
 
 def _kinds(call: int, shown: HandType) -> list[str]:
