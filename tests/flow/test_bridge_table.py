@@ -16,6 +16,7 @@ import pyspiel
 import pytest
 from open_spiel.python.bots import bluechip_bridge
 
+from overtrick import cli
 from overtrick.core import RunError, UserError
 from overtrick.evaluation.bidders import load_side
 from overtrick.games.bridge.auction_rules import CALLS, DOUBLE, PASS
@@ -571,3 +572,49 @@ def test_a_table_and_two_programs_in_processes_of_their_own(tmp_path: Path) -> N
     for player in sitting:
         answer, _ = player.communicate(timeout=60)
         assert json.loads(answer.splitlines()[-1])["boards"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("table", CAREFUL, "program", "--out", "m", "--worlds", "5"), "--worlds has no effect, "
+         "because neither natural+careful nor program searches: leave it out, or name a player "
+         "that does, such as natural+search"),
+        (("table", "program", "program", "--out", "m", "--worlds", "5"), "neither program nor"),
+        (("sit", "precision+rules", "--worlds", "5"), "because precision+rules does not search: "
+         "leave it out, or name a player that does, such as precision+search"),
+        (("sit", "person", "--worlds", "5"), "because person does not search"),
+        (("sit", "person", "--against", "natural"), "--against is an option for our players"),
+        (("sit", CAREFUL, "--letters"), "--letters is an option for a person"),
+        (("match", CAREFUL, "precision+rules", "--worlds", "5"), "neither natural+careful nor "
+         "precision+rules searches"),
+        (("match", "natural", "precision", "--worlds", "5"), "is an option for card players"),
+    ],
+)  # fmt: skip
+def test_an_option_that_no_player_uses_is_refused(
+    words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["overtrick", "bridge", *words, "--json"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    out, err = capsys.readouterr()
+    line = json.loads(out.splitlines()[-1])["error"]
+    assert message in line
+    assert err.splitlines()[-1] == f"error: {line}"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("player", ["natural+search", "natural+plain_search", "natural"])
+def test_a_player_that_searches_takes_worlds(
+    player: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """A player without a card player searches; here nobody listens at its port."""
+    words = "bridge", "sit", player, "--port", str(free_port()), "--worlds", "5", "--json"
+    monkeypatch.setattr(sys, "argv", ["overtrick", *words])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "no table manager at" in capsys.readouterr().out

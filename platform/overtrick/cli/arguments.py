@@ -51,6 +51,29 @@ SaveGames = Annotated[
 Letters = Annotated[bool, Option(help="Print suits as letters, not symbols.")]
 
 
+def check_worlds(worlds: int | None, *players: str) -> None:
+    """Raise UserError if --worlds is given, and none of one or two players samples deals.
+
+    players: partnerships such as natural+careful; program or person. Without a card player, a
+    partnership searches.
+    """
+    from overtrick.evaluation.bidders import split_player
+    from overtrick.games.bridge.players.card_players import SEARCHES
+
+    if worlds is None:
+        return
+    ours = [split_player(each) for each in players if each not in ("program", "person")]
+    if any(cards in (None, *SEARCHES) for _, cards in ours):
+        return
+    one, *other = players
+    who = f"neither {one} nor {other[0]} searches" if other else f"{one} does not search"
+    bidder = ours[0][0] if ours else "natural"
+    raise UserError(
+        f"--worlds has no effect, because {who}: leave it out, or name a player that does, such as "
+        f"{bidder}+search"
+    )
+
+
 def check_new_name(resume: str | None, name: str | None) -> None:
     """Raise UserError if --name is given with --resume, or cannot name a run's folder."""
     if name is None:

@@ -12,7 +12,9 @@ from overtrick.cli import arguments, bridge, console, print_result, show
 from overtrick.core import UserError
 
 Host = Annotated[str, Option(help="Address of the table manager; by default this machine only.")]
-Worlds = Annotated[int, Option(min=1, help="Deals that our players sample for each card.")]
+Worlds = Annotated[
+    int | None, Option(min=1, help="Deals that our players sample for each card. Default: 30.")
+]
 Alerts = Annotated[bool, Option(help="Our players explain artificial calls.")]
 
 
@@ -44,7 +46,7 @@ def table(
     reconnect: Annotated[
         float, Option(min=0, help="Seconds to wait for a player that has left.")
     ] = 0.0,
-    worlds: Worlds = 30,
+    worlds: Worlds = None,
     alerts: Alerts = True,
     as_json: arguments.Json = False,
 ) -> None:
@@ -60,8 +62,10 @@ def table(
     from overtrick.interactive.bridge_table import table_match
     from overtrick.interactive.bridge_table.table_match import PROGRAM
 
-    settings = table_match.MatchSettings(a, b, boards, seed, tables, worlds, alerts)
     sides = [None if name == PROGRAM else load_side(name) for name in (a, b)]
+    arguments.check_worlds(worlds, a, b)
+    sampled = worlds or table_match.WORLDS
+    settings = table_match.MatchSettings(a, b, boards, seed, tables, sampled, alerts)
     connections = table_match.Connections(port, host, limit, reconnect)
 
     def report(at: int, result: table_match.BoardResult) -> None:
@@ -98,7 +102,7 @@ def sit(
         Option(help="Bidding system that our player assumes for its opponents. Default: its own."),
     ] = None,
     seed: arguments.Seed = 0,
-    worlds: Worlds = 30,
+    worlds: Worlds = None,
     alerts: Alerts = True,
     letters: arguments.Letters = False,
     as_json: arguments.Json = False,
@@ -129,13 +133,20 @@ def sit(
 
 
 def _seat_player(
-    player: str, against: str | None, seed: int, worlds: int, alerts: bool, letters: bool
+    player: str, against: str | None, seed: int, worlds: int | None, alerts: bool, letters: bool
 ) -> Any:
-    """Return the player of a seat by name, or a person at the terminal."""
+    """Return the player of a seat by name, or a person at the terminal.
+
+    Raises UserError for an option that this player does not use.
+    """
     from overtrick.evaluation.bidders import load_side
     from overtrick.interactive.bridge_table.seat_players import HumanPlayer, PolicyPlayer
+    from overtrick.interactive.bridge_table.table_match import WORLDS
 
     if player == "person":
+        arguments.check_worlds(worlds, player)
+        if against is not None:
+            raise UserError("--against is an option for our players: leave it out for a person")
 
         def ask(text: str) -> str:
             show(text)
@@ -145,5 +156,9 @@ def _seat_player(
                 raise UserError("no more input: a person's seat needs a terminal") from None
 
         return HumanPlayer(ask, not letters)
+    if letters:
+        raise UserError(f"--letters is an option for a person: leave it out for {player}")
     side = load_side(player)
-    return PolicyPlayer(side, load_side(against) if against else side, worlds, seed, alerts)
+    arguments.check_worlds(worlds, player)
+    other = load_side(against) if against else side
+    return PolicyPlayer(side, other, worlds or WORLDS, seed, alerts)

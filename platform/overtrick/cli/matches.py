@@ -210,6 +210,7 @@ def _match_bidders(asked: _Request) -> dict[str, Any]:
     sides = duplicate_match.load_sides(ours, theirs)  # refuses unknown ones before Ray starts
     if asked.worlds is not None and sides[0].cards is None:
         raise UserError("--worlds is an option for card players: write BIDDER+search")
+    arguments.check_worlds(asked.worlds, a, b)
     bar = counting(console, "boards", boards)
     with open_pool(asked.workers) as pool, bar as progress:
         played = duplicate_match.play_match(

@@ -59,6 +59,7 @@ _RECORD = TypeAdapter(_Record)
 REMEDY = "name another folder, or remove it and play again"
 TABLES = ("open", "closed")
 RECORD = "match.json"
+WORLDS = 30  # deals that our players sample for each card, by default
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class MatchSettings:
     boards: int
     seed: int = 0
     tables: int = 2
-    worlds: int = 30
+    worlds: int = WORLDS
     alerts: bool = True
 
 

@@ -47,3 +47,5 @@ CARD_PLAYERS: Mapping[str, Callable[[System, System, Budget], Policy]] = {
                   signals in defence, and alpha-mu as declarer
     plain_search  double dummy on deals that agree with the visible cards, without weights
 """
+SEARCHES = ("search", "plain_search")
+"""Card players that sample deals."""
