@@ -26,7 +26,6 @@ from overtrick.games.bridge.par import par
 from overtrick.games.bridge.system import loader
 from overtrick.games.bridge.system.auction_simulation import bid_auctions
 
-SAYC = Path(__file__).parents[1] / "laws" / "sayc.bidding"
 NATURAL_PAIR = "natural_5cM_strongNT"
 MARGIN = 1.5  # IMPs by which our distance to par may exceed that of the recorded auctions
 
@@ -35,9 +34,9 @@ def run() -> Result:
     """Measure every data set. The ratio is the recorded distance to par plus 1.5 IMPs, divided by
     ours."""
     lines, distances = [], []
-    for name, file in (("natural",) * 2, ("precision",) * 2, (str(SAYC), "sayc")):
+    for name in ("natural", "precision", "sayc"):
         rules = loader.load(name)
-        of = system_agreement.select_auctions(_boards(file))
+        of = system_agreement.select_auctions(_boards(name))
         shares = system_agreement.agreement_shares(of, system_agreement.follow_system(rules, of))
         lines.append(
             f"{rules.name} on {len(of.calls):,} auctions: "

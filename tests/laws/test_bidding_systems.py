@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,7 +39,6 @@ from overtrick.games.bridge.system.parser import FOLDER
 from overtrick.games.bridge.system.public_knowledge import LIMITS, POWER
 from overtrick.games.bridge.system.rule_matching import NO_RULE
 
-SAYC = Path(__file__).parent / "sayc.bidding"
 SHIPPED = loader.system_names()
 SEGMENTS = (
     (5, 46), (46, 87), (87, 128), *((128 + 14 * k, 142 + 14 * k) for k in range(4)),
@@ -75,7 +73,10 @@ def hand_of(text):
     ]
 
 
-@pytest.mark.parametrize("pair", itertools.product(SHIPPED, SHIPPED), ids="-".join)
+PAIRS = itertools.combinations_with_replacement(SHIPPED, 2)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_every_pairing_bids_every_deal_to_a_legal_end(pair, rng):
     ns, ew = map(loader.load, pair)
     cards, dealer, vulnerable = dealt(3000, rng)
@@ -255,13 +256,18 @@ def test_hand_evaluation():
     assert [fields[f"control {suit}"] for suit in "SHDC"] == [2, 3, 1, 4]
 
 
-def test_a_new_system_needs_only_a_file():
+def test_a_new_system_needs_only_a_file(tmp_path):
     """The file has its own openings and raises: a limit raise shows three cards, not four."""
-    rules = loader.load(SAYC)
+    path = tmp_path / "mine.bidding"
+    path.write_text(
+        "system mine\nbased on natural\nat opening\n  1N | 15-17 hcp, balanced | One notrump\n"
+        "at 1M (P)\n  3M | 10-12 hcp, M 3+ | Limit raise | raise, invitational\n"
+    )
+    rules = loader.load(path)
     explained = explain_calls(auction_rules.parse_calls("1S P 3S"), 0, 0, rules, rules)
     assert explained[2] == "Limit raise: 10-12 points, 3+ spades, invitational"
     (opening,) = explain_calls(auction_rules.parse_calls("1N"), 0, 0, rules, rules)
-    assert opening == "One notrump: 15-17 points, balanced, not forcing"
+    assert opening.startswith("One notrump: 15-17 points, balanced, not forcing")
 
 
 EXPLAINED = {
@@ -677,7 +683,7 @@ def test_key_card_responses():
 
 
 def test_responses_for_the_queen_of_trumps_and_kings():
-    natural, precision = map(loader.load, SHIPPED)
+    natural, precision = map(loader.load, ("natural", "precision"))
     queen = call_meanings(
         auction_rules.parse_calls("1S P 3S P 4N P 5C P 5D P 6S"), 0, 0, natural, natural
     )[-1]

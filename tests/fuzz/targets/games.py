@@ -110,12 +110,36 @@ def load_zoo(folder: Path) -> None:
         agent_zoo.load(f"zoo:{path.parent.name}1", str(folder / "zoo"))
 
 
+SMALL_SYSTEM = b"""\
+system small
+title  Natural with a weak notrump
+based on natural
+
+at opening
+  1N | 12-14 hcp, balanced | Weak notrump
+  2x | 5-10 hcp, x 6+, strength x 2+ if x is not C | Weak two | preempt, preemptive
+
+at 1N (P) if unpassed
+  2N | together 23-24 hcp | Invitation | notrump, invitational
+  3N | together 25+ hcp, possible 25+ hcp | Game | notrump, sign-off
+  2M | M 5+, M >= oM, 0-7 hcp | Weak | sign-off, rare
+  2M | M 4+ | Major suit | heard
+
+only at ... 4N (P) if agreed M
+  5C | keycode M 1 | One or four key cards | answering, conventional, keycards M
+  5D | anything | Other numbers | answering, conventional
+
+at anywhere if partner M 4+, not agreed, may pass
+  4M | fit M 8+, together 26+ support M | Game | raise, sign-off
+"""
+"""A short system with most kinds of lines."""
+
+
 def systems() -> list[Files]:
     """Return files of bidding systems."""
-    names = ("natural", "precision")
+    names = loader.system_names()
     texts = [(parser.FOLDER / f"{name}{loader.SUFFIX}").read_bytes() for name in names]
-    small = (Path(__file__).parents[2] / "laws" / "sayc.bidding").read_bytes()
-    return [{"system.bidding": each} for each in (*texts, *[small] * 6)]
+    return [{"system.bidding": each} for each in (*texts, *[SMALL_SYSTEM] * 6)]
 
 
 def use_system(folder: Path) -> None:
