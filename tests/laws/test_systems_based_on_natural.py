@@ -3,13 +3,16 @@ the call that the system makes."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from overtrick.games.bridge.auction_rules import CALLS, PASS, parse_calls
 from overtrick.games.bridge.cards import parse_hand
-from overtrick.games.bridge.system import loader
+from overtrick.games.bridge.system import loader, parser
 from overtrick.games.bridge.system.auction_simulation import replay_auctions
+from overtrick.games.bridge.system.bidding_system import build_system
 
 SAYC = (
     ("AQ5.KJ7.KT84.A95", "", "1N"),
@@ -69,6 +72,65 @@ SAYC = (
     ("AQ4.4.KQJ42.A985", "1H", "X"),
 )
 
+ACOL = (
+    ("AQ5.KJ7.KT84.952", "", "1N"),
+    ("AQ5.KJ74.KT8.952", "", "1N"),
+    ("AQ5.KJ74.KT8.A52", "", "1H"),
+    ("AQJ5.KJ74.KT8.A5", "", "1H"),
+    ("AQJ5.K74.KT8.A52", "", "1S"),
+    ("AQJ5.7.KT843.K52", "", "1D"),
+    ("KQJ5.7.KT84.KQ52", "", "1S"),
+    ("AQJ85.K7.984.Q95", "", "1S"),
+    ("AQ5.KJ7.KT84.A95", "", "1D"),
+    ("AKQ.KQ5.AQ42.J54", "", "2N"),
+    ("AKQ8.AKJ.AQ4.KJ5", "", "2C"),
+    ("65.KQJT74.83.Q72", "", "2H"),
+    ("J8.Q754.K9832.42", "", "P"),
+    ("J8.Q754.K9832.42", "1N P", "P"),
+    ("K85.Q74.KQ832.42", "1N P", "P"),
+    ("K85.AQ4.KJ832.42", "1N P", "3N"),
+    ("K85.AQ4.QJ83.942", "1N P", "2N"),
+    ("K85.A94.QJ83.942", "1N P", "P"),
+    ("KQ85.A94.QJ8.942", "1N P", "2C"),
+    ("K8532.94.QJ8.942", "1N P", "2H"),
+    ("K8.AKJ94.QJ8.942", "1N P", "2D"),
+    ("KQJ854.94.AJ8.94", "1N P", "4H"),
+    ("KJ85.Q743.J9832.", "1N P", "2C"),
+    ("AQ5.KJ7.KT84.952", "1N P 2N P", "P"),
+    ("AQ5.KJ7.KT84.Q52", "1N P 2N P", "3N"),
+    ("KQ85.A94.QJ8.942", "1N P 2C P 2D P", "3N"),
+    ("KQ85.A94.QJ83.94", "1N P 2C P 2S P", "4S"),
+    ("KJ85.Q743.J9832.", "1N P 2C P 2D P", "P"),
+    ("K8.AKJ94.QJ8.942", "1N P 2D P 2H P", "3N"),
+    ("K8532.94.QJ8.942", "1N P 2H P 2S P", "P"),
+    ("K8532.94.QJ8.942", "1N X", "2S"),
+    ("K85.AQ4.QJ83.942", "1N X", "XX"),
+    ("K742.Q83.J752.94", "1S P", "2S"),
+    ("K742.A83.Q752.94", "1S P", "3S"),
+    ("K742.A83.AQ52.94", "1S P", "2N"),
+    ("K7432.83.J7652.4", "1S P", "4S"),
+    ("Q4.K83.J752.T964", "1S P", "1N"),
+    ("Q4.K83.A752.QT64", "1S P", "2C"),
+    ("4.K83.KQ752.J964", "1S P", "1N"),
+    ("4.KQ8.KQ752.J964", "1S P", "2D"),
+    ("K4.AQ832.K75.964", "1S P", "2H"),
+    ("AQJ85.K7.984.Q95", "1S P 2D P", "2S"),
+    ("AQJ5.KJ7.KT8.Q95", "1S P 2D P", "2N"),
+    ("AQJ85.KJ72.98.Q5", "1S P 2D P", "2H"),
+    ("AQJ85.K7.Q984.Q5", "1S P 2D P", "3D"),
+    ("AQJ5.KJ7.KT8.Q95", "1S P 1N P", "P"),
+    ("AQJ5.KJ7.KT8.A95", "1S P 1N P", "2N"),
+    ("AQ5.KJ74.KT8.A52", "1H P 1S P", "1N"),
+    ("AQ5.KJ74.KQ8.A75", "1H P 1S P", "2N"),
+    ("A5.KJ742.KQ84.95", "1H P 1S P", "2D"),
+    ("AQ5.KJ7.KT84.A95", "1D P 1S P", "1N"),
+    ("A5.KJ7.KQT843.95", "1D P 1S P", "2D"),
+    ("K8642.A94.Q83.94", "1D P 1S P 1N P", "2C"),
+    ("K864.A94.Q83.Q94", "1D P 1S P 1N P", "3N"),
+    ("K864.J94.Q83.J94", "1D P 1S P 1N P", "P"),
+    ("AQ4.KJ7.KT843.A9", "1D P 1S P 1N P 2C P", "3S"),
+)
+
 
 def call_of(system: loader.System, hand: str, auction: str) -> str:
     """Return the call of a hand after the calls of `auction`; nobody is vulnerable."""
@@ -81,3 +143,31 @@ def call_of(system: loader.System, hand: str, auction: str) -> str:
 @pytest.mark.parametrize(("hand", "auction", "call"), SAYC)
 def test_calls_of_sayc(hand: str, auction: str, call: str) -> None:
     assert call_of(loader.load("sayc"), hand, auction) == call
+
+
+@pytest.mark.parametrize(("hand", "auction", "call"), ACOL)
+def test_calls_of_acol(hand: str, auction: str, call: str) -> None:
+    assert call_of(loader.load("acol"), hand, auction) == call
+
+
+@pytest.mark.parametrize(
+    ("opening", "passes", "invites", "plays_game"),
+    [("10-12", 12, 13, 15), ("12-14", 10, 11, 13), ("15-17", 7, 8, 10)],
+)
+def test_answers_to_one_notrump_suit_the_range_of_a_file_based_on_acol(
+    opening: str, passes: int, invites: int, plays_game: int, tmp_path: Path
+) -> None:
+    """The answers are inherited, and only the opening is in the file."""
+    path = tmp_path / "mine.bidding"
+    path.write_text(
+        f"system mine\nbased on acol\nat opening\n  1N | {opening} hcp, balanced | Notrump\n"
+    )
+    head, places = parser.parse_file(path)
+    system = build_system(head["system"], "", places)[0]
+    hands = {
+        7: "K85.Q94.Q983.942", 8: "K85.Q94.QJ83.942", 10: "K85.Q94.KJ83.J42",
+        11: "K85.K94.KQ83.942", 12: "K85.A94.KQ83.942", 13: "K85.A94.KQJ3.942",
+        15: "KJ5.A94.KQJ3.J42",
+    }  # fmt: skip
+    made = [call_of(system, hands[points], "1N P") for points in (passes, invites, plays_game)]
+    assert made == ["P", "2N", "3N"]

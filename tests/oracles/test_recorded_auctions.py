@@ -47,6 +47,20 @@ def test_sayc_agrees_better_than_natural_with_auctions_of_sayc(tmp_path):
     assert own["response"] >= natural["response"] + 0.04
 
 
+def test_acol_agrees_better_than_natural_with_pairs_that_open_a_weak_notrump(tmp_path):
+    """All six shares, of the few tournament pairs with this label."""
+    path = needed(DATA / "bridge" / "boards.parquet")
+    human, label = ("kind", "=", "human"), "natural_weakNT"
+    labelled = [[human, (f"sys_inferred_{side}", "=", label)] for side in ("ns", "ew")]
+    boards = first(pq.read_table(path, filters=labelled), tmp_path)
+    of, natural = system_agreement.select_auctions(boards, label), loader.load("natural")
+    own, other = (
+        system_agreement.agreement_shares(of, system_agreement.follow_system(rules, of, natural))
+        for rules in (loader.load("acol"), natural)
+    )
+    assert all(own[key] > other[key] for key in own)
+
+
 def test_hands_of_tournament_players_fulfil_the_meanings_of_their_calls(tmp_path):
     human = [("kind", "=", "human"), ("sys_inferred_ns", "=", NATURAL_PAIR)]
     path = needed(DATA / "bridge" / "boards.parquet")
