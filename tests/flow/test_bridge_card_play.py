@@ -52,6 +52,22 @@ def test_perfect_opponents_leave_no_trick_above_double_dummy():
     assert rows[0]["double_dummy"] == np.mean(trainer.perfect >= level + 6)
 
 
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"player": "careful", "worlds": 5}, "worlds is a key of player: search, not of careful"),
+        ({"player": "rules", "goal": "made"}, "goal is a key of player: search, not of rules"),
+        ({"rule_share": 0.5, "best_share": 0.5}, "together must be below 1"),
+        ({"seconds": 0}, "greater than 0"),
+    ],
+)
+def test_keys_that_a_player_does_not_use_are_refused(config, message):
+    section = {"players": {"one": config}}
+    job = {"trainer": "bridge_card_play", "game": "bridge", "bridge_card_play": section}
+    with pytest.raises(UserError, match=message):
+        job_file.parse(job, JOBS, "job")
+
+
 def test_only_bridge_without_options_is_played():
     players = {"careful": CAREFUL}
     for game in ("leduc", {"name": "bridge", "seats": 2}):

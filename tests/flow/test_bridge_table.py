@@ -589,6 +589,9 @@ def test_a_table_and_two_programs_in_processes_of_their_own(tmp_path: Path) -> N
         (("match", CAREFUL, "precision+rules", "--worlds", "5"), "neither natural+careful nor "
          "precision+rules searches"),
         (("match", "natural", "precision", "--worlds", "5"), "is an option for card players"),
+        (("match", CAREFUL, "precision+rules", "--seconds", "1"), "--seconds has no effect"),
+        (("match", "natural", "precision", "--seconds", "1"), "--seconds is an option for card "),
+        (("sit", "natural+search", "--seconds", "1", "--worlds", "5"), "exclude each other"),
     ],
 )  # fmt: skip
 def test_an_option_that_no_player_uses_is_refused(
@@ -608,12 +611,13 @@ def test_an_option_that_no_player_uses_is_refused(
 
 
 @pytest.mark.parametrize("player", ["natural+search", "natural+plain_search", "natural"])
-def test_a_player_that_searches_takes_worlds(
-    player: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("option", ["--worlds", "--seconds"])
+def test_a_player_that_searches_takes_a_budget(
+    option: str, player: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """A player without a card player searches; here nobody listens at its port."""
-    words = "bridge", "sit", player, "--port", str(free_port()), "--worlds", "5", "--json"
+    words = "bridge", "sit", player, "--port", str(free_port()), option, "5", "--json"
     monkeypatch.setattr(sys, "argv", ["overtrick", *words])
     with pytest.raises(SystemExit):
         cli.main()

@@ -16,6 +16,7 @@ from overtrick.distributed.workers import LocalPool, WorkerPool
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
 from overtrick.games.bridge.cards import SEATS
 from overtrick.games.bridge.formats import pbn_lin
+from overtrick.games.bridge.players.card_players import Budget
 from overtrick.games.bridge.system import loader
 from overtrick.storage.game_records import load, save
 from overtrick.studies import duplicate_match
@@ -210,7 +211,7 @@ def test_the_cards_of_a_match_are_played_recorded_and_written(tmp_path: Path) ->
 def test_a_card_player_against_itself_scores_zero() -> None:
     """Both tables have the same deals, and the same deals sampled for each decision."""
     match = duplicate_match.play_match(
-        "natural+search", "natural+search", 2, 1, LocalPool(), lambda done: None, worlds=3
+        "natural+search", "natural+search", 2, 1, LocalPool(), lambda done: None, Budget(3)
     )
     assert not match.boards.imps.any()
     assert np.array_equal(match.boards.open.cards, match.boards.closed.cards)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 from overtrick.core import UserError
 from overtrick.core.files import check_names
+
+if TYPE_CHECKING:
+    from overtrick.games.bridge.players.card_players import Budget
 
 MOST = 1_000_000_000  # of games, boards or deals
 PLAYER = "A reference opponent by name, champion:NAME, a run, or a model folder"
@@ -51,25 +54,32 @@ SaveGames = Annotated[
 Letters = Annotated[bool, Option(help="Print suits as letters, not symbols.")]
 
 
-def check_worlds(worlds: int | None, *players: str) -> None:
-    """Raise UserError if --worlds is given, and none of one or two players samples deals.
+def search_budget(worlds: int | None, seconds: float | None, *players: str) -> Budget:
+    """Return the effort of searches that --worlds or --seconds ask for; by default Budget().
+
+    Raises UserError if one of them is given, and none of one or two players searches, or if both
+    are given.
 
     players: partnerships such as natural+careful; program or person. Without a card player, a
     partnership searches.
     """
     from overtrick.evaluation.bidders import split_player
-    from overtrick.games.bridge.players.card_players import SEARCHES
+    from overtrick.games.bridge.players.card_players import SEARCHES, Budget
 
-    if worlds is None:
-        return
+    if worlds is None and seconds is None:
+        return Budget()
+    if worlds is not None and seconds is not None:
+        raise UserError("--worlds and --seconds exclude each other: leave one out")
+    budget = Budget(seconds=seconds) if worlds is None else Budget(worlds)
+    option = "--seconds" if worlds is None else "--worlds"
     ours = [split_player(each) for each in players if each not in ("program", "person")]
     if any(cards in (None, *SEARCHES) for _, cards in ours):
-        return
+        return budget
     one, *other = players
     who = f"neither {one} nor {other[0]} searches" if other else f"{one} does not search"
     bidder = ours[0][0] if ours else "natural"
     raise UserError(
-        f"--worlds has no effect, because {who}: leave it out, or name a player that does, such as "
+        f"{option} has no effect, because {who}: leave it out, or name a player that does, such as "
         f"{bidder}+search"
     )
 

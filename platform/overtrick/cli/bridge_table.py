@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from overtrick.cli import arguments, bridge, console, print_result, show
 from overtrick.core import UserError
 
+if TYPE_CHECKING:
+    from overtrick.games.bridge.players.card_players import Budget
+
 Host = Annotated[str, Option(help="Address of the table manager; by default this machine only.")]
 Worlds = Annotated[
     int | None, Option(min=1, help="Deals that our players sample for each card. Default: 30.")
+]
+Seconds = Annotated[
+    float | None,
+    Option(min=0.01, help="Time of our players for each card, in place of --worlds."),
 ]
 Alerts = Annotated[bool, Option(help="Our players explain artificial calls.")]
 
@@ -47,6 +54,7 @@ def table(
         float, Option(min=0, help="Seconds to wait for a player that has left.")
     ] = 0.0,
     worlds: Worlds = None,
+    seconds: Seconds = None,
     alerts: Alerts = True,
     as_json: arguments.Json = False,
 ) -> None:
@@ -63,9 +71,10 @@ def table(
     from overtrick.interactive.bridge_table.table_match import PROGRAM
 
     sides = [None if name == PROGRAM else load_side(name) for name in (a, b)]
-    arguments.check_worlds(worlds, a, b)
-    sampled = worlds or table_match.WORLDS
-    settings = table_match.MatchSettings(a, b, boards, seed, tables, sampled, alerts)
+    budget = arguments.search_budget(worlds, seconds, a, b)
+    settings = table_match.MatchSettings(
+        a, b, boards, seed, tables, budget.worlds, budget.seconds, alerts
+    )
     connections = table_match.Connections(port, host, limit, reconnect)
 
     def report(at: int, result: table_match.BoardResult) -> None:
@@ -103,6 +112,7 @@ def sit(
     ] = None,
     seed: arguments.Seed = 0,
     worlds: Worlds = None,
+    seconds: Seconds = None,
     alerts: Alerts = True,
     letters: arguments.Letters = False,
     as_json: arguments.Json = False,
@@ -121,7 +131,8 @@ def sit(
         if seat.upper() not in tuple("NESW"):
             raise UserError(f"--seat is N, E, S or W, not '{seat}'")
         taken = "NESW".index(seat.upper())
-    ours = _seat_player(player, against, seed, worlds, alerts, letters)
+    budget = arguments.search_budget(worlds, seconds, player)
+    ours = _seat_player(player, against, seed, budget, alerts, letters)
 
     async def play() -> int:
         link = await open_stream(host, port)
@@ -133,7 +144,7 @@ def sit(
 
 
 def _seat_player(
-    player: str, against: str | None, seed: int, worlds: int | None, alerts: bool, letters: bool
+    player: str, against: str | None, seed: int, budget: Budget, alerts: bool, letters: bool
 ) -> Any:
     """Return the player of a seat by name, or a person at the terminal.
 
@@ -141,10 +152,8 @@ def _seat_player(
     """
     from overtrick.evaluation.bidders import load_side
     from overtrick.interactive.bridge_table.seat_players import HumanPlayer, PolicyPlayer
-    from overtrick.interactive.bridge_table.table_match import WORLDS
 
     if player == "person":
-        arguments.check_worlds(worlds, player)
         if against is not None:
             raise UserError("--against is an option for our players: leave it out for a person")
 
@@ -159,6 +168,5 @@ def _seat_player(
     if letters:
         raise UserError(f"--letters is an option for a person: leave it out for {player}")
     side = load_side(player)
-    arguments.check_worlds(worlds, player)
     other = load_side(against) if against else side
-    return PolicyPlayer(side, other, worlds or WORLDS, seed, alerts)
+    return PolicyPlayer(side, other, budget, seed, alerts)

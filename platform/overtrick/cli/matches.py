@@ -33,6 +33,19 @@ Worlds = Annotated[
 ]
 
 
+Seconds = Annotated[
+    float | None,
+    Option(
+        min=0.01,
+        help="Time for each card of search and plain_search, in place of --worlds. The result then "
+        "depends on the speed of the machine.",
+    ),
+]
+
+
+_FOR_BIDDING = ("out", "show", "workers", "worlds", "seconds")  # options
+
+
 class _Request(NamedTuple):
     """Arguments and options of a match command."""
 
@@ -48,6 +61,7 @@ class _Request(NamedTuple):
     show: int
     workers: int
     worlds: int | None
+    seconds: float | None
 
 
 @app.command(rich_help_panel=PLAY)
@@ -64,6 +78,7 @@ def match(
     show: Diagrams = 0,
     workers: PoolSize = 0,
     worlds: Worlds = None,
+    seconds: Seconds = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Play a match of two players on the same boards from both seats; print A's mean payoff.
@@ -72,7 +87,9 @@ def match(
     are played double dummy, or by card players: natural+search against precision+search.
     """
     other, options = _second_player(a, b, options, game)
-    asked = _Request(a, other, options, game, boards, seed, video, save, out, show, workers, worlds)
+    asked = _Request(
+        a, other, options, game, boards, seed, video, save, out, show, workers, worlds, seconds
+    )
     print_result(as_json, **_play(asked, _is_bidding(a, other)))
 
 
@@ -88,6 +105,7 @@ def bridge_match(
     show: Diagrams = 0,
     workers: PoolSize = 0,
     worlds: Worlds = None,
+    seconds: Seconds = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Play a bridge match of two partnerships, or two card players of Mini-Bridge.
@@ -103,7 +121,9 @@ def bridge_match(
     other, options = _second_player(a, b, options, None if _is_bidding(a, a) else "minibridge")
     bidding = _is_bidding(a, other)
     game = None if bidding else "minibridge"
-    asked = _Request(a, other, options, game, boards, seed, None, save, out, show, workers, worlds)
+    asked = _Request(
+        a, other, options, game, boards, seed, None, save, out, show, workers, worlds, seconds
+    )
     with_cards = not bidding or split_player(a)[1] is not None
     print_result(as_json, **_play(asked, bidding), played=with_cards)
 
@@ -157,7 +177,7 @@ def _play(asked: _Request, bidding: bool) -> dict[str, Any]:
     from overtrick.core.files import check_output
     from overtrick.studies.duplicate_match import REPORT_SUFFIXES
 
-    for name in ("options", "game", "video") if bidding else ("out", "show", "workers", "worlds"):
+    for name in ("options", "game", "video") if bidding else _FOR_BIDDING:
         if getattr(asked, name):
             option = name if name == "options" else f"--{name}"
             if bidding:
@@ -206,15 +226,15 @@ def _match_bidders(asked: _Request) -> dict[str, Any]:
 
     a, b, boards = asked.a, asked.b, asked.boards
     ours, theirs = (_with_path(name) for name in (a, b))
-    worlds = asked.worlds or duplicate_match.WORLDS
     sides = duplicate_match.load_sides(ours, theirs)  # refuses unknown ones before Ray starts
-    if asked.worlds is not None and sides[0].cards is None:
-        raise UserError("--worlds is an option for card players: write BIDDER+search")
-    arguments.check_worlds(asked.worlds, a, b)
+    for option, value in (("--worlds", asked.worlds), ("--seconds", asked.seconds)):
+        if value is not None and sides[0].cards is None:
+            raise UserError(f"{option} is an option for card players: write BIDDER+search")
+    budget = arguments.search_budget(asked.worlds, asked.seconds, a, b)
     bar = counting(console, "boards", boards)
     with open_pool(asked.workers) as pool, bar as progress:
         played = duplicate_match.play_match(
-            ours, theirs, boards, asked.seed, pool, progress, worlds
+            ours, theirs, boards, asked.seed, pool, progress, budget
         )
     if asked.out is not None:
         duplicate_match.write_report(played, asked.out, asked.show)

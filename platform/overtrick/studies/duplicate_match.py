@@ -31,7 +31,7 @@ from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cards import CARDS, SEATS, format_deal
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.game import Bridge
-from overtrick.games.bridge.players.card_players import CARD_PLAYERS, Budget
+from overtrick.games.bridge.players.card_players import CARD_PLAYERS, DEFAULT_BUDGET, Budget
 from overtrick.games.bridge.system import auction_simulation
 from overtrick.games.bridge.system import public_knowledge as public
 from overtrick.games.bridge.system.explanation import ALERTED, describe_meaning
@@ -44,7 +44,6 @@ SHARD = 50  # boards, for any number of workers
 PLAYED_SHARD = 2  # boards, if the cards are played
 BOARD_SUFFIXES = (".pbn", ".lin")
 REPORT_SUFFIXES = (".md", ".csv", *BOARD_SUFFIXES)
-WORLDS = 30  # deals that a card player samples for each decision, by default
 UNIT = "imp"
 
 
@@ -108,13 +107,13 @@ def play_match(
     seed: int,
     pool: WorkerPool,
     progress: OnProgress,
-    worlds: int = WORLDS,
+    budget: Budget = DEFAULT_BUDGET,
 ) -> DuplicateMatch:
     """Play a duplicate match between two partnerships; dealer and vulnerability rotate.
 
     `a`, `b`: partnerships as `bidders.load_side` accepts them. `boards`: number of boards.
-    `progress`: called with the number of finished boards. `worlds`: deals that card players sample
-    for each decision. Raises UserError for an unknown partnership, or if only one has a card
+    `progress`: called with the number of finished boards. `budget`: effort of searches
+    for each card. Raises UserError for an unknown partnership, or if only one has a card
     player.
     """
     sides = load_sides(a, b)
@@ -128,7 +127,7 @@ def play_match(
         progress(finished)
 
     progress(finished)
-    common = (*sides, worlds)
+    common = (*sides, budget)
     parts = pool.map(_play_shard, common, shards, generator(seed, RngStream.EVALUATE), count)
     return DuplicateMatch(*sides, concat_columns(parts))
 
@@ -144,14 +143,14 @@ def load_sides(a: str, b: str) -> tuple[Side, Side]:
 
 
 def _play_shard(
-    rng: Generator, common: tuple[Side, Side, int], first: int, count: int
+    rng: Generator, common: tuple[Side, Side, Budget], first: int, count: int
 ) -> BoardResults:
     """Bid and play `count` boards at both tables, starting with board number `first`.
 
-    `common`: partnerships a and b, and the number of deals that card players sample for each
-    decision. The card play of both tables starts from the same random state.
+    `common`: partnerships a and b, and the effort of searches for each card. The card play of both
+    tables starts from the same random state.
     """
-    a, b, worlds = common
+    a, b, budget = common
     holder, dealer, vulnerable = deal_boards(first, count, "rotating", "rotating", rng)
     tables = ((a, b), (b, a))
     calls = [
@@ -168,8 +167,7 @@ def _play_shard(
         (card_rng,) = rng.spawn(1)
         for table, (ns, ew) in enumerate(tables):
             north_south, east_west = (
-                CARD_PLAYERS[str(side.cards)](ns.system, ew.system, Budget(worlds))
-                for side in (ns, ew)
+                CARD_PLAYERS[str(side.cards)](ns.system, ew.system, budget) for side in (ns, ew)
             )
             state = play_cards(deals, calls[table], north_south, east_west, deepcopy(card_rng))
             cards[table] = state.cards

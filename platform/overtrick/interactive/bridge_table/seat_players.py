@@ -30,13 +30,13 @@ SOLVER_LOCK = threading.Lock()
 """The double-dummy solver, and compiled code that shares buffers, serve one player at a time."""
 
 
-def board_policy(ns: Side, ew: Side, seat: int, worlds: int) -> Policy:
+def board_policy(ns: Side, ew: Side, seat: int, budget: Budget) -> Policy:
     """Return the policy of whole boards of a seat, from the partnerships at the table.
 
-    worlds: deals that a search samples for each card.
+    budget: effort of a search for each card.
     """
     systems, own = (ns.system, ew.system), (ns, ew)[seat % 2]
-    cards = CARD_PLAYERS[own.cards or "search"](*systems, Budget(worlds))
+    cards = CARD_PLAYERS[own.cards or "search"](*systems, budget)
     return BoardPlayer(own.policy(*systems), cards, cards)
 
 
@@ -47,9 +47,9 @@ class PolicyPlayer:
     alerts: explain artificial calls.
     """
 
-    def __init__(self, side: Side, other: Side, worlds: int, seed: int, alerts: bool) -> None:
+    def __init__(self, side: Side, other: Side, budget: Budget, seed: int, alerts: bool) -> None:
         self.pairs = (side, other)
-        self.worlds = worlds
+        self.budget = budget
         self.seed = seed
         self.alerts = alerts
         self.session: PolicySession | None = None
@@ -58,7 +58,7 @@ class PolicyPlayer:
         """Start a session with a generator that depends on seed, board and seat alone."""
         ns, ew = self.pairs if seat % 2 == 0 else self.pairs[::-1]
         rng = generator(self.seed, RngStream.EVALUATE, board.board, 1 + seat)
-        self.session = board_policy(ns, ew, seat, self.worlds).start(1, rng)
+        self.session = board_policy(ns, ew, seat, self.budget).start(1, rng)
 
     async def choose(self, observations: Observations) -> tuple[int, str | None]:
         """Return the policy's action, and the meaning of an artificial call."""

@@ -35,6 +35,7 @@ from overtrick.games.bridge.boards import (
 )
 from overtrick.games.bridge.cards import CARDS, hand_bits, random_deals
 from overtrick.games.bridge.formats import pbn_lin
+from overtrick.games.bridge.players.card_players import DEFAULT_BUDGET, Budget
 from overtrick.games.bridge.trick_rules import NO_CARD, replay_tricks
 from overtrick.interactive.bridge_table import messages
 from overtrick.interactive.bridge_table.line_stream import open_stream
@@ -59,7 +60,6 @@ _RECORD = TypeAdapter(_Record)
 REMEDY = "name another folder, or remove it and play again"
 TABLES = ("open", "closed")
 RECORD = "match.json"
-WORLDS = 30  # deals that our players sample for each card, by default
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ class MatchSettings:
 
     a, b: partnerships as `bidders.load_side` takes them, or `program` for players that connect from
     outside. Team a sits North-South at the open table, East-West at the closed one.
+    worlds, seconds: effort of our players' searches, see Budget.
     """
 
     a: str
@@ -75,7 +76,8 @@ class MatchSettings:
     boards: int
     seed: int = 0
     tables: int = 2
-    worlds: int = WORLDS
+    worlds: int = DEFAULT_BUDGET.worlds
+    seconds: float | None = None
     alerts: bool = True
 
 
@@ -189,7 +191,7 @@ class TableMatch:
         """Read the finished boards of a match that was stopped."""
         path = self.folder / RECORD
         stored = read_json(path, _RECORD, REMEDY)
-        if stored["settings"] != asdict(self.settings):
+        if {"seconds": None, **stored["settings"]} != asdict(self.settings):
             raise UserError(f"{path} has a match with other settings: name another folder")
         for table, boards in enumerate(stored["boards"][: self.settings.tables]):
             self.boards[table] = [
@@ -257,6 +259,8 @@ class TableMatch:
         sides = self.sides if table == 0 else self.sides[::-1]
         ports, where = self.connections.ports(table), self.connections
         own = [seat for seat in range(4) if sides[seat % 2] is not None]
+        seed, alerts = self.settings.seed, self.settings.alerts
+        budget = Budget(self.settings.worlds, self.settings.seconds)
         teams = (messages.team_name(names[0]), messages.team_name(names[1]))
         manager = TableManager(ports, teams, where.host, where.limit, where.reconnect, own)
         await manager.open()
@@ -266,10 +270,7 @@ class TableMatch:
             for seat, port in enumerate(ports):
                 side, other = sides[seat % 2], sides[1 - seat % 2]
                 if side is not None:
-                    player = PolicyPlayer(
-                        side, other or side, self.settings.worlds, self.settings.seed,
-                        self.settings.alerts,
-                    )  # fmt: skip
+                    player = PolicyPlayer(side, other or side, budget, seed, alerts)
                     link = await open_stream(where.host, port)
                     client = TableClient(link, player, teams[seat % 2], seat)
                     clients.append(asyncio.create_task(client.run()))

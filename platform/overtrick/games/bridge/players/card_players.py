@@ -28,6 +28,9 @@ class Budget(NamedTuple):
     seconds: float | None = None
 
 
+DEFAULT_BUDGET = Budget()
+
+
 def _search(ns: System, ew: System, budget: Budget) -> SearchPlayer:
     beliefs = Beliefs((ns, ew), rule_share=RULE_SHARE, best_share=BEST_SHARE)
     return SearchPlayer(budget.worlds, beliefs, moves=MOVES, depth=DEPTH, seconds=budget.seconds)
