@@ -29,7 +29,7 @@ from overtrick.games.bridge.system.parser import Rule
 SUIT_NAMES = ("clubs", "diamonds", "hearts", "spades")
 OMITTED = ("none", "passed", "natural", "pass", "notrump", "preempt")
 """Statuses and types that an explanation leaves out."""
-ALERTED = ("transfer", "relay", "conventional")
+ALERTED = ("transfer", "relay", "conventional", "cue bid")
 """Types of calls that do not show the suit that they name; players alert them."""
 UNLIMITED = 28  # high-card points from which an upper end is left out: hardly any hand has them
 GOOD = 2  # strength of a suit that is called good: with the king or the ace
