@@ -48,7 +48,7 @@ from overtrick.games.bridge.system.rule_matching import (
 
 FORCED = public.VIEW["forced"]
 GAME_FORCED, PARTNER_FORCES, DOUBLE_FORCES = 1, 2, 3
-SAMPLED_DEALS, FEWEST_HANDS = 10_000, 50
+SAMPLED_DEALS, FEWEST_HANDS = 10_000, 50  # of `possible_calls`
 MAX_CALLS = 64  # maximum number of calls in auctions of `bid_auctions`
 
 
@@ -60,8 +60,8 @@ class ReplayedAuctions(NamedTuple):
     - `calls`: the call that the caller's system makes with the caller's hand
     - `rule`: the rule that makes the system's call, as an index in System.rules
     - `read`: the rule by which the other players interpret the recorded call, as an index
-    - `true`: whether the caller's high-card points and suit lengths agree with the ranges that the
-      caller's recorded calls show, up to this call
+    - `true`: whether the caller's high-card points and suit lengths lie in the ranges that the
+      recorded calls show, up to this call
     - `width`: the number of possible values of the caller's high-card points after these calls
     """
 
@@ -78,9 +78,9 @@ class TracedAuctions(NamedTuple):
     - `calls`: the calls
     - `rule`: the rule that made the call, as an index in System.rules of the caller's system
     - `read`: the rule by which the other players interpret the call, as such an index
-    - `forced`: PARTNER_FORCES or DOUBLE_FORCES if partner's last call, a bid or a double, is
-      forcing and the right-hand opponent passed; GAME_FORCED if not, and the side is forced to
-      game, and a pass could let the auction end below it; otherwise 0
+    - `forced`: why the caller must bid: PARTNER_FORCES or DOUBLE_FORCES after partner's forcing bid
+      or double and a pass; else GAME_FORCED if the side is forced to game and a pass could end the
+      auction without one; else 0
     """
 
     calls: Array  # (G, L) int8; -1 after the end of the auction
@@ -101,7 +101,7 @@ def bid_auctions(hands: Array, dealer: Array, vulnerable: Array, ns: System, ew:
 def trace_auctions(
     hands: Array, dealer: Array, vulnerable: Array, ns: System, ew: System
 ) -> TracedAuctions:
-    """Bid deals as `bid_auctions` does, and return the rule of each call and what forced it."""
+    """Bid deals as `bid_auctions` does, and return the rule and the force of each call."""
     shape = len(hands), MAX_CALLS
     traced = TracedAuctions(
         np.full(shape, -1, np.int8), np.full(shape, NO_RULE, np.int32),
@@ -224,10 +224,10 @@ def _hand_type(
 def possible_calls(
     calls: Sequence[int], dealer: int, vulnerable: int, ns: System, ew: System
 ) -> list[int]:
-    """Return the calls that the system of the seat to call makes after an auction, in their order.
+    """Return the calls that the system of the seat to call makes after an auction, in call order.
 
-    They are the calls of SAMPLED_DEALS random deals' hands that make the seat's earlier calls. If
-    fewer than FEWEST_HANDS do, every legal call counts for which the system has a rule.
+    Random hands of SAMPLED_DEALS deals are tried that make the seat's earlier calls. If fewer than
+    FEWEST_HANDS do, every legal call counts that a rule makes.
 
     The arguments are as in `call_meanings`.
     """

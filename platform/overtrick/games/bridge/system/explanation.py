@@ -35,7 +35,7 @@ UNLIMITED = 28  # high-card points from which an upper end is left out: hardly a
 GOOD = 2  # strength of a suit that is called good: with the king or the ace
 SAMPLED_DEALS = 1000
 MAX_ALTERNATIVES = 3  # without the line for players who stretch the rules
-KEY_CARDS = ("none or three", "one or four", "two or five")
+KEY_CARDS = ("none or three", "one or four", "two or five")  # by their number modulo 3
 FIELDS = (
     hand.HCP, hand.SHAPE, *range(hand.LENGTH, hand.LENGTH + 4),
     *range(hand.STOPPER, hand.STOPPER + 4), *range(hand.CONTROL, hand.CONTROL + 4),
@@ -47,13 +47,13 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class HandType:
-    """One of the kinds of hands that a call shows: a range for each hand feature."""
+    """One kind of hand that makes a call: a range for each hand feature."""
 
-    rule: Rule  # the first rule that gives the call this meaning
+    rule: Rule  # its rule; of joined kinds, that of more hands
     lo: Array  # (H,) lowest value of each hand feature
     hi: Array  # (H,) highest value of each hand feature
-    named: Array  # (H,) bool: a rule limits this feature; other limits follow from the pack
-    capped: Array  # (H,) bool: a rule sets the highest value
+    named: Array  # (H,) bool: its rules limit this feature themselves
+    capped: Array  # (H,) bool: its rules set the highest value themselves
     said: Array  # (MEANING_WIDTH,) columns listed in public_knowledge: status, type, ...
 
 
@@ -62,11 +62,11 @@ class Meaning:
     """Meaning of one call in the caller's bidding system: its rule and the hands it promises."""
 
     call: int
-    rule: Rule | None  # the first rule that makes the call; None if no rule of the system does
+    rule: Rule | None  # by which the other players interpret the call; None if there is none
     lo: Array  # (H,) lowest value of each hand feature that the call promises
     hi: Array  # (H,) highest value of each hand feature
     said: Array  # (MEANING_WIDTH,) columns listed in public_knowledge: status, type, ...
-    hands: tuple[HandType, ...] = ()  # one for each rule that makes the call, except rare hands
+    hands: tuple[HandType, ...] = ()  # kinds of hands that make the call; rare ones are left out
     stretched: tuple[HandType, ...] = ()  # the same, and first one for each rule of kind `heard`;
     # limited only by what the caller's earlier calls show if they may have been stretched, too
 
@@ -131,8 +131,8 @@ def describe_meaning(meaning: Meaning) -> str:
 def explanation_lines(meaning: Meaning) -> list[str]:
     """Describe the meaning of a call in words, one line for each kind of hand that it shows.
 
-    The first line also tells whether the call is forcing, and whether it is alerted; another line
-    does if its rule differs in this. A last line may tell how some players stretch the call.
+    The first line also tells whether the call is forcing, and whether it is alerted; other lines do
+    so only where they differ. A last line may tell which other hands some players hold.
     """
     if meaning.rule is None:
         return [f"{'pass' if meaning.call == PASS else CALLS[meaning.call]}: no rule"]
@@ -167,8 +167,8 @@ def explain_meaning(meaning: Meaning) -> list[ExplanationLine]:
 def join_similar(hands: Iterable[HandType], most: int) -> list[HandType]:
     """Reduce kinds of hands to at most `most`: drop contained ones, then join the most similar.
 
-    The cost of joining two is the share of hands that only their common ranges contain, so that two
-    ranges without a gap between them cost nothing. The most frequent kinds come first.
+    The cost of joining two is the share of hands that only the joined ranges contain. Joins that
+    cost nothing are always made. The most frequent kinds come first.
     """
     kept: list[HandType] = []
     for each in hands:
@@ -208,10 +208,10 @@ def _join(a: HandType, b: HandType) -> HandType:
 
 
 def _join_cost(a: HandType, b: HandType) -> float:
-    """Return the share of hands in the common ranges of `a` and `b`, but in neither of them.
+    """Return the share of hands in the joined ranges of `a` and `b` that are in neither of them.
 
-    Ranges without a hand in the sample count by their width, a millionth as much. Hands of calls
-    that mean something else, such as a forcing and a weak call, cost 1 more.
+    Unless the ranges join exactly, add a millionth of the added width. Kinds of different meaning,
+    such as forcing and weak, cost 1 more.
     """
     fields = list(FIELDS)
     joined = _join(a, b)
