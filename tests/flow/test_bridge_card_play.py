@@ -57,7 +57,7 @@ def test_perfect_opponents_leave_no_trick_above_double_dummy():
     [
         ({"player": "careful", "worlds": 5}, "worlds is a key of player: search, not of careful"),
         ({"player": "rules", "goal": "made"}, "goal is a key of player: search, not of rules"),
-        ({"rule_share": 0.5, "best_share": 0.5}, "together must be below 1"),
+        ({"rule_share": 0.5, "best_share": 0.5}, "they must be below 1"),
         ({"seconds": 0}, "greater than 0"),
     ],
 )

@@ -130,27 +130,31 @@ def match_in(folder: Path, settings: MatchSettings, **changes) -> TableMatch:
     return TableMatch(settings, sides, folder, connections)
 
 
-def test_a_match_over_tcp_is_resumed_with_the_same_result(tmp_path: Path) -> None:
-    settings = MatchSettings(CAREFUL, "precision+rules", 6, seed=3)
+@pytest.mark.parametrize(("team", "boards"), [(CAREFUL, 6), ("natural+search", 2)])
+def test_a_match_over_tcp_is_resumed_with_the_same_result(
+    team: str, boards: int, tmp_path: Path
+) -> None:
+    """A search keeps sampled deals from card to card, but not from board to board."""
+    settings, stop = MatchSettings(team, "precision+rules", boards, seed=3, worlds=1), boards // 2
     whole = match_in(tmp_path / "whole", settings)
     asyncio.run(whole.run())
-    assert [len(table) for table in whole.boards] == [6, 6]
+    assert [len(table) for table in whole.boards] == [boards, boards]
     assert sum(len(board.alerts) for table in whole.boards for board in table) > 0
 
     class StopError(Exception):
         pass
 
-    def stop_on_third(table: int, result: table_match.BoardResult) -> None:
-        if (table, result.number) == (0, 3):
+    def stop_in_the_middle(table: int, result: table_match.BoardResult) -> None:
+        if (table, result.number) == (0, stop):
             raise StopError
 
     half = match_in(tmp_path / "half", settings)
-    half.on_board = stop_on_third
+    half.on_board = stop_in_the_middle
     with pytest.raises(StopError):
         asyncio.run(half.run())
     again = match_in(tmp_path / "half", settings)
-    assert len(again.boards[0]) == 3
-    assert len(again.boards[1]) < 6
+    assert len(again.boards[0]) == stop
+    assert len(again.boards[1]) < boards
     asyncio.run(again.run())
     assert again.boards == whole.boards
     asyncio.run(again.run())  # nothing is left to play
@@ -162,9 +166,9 @@ def test_a_match_over_tcp_is_resumed_with_the_same_result(tmp_path: Path) -> Non
     assert all(each.players[:2] == each.teams for each in written)
     alerts = [{int(k): v for k, v in each.alerts.items()} for each in whole.boards[0]]
     assert [each.explanations for each in written] == alerts
-    assert len(whole.imps()) == 6
+    assert len(whole.imps()) == boards
     with pytest.raises(UserError, match="a match with other settings: name another folder"):
-        match_in(tmp_path / "half", MatchSettings(CAREFUL, CAREFUL, 6, seed=3))
+        match_in(tmp_path / "half", MatchSettings(CAREFUL, CAREFUL, boards, seed=3))
 
 
 def test_equal_teams_draw_every_board(tmp_path: Path) -> None:

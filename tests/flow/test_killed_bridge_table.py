@@ -137,10 +137,11 @@ def test_a_match_of_64_boards_survives_killed_managers_and_clients(
         kill(match.manager)
         for left in match.clients.values():
             left.communicate(timeout=PATIENCE)
-            assert left.returncode == 1  # "the table manager has closed the connection"
+            assert left.returncode in (0, 1)  # 0 if its table has just ended its last board
         record = json.loads(match.results()["match.json"])
         kept = [len(boards) for boards in record["boards"]]
-        assert all(16 <= boards < BOARDS for boards in kept)
+        assert kept[table_match.TABLES.index(table)] >= 16
+        assert sum(kept) < 2 * BOARDS
         match.start_manager()
     assert match.finish() == expected
     assert match.results() == calm.results()

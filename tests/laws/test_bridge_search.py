@@ -6,13 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
+from numpy.random import Generator
 
 import overtrick
 from overtrick.core import Observations, UserError, select_rows
 from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction.network_bidder import SystemBidder
 from overtrick.games.bridge.board_observation import (
-    FIRST_PLAY,
     card_play_observations,
     in_card_play,
 )
@@ -154,10 +154,11 @@ def test_cards_of_a_double_dummy_player_are_never_impossible_for_one(careful, na
         assert (likely[:20] == 1).all()
 
 
-def test_worlds_of_an_ending_have_the_probabilities_of_bayes_rule(careful, rng):
-    """Enumerate all deals of the last three cards, and compare with many samples."""
+@pytest.mark.parametrize("shares", [(0.3, 0.5), (0.0, 0.55)])
+def test_worlds_of_an_ending_have_the_probabilities_of_bayes_rule(shares, careful, rng):
+    """Enumerate all deals that are possible before the last four tricks; compare with samples."""
     game, seen, _ = played_boards(careful, 8, rng)
-    beliefs = Beliefs(None, rule_share=0.3, best_share=0.5)
+    beliefs = Beliefs(None, rule_share=shares[0], best_share=shares[1])
     ending = next(rows for rows in reversed(seen) if (rows.observation[:, -14] < 0).all())
     row = int(np.flatnonzero(in_card_play(ending))[0])
     mine = [select_rows(rows, np.flatnonzero(rows.game == ending.game[row])) for rows in seen]
@@ -167,18 +168,18 @@ def test_worlds_of_an_ending_have_the_probabilities_of_bayes_rule(careful, rng):
     last, drawn = mine[-1], {}
     for _ in range(16):
         sampler = WorldSampler(beliefs)
-        for one in mine[-3:]:
-            worlds = sampler.sample(one, 100, rng)
+        for one, count in zip(mine[-3:], (100, 30, 100), strict=True):
+            worlds = sampler.sample(one, count, rng)
         for holder, weight in zip(worlds.holder, worlds.weight, strict=True):
             drawn[holder.tobytes()] = drawn.get(holder.tobytes(), 0.0) + weight / 16
-    exact = _posterior(game, last, beliefs, rng)
+    exact = _posterior(game, last, shares, rng)
     assert set(drawn) <= set(exact)
     distance = sum(abs(exact[key] - drawn.get(key, 0.0)) for key in exact) / 2
     assert distance < 0.12
     assert max(exact.values()) > 2 * min(exact.values())  # the cards played tell something
 
 
-def _posterior(game, one, beliefs, rng):
+def _posterior(game, one, shares, rng):
     """Return the probability of each deal (52 bytes) that agrees with one late observation."""
     many = select_rows(one, np.zeros(3000, np.int64))
     deals = np.unique(game.redeal(many, rng)[:, :CARDS], axis=0)  # there are few
@@ -194,8 +195,8 @@ def _posterior(game, one, beliefs, rng):
     late = np.arange(len(played)) >= FIRST_SOLVED
     mixed = np.where(
         late,
-        beliefs.rule_share * likely + beliefs.best_share * best + 0.2 / choices,
-        beliefs.rule_share * likely + 0.7 / choices,
+        shares[0] * likely + shares[1] * best + (1 - sum(shares)) / choices,
+        shares[0] * likely + (1 - shares[0]) / choices,
     )
     weight = np.where(choices == 1, 1.0, mixed).prod(axis=1)
     return dict(zip((each.tobytes() for each in deals), weight / weight.sum(), strict=True))
@@ -325,13 +326,14 @@ def test_small_cards_of_defenders_signal(hand, trick, standard, upside_down):
 
 def test_signals_are_read_as_they_are_described():
     for text in ("count standard", "count upside-down, attitude standard", "none"):
-        if text != "none":
-            assert defence_signals.describe_signals(parse_signals(text)) == text
-    assert defence_signals.describe_signals(Signals()) == "none"
+        assert defence_signals.describe_signals(parse_signals(text)) == text
     for text, part in (
         ("length standard", "length"),
         ("count loud", "loud"),
         ("count", "none, standard"),
+        ("", "write"),
+        ("count none,", "write"),
+        ("count none, count standard", "named twice"),
     ):
         with pytest.raises(UserError, match=part):
             parse_signals(text)
@@ -362,19 +364,30 @@ def _card(hand):
 def test_a_time_limit_doubles_the_deals_while_time_is_left(careful, rng, monkeypatch):
     """With a clock that moves on one second for each deal, 60 seconds are 8 + 16 + 32 deals."""
     _, seen, _ = played_boards(careful, 4, rng)
-    rows = seen[40]
+    rows = seen[32]
     one = select_rows(rows, np.flatnonzero(in_card_play(rows))[:1])
-    counts, now = [], [0.0]
+    rounds, now = [], [0.0]
 
     class Sampler(WorldSampler):
-        def sample(self, observations: Observations, count: int, rng) -> Worlds:
-            counts.append(count)
+        def sample(
+            self, observations: Observations, count: int, rng: Generator, fewest: float = 0.5
+        ) -> Worlds:
             now[0] += count
-            return super().sample(observations, count, rng)
+            worlds = super().sample(observations, count, rng, fewest)
+            rounds.append((count, len(worlds.weight)))
+            return worlds
 
     monkeypatch.setattr(search_player.time, "perf_counter", lambda: now[0])
-    cards = {
-        SearchPlayer(seconds=limit).choose(one, Sampler(Beliefs()), rng) for limit in (5.0, 60.0)
-    }
-    assert counts == [8, 8, 16, 32]  # after 56 of 60 seconds, 64 more deals would take too long
-    assert all(card >= FIRST_PLAY for card in cards)
+    for limit in (5.0, 60.0):
+        beliefs = Beliefs(None, rule_share=0.2, best_share=0.2)
+        SearchPlayer(seconds=limit).choose(one, Sampler(beliefs), rng)
+    counts, distinct = zip(*rounds, strict=True)
+    assert counts == (8, 8, 16, 32)  # after 56 of 60 seconds, 64 more deals would take too long
+    assert distinct[1] < distinct[2] < distinct[3]
+
+
+def test_a_time_limit_ends_when_there_are_no_further_deals(careful, rng):
+    _, seen, _ = played_boards(careful, 4, rng)
+    late = next(rows for rows in reversed(seen) if rows.legal.sum(axis=1).max() == 2)
+    row = np.flatnonzero(late.legal.sum(axis=1) == 2)[:1]
+    SearchPlayer(seconds=600.0).choose(select_rows(late, row), WorldSampler(Beliefs()), rng)

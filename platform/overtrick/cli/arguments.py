@@ -51,6 +51,19 @@ MatchBoards = Annotated[
 SaveGames = Annotated[
     Path | None, Option("--keep", help="Save the games as .parquet, for `overtrick view`.")
 ]
+Worlds = Annotated[
+    int | None,
+    Option(min=1, help="Deals that search and plain_search sample for each card. Default: 30."),
+]
+Seconds = Annotated[
+    float | None,
+    Option(
+        min=0.01,
+        max=3600,
+        help="Time of search and plain_search for each card, in place of --worlds. They sample at "
+        "least 8 deals. The result then depends on the speed of the machine.",
+    ),
+]
 Letters = Annotated[bool, Option(help="Print suits as letters, not symbols.")]
 
 

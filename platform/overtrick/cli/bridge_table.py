@@ -15,13 +15,6 @@ if TYPE_CHECKING:
     from overtrick.games.bridge.players.card_players import Budget
 
 Host = Annotated[str, Option(help="Address of the table manager; by default this machine only.")]
-Worlds = Annotated[
-    int | None, Option(min=1, help="Deals that our players sample for each card. Default: 30.")
-]
-Seconds = Annotated[
-    float | None,
-    Option(min=0.01, help="Time of our players for each card, in place of --worlds."),
-]
 Alerts = Annotated[bool, Option(help="Our players explain artificial calls.")]
 
 
@@ -53,8 +46,8 @@ def table(
     reconnect: Annotated[
         float, Option(min=0, help="Seconds to wait for a player that has left.")
     ] = 0.0,
-    worlds: Worlds = None,
-    seconds: Seconds = None,
+    worlds: arguments.Worlds = None,
+    seconds: arguments.Seconds = None,
     alerts: Alerts = True,
     as_json: arguments.Json = False,
 ) -> None:
@@ -111,8 +104,8 @@ def sit(
         Option(help="Bidding system that our player assumes for its opponents. Default: its own."),
     ] = None,
     seed: arguments.Seed = 0,
-    worlds: Worlds = None,
-    seconds: Seconds = None,
+    worlds: arguments.Worlds = None,
+    seconds: arguments.Seconds = None,
     alerts: Alerts = True,
     letters: arguments.Letters = False,
     as_json: arguments.Json = False,

@@ -27,23 +27,8 @@ Diagrams = Annotated[
     int, Option(min=0, max=arguments.MOST, help="Bidding: boards printed as diagrams.")
 ]
 PoolSize = Annotated[int, Option(min=0, help="Bidding: Ray workers.")]
-Worlds = Annotated[
-    int | None,
-    Option(min=1, help="Deals sampled for each card by search and plain_search. Default: 30."),
-]
-
-
-Seconds = Annotated[
-    float | None,
-    Option(
-        min=0.01,
-        help="Time for each card of search and plain_search, in place of --worlds. The result then "
-        "depends on the speed of the machine.",
-    ),
-]
-
-
-_FOR_BIDDING = ("out", "show", "workers", "worlds", "seconds")  # options
+_FOR_BIDDING = ("out", "show", "workers", "worlds", "seconds")
+"""Options of matches between bidding systems or networks that bid."""
 
 
 class _Request(NamedTuple):
@@ -77,8 +62,8 @@ def match(
     out: Report = None,
     show: Diagrams = 0,
     workers: PoolSize = 0,
-    worlds: Worlds = None,
-    seconds: Seconds = None,
+    worlds: arguments.Worlds = None,
+    seconds: arguments.Seconds = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Play a match of two players on the same boards from both seats; print A's mean payoff.
@@ -104,8 +89,8 @@ def bridge_match(
     out: Report = None,
     show: Diagrams = 0,
     workers: PoolSize = 0,
-    worlds: Worlds = None,
-    seconds: Seconds = None,
+    worlds: arguments.Worlds = None,
+    seconds: arguments.Seconds = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Play a bridge match of two partnerships, or two card players of Mini-Bridge.

@@ -2,7 +2,7 @@
 
 A folder keeps the finished boards. A match that was stopped continues with the first unfinished
 board of each table. Deals and our players' random numbers depend on the seed and the board alone,
-so that the result is the same.
+so that the result is the same unless our players have a time limit.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ from overtrick.games.bridge.cardplay.rule_defenders import RuleDefender
 from overtrick.games.bridge.cards import CARDS
 from overtrick.games.bridge.game import Bridge
 from overtrick.games.bridge.players.board_player import BoardPlayer, BoardPolicy
-from overtrick.games.bridge.players.card_players import BEST_SHARE, DEPTH, MOVES, RULE_SHARE
+from overtrick.games.bridge.players.card_players import BEST_SHARE, MOVES, RULE_SHARE
 from overtrick.games.bridge.players.double_dummy_player import DoubleDummyPlayer
-from overtrick.games.bridge.players.search_player import SearchPlayer
+from overtrick.games.bridge.players.search_player import DEPTH, WORLDS, SearchPlayer
 from overtrick.games.bridge.players.worlds import PROPOSALS, Beliefs
 from overtrick.games.bridge.system import loader
 from overtrick.games.bridge.system.loader import System
@@ -45,7 +45,7 @@ class CardPlayerConfig(Section):
     player: Literal["search", "careful", "rules"] = "search"
     """search: double dummy on sampled deals; careful, rules: scripted players."""
 
-    worlds: Count = 30
+    worlds: Count = WORLDS
     """Deals sampled for each decision of a search."""
 
     seconds: float | None = Field(default=None, gt=0, le=3600)
@@ -83,8 +83,20 @@ class CardPlayerConfig(Section):
         if self.player != "search":
             for key in sorted(self.model_fields_set - {"player"}):
                 raise ValueError(f"{key} is a key of player: search, not of {self.player}")
-        if self.rule_share + self.best_share >= 1:
-            raise ValueError("rule_share and best_share together must be below 1")
+        given, shares = self.model_fields_set, self.rule_share + self.best_share
+        if shares >= 1:
+            raise ValueError(
+                f"rule_share {self.rule_share} and best_share {self.best_share} together are "
+                f"{shares:g}: they must be below 1"
+            )
+        for key, useless, why in (
+            ("worlds", self.seconds is not None, "seconds is given"),
+            ("signals", not self.calls, "calls is false"),
+            ("depth", self.moves == 1, "moves is 1"),
+            ("proposals", not self.calls and shares == 0, "deals are not weighted"),
+        ):
+            if key in given and useless:
+                raise ValueError(f"{key} has no effect if {why}: leave it out")
         return self
 
 

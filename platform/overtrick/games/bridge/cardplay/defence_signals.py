@@ -34,13 +34,20 @@ NO_SIGNALS = Signals()
 
 
 def parse_signals(text: str) -> Signals:
-    """Parse signals such as "count standard, attitude upside-down"; what is missing is "none".
+    """Parse signals such as "count standard, attitude upside-down", or "none".
 
-    Raises UserError for an unknown signal or method.
+    A signal that is missing is not given. Raises UserError for an unknown signal or method, and for
+    a signal that is named twice.
     """
+    if text.strip() == "none":
+        return NO_SIGNALS
     found: dict[str, int] = {}
     for part in text.split(","):
         kind, _, method = " ".join(part.split()).partition(" ")
+        if not kind:
+            raise UserError('signals: write "count standard, attitude standard", or "none"')
+        if kind in found:
+            raise UserError(f"signals: {kind} is named twice: leave one out")
         for word, known in ((kind, tuple(asdict(NO_SIGNALS))), (method, tuple(METHODS))):
             if word not in known:
                 raise UserError(f"signals '{part.strip()}': {suggestion(word, known)}")

@@ -9,7 +9,7 @@ A vector has the utility of one strategy in each deal. A position has a Pareto f
 none of which is at least as good as another in every deal.
 
 Source: Cazenave and Ventos 2020, "The alpha-mu search algorithm for the game of bridge".
-Differences: utilities are numbers instead of contracts made or not; fronts are cut to the MOST
+Differences: utilities are numbers instead of contracts made or not; fronts are cut to the MAX_FRONT
 vectors of highest mean, which can only lower a value.
 """
 
@@ -26,7 +26,7 @@ from overtrick.games.bridge import double_dummy
 from overtrick.games.bridge.cards import CARDS, SUIT_MASK, TRICKS
 from overtrick.games.bridge.trick_rules import NO_CARD, beats
 
-MOST = 12  # vectors of a front
+MAX_FRONT = 12  # vectors of a front
 TIED = 1e-9  # means that differ by less are equal
 
 
@@ -89,7 +89,7 @@ def alpha_mu(position: Position, utility: Array, weight: Array, moves: int) -> A
     """Return (52,) the value of each card for the declaring side, which is to play.
 
     The value is the weighted mean utility if cards are chosen alike in all deals that look alike
-    for `moves` moves of the declaring side, this one included. Cards that cannot be best have -inf,
+    for `moves` moves of the declaring side, this one included. Cards that are not best have -inf,
     and of cards without an outstanding card between them only the lowest has a value.
 
     utility: (14,) of the tricks of the declaring side. weight: (W,) probability of each deal.
@@ -115,7 +115,7 @@ def alpha_mu(position: Position, utility: Array, weight: Array, moves: int) -> A
             )
             values[card] = (front @ weight).max()
         best = max(best, values[card])
-    return values
+    return np.where(values < best - TIED, -np.inf, values)
 
 
 def _choices(position: Position) -> Iterator[int]:
@@ -152,21 +152,21 @@ def _front(
         if moves == 1:
             outcomes = position.outcomes(utility)
             cards = np.flatnonzero(np.isfinite(outcomes[0]))
-            return _undominated(np.minimum(outcomes[:, cards].T, bound), weight, MOST)
+            return _undominated(np.minimum(outcomes[:, cards].T, bound), weight, MAX_FRONT)
         rows = np.arange(len(weight))
         fronts = [
             _front(position.after(card, rows), utility, weight, moves - 1, bound, enough)
             for card in _choices(position)
             if position.legal()[0] >> card & 1
         ]
-        return _undominated(np.concatenate(fronts), weight, MOST)
+        return _undominated(np.concatenate(fronts), weight, MAX_FRONT)
     legal, joined = position.legal(), bound
     for card in range(CARDS):
         rows = np.flatnonzero(legal >> card & 1)
         if not len(rows):
             continue
-        most = joined.max(axis=0)[None, rows]
-        child = _front(position.after(card, rows), utility, weight[rows], moves, most, -np.inf)
+        within = joined.max(axis=0)[None, rows]
+        child = _front(position.after(card, rows), utility, weight[rows], moves, within, -np.inf)
         joined = _join(joined, child, rows, weight)
         if (joined @ weight).max() < enough - TIED:
             break
@@ -186,7 +186,7 @@ def _join(front, child, rows, weight):  # type: ignore[no-untyped-def]
             vector[:] = front[a]
             for k in range(len(rows)):
                 vector[rows[k]] = min(vector[rows[k]], child[b, k])
-    return _undominated(found, weight, MOST)
+    return _undominated(found, weight, MAX_FRONT)
 
 
 @njit(cache=True)

@@ -10,21 +10,21 @@ from overtrick.games.bridge.auction.network_bidder import SystemBidder
 from overtrick.games.bridge.cardplay.careful_player import CarefulPlayer
 from overtrick.games.bridge.cardplay.rule_defenders import RuleDefender
 from overtrick.games.bridge.players.board_player import BoardPolicy
-from overtrick.games.bridge.players.search_player import SearchPlayer
+from overtrick.games.bridge.players.search_player import WORLDS, SearchPlayer
 from overtrick.games.bridge.players.worlds import Beliefs
 from overtrick.games.bridge.system.loader import System
 
 RULE_SHARE, BEST_SHARE = 0.25, 0.55
 """Shares of cards that the search expects to follow the rules of `careful`, and to be best double
 dummy."""
-MOVES, DEPTH = 2, 10
-"""Settings of the search's alpha-mu, see SearchPlayer."""
+MOVES = 2
+"""Moves of the search's alpha-mu, see SearchPlayer."""
 
 
 class Budget(NamedTuple):
     """Effort of a search for each card: a number of deals, or the seconds in place of it."""
 
-    worlds: int = 30
+    worlds: int = WORLDS
     seconds: float | None = None
 
 
@@ -33,7 +33,7 @@ DEFAULT_BUDGET = Budget()
 
 def _search(ns: System, ew: System, budget: Budget) -> SearchPlayer:
     beliefs = Beliefs((ns, ew), rule_share=RULE_SHARE, best_share=BEST_SHARE)
-    return SearchPlayer(budget.worlds, beliefs, moves=MOVES, depth=DEPTH, seconds=budget.seconds)
+    return SearchPlayer(budget.worlds, beliefs, moves=MOVES, seconds=budget.seconds)
 
 
 CARD_PLAYERS: Mapping[str, Callable[[System, System, Budget], Policy]] = {

@@ -30,7 +30,8 @@ from overtrick.games.bridge.players.worlds import Beliefs, Worlds, WorldSampler
 GOALS = ("points", "made", "tricks")
 """Quantities whose mean a search maximises: the score in points, contracts made (or defeated, for
 the defenders), or tricks."""
-TRICK = 1e-4  # utility of a trick beside that of the goal: it decides between equal results
+TRICK_BONUS = 1e-7  # utility of a trick beside that of the goal: it decides between equal results
+WORLDS, DEPTH = 30, 10  # defaults
 FIRST_WORLDS = 8  # deals of the first round of a search with a time limit
 MOST_WORLDS = 4000
 
@@ -42,19 +43,20 @@ class SearchPlayer:
     It acts for rows made during card play only.
 
     worlds: deals sampled for each decision. seconds: time for a decision; deals are then doubled
-        from FIRST_WORLDS on as long as the time suffices, and `worlds` is not used. The cards then
-        depend on the speed of the machine. None: no time limit.
+        from FIRST_WORLDS on until the next round would probably not end in time, or brings no new
+        deal, and `worlds` is not used. The first round is always played. The cards depend on the
+        speed of the machine. None: no time limit.
     beliefs: how the deals are weighted.
     goal: one of GOALS.
     moves: moves of the declaring side that alpha-mu chooses alike in all deals; 1: none but the
         card itself. depth: alpha-mu begins once each hand holds at most this many cards.
     """
 
-    worlds: int = 30
+    worlds: int = WORLDS
     beliefs: Beliefs = field(default_factory=Beliefs)
     goal: str = "points"
     moves: int = 1
-    depth: int = 10
+    depth: int = DEPTH
     seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -85,21 +87,22 @@ class SearchPlayer:
             return self.card_values(
                 observations, cards, sampler.sample(observations, self.worlds, rng)
             )
-        count, begun = FIRST_WORLDS, time.perf_counter()
+        count, distinct, begun = FIRST_WORLDS, 0, time.perf_counter()
         while True:
             round_begun = time.perf_counter()
-            worlds = sampler.sample(observations, count, rng)
+            worlds = sampler.sample(observations, count, rng, fewest=1)
             values = self.card_values(observations, cards, worlds)
             now = time.perf_counter()
-            if now - begun + 2 * (now - round_begun) > self.seconds or count >= MOST_WORLDS:
+            late = now - begun + 2 * (now - round_begun) > self.seconds
+            if late or len(worlds.weight) <= distinct or count >= MOST_WORLDS:
                 return values
-            count *= 2
+            count, distinct = 2 * count, len(worlds.weight)
 
     def card_values(self, observations: Observations, cards: Array, worlds: Worlds) -> Array:
         """Return (52,) the mean utility of each card for the side to play; -inf: illegal.
 
-        Alpha-mu leaves out cards that cannot be best. observations: one row. cards: the same, as an
-        observation of MiniBridge (16,).
+        With alpha-mu, cards that cannot be best have -inf too. observations: one row. cards: the
+        same, as an observation of MiniBridge (16,).
         """
         seat = int(observations.observation[0, obs.SEAT])
         turn, count = int(cards[kernels.OBS_POSITION]), int(cards[kernels.OBS_COUNT])
@@ -115,7 +118,7 @@ class SearchPlayer:
         )
         utility = _result_values(
             observations.observation[0], self.goal, int(cards[kernels.OBS_NEEDED])
-        ) + TRICK * np.arange(TRICKS + 1)
+        ) + TRICK_BONUS * np.arange(TRICKS + 1)
         if turn % 2 == 0 and self.moves > 1 and TRICKS - count // 4 <= self.depth:
             return alpha_mu(position, utility, worlds.weight, self.moves)
         outcomes = position.outcomes(utility if turn % 2 == 0 else -utility)

@@ -108,16 +108,21 @@ class WorldSampler:
     kept, weighted by the cards played since, and joined by new ones when few have weight left.
 
     beliefs: assumptions by which deals are weighted. kept: deals (W, 52), their log weights (W,),
-    and the number of played cards that the weights include.
+    and the number of played cards that the weights include. most: the largest number of deals that
+    a decision asked for; KEPT times as many are kept, those of the highest weights.
     """
 
     beliefs: Beliefs
     kept: tuple[Array, Array, int] | None = None
+    most: int = 0
 
-    def sample(self, observations: Observations, count: int, rng: Generator) -> Worlds:
+    def sample(
+        self, observations: Observations, count: int, rng: Generator, fewest: float = 0.5
+    ) -> Worlds:
         """Sample `count` deals for the one observation during card play in `observations`.
 
-        Deals that are drawn several times are joined.
+        Deals that are drawn several times are joined. fewest: new deals are drawn if the effective
+        number of kept deals is below this share of `count`.
         """
         if not self.beliefs.informed:
             return _join_equal(_redeal(observations, count, rng), np.full(count, 1 / count))
@@ -125,15 +130,16 @@ class WorldSampler:
         if self.beliefs.best_share == 0 or len(facts.cards) <= FIRST_SOLVED:
             return _draw(observations, facts, count, self.beliefs, rng)
         batches = [] if self.kept is None else [self._updated(facts, *self.kept)]
-        if sum(_effective_size(log_weight) for _, log_weight in batches) < count / 2:
+        if sum(_effective_size(log_weight) for _, log_weight in batches) < fewest * count:
             drawn = _draw(observations, facts, count, self.beliefs, rng)
-            change = _log_best_ratio(facts, drawn.holder, FIRST_SOLVED, self.beliefs)
+            change = _log_best_ratio(facts, drawn.holder, self.beliefs)
             batches.append((drawn.holder, np.log(drawn.weight) + change))
         holder = np.concatenate([deals for deals, _ in batches])
         log_weight = np.concatenate(
             [np.log(_effective_size(each)) + _normalised(each) for _, each in batches if len(each)]
         )
-        heaviest = np.argsort(-log_weight, kind="stable")[: KEPT * count]
+        self.most = max(self.most, count)
+        heaviest = np.argsort(-log_weight, kind="stable")[: KEPT * self.most]
         holder, log_weight = holder[heaviest], _normalised(log_weight[heaviest])
         self.kept = holder, log_weight, len(facts.cards)
         return _resample(holder, np.exp(log_weight), count, rng)
@@ -145,14 +151,16 @@ class WorldSampler:
 
         covered: number of played cards that `log_weight` includes.
         """
+        hands = facts.hands(holder)
         likely, choices = card_likelihood.rule_likelihood(
-            facts.hands(holder), facts.hidden, facts.cards, facts.strain, facts.signals
+            hands, facts.hidden, facts.cards, facts.strain, facts.signals
         )
         possible = (choices >= 0).all(axis=1)
-        holder, log_weight = holder[possible], log_weight[possible]
-        rules = _mixture(likely[possible], choices[possible], self.beliefs)[:, covered:]
-        change = _log_best_ratio(facts, holder, covered, self.beliefs)
-        return holder, log_weight + np.log(rules).sum(axis=1) + change
+        best = card_likelihood.best_likelihood(
+            hands[possible], facts.hidden, facts.cards, facts.turns, facts.strain, covered
+        )
+        played = _mixture(likely[possible], choices[possible], self.beliefs, best)[:, covered:]
+        return holder[possible], log_weight[possible] + np.log(played).sum(axis=1)
 
 
 def _facts(observations: Observations, beliefs: Beliefs) -> _Facts:
@@ -188,7 +196,7 @@ def _draw(
             obs.calls_from_observation(facts.seen), int(facts.seen[obs.DEALER]),
             int(facts.seen[obs.VULNERABLE]), *beliefs.systems,
         )  # fmt: skip
-    if beliefs.rule_share > 0:
+    if beliefs.rule_share > 0 or beliefs.best_share > 0:
         likely, choices = card_likelihood.rule_likelihood(
             facts.hands(holder), facts.hidden, facts.cards, facts.strain, facts.signals
         )
@@ -231,19 +239,19 @@ def _mixture(likely: Array, choices: Array, beliefs: Beliefs, best: Array | floa
     return np.where(choices == 1, 1.0, beliefs.rule_share * likely + share * best + rest / choices)
 
 
-def _log_best_ratio(facts: _Facts, holder: Array, first: int, beliefs: Beliefs) -> Array:
-    """Return (W,) the change of log weights if cards are also judged double dummy.
+def _log_best_ratio(facts: _Facts, holder: Array, beliefs: Beliefs) -> Array:
+    """Return (W,) the change of log weights if late cards are also judged double dummy.
 
-    holder: (W, 52) deals. first: index of the first card that is judged.
+    holder: (W, 52) deals.
     """
     hands = facts.hands(holder)
     likely, choices = card_likelihood.rule_likelihood(
         hands, facts.hidden, facts.cards, facts.strain, facts.signals
     )
     best = card_likelihood.best_likelihood(
-        hands, facts.hidden, facts.cards, facts.turns, facts.strain, first
+        hands, facts.hidden, facts.cards, facts.turns, facts.strain, FIRST_SOLVED
     )
     with_best, without = (
-        _mixture(likely, choices, beliefs, *more)[:, first:] for more in ((best,), ())
+        _mixture(likely, choices, beliefs, *more)[:, FIRST_SOLVED:] for more in ((best,), ())
     )
     return np.log(with_best / without).sum(axis=1)

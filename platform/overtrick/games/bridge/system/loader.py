@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from overtrick.core import Array, UserError, suggestion
-from overtrick.games.bridge.cardplay.defence_signals import NO_SIGNALS, parse_signals
+from overtrick.games.bridge.cardplay.defence_signals import parse_signals
 from overtrick.games.bridge.system import compiler, linter, parser
 from overtrick.games.bridge.system.bidding_system import System, build_system
 from overtrick.games.bridge.system.parser import FOLDER, SUFFIX, system_names
@@ -66,10 +66,7 @@ def _load_version(path: Path, modified: int) -> System:
     Cached by path and modification time `modified` in nanoseconds.
     """
     head, parsed = parser.parse_file(path)
-    try:
-        signals = parse_signals(head["signals"]) if "signals" in head else NO_SIGNALS
-    except UserError as error:
-        raise UserError(f"{path.name}: {error}") from None
+    signals = parse_signals(head.get("signals", "none"))
     system, blocks = build_system(head["system"], head.get("title", ""), parsed, signals)
     if path.parent != FOLDER.resolve():
         for problem in linter.find_problems(system, blocks):

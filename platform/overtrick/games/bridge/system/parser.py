@@ -51,6 +51,7 @@ from pathlib import Path
 
 from overtrick.core import UserError
 from overtrick.core.files import read_text
+from overtrick.games.bridge.cardplay.defence_signals import parse_signals
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".bidding"
@@ -102,7 +103,7 @@ def parse_file(
     """Parse a bidding-system file and the files that it is based on.
 
     Return the header of the file (keys `system`, `title`, `based`, `signals`) and the sections of
-    all files. Without a line `signals` the base file's counts.
+    all files. Without a line `signals` that of the base file is used.
     above: the chain of files whose `based on` lines led to this file, to detect a cycle. Raises
     UserError with the file and line of an error.
     """
@@ -115,6 +116,8 @@ def parse_file(
         try:
             if word in ("system", "title", "based", "signals"):
                 head[word] = rest.strip()
+                if word == "signals":
+                    parse_signals(rest)  # an error names this line
             elif word in ("at", "only"):
                 groups.append((number, line, []))
             elif line and not groups:
