@@ -33,8 +33,7 @@ from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.game import Bridge
 from overtrick.games.bridge.players.card_players import CARD_PLAYERS, DEFAULT_BUDGET, Budget
 from overtrick.games.bridge.system import auction_simulation
-from overtrick.games.bridge.system import public_knowledge as public
-from overtrick.games.bridge.system.explanation import ALERTED, describe_meaning
+from overtrick.games.bridge.system.explanation import describe_meaning
 from overtrick.games.bridge.trick_rules import NO_CARD, beats
 from overtrick.reports import tables
 from overtrick.reports.progress import OnProgress
@@ -270,9 +269,7 @@ def match_boards(match: DuplicateMatch) -> list[Board]:
                 calls, int(deal[CARDS]), int(deal[CARDS + 1]), ns.system, ew.system
             )
             explained = {
-                k: describe_meaning(each)
-                for k, each in enumerate(meanings)
-                if public.TYPES[int(each.said[public.TYPE])] in ALERTED
+                k: describe_meaning(each) for k, each in enumerate(meanings) if each.alerted
             }
             played = finished_board(
                 deal, calls, cards[cards != NO_CARD].tolist(), tricks, board + 1

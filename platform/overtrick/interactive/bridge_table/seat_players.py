@@ -18,8 +18,7 @@ from overtrick.games.bridge.game import Bridge
 from overtrick.games.bridge.players.board_player import BoardPlayer
 from overtrick.games.bridge.players.card_players import CARD_PLAYERS, Budget
 from overtrick.games.bridge.system import auction_simulation
-from overtrick.games.bridge.system import public_knowledge as public
-from overtrick.games.bridge.system.explanation import ALERTED, describe_meaning
+from overtrick.games.bridge.system.explanation import describe_meaning
 from overtrick.interactive.bridge_table.messages import SEAT_NAMES, BoardHeader
 
 SOLVER_LOCK = threading.Lock()
@@ -72,7 +71,7 @@ class PolicyPlayer:
             calls = [*obs.calls_from_observation(seen), action]
             dealer, vulnerable = int(seen[obs.DEALER]), int(seen[obs.VULNERABLE])
             meaning = auction_simulation.call_meanings(calls, dealer, vulnerable, ns, ew)[-1]
-            if public.TYPES[int(meaning.said[public.TYPE])] not in ALERTED:
+            if not meaning.alerted:
                 return action, None
             return action, describe_meaning(meaning)
 

@@ -30,7 +30,7 @@ SUIT_NAMES = ("clubs", "diamonds", "hearts", "spades")
 OMITTED = ("none", "passed", "natural", "pass", "notrump", "preempt")
 """Statuses and types that an explanation leaves out."""
 ALERTED = ("transfer", "relay", "conventional", "cue bid")
-"""Types of calls that do not show the suit that they name; players alert them."""
+"""Types of calls that players alert."""
 UNLIMITED = 28  # high-card points from which an upper end is left out: hardly any hand has them
 GOOD = 2  # strength of a suit that is called good: with the king or the ace
 SAMPLED_DEALS = 1000
@@ -69,6 +69,11 @@ class Meaning:
     hands: tuple[HandType, ...] = ()  # kinds of hands that make the call; rare ones are left out
     stretched: tuple[HandType, ...] = ()  # the same, and first one for each rule of kind `heard`;
     # limited only by what the caller's earlier calls show if they may have been stretched, too
+
+    @property
+    def alerted(self) -> bool:
+        """Whether players alert the call."""
+        return public.TYPES[int(self.said[public.TYPE])] in ALERTED
 
 
 class Condition(NamedTuple):
