@@ -86,7 +86,7 @@ def test_the_width_counts_each_number_of_points_once(
         assert system_agreement.points_width([*lines, without]) >= 21
 
 
-@pytest.mark.parametrize("system", ["natural", "precision"])
+@pytest.mark.parametrize("system", loader.system_names())
 def test_hands_that_make_a_call_are_within_its_explanation(
     system: str, rng: np.random.Generator
 ) -> None:
@@ -161,7 +161,7 @@ def read_term(term: str, cards: Array) -> Array | None:
 HONOURS = re.compile(r"stopped|controlled|good|key cards|queen")
 
 
-@pytest.mark.parametrize("system", ["natural", "precision"])
+@pytest.mark.parametrize("system", loader.system_names())
 def test_the_words_of_a_line_say_which_hands_are_within_it(
     system: str, rng: np.random.Generator
 ) -> None:

@@ -258,7 +258,8 @@ def one_sided_result(system: System, boards: Sequence[Board]) -> dict[str, float
 
     The side that bid uses the system, and its opponents pass. The result has the number of
     `boards`, the mean `imps` per board against the recorded contract at double-dummy tricks, and
-    its standard error. Boards need a double-dummy table and an auction; others are left out.
+    its standard error; only `boards`, 0, if there is none. Boards need a double-dummy table and an
+    auction; others are left out.
     """
     chosen = []
     sides: list[int] = []

@@ -32,7 +32,7 @@ OMITTED = ("none", "passed", "natural", "pass", "notrump", "preempt")
 ALERTED = ("transfer", "relay", "conventional", "cue bid")
 """Types of calls that players alert."""
 UNLIMITED = 28  # high-card points from which an upper end is left out: hardly any hand has them
-GOOD = 2  # strength of a suit that is called good: with the king or the ace
+GOOD, SOLID = 2, 7  # strength of good suits, with the king or the ace, and of solid ones, with AKQ
 SAMPLED_DEALS = 1000
 MAX_ALTERNATIVES = 3  # without the line for players who stretch the rules
 KEY_CARDS = ("none or three", "one or four", "two or five")  # by their number modulo 3
@@ -321,8 +321,10 @@ def _honours(shown: HandType) -> list[Condition]:
         if shown.hi[hand.CONTROL + suit] <= 2:
             found.append(Condition(f"{name} controlled", hand.CONTROL + suit, 1, 2))
         if shown.lo[hand.STRENGTH + suit] >= GOOD:
-            most = int(public.LIMITS[1, hand.STRENGTH + suit])
-            found.append(Condition(f"good {name}", hand.STRENGTH + suit, GOOD, most))
+            word, least = (
+                ("solid", SOLID) if shown.lo[hand.STRENGTH + suit] == SOLID else ("good", GOOD)
+            )
+            found.append(Condition(f"{word} {name}", hand.STRENGTH + suit, least, SOLID))
     return [*found, *(_range(shown, hand.ACES, "aces", "ace") if shown.named[hand.ACES] else ())]
 
 
