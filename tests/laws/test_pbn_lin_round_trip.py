@@ -215,6 +215,26 @@ def test_braces_and_line_breaks_that_pbn_cannot_hold_are_replaced(tmp_path: Path
     assert again.tags == {"Event": "two lines"}
 
 
+def test_a_note_without_a_card_is_a_comment(tmp_path: Path) -> None:
+    text = f'{PLAIN}[Play "E"]\n- =1= - - -\n[Note "1:x"]\n'
+    (board,) = read(tmp_path / "one.pbn", text)
+    assert (board.card_notes, board.comments) == ({}, (Comment("x", 0),))
+    (again,) = saved(tmp_path / "again.pbn", [board])
+    assert fields_of(again) == fields_of(board)
+
+
+def test_a_note_is_used_once_and_only_in_its_section(tmp_path: Path) -> None:
+    text = PBN.replace("1NT! =2=", "1NT! =2= =2= =1=").replace("S6 =1=", "S6 =2=")
+    (board,) = read(
+        tmp_path / "one.pbn", text.replace('"2:6-9"', '"2:four cards, or \\"better\\""')
+    )
+    assert board.explanations == dict.fromkeys((0, 2), 'four cards, or "better"')
+    assert board.card_notes == {0: ""}  # note 2 is one of the auction
+    assert [each.text for each in board.comments[-2:]] == [
+        "no call refers to this", "fourth highest",
+    ]  # fmt: skip
+
+
 # --- LIN
 
 HANDS = "1SA752HT8DKQJ4CAQ3,S43HQJ753D862CKJ8,SKT8HA96DA95C7542,"
@@ -352,11 +372,75 @@ def test_an_error_in_lin_names_file_board_and_line(changed, message, tmp_path: P
     path = tmp_path / "match.lin"
     path.write_text(MATCH.replace(*changed, 1))
     problems = pbn_lin.load(path).problems
-    assert problems
-    for problem in problems:  # the closed room has the deal of the open room
-        assert problem.startswith(f"{path}: board 1, line 5: ")
-        assert message in problem
-        assert "\n" not in problem
+    assert len(problems) == 1  # none for the closed room, which has the deal of the open room
+    assert problems[0].startswith(f"{path}: board 1, line 5: ")
+    assert message in problems[0]
+    assert "\n" not in problems[0]
+
+
+def test_an_unfinished_auction_has_no_contract_in_lin(tmp_path: Path) -> None:
+    (in_pbn,) = read(tmp_path / "one.pbn", PLAIN + '[Auction "S"]\n1D Pass +\n')
+    (again,) = saved(tmp_path / "one.lin", [in_pbn])
+    assert (again.auction, again.contract, again.declarer) == (("1D", "P"), None, None)
+    assert fields_of(again) == fields_of(in_pbn)
+    path = tmp_path / "match.lin"
+    path.write_text(MATCH.replace("nt|Nobody doubles.|mb|P|mb|P|", ""))
+    (problem,) = pbn_lin.load(path).problems
+    assert "the auction '1D P 1N P 3N P' does not end: 2 passes are missing" in problem
+
+
+@pytest.mark.parametrize(
+    ("results", "board", "rooms"),
+    [
+        ("3NN=,PASS", f"qx|o1|md|{HANDS}|sv|o|{OPEN_AUCTION}", ["Open", "Closed"]),
+        ("pass,3NN=", f"qx|c1|md|{HANDS}|sv|o|{OPEN_AUCTION}", ["Closed", "Open"]),
+        ("3NN=,3NN+1", f"qx|o1|md|{HANDS}|sv|o|{OPEN_AUCTION}\n" * 2, ["Open", "Closed", "Open"]),
+        ("3NN=,", f"qx|o1|md|{HANDS}|sv|o|{OPEN_AUCTION}", ["Open"]),
+        ("3NN=,AVE", f"qx|o1|md|{HANDS}|sv|o|{OPEN_AUCTION}", ["Open"]),
+    ],
+)
+def test_a_room_with_only_a_result_is_one_board(results, board, rooms, tmp_path: Path) -> None:
+    text = f"vg|Cup,,I,1,1,A,0,B,0|\nrs|{results}|\npn|a,b,c,d,e,f,g,h|pg||\n{board}"
+    found = read(tmp_path / "match.lin", text)
+    assert [each.room for each in found] == rooms
+    for each in found:
+        said = results.split(",")[ROOMS.index(each.room)]
+        assert (each.contract, each.tricks) == {
+            "3NN=": ("3N", 9), "3NN+1": ("3N", 10), "PASS": ("Pass", None), "pass": ("Pass", None),
+        }[said]  # fmt: skip
+    again = saved(tmp_path / "again.lin", found)
+    assert list(map(fields_of, again)) == list(map(fields_of, found))
+
+
+@pytest.mark.parametrize("start", ["", "vg|Cup,,I,1,1,A,0,B,0|\nrs|,|\nqx|o1|"])
+def test_the_number_of_a_lin_board_stays_beside_another_heading(start, tmp_path: Path) -> None:
+    for headings, other in (
+        ("ah|Board 1|ah|Table 4|", "Table 4"),
+        ("ah|Table 4|ah|Board 1|", "Table 4"),
+        ("ah|Board 1|ah|Board 5|", "Board 5"),
+    ):
+        (board,) = read(tmp_path / "one.lin", f"{start}md|{HANDS}|{headings}sv|o|{OPEN_AUCTION}")
+        (again,) = saved(tmp_path / "again.lin", [board])
+        for each in (board, again):
+            assert (each.number, each.tags["ah"]) == (1, other)
+
+
+def test_players_after_the_deal_of_a_lin_board_are_its_own(tmp_path: Path) -> None:
+    def of(*numbers: int) -> str:
+        return "\n".join(f"md|{HANDS}|pn|S{n},W{n},N{n},E{n}|sv|o|{OPEN_AUCTION}" for n in numbers)
+
+    def before(*numbers: int) -> str:
+        return "\n".join(f"pn|S{n},W{n},N{n},E{n}|md|{HANDS}|sv|o|" for n in numbers)
+
+    def in_rooms(*numbers: int) -> str:
+        return "\n".join(f"qx|o{n}|md|{HANDS}|pn|S{n},W{n},N{n},E{n}|sv|o|" for n in numbers)
+
+    lines = of(1, 2).replace("pn|", "\npn|")
+    for text in (of(1, 2), lines, before(1, 2), before(1) + of(2), in_rooms(1, 2)):
+        boards = read(tmp_path / "two.lin", text)
+        assert [each.players for each in boards] == [
+            ("N1", "E1", "S1", "W1"), ("N2", "E2", "S2", "W2"),
+        ]  # fmt: skip
 
 
 def test_calls_before_the_first_board_of_a_match_are_refused(tmp_path: Path) -> None:
@@ -386,8 +470,11 @@ TEXTS = WORDS.filter(bool)
 NAMES = WORDS.filter(lambda name: name not in ("?", "-", "#") and not name.startswith("##"))
 
 
-def random_board(seed: int, cards: int) -> Board:
-    """Return a board with a random legal auction, and at most so many random cards."""
+def random_board(seed: int, cards: int, unfinished: bool) -> Board:
+    """Return a board with a random legal auction, and at most so many random cards.
+
+    unfinished: the auction stops before its end, and there are no cards.
+    """
     rng = np.random.default_rng(seed)
     holder, dealer = random_deals(1, rng)[0], int(rng.integers(4))
     state, calls = np.empty(auction_rules.STATE_WIDTH, np.int64), list[int]()
@@ -402,6 +489,9 @@ def random_board(seed: int, cards: int) -> Board:
     contract, declarer = contract_results.describe_contract(calls, SEATS[dealer])
     made = tuple(auction_rules.CALLS[call] for call in calls)
     board = Board(holder, SEATS[dealer], VULNERABILITIES[seed % 4], made, contract, declarer)
+    if unfinished:
+        made = made[: rng.integers(1, len(made))]
+        return validated(dataclasses.replace(board, auction=made, contract=None, declarer=None))
     if declarer is None:
         return board
     hands, seat, play = hand_bits(holder[None])[0].copy(), SEATS.index(declarer) + 1, list[int]()
@@ -423,7 +513,8 @@ def random_board(seed: int, cards: int) -> Board:
 @st.composite
 def boards(draw, lin: bool) -> Board:
     """Draw a board with names, alerts and notes that PBN, or LIN, can hold."""
-    board = random_board(draw(st.integers(0, 999)), draw(st.sampled_from((0, 1, 7, 50, 52))))
+    cards = draw(st.sampled_from((0, 1, 7, 50, 52)))
+    board = random_board(draw(st.integers(0, 999)), cards, unfinished=draw(st.booleans()))
     calls, last = len(board.auction), len(board.auction) + len(board.play)
     explained = draw(st.dictionaries(st.integers(0, calls - 1), TEXTS, max_size=4))
     alerted = draw(st.sets(st.integers(0, calls - 1), max_size=3)) | (

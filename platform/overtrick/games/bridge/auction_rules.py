@@ -239,6 +239,11 @@ def check_auction(calls: Sequence[int], done: bool = True) -> None:
         raise UserError(f"the auction '{format_calls(calls)}' does not end: {passes} missing")
 
 
+def is_complete(calls: Sequence[int]) -> bool:
+    """Return whether an auction has ended. calls: legal calls from its beginning."""
+    return bool(auction_over(states_after(np.array([[*calls, -1]]), np.array([0]))[0]))
+
+
 @njit(cache=True)
 def _first_illegal(calls, state):  # type: ignore[no-untyped-def]
     """Make the calls of an auction up to the first illegal call, and return its index.

@@ -122,6 +122,11 @@ def finished_board(
     )
 
 
+def parse_number(said: str) -> int | None:
+    """Return a number of at most nine digits; None if the text is not one."""
+    return int(said) if re.fullmatch(r"\s*[0-9]{1,9}\s*", said) else None
+
+
 def check_vulnerability(vulnerable: str) -> None:
     """Raise UserError unless this is a vulnerability: None, NS, EW or All."""
     if vulnerable not in VULNERABILITIES:

@@ -8,13 +8,21 @@ players. The command `qx|o1|` begins board 1 of the open room, `qx|c1|` that of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from overtrick.core import Array, UserError
 from overtrick.games.bridge import auction_rules, cards, contract_results
 from overtrick.games.bridge.auction_rules import CALLS, PASSED_OUT
-from overtrick.games.bridge.boards import CLOSED, OPEN, ROOMS, Board, Comment, validated
+from overtrick.games.bridge.boards import (
+    CLOSED,
+    OPEN,
+    ROOMS,
+    Board,
+    Comment,
+    parse_number,
+    validated,
+)
 from overtrick.games.bridge.cards import CARD_NAMES, RANKS, SEATS, SUITS
 
 Commands = list[tuple[str, str]]  # (name, value)
@@ -22,6 +30,7 @@ LAYOUT = ("st", "rh", "pg", "va", "sa", "up", "ht", "lf", "rt")
 """Commands that arrange the page of a viewer. They are not kept."""
 PARSED = ("pn", "md", "sv", "mb", "an", "pc", "mc", "nt")
 """Commands with a field in Board."""
+RECORD = ("mb", "pc", "mc")  # commands of the auction and the card play
 TEXTS = ("nt", "an")  # commands in whose values a line break stands for a blank
 SEAT_ORDER = "SWNE"  # of players, hands and the number of the dealer
 VULNERABLE = {
@@ -61,10 +70,10 @@ class _Match:
         """
         numbers, first = self.value("bn"), self.event()[3]
         if numbers:
-            listed = [_number(each) for each in numbers.split(",")]
+            listed = [parse_number(each) for each in numbers.split(",")]
             place = listed.index(number) if number in listed else -1
         else:
-            place = number - (_number(first) or 1)
+            place = number - (parse_number(first) or 1)
         entries = _split_list(self.value(name))
         index = 2 * place + ROOMS.index(room)
         return entries[index] if place >= 0 and index < len(entries) else ""
@@ -94,13 +103,18 @@ class Part:
 def split(text: str) -> Iterator[Part]:
     """Split the text of a LIN file into boards.
 
-    A match whose results name a contract of only one of its two rooms yields a board without an
-    auction for the other room, if the first room has the deal.
+    A match that has results of both rooms for a board, but the board of only one room, yields a
+    board without an auction for the other room, if the first room has a valid deal.
     """
     found, part = list[Part](), Part(1, 1)
-    for line, name, value in _commands(text):
+    commands = list(_commands(text))
+    for k, (line, name, value) in enumerate(commands):
         opens = name in ("vg", "qx") and part.value("qx") is not None
-        if opens or (name in STARTS and part.value("md") is not None):
+        starts = name in STARTS and part.value("md") is not None
+        if name == "pn" and starts:
+            following = (commands[place][1] for place in range(k + 1, len(commands)))
+            starts = not _names_players(part, following)
+        if opens or starts:
             found.append(part)
             part = Part(line, len(found) + 1, match=part.match)
         if name == "qx" and ROOM.match(value) and (part.value("vg") is not None or not found):
@@ -129,6 +143,17 @@ def _commands(text: str) -> Iterator[tuple[int, str, str]]:
             line += name.count("\n") + value.count("\n")
 
 
+def _names_players(part: Part, following: Iterable[str]) -> bool:
+    """Return whether the command pn after the deal of a board names the players of that board.
+
+    It belongs to the next board if the board has calls, cards or players already, or if another
+    deal comes before the next call, room or match. following: names of the commands after it.
+    """
+    if any(part.value(name) is not None for name in ("pn", *RECORD)):
+        return False
+    return next((name for name in following if name in ("md", "qx", "vg", *RECORD)), "") != "md"
+
+
 def _both_rooms(parts: Sequence[Part]) -> Iterator[Part]:
     """Yield boards; add the deal of the other room to a board of a match without a deal.
 
@@ -146,9 +171,24 @@ def _both_rooms(parts: Sequence[Part]) -> Iterator[Part]:
         if part.value("md") is None and partner in deals:
             part.commands += _deal_of(deals[partner])
         yield part
-        if partner not in present and _RESULT.fullmatch(part.match.of_board("rs", *partner[1])):
+        said = part.match.of_board("rs", *partner[1])
+        played = _RESULT.fullmatch(said) or said.upper() in _PASS
+        if played and partner not in present and _has_valid_deal(part):
+            present.add(partner)
             commands = [("qx", f"{other[0].lower()}{number}"), *_deal_of(part)]
             yield Part(part.line, part.number, commands, part.match)
+
+
+def _has_valid_deal(part: Part) -> bool:
+    """Return whether the deal and the vulnerability of a board are valid."""
+    record = _Record(part.place)
+    try:
+        _deal(part.value("md") or "")
+        for name, value in _deal_of(part):
+            record.add(name, value)
+    except UserError:  # the board itself is parsed too, and reports the error
+        return False
+    return True
 
 
 def _deal_of(part: Part) -> Commands:
@@ -281,7 +321,7 @@ class _Record:
     def claim(self, value: str) -> None:
         """Take the tricks of the declaring side that a claim names, if it names any."""
         if value.strip():
-            self.tricks = _number(value)
+            self.tricks = parse_number(value)
             if self.tricks is None:
                 raise UserError(f"the claim (mc) '{value[:40]}' is not a number of tricks")
 
@@ -325,7 +365,8 @@ def _result(
     """Return the contract, declarer and tricks of a board, as its auction and results say.
 
     A result that is not one, such as an average score, is added to `tags` under the name rs.
-    Raises UserError if the auction is illegal, or has not ended.
+    An auction that has not ended has no contract. Raises UserError if the auction is illegal, or if
+    there is a result but the auction has not ended.
     """
     said = part.match.of_board("rs", *part.place) if part.place else ""
     found = _RESULT.fullmatch(said)
@@ -339,8 +380,8 @@ def _result(
     elif said:
         tags["rs"] = said
     if calls:
-        auction_rules.check_auction(calls)
-        if contract is None:
+        auction_rules.check_auction(calls, done=contract is not None)
+        if contract is None and auction_rules.is_complete(calls):
             contract, declarer = contract_results.describe_contract(calls, dealer)
     return contract, declarer, tricks
 
@@ -375,11 +416,6 @@ def _hand(text: str) -> list[str]:
         else:
             raise UserError(f"the hand '{text[:40]}' is not one such as SA752HT8DKQJ4CAQ3")
     return found
-
-
-def _number(said: str) -> int | None:
-    """Return a number of at most nine digits; None if the text is not one."""
-    return int(said) if re.fullmatch(r"\s*[0-9]{1,9}\s*", said) else None
 
 
 def _split_list(value: str) -> list[str]:

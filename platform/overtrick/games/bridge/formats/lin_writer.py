@@ -105,6 +105,8 @@ def _write_board(board: Board, named: Board | None, shared: Collection[str] = ()
     """
     free = _free_commands(board, named is not None)
     first = {name: free.pop(name) for name in ("vg", "qx") if name in free}
+    headings = [] if board.number is None else [f"Board {board.number}"]
+    headings += [free.pop("ah")] if "ah" in free else []
     text = "" if named is None else f"qx|{board.room[0].lower()}{board.number}|"
     text += "".join(_repeat(name, value) for name, value in first.items())
     if named is None:
@@ -116,8 +118,7 @@ def _write_board(board: Board, named: Board | None, shared: Collection[str] = ()
     dealer = SEAT_ORDER.index(board.dealer) + 1
     hands = ",".join(_format_hand(board, seat) for seat in SEAT_ORDER)
     text += f"st||md|{dealer}{hands}|rh||"
-    if "ah" not in board.tags and board.number is not None:
-        text += f"ah|Board {board.number}|"
+    text += "".join(_repeat("ah", each) for each in headings)
     return text + f"sv|{LETTERS[board.vulnerable]}|" + _format_record(board) + "\n"
 
 

@@ -16,7 +16,14 @@ import numpy as np
 from overtrick.core import Array, UserError
 from overtrick.games.bridge import auction_rules, cards, contract_results
 from overtrick.games.bridge.auction_rules import CALLS, PASSED_OUT, STRAIN_LETTERS
-from overtrick.games.bridge.boards import ROOMS, Board, Comment, Section, validated
+from overtrick.games.bridge.boards import (
+    ROOMS,
+    Board,
+    Comment,
+    Section,
+    parse_number,
+    validated,
+)
 from overtrick.games.bridge.cards import CARD_NAMES, SEATS, TRICKS
 from overtrick.games.bridge.trick_rules import beats
 
@@ -179,13 +186,11 @@ def _board(
         _parse_auction(parts["Auction"], auction)
     calls = tuple(CALLS[call] for call in auction.made)
     contract, declarer = _contract(values, auction.made, said)
-    play = _Annotations(notes["Auction"] | notes["Play"])
+    play = _Annotations(notes["Play"])
     if "Play" in parts:
         _parse_play(parts["Play"], play, contract, declarer)
-    shift, number = len(calls), _number(values.get("Board", ""))
-    used = {each for part in (auction, play) for numbers in part.references.values()
-            for each in numbers}  # fmt: skip
-    loose = [text for part in notes.values() for each, text in part.items() if each not in used]
+    shift, number = len(calls), parse_number(values.get("Board", ""))
+    loose = [*auction.unused_notes(), *play.unused_notes()]
     if number is None and values.get("Board", "") != "":
         unknown["Board"] = values["Board"]
     if (room := values.get("Room", "").capitalize()) not in ROOMS:
@@ -260,9 +265,16 @@ class _Annotations:
     def explained(self) -> dict[int, str]:
         """Return the text of the notes of each call or card that refers to one."""
         return {
-            place: "; ".join(filter(None, (self.notes.get(each, "") for each in numbers)))
+            place: "; ".join(
+                dict.fromkeys(self.notes[each] for each in numbers if self.notes.get(each))
+            )
             for place, numbers in sorted(self.references.items())
         }
+
+    def unused_notes(self) -> list[str]:
+        """Return the texts of the notes to which no call or card refers."""
+        used = {each for numbers in self.references.values() for each in numbers}
+        return [text for number, text in self.notes.items() if number not in used]
 
 
 def _parse_auction(tag: Tag, found: _Annotations) -> None:
@@ -297,7 +309,8 @@ def _parse_play(tag: Tag, found: _Annotations, contract: str | None, declarer: s
     """Parse the cards below the tag Play into `found`, and put them in the order played.
 
     Each row of the section is a trick, with a column for each seat, beginning with the seat that
-    the tag names. Raises UserError for an unknown card, or for a card after an unknown one.
+    the tag names. If no card is known, the notes belong to none. Raises UserError for an unknown
+    card, or for a card after an unknown one.
     """
     cells, ended = list[int | None](), False
     noted = _Annotations({})
@@ -328,7 +341,7 @@ def _parse_play(tag: Tag, found: _Annotations, contract: str | None, declarer: s
         raise UserError(f"the card {card} of its play comes after an unknown card")
     places = {cell: place for place, cell in enumerate(order)}
     last = len(order) - 1
-    for cell, numbers in noted.references.items():
+    for cell, numbers in noted.references.items() if order else ():
         found.references.setdefault(places.get(cell, last), []).extend(numbers)
     for cell, mark in noted.marks.items():
         found.annotate(places.get(cell, last), mark)
@@ -396,14 +409,9 @@ def _tricks(said: str) -> int | None:
     """Return the number of tricks in the value of the tag Result; None: unknown."""
     if said.strip() in UNKNOWN:
         return None
-    if (tricks := _number(said)) is None:
+    if (tricks := parse_number(said)) is None:
         raise UserError(f"the result '{said[:40]}' is not a number of tricks")
     return tricks
-
-
-def _number(said: str) -> int | None:
-    """Return a number of at most nine digits; None if the text is not one."""
-    return int(said) if re.fullmatch(r"\s*[0-9]{1,9}\s*", said) else None
 
 
 def _solved(sections: Sequence[Section]) -> tuple[Array | None, list[Section]]:

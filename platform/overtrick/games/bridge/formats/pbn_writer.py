@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from overtrick.core import Array
 from overtrick.games.bridge import auction_rules, cards
 from overtrick.games.bridge.auction_rules import PASSED_OUT
@@ -97,8 +95,7 @@ def _auction_lines(board: Board, comments: Sequence[_Placed]) -> list[str]:
         for k, call in enumerate(board.auction)
     ]
     calls = [auction_rules.CALLS.index(call) for call in board.auction]
-    state = auction_rules.states_after(np.array([[*calls, -1]]), np.array([0]))[0]
-    if not auction_rules.auction_over(state):
+    if not auction_rules.is_complete(calls):
         words.append("+")
     lines = [f'[Auction "{board.dealer}"]', *_rows(words, comments)]
     return lines + [f'[Note "{_escape(f"{n}:{notes[call]}")}"]' for call, n in numbers.items()]
