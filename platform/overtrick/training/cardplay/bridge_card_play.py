@@ -80,10 +80,12 @@ class CardPlayerConfig(Section):
 
     @model_validator(mode="after")
     def _used(self) -> CardPlayerConfig:
+        fields = type(self).model_fields
+        changed = {key for key in fields if getattr(self, key) != fields[key].default}
         if self.player != "search":
-            for key in sorted(self.model_fields_set - {"player"}):
+            for key in sorted(changed - {"player"}):
                 raise ValueError(f"{key} is a key of player: search, not of {self.player}")
-        given, shares = self.model_fields_set, self.rule_share + self.best_share
+        shares = self.rule_share + self.best_share
         if shares >= 1:
             raise ValueError(
                 f"rule_share {self.rule_share} and best_share {self.best_share} together are "
@@ -91,11 +93,10 @@ class CardPlayerConfig(Section):
             )
         for key, useless, why in (
             ("worlds", self.seconds is not None, "seconds is given"),
-            ("signals", not self.calls, "calls is false"),
             ("depth", self.moves == 1, "moves is 1"),
             ("proposals", not self.calls and shares == 0, "deals are not weighted"),
         ):
-            if key in given and useless:
+            if key in changed and useless:
                 raise ValueError(f"{key} has no effect if {why}: leave it out")
         return self
 
