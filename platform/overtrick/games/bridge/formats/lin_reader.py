@@ -241,7 +241,7 @@ def parse(part: Part) -> Board:
 
 
 class _Record:
-    """What the commands of one board say.
+    """Contents of the commands of one board.
 
     place: its room and number in a match; None outside matches.
     """

@@ -72,7 +72,7 @@ class Meaning:
 
     @property
     def alerted(self) -> bool:
-        """Whether players alert the call."""
+        """Return whether players alert the call."""
         return public.TYPES[int(self.said[public.TYPE])] in ALERTED
 
 
