@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from tests.bridge_play import mask, played_boards
 
 import overtrick
 from overtrick.core import UserError, select_rows
@@ -23,7 +24,7 @@ from overtrick.games.bridge.board_observation import (
 )
 from overtrick.games.bridge.cardplay import kernels
 from overtrick.games.bridge.cardplay.careful_player import CarefulPlayer, discard, opening_lead
-from overtrick.games.bridge.cards import CARD_NAMES, CARDS, NOTRUMP, TRICKS, hand_bits, parse_hand
+from overtrick.games.bridge.cards import CARD_NAMES, CARDS, NOTRUMP, TRICKS, hand_bits
 from overtrick.games.bridge.players.board_player import BoardPlayer, BoardPolicy
 from overtrick.games.bridge.players.double_dummy_player import (
     DoubleDummyPlayer,
@@ -36,11 +37,6 @@ from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformPolicy
 
 
-def mask(hand):
-    """Return a hand in PBN as a bit mask."""
-    return sum(1 << card for card in parse_hand(hand))
-
-
 @pytest.fixture(scope="module")
 def natural():
     return loader.load("natural")
@@ -49,17 +45,6 @@ def natural():
 @pytest.fixture
 def careful(natural):
     return BoardPolicy(SystemBidder(natural, natural), CarefulPlayer())
-
-
-def played_boards(player, count, rng, **options):
-    """Play boards of one player at all seats; return the game, each state's rows, and the end."""
-    game = overtrick.make("bridge", **options)
-    state = game.start(game.deal(count, rng))
-    session, seen = player.start(count, rng), []
-    while len(rows := game.observe(state)):
-        seen.append(rows)
-        game.step(state, rows, session.act(rows).action)
-    return game, seen, state
 
 
 def test_the_declarer_plays_dummys_cards_which_are_open_after_the_lead(careful, rng):

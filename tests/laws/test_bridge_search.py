@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from numpy.random import Generator
+from tests.bridge_play import mask, played_boards
 
 import overtrick
 from overtrick.core import Observations, UserError, select_rows
@@ -24,7 +25,7 @@ from overtrick.games.bridge.cardplay.defence_signals import (
     signalling_card,
     signals_by_position,
 )
-from overtrick.games.bridge.cards import CARD_NAMES, CARDS, NOTRUMP, TRICKS, hand_bits, parse_hand
+from overtrick.games.bridge.cards import CARD_NAMES, CARDS, NOTRUMP, TRICKS, hand_bits
 from overtrick.games.bridge.players import card_likelihood, search_player
 from overtrick.games.bridge.players.alpha_mu import Position, alpha_mu
 from overtrick.games.bridge.players.board_player import BoardPlayer, BoardPolicy
@@ -41,11 +42,6 @@ from overtrick.games.bridge.trick_rules import NO_CARD, beats
 NOBODY = np.zeros((4, 2), np.int64)  # signals by position
 
 
-def mask(hand):
-    """Return a hand in PBN as a bit mask."""
-    return sum(1 << card for card in parse_hand(hand))
-
-
 @pytest.fixture(scope="module")
 def natural():
     return loader.load("natural")
@@ -54,17 +50,6 @@ def natural():
 @pytest.fixture
 def careful(natural):
     return BoardPolicy(SystemBidder(natural, natural), CarefulPlayer())
-
-
-def played_boards(player, count, rng):
-    """Play boards of one player at all seats; return the game, each state's rows, and the end."""
-    game = overtrick.make("bridge")
-    state = game.start(game.deal(count, rng))
-    session, seen = player.start(count, rng), []
-    while len(rows := game.observe(state)):
-        seen.append(rows)
-        game.step(state, rows, session.act(rows).action)
-    return game, seen, state
 
 
 def test_sampled_worlds_agree_with_the_cards_seen_and_mostly_with_the_calls(careful, natural, rng):
