@@ -262,6 +262,19 @@ class _Annotations:
             self.marks[place] = f"{self.marks[place]} {word}" if place in self.marks else word
         return True
 
+    def words(self, tag: Tag, made: Sequence[object]) -> Iterator[tuple[str, str]]:
+        """Yield the words of a section that stand for calls or cards, each with its mark or "".
+
+        Comments, notes and marks between them are kept here. made: the calls or cards so far, to
+        which the caller adds those that it reads.
+        """
+        for kind, token in tag.tokens:
+            if kind == "comment":
+                self.comments.append(Comment(_clean_comment(token), len(made)))
+            elif not self.annotate(len(made) - 1, token):
+                marked = _MARKED.fullmatch(token)
+                yield (marked[1], marked[2]) if marked else (token, "")
+
     def explained(self) -> dict[int, str]:
         """Return the text of the notes of each call or card that refers to one."""
         return {
@@ -280,15 +293,7 @@ class _Annotations:
 def _parse_auction(tag: Tag, found: _Annotations) -> None:
     """Parse the calls below the tag Auction into `found`. Raises UserError for an unknown call."""
     calls, ended = found.made, False
-    for kind, token in tag.tokens:
-        if kind == "comment":
-            found.comments.append(Comment(_clean_comment(token), len(calls)))
-            continue
-        word, mark = token, ""
-        if marked := _MARKED.fullmatch(token):
-            word, mark = marked[1], marked[2]
-        if found.annotate(len(calls) - 1, token):
-            continue
+    for word, mark in found.words(tag, calls):
         if word in ("-", "*", "+"):
             ended = ended or word != "-" or bool(calls)
             continue
@@ -314,15 +319,7 @@ def _parse_play(tag: Tag, found: _Annotations, contract: str | None, declarer: s
     """
     cells, ended = list[int | None](), False
     noted = _Annotations({})
-    for kind, token in tag.tokens:
-        if kind == "comment":
-            noted.comments.append(Comment(_clean_comment(token), len(cells)))
-            continue
-        word, mark = token, ""
-        if marked := _MARKED.fullmatch(token):
-            word, mark = marked[1], marked[2]
-        if noted.annotate(len(cells) - 1, token):
-            continue
+    for word, mark in noted.words(tag, cells):
         if word in ("*", "+"):
             ended = True
             continue
