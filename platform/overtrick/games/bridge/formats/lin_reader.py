@@ -138,9 +138,18 @@ def _commands(text: str) -> Iterator[tuple[int, str, str]]:
         for name, value in zip(pieces[::2], [*pieces[1::2], ""], strict=False):
             command = name.strip().lower()
             if command or value.strip():
-                said = re.sub(r"[ \t]*\n[ \t]*", " " * (command in TEXTS), value.strip("\n"))
+                said = _join_lines(value.strip("\n"), " " if command in TEXTS else "")
                 yield line + name[: len(name) - len(name.lstrip())].count("\n"), command, said
             line += name.count("\n") + value.count("\n")
+
+
+def _join_lines(text: str, blank: str) -> str:
+    """Join the lines of a text by `blank`, without the blanks around the line breaks."""
+    first, *others = text.split("\n")
+    if not others:
+        return text
+    parts = [first.rstrip(" \t"), *(each.strip(" \t") for each in others[:-1])]
+    return blank.join([*parts, others[-1].lstrip(" \t")])
 
 
 def _names_players(part: Part, following: Iterable[str]) -> bool:

@@ -47,7 +47,7 @@ STRAIN_NAMES = ("C", "D", "H", "S", "NT")
 _TOKEN = re.compile(
     r"(?P<escape>^%[^\n]*\n?)|(?P<end>^[ \t]*\n)|(?P<space>\s)"
     r'|\{(?P<comment>(?:(?!\n[ \t]*\n\[\w+[ \t]+")[^}])*)\}|;(?P<line>[^\n]*)'
-    r'|\[\s*(?P<name>\w+)\s*"(?:(?P<value>(?:\\.|[^"\\\n])*)|(?P<loose>[^\n]*?))"\s*\]'
+    r'|\[\s*(?P<name>\w+)\s*"(?:(?P<value>(?:\\.|[^"\\\n])*)|(?P<loose>[^\n]{0,2000}?))"\s*\]'
     r'|(?P<word>"(?:\\.|[^"\\\n])*"|[^\s{;"\[]+)|(?P<other>.)',
     re.MULTILINE,
 )
