@@ -12,7 +12,7 @@ from overtrick.core.checkpoints import prefixed
 from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.evaluation import bidders
 from overtrick.games.bridge import auction_rules
-from overtrick.games.bridge.auction import network_bidder
+from overtrick.games.bridge.auction import network_bidder, network_inputs
 from overtrick.games.bridge.cards import SEATS, format_deal
 from overtrick.games.bridge.contract_results import VULNERABILITIES
 from overtrick.games.bridge.formats.zhang_tsv import format_trick_table
@@ -44,12 +44,15 @@ def write_boards(path: Path, boards: int, seed: int, row_group_size: int | None 
     pq.write_table(pa.table(columns), path, row_group_size=row_group_size)
 
 
+INPUTS: dict[str, network_inputs.Inputs] = {"calls": "features", "imps": "last_bid"}
+
+
 def write_untrained_model(folder: Path) -> None:
-    """Write a model of two untrained networks; the value network has the auction as input."""
+    """Write a model of two untrained networks; the value network sees the last bid."""
     rng = np.random.default_rng(3)
     weights: dict[str, np.ndarray] = {}
     for name, outputs in network_bidder.OUTPUT_WIDTHS.items():
-        sizes = (network_bidder.input_width(name == "imps"), 8, outputs)
+        sizes = (network_inputs.WIDTHS[INPUTS[name]], 8, outputs)
         weights |= prefixed(name, initial_weights(sizes, rng, 3.0))
     job = {
         "system": "natural",

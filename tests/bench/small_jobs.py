@@ -34,7 +34,7 @@ _BIDDING = {
     **_AUCTION,
     "trainer": "bidding",
     "examples": EXAMPLES,
-    "network": {"hidden": [4], "batch_size": 64, "raw_auction": True},
+    "network": {"hidden": [4], "batch_size": 64, "inputs": "last_bid"},
     "evaluate": {"every": 2, "examples": 100},
 }
 

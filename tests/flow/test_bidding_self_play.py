@@ -17,12 +17,15 @@ from overtrick.core import UserError, select_rows
 from overtrick.distributed.workers import LocalPool, WorkerPool
 from overtrick.evaluation import bidders
 from overtrick.games.bridge.auction import network_bidder
-from overtrick.games.bridge.auction.game import Auction
+from overtrick.games.bridge.auction import observation as obs
+from overtrick.games.bridge.auction.game import DD_TABLE, Auction
+from overtrick.games.bridge.cardplay.played_tables import play_every_contract
+from overtrick.games.bridge.cards import CARDS
 from overtrick.games.bridge.system import loader
 from overtrick.policies.rollout import play
 from overtrick.storage import model_files
 from overtrick.training import registry
-from overtrick.training.bidding import pretrained, self_play
+from overtrick.training.bidding import call_results, pretrained, self_play
 
 PAGE = registry.TRAINERS["selfplay_bidding"]
 BOARDS = 60
@@ -75,10 +78,11 @@ def ended(job: Any, pool: WorkerPool, stop: int) -> tuple[list[dict[str, float]]
     return metrics, state
 
 
+@pytest.mark.parametrize("estimator", ["every_call", "sampled_call"])
 def test_training_is_the_same_with_workers_and_after_a_stop(
-    untrained: Path, deals: Path, two_workers: WorkerPool
+    untrained: Path, deals: Path, two_workers: WorkerPool, estimator: str
 ):
-    job = job_of(untrained, deals)
+    job = job_of(untrained, deals, {"gradient_estimator": estimator})
     PAGE.validate(job)
     expected, state = ended(job, LocalPool(), stop=0)
     metrics, other = ended(job, two_workers, stop=2)
@@ -101,11 +105,13 @@ def sides(untrained: Path) -> tuple[bidders.Side, bidders.Side]:
     return side._replace(imps=side.imps._replace(weights=plain)), bidders.load_side("precision")
 
 
-def play_boards(deals: Path, reward: str, side: bidders.Side, other: bidders.Side) -> Any:
+def play_boards(
+    deals: Path, reward: str, side: bidders.Side, other: bidders.Side, how: str = "sampled_call"
+) -> Any:
     rng = np.random.default_rng(2)
-    boards = bidders.rotate_deals(bidders.sample_deals(str(deals), BOARDS, 0), rng)
-    common = side, reward, 1.0
-    return boards, *self_play._play_boards(rng, common, boards, other)
+    boards = bidders.rotate_deals(bidders.sample_deals((str(deals),), BOARDS, 0), rng)
+    section = self_play.SelfPlayConfig.model_validate({"reward": reward, "gradient_estimator": how})
+    return boards, *self_play._play_boards(rng, (side, section), boards, other)
 
 
 def test_rewards_of_both_tables_are_the_imps_of_a_match(untrained: Path, deals: Path):
@@ -118,13 +124,76 @@ def test_rewards_of_both_tables_are_the_imps_of_a_match(untrained: Path, deals: 
     boards, done, expected = play_boards(deals, "table", side, other)
     won = bidders.imps_between(side, other, boards, np.random.default_rng(0))
     assert won.any()
-    assert_float32_close(done["advantage"], won[done["game"] % BOARDS], size=24)
+    assert_float32_close(done["spread"], won[done["game"] % BOARDS], size=24)
+    assert_float32_close(done["credit"].sum(axis=1), done["spread"], size=24)
+    assert ((done["credit"] != 0) <= done["legal"]).all()
     assert np.array_equal(expected["imps"], won[done["game"] % BOARDS])
     assert set(done["game"][expected["last"]]) <= set(range(2 * BOARDS))
     _, done, _ = play_boards(deals, "table", side, side._replace(imps=None))
-    assert not done["advantage"].round(4).any()  # against itself a bidder wins nothing
+    assert not done["spread"].round(4).any()  # against itself a bidder wins nothing
     _, done, _ = play_boards(deals, "par", side, side._replace(imps=None))
-    assert done["advantage"].round(4).any()
+    assert done["spread"].round(4).any()
+    _, done, _ = play_boards(deals, "table", side, other, "every_call")
+    assert not done["credit"].any()  # a bidder that is sure of its calls compares none
+
+
+@pytest.mark.parametrize("reward", ["table", "par"])
+def test_credits_of_every_call_are_differences_between_whole_auctions(
+    untrained: Path, deals: Path, reward: str
+):
+    """One decision of one board is bid on by hand after each of its calls."""
+    side, other = sides(untrained)
+    boards, done, _ = play_boards(deals, reward, side, other, "every_call")
+    assert_float32_close(done["credit"].sum(axis=1), 0, size=24)
+    assert done["spread"].max() > 1
+    own = network_bidder.SamplingBidder(side.system, other.system, side.calls, side.imps)
+    greedy = network_bidder.NetworkBidder(side.system, other.system, side.calls)
+    theirs = other.policy(side.system, other.system)
+    game = Auction("points" if reward == "table" else "imps", seats=2)
+    batch = play(game, (own, theirs), boards, np.random.default_rng(5), recorded=(0,)).batch
+    likely = own.call_probabilities(batch.observations())
+    compared = network_bidder.candidate_calls(likely)
+    found = call_results.results_of_calls(
+        game, (greedy, theirs), boards, batch, compared, np.random.default_rng(6)
+    )
+    assert np.array_equal(np.isfinite(found), compared & (compared.sum(axis=1) > 1)[:, None])
+    for row in np.flatnonzero(np.isfinite(found).any(axis=1))[:3]:
+        for call in np.flatnonzero(np.isfinite(found[row])):
+            board = boards[batch.game[[row]]]
+            state = game.start(board)
+            made = obs.calls_from_observation(batch.observation[row])
+            for each in [*made, call]:
+                payoff = game.step(state, game.observe(state), np.array([each]))
+            while len(here := game.observe(state)):
+                bidder = greedy if here.seat[0] == 0 else theirs
+                payoff = game.step(state, here, bidder.probs(here).argmax(axis=1))
+            assert found[row, call] == payoff[0, 0]
+
+
+def test_credits_are_shares_of_the_distance_from_the_mean_result():
+    results = np.array([[4.0, np.nan, -2.0, 1.0], [np.nan] * 4])
+    likely = np.array([[0.2, 0.5, 0.2, 0.1], [1.0, 0, 0, 0]])
+    credit, spread = call_results.call_credit(results, likely)
+    mean = (0.2 * 4 - 0.2 * 2 + 0.1 * 1) / 0.5
+    expected = np.array([0.4 * (4 - mean), 0, 0.4 * (-2 - mean), 0.2 * (1 - mean)])
+    assert_float32_close(credit[0], expected, size=4)
+    variance = 0.4 * (4 - mean) ** 2 + 0.4 * (-2 - mean) ** 2 + 0.2 * (1 - mean) ** 2
+    assert spread[0] == pytest.approx(variance**0.5)
+    assert not credit[1].any()
+    assert spread[1] == 0
+
+
+def test_training_can_score_contracts_by_play_without_sight_of_hidden_hands(
+    untrained: Path, deals: Path
+):
+    whole, played = (
+        pretrained.split_deals(job_of(untrained, deals, tricks=tricks), 1000)
+        for tricks in ("double_dummy", "careful")
+    )
+    assert np.array_equal(whole[1], played[1])  # evaluations keep the tricks of the file
+    assert np.array_equal(whole[0][:, :DD_TABLE], played[0][:, :DD_TABLE])
+    tables = play_every_contract(played[0][:, :CARDS], "careful", np.random.default_rng(0))
+    assert np.array_equal(played[0][:, DD_TABLE:], tables.reshape(len(tables), 20))
 
 
 def test_a_value_is_the_mean_of_the_candidates_values(untrained: Path, rng):
@@ -185,11 +254,13 @@ def test_a_wrong_job_is_refused_with_one_line(untrained: Path, deals: Path):
     ):
         with pytest.raises(UserError, match=message):
             PAGE.validate(wrong)
+    with pytest.raises(UserError, match=r"gae_lambda"):
+        job_of(untrained, deals, {"gae_lambda": 0.9, "gradient_estimator": "every_call"})
     with pytest.raises(UserError, match=r"play.teacher_kl_coef"):
         job_of(untrained, deals, {"teacher_kl_coef": -1})
 
 
 def test_a_file_without_deals_for_evaluation_is_refused():
-    job = SimpleNamespace(deals="few.parquet", seed=0)
+    job = SimpleNamespace(deals=("few.parquet",), seed=0)
     with pytest.raises(UserError, match=r"few\.parquet has too few deals"):
         pretrained.evaluation_boards(job, np.zeros((0, 74), np.int8), 8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import LocalPool, WorkerPool, room_for, start_ray
 from overtrick.evaluation import bidders, bidding_accuracy
 from overtrick.games.bridge import auction_rules
-from overtrick.games.bridge.auction import network_bidder
+from overtrick.games.bridge.auction import features, network_bidder
 from overtrick.games.bridge.auction.packed_features import unpack
 from overtrick.games.bridge.formats.zhang_tsv import format_trick_table
 from overtrick.games.bridge.system import loader
@@ -282,8 +283,34 @@ def test_trained_calls_are_better_than_always_passing(folder: str, trained: dict
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd", "rmsprop"])
+def test_a_network_does_not_see_features_that_it_ignores(folder: str, optimizer: str):
+    network = {"hidden": [16], "optimizer": optimizer, "ignored_features": ["points", "kings"]}
+    trainer = supervised.BiddingTrainer(job_of(folder, network=network), LocalPool())
+    trainer.step()
+    ignored = features.group_columns(["points", "kings"])
+    assert len(ignored) == 4 * (123 + 6)
+    rows = trainer.learner.weights()["w0"]
+    assert (rows[ignored] == 0).all()
+    assert (np.delete(rows, ignored, axis=0) != 0).any(axis=1).all()
+
+
+def test_a_share_of_the_examples_is_the_first_of_each_file(folder: str):
+    whole, some = (
+        bidding_examples.BiddingExamples(folder, "train", share=share) for share in (1.0, 0.3)
+    )
+    firsts = [rows["call"] for rows in whole.in_order(len(whole))]
+    parts = [rows["call"] for rows in some.in_order(len(some))]
+    assert len(some) == sum(map(len, parts)) < len(whole)
+    for first, part in zip(firsts, parts, strict=True):
+        assert len(part) == math.ceil(0.3 * len(first))
+        assert np.array_equal(part, first[: len(part)])
+    seen = sum(len(batch["call"]) for batch in some.batches(64, np.random.default_rng(0)))
+    assert seen == len(some)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", "rmsprop"])
 def test_a_resumed_network_ends_as_one_that_never_stopped(folder: str, optimizer: str):
-    network = {"hidden": [16], "learning_rate": 0.001, "optimizer": optimizer, "raw_auction": True}
+    network = {"hidden": [16], "learning_rate": 0.001, "optimizer": optimizer, "inputs": "both"}
     job = job_of(folder, network=network, stop={"iterations": 2})
     whole = supervised.BiddingTrainer(job, LocalPool())
     uninterrupted = [whole.step() for _ in range(2)]
@@ -608,11 +635,13 @@ def test_deals_are_sampled_evenly(boards: Path, monkeypatch):
     monkeypatch.setattr(parquet, "ROWS", 50)
     rows = np.concatenate(list(bidders.solved_deals(str(boards))))
     assert len(rows) == BOARDS
-    assert np.array_equal(bidders.sample_deals(str(boards), BOARDS, 1), rows)
+    assert np.array_equal(bidders.sample_deals((str(boards),), BOARDS, 1), rows)
+    twice = bidders.sample_deals((str(boards), str(boards)), 2 * BOARDS, 1)
+    assert np.array_equal(twice, np.concatenate([rows, rows]))
     places = {deal.tobytes(): place for place, deal in enumerate(rows)}
     counts = np.zeros(BOARDS)
     for seed in range(30):
-        own = [places[deal.tobytes()] for deal in bidders.sample_deals(str(boards), 90, seed)]
+        own = [places[deal.tobytes()] for deal in bidders.sample_deals((str(boards),), 90, seed)]
         assert own == sorted(set(own))
         assert len(own) == 90
         counts[own] += 1

@@ -448,10 +448,10 @@ def test_a_file_of_deals_in_a_bucket_is_read_by_its_url(home: Path, bucket: str)
     generate(config, f"{bucket}/deals.parquet", LocalPool())
     generate(config, home / "deals.parquet", LocalPool())
     lose_disk(home)
-    found = sample_deals(f"{bucket}/deals.parquet", 2, 0)
-    assert (found == sample_deals(str(home / "deals.parquet"), 2, 0)).all()
+    found = sample_deals((f"{bucket}/deals.parquet",), 2, 0)
+    assert (found == sample_deals((str(home / "deals.parquet"),), 2, 0)).all()
     with pytest.raises(UserError, match="nothing is stored there"):
-        sample_deals(f"{bucket}/other.parquet", 2, 0)
+        sample_deals((f"{bucket}/other.parquet",), 2, 0)
 
 
 def test_a_strategy_is_saved_in_a_bucket(home: Path, bucket: str) -> None:

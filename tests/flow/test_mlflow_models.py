@@ -22,7 +22,7 @@ from overtrick.config import job_file
 from overtrick.core import UserError, select_rows
 from overtrick.core.checkpoints import prefixed
 from overtrick.evaluation import bidders, reference_opponents
-from overtrick.games.bridge.auction import network_bidder, stored_networks
+from overtrick.games.bridge.auction import network_bidder, network_inputs, stored_networks
 from overtrick.games.bridge.system import loader
 from overtrick.learners.initialisation import initial_policy_weights, initial_weights
 from overtrick.learners.value_based import dqn
@@ -49,7 +49,7 @@ def weights_of(kind: str, rng: np.random.Generator, game_and_tree: Any) -> dict[
         mix = rng.exponential(size=tree.legal.shape) * tree.legal
         return {"sigma": mix / mix.sum(axis=1, keepdims=True)}
     if name == "auction":
-        sizes = (network_bidder.input_width(with_auction=True), 8)
+        sizes = (network_inputs.WIDTHS["last_bid"], 8)
         return {
             key: value
             for each in kind.split()[1:]

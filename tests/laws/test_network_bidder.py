@@ -15,6 +15,7 @@ from overtrick.games.bridge.auction import (
     features,
     features_from_observation,
     network_bidder,
+    network_inputs,
     packed_features,
 )
 from overtrick.games.bridge.auction.game import DD_TABLE, DEAL_WIDTH, Auction
@@ -89,29 +90,55 @@ def test_packing_loses_nothing(table):
         packed_features.unpack(bits[:, :100])
 
 
-def test_legal_calls_follow_from_the_packed_features(table, monkeypatch):
+def test_legal_calls_follow_from_the_callers_of_bids(table):
     _, _, _, calls, _, _, batch = table
     place = features_from_observation.calls_made(batch.observation)
     row = np.cumsum(calls >= 0).reshape(calls.shape)[batch.game, place] - 1
-    situations = auction_rules.bidding_situations(calls)[row]
-    assert np.array_equal(network_bidder.auction_situations(batch.observation), situations)
-    assert np.array_equal(auction_rules.legal_in_situations(situations), batch.legal)
-    bits = np.zeros((len(row), packed_features.PACKED_WIDTH), np.uint8)
-    inputs = network_bidder.unpack_inputs(bits, situations)
-    monkeypatch.setattr(network_bidder, "gpu_in_use", lambda: True)
-    with fake_gpu():
-        on_gpu = network_bidder.learner_inputs(bits, situations)
-    assert np.array_equal(on_gpu.numpy(force=True), inputs)
-    auctions = inputs[:, features.WIDTH :]
-    assert (auctions.sum(axis=1) == 3).all()
-    assert np.array_equal(auctions[:, :36].argmax(axis=1), situations[:, 0] % 36)
-    later = network_bidder.situations_after(situations, batch.action)
-    step = np.stack([later[:, 0], (later[:, 1] - 1) % 4, later[:, 2]], axis=1)
-    step[later[:, 0] < 0, 1] = -1
+    callers = auction_rules.recorded_callers(calls)[row]
+    assert np.array_equal(network_inputs.callers_in_observations(batch.observation), callers)
+    last = network_inputs.last_bids(callers)
+    assert np.array_equal(auction_rules.legal_after_last_bids(last), batch.legal)
+    later = network_inputs.callers_after(callers, batch.action)
+    step = np.where(later >= 0, (later - 1) % 4, -1)
     order = np.lexsort((place, batch.game))
     following = order[1:][place[order][1:] > 0]
     before = order[:-1][place[order][1:] > 0]
-    assert np.array_equal(step[before], situations[following])
+    assert np.array_equal(step[before], callers[following])
+
+
+def test_network_inputs_are_features_and_calls_of_the_auction(table, monkeypatch):
+    deals, dealer, vulnerable, calls, ns, ew, _ = table
+    rows = features.auction_features(hand_bits(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew)
+    bits, callers = packed_features.pack(rows), auction_rules.recorded_callers(calls)
+    inputs = {
+        kind: network_inputs.network_inputs(rows, callers, kind) for kind in network_inputs.WIDTHS
+    }
+    monkeypatch.setattr(network_inputs, "gpu_in_use", lambda: True)
+    for kind, found in inputs.items():
+        assert found.shape[1] == network_inputs.WIDTHS[kind]
+        assert network_inputs.inputs_of_width(found.shape[1]) == kind
+        assert np.array_equal(network_inputs.unpack_inputs(bits, callers, kind), found)
+        with fake_gpu():
+            on_gpu = network_inputs.learner_inputs(bits, callers, kind)
+        assert np.array_equal(on_gpu.numpy(force=True), found)
+    last, own = network_inputs.last_bids(callers), features.FIRST_PLAYER
+    assert (inputs["last_bid"][:, features.WIDTH :].sum(axis=1) == 3).all()
+    shown = inputs["last_bid"][:, features.WIDTH : features.WIDTH + 36].argmax(axis=1)
+    assert np.array_equal(shown, last[:, 0] % 36)
+    assert np.array_equal(inputs["both"][:, : features.WIDTH], rows)
+    assert np.array_equal(inputs["auction"][:, :own], rows[:, :own])
+    columns = inputs["auction"][:, own:].reshape(len(rows), 105, 4)
+    assert np.array_equal(np.where(columns.any(axis=2), columns.argmax(axis=2), -1), callers)
+    assert np.array_equal(inputs["both"][:, features.WIDTH :], inputs["auction"][:, own:])
+
+
+def test_groups_of_features_cover_every_feature_of_a_player_once():
+    ends = [at for group in features.GROUPS.values() for at in group]
+    assert ends[0] == 0
+    assert ends[-1] == features.PLAYER_WIDTH
+    assert ends[1:-1:2] == ends[2::2]
+    every = np.sort(features.group_columns(list(features.GROUPS)))
+    assert np.array_equal(every, np.arange(features.FIRST_PLAYER, features.WIDTH))
 
 
 def test_a_deal_and_its_rotations_are_in_the_same_split(rng):

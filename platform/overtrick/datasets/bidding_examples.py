@@ -4,8 +4,8 @@ An example is one call of an auction together with the information of the caller
 
 - `before`: 1,284 features of the auction before the call, packed into 161 bytes
 - `call`: the index of the call
-- `situation`: three numbers that decide which calls are legal (the last bid, its seat, and whether
-  it is doubled), see `auction_rules.bidding_situations`
+- `callers`: the seats that made, doubled and redoubled each bid before the call, see
+  `auction_rules.recorded_callers`
 - `place`: the position of the call in the auction, from 0
 - `length`: the number of calls of the auction
 - `type`: the type of the call, such as natural or transfer; an index into `public_knowledge.TYPES`
@@ -18,8 +18,10 @@ Examples with outcomes have two more columns:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
@@ -32,12 +34,15 @@ from overtrick.games.bridge.system import public_knowledge
 from overtrick.storage import parquet
 from overtrick.storage.bucket_copy import local_copy, path_or_url
 
+VERSION = 2
+"""Version of stored examples. Increase it when their columns or the meaning of features change."""
+
 KIND = parquet.Kind(
-    "bidding examples", packed_features.VERSION, "generate them again, in another folder",
+    "bidding examples", VERSION, "generate them again, in another folder",
     {
         "before": parquet.Column("u", (packed_features.PACKED_WIDTH,)),
         "call": parquet.Column(least=0, most=auction_rules.REDOUBLE),
-        "situation": parquet.Column(shape=(3,), least=-1, most=auction_rules.BIDS - 1),
+        "callers": parquet.Column(shape=(auction_rules.CALLERS_WIDTH,), least=-1, most=3),
         "place": parquet.Column(least=0, most=auction_rules.LONGEST_AUCTION),
         "length": parquet.Column(least=0, most=auction_rules.LONGEST_AUCTION),
         "type": parquet.Column(least=0, most=len(public_knowledge.TYPES) - 1),
@@ -55,20 +60,22 @@ class BiddingExamples:
 
     `folder`: path or URL of a folder that has a folder of Parquet files for each split. `split`:
     "train" or "test". `readers`: number of cluster CPUs that read files by Ray Data; with 0 this
-    process reads. The batches are the same for any number of readers. Raises UserError if there are
+    process reads. The batches are the same for any number of readers. `share`: share of the
+    examples to use, the first of each file. Raises UserError if there are
     no examples, if they have features of another version, or if they were generated with different
     parameters.
     """
 
-    def __init__(self, folder: str, split: str, readers: int = 0) -> None:
+    def __init__(self, folder: str, split: str, readers: int = 0, share: float = 1.0) -> None:
         self.readers = readers
+        self.read = partial(_read, share=share)
         self.files = sorted(local_copy(folder, "the examples").glob(f"{split}/*.parquet"))
         if not self.files:
             raise UserError(
                 f"no examples in {folder}: overtrick generate examples --file BOARDS --out {folder}"
             )
         heads = [parquet.head(file, KIND) for file in self.files]
-        self.counts = [head.rows for head in heads]
+        self.counts = [math.ceil(share * head.rows) for head in heads]
         self.columns = heads[0].columns
         found = [head.parameters for head in heads]
         self.parameters = parquet.common_parameters(self.files, found, KIND)
@@ -104,7 +111,7 @@ class BiddingExamples:
         for file, count in zip(self.files, self.counts, strict=True):
             if limit <= 0:
                 return
-            yield select_rows(_read(str(file)), slice(limit))
+            yield select_rows(self.read(str(file)), slice(limit))
             limit -= count
 
     def _read_in_background(self, windows: list[Array]) -> Iterator[dict[str, Array]]:
@@ -115,7 +122,7 @@ class BiddingExamples:
         """
 
         def read_window(places: Array) -> dict[str, Array]:
-            return concat_columns([_read(str(self.files[k])) for k in places])
+            return concat_columns([self.read(str(self.files[k])) for k in places])
 
         with ThreadPoolExecutor(1) as executor:
             pending = executor.submit(read_window, windows[0])
@@ -133,7 +140,7 @@ class BiddingExamples:
         """
         files = [path_or_url(self.files[k]) for places in windows for k in places]
         parts, available = list[dict[str, Array]](), 0
-        stream = data_parallel.read_files(_read, files, self.readers)
+        stream = data_parallel.read_files(self.read, files, self.readers)
         for places in windows:
             wanted = sum(self.counts[k] for k in places)
             while available < wanted:
@@ -145,8 +152,9 @@ class BiddingExamples:
             available -= wanted
 
 
-def _read(file: str) -> dict[str, Array]:
-    return parquet.load(local_copy(file, "a file of examples"), KIND).columns
+def _read(file: str, share: float) -> dict[str, Array]:
+    columns = parquet.load(local_copy(file, "a file of examples"), KIND).columns
+    return select_rows(columns, slice(math.ceil(share * len(columns["call"]))))
 
 
 def in_test_split(hands: Array) -> Array:

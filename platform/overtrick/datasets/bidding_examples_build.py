@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -29,12 +29,16 @@ from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.auction import features, packed_features
 from overtrick.games.bridge.auction.game import DD_TABLE, DEAL_WIDTH
 from overtrick.games.bridge.boards import Board
-from overtrick.games.bridge.cards import CARDS, hand_bits
+from overtrick.games.bridge.cardplay.played_tables import play_every_contract
+from overtrick.games.bridge.cards import CARDS, card_holders, hand_bits
 from overtrick.games.bridge.par import par
 from overtrick.games.bridge.system import loader
 from overtrick.games.bridge.system.auction_simulation import replay_auctions
 from overtrick.games.bridge.system.loader import System
 from overtrick.storage import parquet
+
+TricksSource = Literal["double_dummy", "careful"]
+"""Tricks that score contracts: double dummy, or of `careful` players on both sides."""
 
 RECORDED = "recorded"  # config value: use the system that each board names
 STRONG_CLUB = ("Precision", "strong_club")  # recorded names that are interpreted as precision
@@ -64,6 +68,10 @@ class ExamplesConfig(DatasetConfig):
     outcomes: bool = False
     """Add IMPs against par, from boards with double-dummy tricks."""
 
+    tricks: TricksSource = "double_dummy"
+    """Tricks of outcomes. double_dummy: those of the boards. careful: those of `careful` players on
+    both sides, who do not see hidden hands."""
+
     solved: bool = False
     """The files hold deals with double-dummy tricks and no auctions; system_ns and system_ew bid
     them, and may be folders of models."""
@@ -77,6 +85,8 @@ class ExamplesConfig(DatasetConfig):
             raise ValueError("solved deals have no auction: set --system-ns and --system-ew")
         if self.solved and self.kind is not None:
             raise ValueError("solved deals have no kind: leave kind out")
+        if self.tricks != "double_dummy" and not self.outcomes:
+            raise ValueError("tricks has no use without outcomes=true")
         return self
 
     @classmethod
@@ -296,12 +306,23 @@ def _examples(
     name; an empty dictionary if no board of the batch is in the split.
     """
     chosen = [group.select(in_test_split(group.hands) == test) for group in part]
-    columns = [_columns(config, group) for group in chosen if len(group.hands)]
+    columns = [
+        _columns(config, _with_tricks(config, group)) for group in chosen if len(group.hands)
+    ]
     if not columns:
         return {}
     examples = concat_columns(columns)
     rng = generator(config.seed, RngStream.TRAIN, number, test)
     return select_rows(examples, rng.permutation(len(examples["call"])))
+
+
+def _with_tricks(config: ExamplesConfig, auctions: AnnotatedAuctions) -> AnnotatedAuctions:
+    """Return the boards with the tables of tricks that score their contracts."""
+    if not config.outcomes or config.tricks == "double_dummy":
+        return auctions
+    rng = generator(config.seed, RngStream.EVALUATE)
+    tables = play_every_contract(card_holders(auctions.hands), config.tricks, rng)
+    return auctions._replace(tables=tables)
 
 
 def _columns(config: ExamplesConfig, auctions: AnnotatedAuctions) -> dict[str, Array]:
@@ -322,7 +343,7 @@ def _columns(config: ExamplesConfig, auctions: AnnotatedAuctions) -> dict[str, A
     columns = {
         "before": packed(after=False),
         "call": calls[made],
-        "situation": auction_rules.bidding_situations(calls),
+        "callers": auction_rules.recorded_callers(calls),
         "place": place.astype(np.int16),
         "length": made.sum(axis=1).astype(np.int16)[game],
         "type": np.empty(len(read), np.int8),

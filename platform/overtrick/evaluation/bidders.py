@@ -226,16 +226,17 @@ def solved_deals(path: str) -> Iterator[Deals]:
 
 
 @lru_cache(maxsize=2)
-def sample_deals(path: str, limit: int, seed: int) -> Deals:
-    """Sample uniformly at most `limit` deals (G, 74) of a file, as `solved_deals` yields them.
+def sample_deals(files: tuple[str, ...], limit: int, seed: int) -> Deals:
+    """Sample uniformly at most `limit` deals (G, 74) of some files, as `solved_deals` yields them.
 
-    `path`: the path or URL of the file. Each deal draws a random number. The sample is the `limit`
-    deals with the lowest numbers, in the order of the file. Raises UserError as `solved_deals`
-    does.
+    `files`: the paths or URLs of the files. Each deal draws a random number. The sample is the
+    `limit` deals with the lowest numbers, in the order of the files. Raises UserError as
+    `solved_deals` does.
     """
     rng = generator(seed, RngStream.INITIAL)
     deals, keys, pending = np.zeros((0, DEAL_WIDTH), np.int8), np.zeros(0), list[Deals]()
-    for part in chain(solved_deals(str(local_copy(path, "deals"))), [None]):
+    parts = (part for path in files for part in solved_deals(str(local_copy(path, "deals"))))
+    for part in chain(parts, [None]):
         pending += [] if part is None else [part]
         if part is None or sum(map(len, pending)) >= limit:  # sorting for every part is slow
             deals = np.concatenate([deals, *pending])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -40,6 +41,7 @@ def play(
     recorded: Sequence[int] | None = None,
     privileged: bool = False,
     with_steps: bool = False,
+    state: Any = None,
 ) -> Rollout:
     """Play games in parallel to their end, and record the decisions of some policies.
 
@@ -54,12 +56,13 @@ def play(
     - `privileged`: also store features for a privileged critic in the trajectories' extras.
     - `with_steps`: also store the step number of each decision in the trajectories' extras.
       Simultaneous decisions have equal numbers.
+    - `state`: state of the games `games` from which they are played on; None: their start.
     """
     if seating is None and len(policies) != game.seats:
         raise ValueError(f"{game.name} has {game.seats} seats, for {len(policies)} policies")
     deal_rng, *their_rngs = rng.spawn(1 + len(policies))
     deals = game.deal(games, deal_rng) if isinstance(games, int) else games
-    state = game.start(deals)
+    state = game.start(deals) if state is None else state
     players = [p.start(len(deals), r) for p, r in zip(policies, their_rngs, strict=True)]
     if seating is None:
         seating = np.broadcast_to(np.arange(game.seats), (len(deals), game.seats))

@@ -76,7 +76,7 @@ _SECTIONS: dict[str, Sections] = {
     "bidder": {**_BIDDING_PAIR, "bidder": {**_REPLAY, "deals": "max_deals"}},
     "bidding": {
         "": {"rules": "system_version", "learn": "target"},
-        "network": {**_BIDDING_NETWORK, "auction": "raw_auction"},
+        "network": {**_BIDDING_NETWORK, "auction": "inputs", "raw_auction": "inputs"},
     },
     "coevolve": {
         "coevolve": {"step": "step_size"},
@@ -218,9 +218,10 @@ _SOLVER_KEYS = {
 }
 _DEFAULT_SOLVER = {"meta": "trpo", "exploit": "ppo"}
 
-_VALUES = {
+_VALUES: dict[str, dict[str | bool, str]] = {
     "gradient_estimator": {"hindsight": "privileged_critic", "model": "opponent_model"},
     "policy": {"response": "best_response"},
+    "inputs": {True: "last_bid", False: "features"},
 }
 """New value by old value, by the last part of the new key."""
 
@@ -282,7 +283,7 @@ def _move(job: dict[str, Any], old: str, new: str | None) -> None:
 
 
 def _new_value(leaf: str, value: Any) -> Any:
-    return _VALUES.get(leaf, {}).get(value, value) if isinstance(value, str) else value
+    return _VALUES.get(leaf, {}).get(value, value) if isinstance(value, str | bool) else value
 
 
 def _new_search_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str:

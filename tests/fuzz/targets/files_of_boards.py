@@ -138,7 +138,7 @@ def use_boards(folder: Path) -> None:
 
 def read_solved_deals(folder: Path) -> None:
     """Read deals with double-dummy tricks as a training run does."""
-    bidders.sample_deals.__wrapped__(str(folder / "deals.parquet"), 5, 0)
+    bidders.sample_deals.__wrapped__((str(folder / "deals.parquet"),), 5, 0)
 
 
 def solved_deals() -> list[Files]:

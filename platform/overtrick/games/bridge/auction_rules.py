@@ -39,6 +39,7 @@ LAST_BID, LAST_BIDDER, DOUBLED, PASSES, CALL_COUNT, NEXT_SEAT, FIRST_NAMED = ran
 STATE_WIDTH = FIRST_NAMED + 10
 NO_SEAT = -1
 LONGEST_AUCTION = 319  # number of calls
+CALLERS_WIDTH = 3 * BIDS  # seats that made, doubled and redoubled each bid
 PASSED_OUT = "Pass"  # text of a passed-out contract
 
 
@@ -159,43 +160,48 @@ def _make_all(calls, dealer, state):  # type: ignore[no-untyped-def]
             make_call(state[game], made)
 
 
-def bidding_situations(calls: Array) -> Array:
-    """Return three numbers (R, 3) int8 that determine the legal calls before each recorded call.
+def recorded_callers(calls: Array) -> Array:
+    """Return the seats that made, doubled and redoubled each bid, before each recorded call.
 
-    calls: (G, L) the calls of G auctions, R calls in all, padded with -1. Columns of the result:
+    calls: (G, L) the calls of G auctions, R calls in all, padded with -1.
 
-    0: the last bid, or -1 before any bid.
-    1: the seat that made the last bid, relative to the seat to call, from 0 (the seat to call) to 3
-       (its right-hand opponent); -1 before any bid.
-    2: 2 if the last bid is redoubled, 1 if it is doubled, otherwise 0.
+    Return callers (R, 105) int8: for each bid, the seat that made it, then the seat that doubled
+    it, then the seat that redoubled it; -1 where nobody did. Seats are relative to the seat to
+    call, from 0 (the seat to call) to 3 (its right-hand opponent).
     """
-    found = np.empty((int((calls >= 0).sum()), 3), np.int8)
-    _situations(np.asarray(calls), found)
+    found = np.empty((int((calls >= 0).sum()), CALLERS_WIDTH), np.int8)
+    _write_callers(np.asarray(calls), found)
     return found
 
 
-def legal_in_situations(situations: Array) -> Array:
+def legal_after_last_bids(last_bids: Array) -> Array:
     """Return the legal calls (R, 38) bool, given three numbers (R, 3) that describe the last bid.
 
-    situations: (R, 3) the three numbers, as returned by `bidding_situations`: the last bid, the
-    seat that made it, and whether it is doubled or redoubled.
+    last_bids: (R, 3) the last bid, the seat that made it relative to the seat to call, and 0, 1 or
+    2 if it is undoubled, doubled or redoubled; -1, -1 and 0 before any bid.
     """
-    last, by, doubled = situations.T[:, :, None]
+    last, by, doubled = last_bids.T[:, :, None]
     bids = np.arange(PASS + 1) > last
     theirs, ours = (by % 2 == 1) & (doubled == 0), (by % 2 == 0) & (doubled == 1)
     return np.concatenate([bids, (by >= 0) & theirs, (by >= 0) & ours], axis=1)
 
 
 @njit(cache=True)
-def _situations(calls, found):  # type: ignore[no-untyped-def]
-    row, state = 0, np.empty(STATE_WIDTH, np.int64)
+def _write_callers(calls, found):  # type: ignore[no-untyped-def]
+    row, state, seats = 0, np.empty(STATE_WIDTH, np.int64), np.empty(CALLERS_WIDTH, np.int64)
     for game in range(len(calls)):
         start_auction(state, 0)
+        seats[:] = NO_SEAT
         for made in calls[game]:
             if made < 0:
                 break
-            by = (state[LAST_BIDDER] - state[NEXT_SEAT]) % 4 if state[LAST_BID] >= 0 else NO_SEAT
-            found[row, 0], found[row, 1], found[row, 2] = state[LAST_BID], by, state[DOUBLED]
+            to_call = state[NEXT_SEAT]
+            for k in range(CALLERS_WIDTH):
+                found[row, k] = (seats[k] - to_call) % 4 if seats[k] != NO_SEAT else NO_SEAT
+            if made < BIDS:
+                seats[made] = to_call
+            elif made != PASS:
+                seats[(made - PASS) * BIDS + state[LAST_BID]] = to_call
             row += 1
             make_call(state, made)
 

@@ -49,6 +49,12 @@ def hand_bits(holder: Array) -> Array:
     return np.stack([(holder == seat) @ bits for seat in range(4)], axis=1)
 
 
+def card_holders(hands: Array) -> Array:
+    """Convert the hands (G, 4) of complete deals, as card bit masks, to deals (G, 52)."""
+    held = hands[:, :, None] >> np.arange(CARDS, dtype=np.int64) & 1
+    return held.argmax(axis=1).astype(np.int8)
+
+
 def honour_points(holder: Array) -> Array:
     """Return the high-card points (G, 4) of each seat in deals (G, 52).
 

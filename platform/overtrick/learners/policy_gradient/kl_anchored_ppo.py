@@ -47,20 +47,20 @@ class KlAnchoredPolicy:
         self.minibatches = minibatches
 
     def learn(
-        self, features: Array, legal: Array, action: Array, advantage: Array, game: Array,
-        games: int, rng: Generator,
-    ) -> dict[str, float]:  # fmt: skip
+        self, features: Array, legal: Array, credit: Array, game: Array, games: int, rng: Generator
+    ) -> dict[str, float]:
         """Update the policy once from decisions in `games` games; return metrics.
 
-        `features` are (D, F), `legal` is (D, A), `action` is (D,), and `advantage` is (D,) in
-        points. `game` (D,) is the game of each decision, a number from 0 to `games` - 1.
+        `features` are (D, F) and `legal` is (D, A). `credit` (D, A), in points, is the advantage of
+        the sampled action and 0 elsewhere, or the probability of each action times its advantage.
+        `game` (D,) is the game of each decision, a number from 0 to `games` - 1.
         """
         n = min(self.minibatches, games)
-        credit = np.zeros(legal.shape)
-        credit[np.arange(len(action)), action] = advantage * n / games
-        weight = np.full(len(action), n / games)
+        weight = np.full(len(game), n / games)
         logp = np.zeros(legal.shape)  # placeholder; the policy's log-probabilities follow below
-        rows = sample_tensors(padded_sample(features, legal, logp, credit, weight, game % n, n))
+        rows = sample_tensors(
+            padded_sample(features, legal, logp, credit * n / games, weight, game % n, n)
+        )
         assert isinstance(rows, DiscreteTensors)
         with torch.no_grad():
             own_logp = self._output(tensors(self.theta), rows)

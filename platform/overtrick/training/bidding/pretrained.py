@@ -6,21 +6,23 @@ a call against par. Both are trained by the supervised trainer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from overtrick.config.sections import Count, DataPath, ModelPath, Opponent, Section
 from overtrick.core import Array, Deals, UserError
 from overtrick.datasets.bidding_examples import in_test_split
+from overtrick.datasets.bidding_examples_build import TricksSource
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation import bidders, system_agreement
 from overtrick.evaluation.bidders import Side
 from overtrick.games.bridge.auction import stored_networks
-from overtrick.games.bridge.auction.game import Auction
+from overtrick.games.bridge.auction.game import DD_TABLE, Auction
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
+from overtrick.games.bridge.cardplay.played_tables import play_every_contract
 from overtrick.games.bridge.cards import CARDS, hand_bits
 from overtrick.games.bridge.system import loader
 from overtrick.reports import bar_charts
@@ -63,8 +65,17 @@ class BidderTrainingJob(BiddingSystemJob):
     value_model: ModelPath
     """Pretrained model of the value network, which predicts IMPs."""
 
-    deals: DataPath
-    """Parquet file of deals with double-dummy tricks."""
+    deals: Annotated[
+        tuple[DataPath, ...],
+        Field(min_length=1),
+        BeforeValidator(lambda files: [files] if isinstance(files, str) else files),
+    ]
+    """Parquet file of deals with double-dummy tricks, or a list of such files."""
+
+    tricks: TricksSource = "double_dummy"
+    """Tricks that score contracts in training. double_dummy: those of the file. careful: those of
+    `careful` players on both sides, who do not see hidden hands. Evaluations use those of the file.
+    """
 
     network: NetworkTraining = NetworkTraining()
     evaluate: BiddingEvaluation = BiddingEvaluation()
@@ -73,13 +84,13 @@ class BidderTrainingJob(BiddingSystemJob):
 def check_bidding_job(job: BidderTrainingJob, max_deals: int) -> None:
     """Raise UserError for another game than the auction, or invalid models, deals or opponents.
 
-    `max_deals`: the largest number of deals that the trainer samples from the job's file.
+    `max_deals`: the largest number of deals that the trainer samples from the job's files.
     """
     if job.game.name != Auction.name:
         raise UserError(f"the {job.trainer} trainer is for the auction, not for {job.game.name}")
     load_networks(job)
     if min(map(len, split_deals(job, max_deals))) < 2:
-        raise UserError(f"{job.deals} has too few deals to use some of them for evaluation")
+        raise UserError(f"{_names(job)} has too few deals to use some of them for evaluation")
     for name in job.evaluate.opponents:
         bidders.load_side(name)
 
@@ -114,15 +125,23 @@ def load_networks(job: BidderTrainingJob) -> tuple[BiddingNetwork, BiddingNetwor
 
 
 def split_deals(job: BidderTrainingJob, max_deals: int) -> tuple[Deals, Deals]:
-    """Sample at most `max_deals` deals of the job's file; split them for training and evaluation.
+    """Sample at most `max_deals` deals of the job's files; split them for training and evaluation.
 
     Returns two arrays of deals (G, 74): the seat that holds each of the 52 cards, dealer,
-    vulnerability and 20 double-dummy tricks. A hash of the hands decides which deals are for
-    evaluation.
+    vulnerability and 20 tricks, double dummy or, for training, as `job.tricks` says. A hash of the
+    hands decides which deals are for evaluation.
     """
     deals = bidders.sample_deals(job.deals, max_deals, job.seed)
     test = in_test_split(hand_bits(deals[:, :CARDS]))
-    return deals[~test], deals[test]
+    training = deals[~test]
+    if job.tricks != "double_dummy":
+        tables = play_every_contract(training[:, :CARDS], job.tricks, generator(job.seed))
+        training[:, DD_TABLE:] = tables.reshape(len(training), -1)
+    return training, deals[test]
+
+
+def _names(job: BidderTrainingJob) -> str:
+    return " with ".join(job.deals)
 
 
 def evaluation_boards(job: BidderTrainingJob, test_deals: Deals, boards: int) -> Deals:
@@ -134,7 +153,7 @@ def evaluation_boards(job: BidderTrainingJob, test_deals: Deals, boards: int) ->
     UserError if there are none.
     """
     if not len(test_deals):
-        raise UserError(f"{job.deals} has too few deals to use some of them for evaluation")
+        raise UserError(f"{_names(job)} has too few deals to use some of them for evaluation")
     rng = generator(job.seed, RngStream.EVALUATE)
     boards = min(boards, len(test_deals))
     return bidders.rotate_deals(test_deals[rng.choice(len(test_deals), boards, replace=False)], rng)

@@ -15,20 +15,23 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.sections import Count, Opponent, Positive, Section
+from overtrick.config.sections import Count, Opponent, Positive, Section, UnusedKeys
 from overtrick.core import Array, Deals, UserError, concat_columns
 from overtrick.core.checkpoints import prefixed
 from overtrick.core.lazy_modules import torch
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation.bidders import Side, load_side, rotate_deals
-from overtrick.games.bridge.auction import (
-    features_from_observation,
-    network_bidder,
-    stored_networks,
-)
+from overtrick.games.bridge.auction import features_from_observation, stored_networks
 from overtrick.games.bridge.auction.game import Auction
-from overtrick.games.bridge.auction.network_bidder import BiddingNetwork, SamplingBidder
+from overtrick.games.bridge.auction.network_bidder import (
+    BiddingNetwork,
+    NetworkBidder,
+    SamplingBidder,
+    candidate_calls,
+)
+from overtrick.games.bridge.auction.network_inputs import callers_in_observations, unpack_inputs
 from overtrick.games.bridge.auction.packed_features import pack
+from overtrick.games.bridge.auction_rules import CALLS
 from overtrick.games.bridge.scoring import imps
 from overtrick.games.bridge.system import loader
 from overtrick.learners.policy_gradient.advantages import generalised_advantages
@@ -41,6 +44,7 @@ from overtrick.training import scores
 from overtrick.training.adaptation.opponent_population import Opponents, SelfPlayPopulation
 from overtrick.training.base_trainer import BaseTrainer, History, Metrics, Rows, register
 from overtrick.training.bidding import pretrained
+from overtrick.training.bidding.call_results import call_credit, results_of_calls
 from overtrick.training.bidding.pretrained import IMPS_METRIC, PRETRAINED, BidderTrainingJob
 from overtrick.training.bidding.value_learner import ValueLearner, ValueReplayConfig, replay_rows
 from overtrick.training.shared_sections import GaeLambda, Minibatches
@@ -56,11 +60,16 @@ candidate of highest value. With `baseline`, the final model bids without the va
 was the critic in training.
 """
 
+SPREADS = {"every_call": "call_spread_imps", "sampled_call": "unforeseen_imps"}
+"""Metric of the differences between results that training learns from, by gradient estimator."""
+
 SHARD = 125  # boards per shard; all boards of a shard have the same opponent
 
 
 class SelfPlayConfig(Section):
     """Settings of PPO for the policy network, and of the training opponents."""
+
+    unused_keys = (UnusedKeys({"gradient_estimator": ("every_call",)}, ("gae_lambda",)),)
 
     boards: Count = 1000
     """Boards per iteration; each board is played at two tables."""
@@ -73,9 +82,18 @@ class SelfPlayConfig(Section):
     par: IMPs against par.
     """
 
+    gradient_estimator: Literal["every_call", "sampled_call"] = "every_call"
+    """Calls whose results train the policy network. every_call: all likely calls at a decision,
+    each from the result of the same deal if the auction goes on greedily after it. sampled_call:
+    the sampled call, from the result of its auction minus the value network's prediction.
+    """
+
     gae_lambda: GaeLambda = 1.0
     learning_rate: Positive = 0.0001
     """Adam's learning rate."""
+
+    schedule: Literal["constant", "linear"] = "linear"
+    """Learning rate schedule. constant: no change. linear: fall to 0 over the run."""
 
     clip_range: Positive = 0.2
     """PPO's clip range of probability ratios."""
@@ -173,7 +191,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         cut = array_chunks(SHARD, rotate_deals(chosen, deal_rng))
         opponents = self._draw_opponents(len(cut), opponent_rng)
         shards = [(deals, other) for (deals,), other in zip(cut, opponents, strict=True)]
-        common = (self._side("learner", self.values.values()), section.reward, section.gae_lambda)
+        common = self._side("learner", self.values.values()), section
         played = self.pool.map(_play_boards, common, shards, play_rng)
         for _, rows in played:
             self.values.memory.add(rows, learn_rng)
@@ -181,13 +199,14 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         metrics = {
             "boards": float(self.iteration * section.boards),
             "loss_nats": self.values.learn(learn_rng, where),
-            "unforeseen_imps": float(np.sqrt(np.square(calls["advantage"]).mean())),
+            SPREADS[section.gradient_estimator]: float(np.sqrt(np.square(calls["spread"]).mean())),
         }
+        if section.schedule == "linear":
+            self.calls.optimizer.step = section.learning_rate * (1 - progress)
         if self.iteration > section.value_warmup_iterations:
-            situation = calls["situation"] if self.call_network.sees_auction else None
             metrics |= self.calls.learn(
-                network_bidder.unpack_inputs(calls["before"], situation), calls["legal"],
-                calls["call"], calls["advantage"], calls["game"], 2 * section.boards, learn_rng,
+                unpack_inputs(calls["before"], calls["callers"], self.call_network.inputs),
+                calls["legal"], calls["credit"], calls["game"], 2 * section.boards, learn_rng,
             )  # fmt: skip
             check_loss(metrics["gain"], where)
         return metrics
@@ -306,7 +325,7 @@ def _opponents(job: SelfplayJob) -> list[Side]:
 
 
 def _play_boards(
-    rng: Generator, common: tuple[Side, str, float], deals: Deals, other: Side
+    rng: Generator, common: tuple[Side, SelfPlayConfig], deals: Deals, other: Side
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Play boards (G, 74) at two tables against one opponent, and record the learner's calls.
 
@@ -314,37 +333,54 @@ def _play_boards(
     of the D calls, each a dict of arrays (D, ...): the training data of PPO, and the training data
     of the value network for its replay buffer.
 
-    - `common`: the tuple (learner, reward, lambda of GAE). With reward "table", the results of the
-      two tables are compared in IMPs. With reward "par", each result is compared with par in IMPs.
-    - `deals`: the seat that holds each of the 52 cards, dealer, vulnerability and 20 double-dummy
-      tricks.
+    - `common`: the learner and its settings. With reward "table", the results of the two tables are
+      compared in IMPs. With reward "par", each result is compared with par in IMPs.
+    - `deals`: the seat that holds each of the 52 cards, dealer, vulnerability and 20 tricks.
     - `other`: the opponent.
     """
-    side, reward, gae_lambda = common
+    side, section = common
     assert side.calls is not None
-    game = Auction("points" if reward == "table" else "imps", seats=2)
+    game = Auction("points" if section.reward == "table" else "imps", seats=2)
     tables = []
     for seat, child in enumerate(rng.spawn(2)):
         ns, ew = (side, other) if seat == 0 else (other, side)
         own = SamplingBidder(ns.system, ew.system, side.calls, side.imps)
-        theirs = other.policy(ns.system, ew.system)
-        seated = (own, theirs) if seat == 0 else (theirs, own)
-        tables.append((own, play(game, seated, deals, child, recorded=(seat,))))
-    won = [played.payoff[:, seat] for seat, (_, played) in enumerate(tables)]
-    if reward == "table":
-        won = [imps((won[0] + won[1]).astype(np.int64))] * 2
+        pair = own, other.policy(ns.system, ew.system)
+        played = play(game, pair[:: 1 - 2 * seat], deals, child, recorded=(seat,))
+        tables.append((pair, played))
+    payoffs = [played.payoff[:, seat] for seat, (_, played) in enumerate(tables)]
+
+    def imps_won(own: Array, elsewhere: Array) -> Array:
+        """Return the learner's IMPs, given its payoff and the one at the other table."""
+        return imps((own + elsewhere).astype(np.int64)) if section.reward == "table" else own
+
     calls, rows = list[dict[str, Any]](), []
-    for seat, (own, played) in enumerate(tables):
-        batch = played.batch
-        result = won[seat][batch.game]
+    for seat, ((own, theirs), played) in enumerate(tables):
+        batch, elsewhere = played.batch, payoffs[1 - seat]
+        result = imps_won(payoffs[seat], elsewhere)[batch.game]
         batch = replace(batch, reward=np.where(batch.last, result, 0.0))
-        value = own.value(batch.observations())
+        if section.gradient_estimator == "every_call":
+            likely = own.call_probabilities(batch.observations())
+            greedy = NetworkBidder(own.ns, own.ew, own.calls)
+            later = (greedy, theirs)[:: 1 - 2 * seat]
+            compared = candidate_calls(likely)
+            found = results_of_calls(game, later, deals, batch, compared, rng.spawn(1)[0])
+            known = np.isfinite(found)
+            found[known] = imps_won(
+                found[known], np.broadcast_to(elsewhere[batch.game][:, None], found.shape)[known]
+            )
+            credit, spread = call_credit(found, likely)
+        else:
+            spread = generalised_advantages(
+                batch, own.value(batch.observations()), 1.0, section.gae_lambda
+            )
+            credit = np.zeros((len(batch), len(CALLS)))
+            credit[np.arange(len(batch)), batch.action] = spread
         features = features_from_observation.features_before_call(batch.observation, own.ns, own.ew)
         calls.append({
             "before": pack(features),
-            "situation": network_bidder.auction_situations(batch.observation).astype(np.int8),
-            "legal": batch.legal, "call": batch.action,
-            "advantage": generalised_advantages(batch, value, 1.0, gae_lambda),
+            "callers": callers_in_observations(batch.observation),
+            "legal": batch.legal, "credit": credit, "spread": spread,
             "game": batch.game + seat * len(deals),
         })  # fmt: skip
         rows.append(replay_rows(batch, result, own.ns, own.ew))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from overtrick.config.sections import Count, DataPath, Positive, Section
 from overtrick.core import Array, UserError, concat_columns, select_rows
@@ -22,9 +22,16 @@ from overtrick.datasets.bidding_examples_build import RECORDED, check_system_rul
 from overtrick.distributed.data_parallel import SINGLE_LEARNER, LearnerShare
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation import bidding_accuracy
-from overtrick.games.bridge.auction import network_bidder, stored_networks
+from overtrick.games.bridge.auction import (
+    features,
+    network_bidder,
+    network_inputs,
+    stored_networks,
+)
+from overtrick.games.bridge.auction.features import FeatureGroup
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
-from overtrick.games.bridge.auction_rules import legal_in_situations
+from overtrick.games.bridge.auction.network_inputs import Inputs
+from overtrick.games.bridge.auction_rules import legal_after_last_bids
 from overtrick.games.bridge.system import loader
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.supervised import classifier
@@ -97,13 +104,30 @@ class BiddingNetworkConfig(NetworkTraining):
     hidden: tuple[Count, ...] = (2048,) * 4
     """Units of each hidden layer."""
 
-    raw_auction: bool = False
-    """Also give the network the last bid, its seat, and whether it is doubled."""
+    inputs: Inputs = "features"
+    """Inputs of the network. features: the 1,284 general features. last_bid: the features and the
+    last bid, its seat, and whether it is doubled. auction: hand, vulnerability, dealer and seat,
+    and all calls. both: the features and all calls.
+    """
+
+    ignored_features: tuple[FeatureGroup, ...] = ()
+    """Groups of the players' features that the network does not see, to measure their worth."""
+
+    @model_validator(mode="after")
+    def _inputs_have_features(self) -> BiddingNetworkConfig:
+        if self.ignored_features and self.inputs == "auction":
+            raise ValueError("ignored_features has no use: inputs=auction has no such features")
+        return self
 
     def weights(self, outputs: int, rng: Generator) -> dict[str, Array]:
-        """Draw the initial weights of a network with `outputs` outputs."""
-        inputs = network_bidder.input_width(self.raw_auction)
-        return initial_weights((inputs, *self.hidden, outputs), rng, 0.1)
+        """Draw the initial weights of a network with `outputs` outputs.
+
+        Ignored features have weights of 0.
+        """
+        sizes = network_inputs.WIDTHS[self.inputs], *self.hidden, outputs
+        weights = initial_weights(sizes, rng, 0.1)
+        weights["w0"][features.group_columns(self.ignored_features)] = 0
+        return weights
 
 
 class ExampleEvaluation(Section):
@@ -124,6 +148,10 @@ class BiddingJob(BiddingSystemJob):
     trainer: Literal["bidding"]
     examples: DataPath
     """Folder of examples made by `overtrick generate examples`."""
+
+    examples_share: float = Field(default=1.0, gt=0, le=1)
+    """Share of the training examples to use: the first of each file, where their order is random.
+    """
 
     target: LearningTarget = "calls"
     """Prediction to train. calls: the call of an example. imps: the IMPs of a call against par."""
@@ -154,7 +182,9 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
     ) -> None:
         super().__init__(job, pool)
         self.share = share
-        self.examples = BiddingExamples(job.examples, SPLITS[0], job.resources.data_readers)
+        self.examples = BiddingExamples(
+            job.examples, SPLITS[0], job.resources.data_readers, job.examples_share
+        )
         self.test_examples = BiddingExamples(job.examples, SPLITS[1])
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         weights = job.network.weights(
@@ -162,6 +192,14 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         )
         self.learner = Classifier(weights, job.network.classifier_config())
         share.add_gradients(self.learner.optimizer.params.values())
+        self._keep_ignored_weights()
+
+    def _keep_ignored_weights(self) -> None:
+        """Set the gradients of the weights of ignored features to 0, so that they stay 0."""
+        columns = torch.as_tensor(features.group_columns(self.job.network.ignored_features))
+        if len(columns):
+            hook: Any = self.learner.optimizer.params["w0"].register_hook
+            hook(lambda gradient: gradient.index_fill(0, columns, 0))
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Train the network on every example once, in batches."""
@@ -177,7 +215,7 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
             self.learner.optimizer.set_learning_rate(
                 network.learning_rate_at(done, each * self.job.stop.iterations)
             )
-            own = inputs_and_labels(self.share.rows(rows), self.job.target, network.raw_auction)
+            own = inputs_and_labels(self.share.rows(rows), self.job.target, network.inputs)
             losses.append(self.learner.learn(*own, total_rows=len(rows["call"])))
             done += 1
             if len(losses) == LOSS_INTERVAL or done == each * self.iteration:
@@ -262,8 +300,8 @@ def evaluate_network(
     """
     parts: list[dict[str, Array]] = []
     for rows in _split(examples.in_order(limit)):
-        features, possible, _ = inputs_and_labels(rows, job.target, job.network.raw_auction)
-        log_probs = learner.log_probs(features, possible)
+        inputs, possible, _ = inputs_and_labels(rows, job.target, job.network.inputs)
+        log_probs = learner.log_probs(inputs, possible)
         columns = ("call", "length", "type", *(("imps",) if job.target == "imps" else ()))
         predictions = bidding_accuracy.PREDICTORS[job.target](log_probs)
         parts.append({**predictions, **{name: rows[name] for name in columns}})
@@ -275,7 +313,7 @@ def evaluate_network(
 
 
 def inputs_and_labels(
-    rows: Mapping[str, Array], target: LearningTarget, raw_auction: bool
+    rows: Mapping[str, Array], target: LearningTarget, inputs: Inputs
 ) -> tuple[Array | Tensor, Array, Array]:
     """Convert R examples to network inputs (R, F), masks of classes (R, A) and labels (R,).
 
@@ -287,17 +325,16 @@ def inputs_and_labels(
       are the results from -24 to 24 IMPs against par, and the mask is True everywhere. The label is
       the class of the example's result.
 
-    `rows`: the columns of the examples. `raw_auction`: also give the network the last bid, its
-    seat, and whether it is doubled.
+    `rows`: the columns of the examples. `inputs`: the kind of the network's inputs.
     """
-    situation = rows["situation"]
+    callers = rows["callers"]
     if target == "calls":
-        features = network_bidder.learner_inputs(rows["before"], situation if raw_auction else None)
-        return features, legal_in_situations(situation), rows["call"]
-    after = network_bidder.situations_after(situation, rows["call"]) if raw_auction else None
+        legal = legal_after_last_bids(network_inputs.last_bids(callers))
+        return network_inputs.learner_inputs(rows["before"], callers, inputs), legal, rows["call"]
+    after = network_inputs.callers_after(callers, rows["call"])
     label = rows["imps"] + network_bidder.MAX_IMPS
     every_value = np.ones((len(label), network_bidder.IMP_CLASSES), bool)
-    return network_bidder.learner_inputs(rows["after"], after), every_value, label
+    return network_inputs.learner_inputs(rows["after"], after, inputs), every_value, label
 
 
 def _split(stream: Iterator[dict[str, Array]]) -> Iterator[dict[str, Array]]:

@@ -17,6 +17,11 @@ from overtrick.core.checkpoints import Checkpointed
 from overtrick.core.lazy_modules import torch
 from overtrick.games.bridge.auction import features_from_observation, network_bidder
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
+from overtrick.games.bridge.auction.network_inputs import (
+    callers_after,
+    callers_in_observations,
+    learner_inputs,
+)
 from overtrick.games.bridge.auction.packed_features import pack
 from overtrick.games.bridge.system.loader import System
 from overtrick.learners.supervised.classifier import Classifier, check_loss
@@ -52,8 +57,7 @@ class ValueLearner(Checkpointed):
     buffer has a row for each call, with these columns:
 
     - `after`: auction features (network inputs) after the call, packed into bits.
-    - `situation`: state of the auction after the call: last bid, seat of the last bid, and whether
-      it is doubled. Only a network with setting `raw_auction` has these further inputs.
+    - `callers`: seats that made, doubled and redoubled each bid, after the call.
     - `imps`: IMPs of the deal for the caller's side.
     - `last`: terminal flag: True for the last call of the caller's side in an auction.
     """
@@ -71,7 +75,7 @@ class ValueLearner(Checkpointed):
         self.section = section
         self.steps = section.gradient_steps * iterations  # gradient steps of the whole run
         self.learnt = 0  # gradient steps so far
-        self.auction = first.sees_auction
+        self.inputs = first.inputs
         self.learner = Classifier(first.weights, network.classifier_config())
         self.target_network = Classifier(first.weights, network.classifier_config())
         self.memory = RingBuffer(section.replay_capacity)
@@ -130,9 +134,7 @@ class ValueLearner(Checkpointed):
 
     def _features(self, rows: Mapping[str, Array]) -> Array | Tensor:
         """Return the network's inputs (R, F) for R rows of the replay buffer."""
-        return network_bidder.learner_inputs(
-            rows["after"], rows["situation"] if self.auction else None
-        )
+        return learner_inputs(rows["after"], rows["callers"], self.inputs)
 
     def parts(self) -> Mapping[str, Any]:
         """Return value network, target network and replay buffer, by name in a checkpoint."""
@@ -149,12 +151,9 @@ def replay_rows(batch: Trajectories, imps: Array, ns: System, ew: System) -> dic
     after = features_from_observation.features_after_call(
         batch.observation, rows, batch.action, ns, ew
     )
-    situation = network_bidder.situations_after(
-        network_bidder.auction_situations(batch.observation), batch.action
-    )
     return {
         "after": pack(after),
-        "situation": situation.astype(np.int8),
+        "callers": callers_after(callers_in_observations(batch.observation), batch.action),
         "imps": imps.astype(np.int8),
         "last": batch.last,
     }

@@ -40,6 +40,9 @@ suit without any control. It is coded as `unknown`, and so is a suit that may be
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Literal
+
 import numpy as np
 from numba import njit
 
@@ -58,6 +61,39 @@ STATUS_AT = 244
 TYPE_AT = STATUS_AT + len(known.STATUSES)
 SLAM_AT = TYPE_AT + len(known.TYPES)
 NO_CONTROL = 4
+FeatureGroup = Literal[
+    "shown_suit", "points", "lengths", "strengths", "controls", "kings_of_suits", "status",
+    "call_type", "slam", "agreed_suit", "aces", "kings", "key_cards", "first_king", "trump_queen",
+    "extra_strength",
+]  # fmt: skip
+"""A group of a player's features; `points` are high-card, total and adjusted points."""
+
+GROUPS: dict[FeatureGroup, tuple[int, int]] = {
+    "shown_suit": (0, 5),
+    "points": (5, 128),
+    "lengths": (128, 184),
+    "strengths": (184, 216),
+    "controls": (216, 232),
+    "kings_of_suits": (232, 244),
+    "status": (STATUS_AT, TYPE_AT),
+    "call_type": (TYPE_AT, SLAM_AT),
+    "slam": (SLAM_AT, 273),
+    "agreed_suit": (273, 278),
+    "aces": (278, 284),
+    "kings": (284, 290),
+    "key_cards": (290, 294),
+    "first_king": (294, 299),
+    "trump_queen": (299, 302),
+    "extra_strength": (302, PLAYER_WIDTH),
+}
+"""First number of each group of a player's features, and the first number after it."""
+
+
+def group_columns(groups: Iterable[FeatureGroup]) -> Array:
+    """Return the indices of all four players' features in some groups, named as in GROUPS."""
+    own = [np.arange(*GROUPS[name]) for name in groups]
+    players = FIRST_PLAYER + PLAYER_WIDTH * np.arange(4)[:, None]
+    return (players + np.concatenate([np.empty(0, np.int64), *own])).ravel()
 
 
 def auction_features(

@@ -334,6 +334,25 @@ def _advance(games, calls, now, callers):  # type: ignore[no-untyped-def]
     return -1
 
 
+def resume_auctions(game: Auction, observations: Observations, deals: Deals) -> AuctionState:
+    """Rebuild the state of R auctions at the decisions of R observations.
+
+    deals: (R, 74) the deal of each auction, with the columns in the docstring of Auction.
+    """
+    state = game.start(deals)
+    _replay_calls(observations.observation, state.now, state.callers)
+    return state
+
+
+@njit(cache=True)
+def _replay_calls(observation, now, callers):  # type: ignore[no-untyped-def]
+    calls = np.empty(obs.MAX_CALLS, np.int64)
+    for row in range(len(observation)):
+        count = obs.write_calls(observation[row], calls)
+        for call in calls[:count]:
+            record_call(now[row], callers[row], call)
+
+
 @njit(cache=True)
 def record_call(now, callers, call):  # type: ignore[no-untyped-def]
     """Make a legal call in one auction, in place.

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from overtrick.core import Array, Observations
-from overtrick.core.devices import gpu_in_use
 from overtrick.core.lazy_modules import torch
 from overtrick.games.bridge.auction import features_from_observation
-from overtrick.games.bridge.auction import observation as obs
-from overtrick.games.bridge.auction.features import WIDTH
-from overtrick.games.bridge.auction.packed_features import unpack, unpack_by_torch
-from overtrick.games.bridge.auction_rules import BIDS, CALLS
+from overtrick.games.bridge.auction.network_inputs import (
+    Inputs,
+    callers_after,
+    callers_in_observations,
+    inputs_of_width,
+    network_inputs,
+)
+from overtrick.games.bridge.auction_rules import CALLS
 from overtrick.games.bridge.system.loader import System
 from overtrick.policies.forward_pass import Weights, forward, forward_numpy, masked_log_softmax
 from overtrick.policies.memoryless import MemorylessPolicy
@@ -30,10 +33,6 @@ MAX_IMPS = 24
 IMP_CLASSES = 2 * MAX_IMPS + 1
 OUTPUT_WIDTHS = {"calls": len(CALLS), "imps": IMP_CLASSES}
 IMPS = np.arange(-MAX_IMPS, MAX_IMPS + 1)
-SITUATION_SIZES = (BIDS + 1, 5, 3)
-"""Widths of the one-hot columns of a situation: the last bid, or none; the seat of the last bid
-relative to the seat to call, or none; undoubled, doubled or redoubled."""
-
 FEW_ROWS = 8  # up to this many are computed by numpy, because torch takes seconds to import
 
 CANDIDATE_THRESHOLD = 0.01
@@ -52,12 +51,11 @@ class BiddingNetwork(NamedTuple):
     bfloat16: bool = False
 
     @property
-    def sees_auction(self) -> bool:
-        """Return whether the network's inputs include one-hot columns that describe the last bid.
-
-        These columns (see `auction_situations`) follow the 1,284 auction features.
-        """
-        return len(self.weights["w0"]) == input_width(with_auction=True)
+    def inputs(self) -> Inputs:
+        """Return the kind of the network's inputs, which follows from their number."""
+        kind = inputs_of_width(len(self.weights["w0"]))
+        assert kind is not None, "stored_networks.check_network has checked the width"
+        return kind
 
     def log_probs(self, features: Array | Tensor, possible: Array) -> Array:
         """Return log probabilities (R, A) float64 of the network's outputs, -inf where masked.
@@ -87,96 +85,6 @@ class CandidateCall(NamedTuple):
     imps: float | None  # expected difference to par; None without a value network
 
 
-def input_width(with_auction: bool) -> int:
-    """Return the number of inputs of a call network or value network.
-
-    The inputs are the 1,284 auction features. If `with_auction` is true, one-hot columns that
-    describe the last bid follow (see `auction_situations`).
-    """
-    return WIDTH + (sum(SITUATION_SIZES) if with_auction else 0)
-
-
-def unpack_inputs(bits: Array, situation: Array | None = None) -> Array:
-    """Return the network inputs (R, F) float32 from packed auction features (R, 161).
-
-    situation: (R, 3) result of `auction_situations`, appended to the features as one-hot columns
-    that describe the last bid. None appends nothing.
-    """
-    inputs = np.zeros((len(bits), input_width(situation is not None)), np.float32)
-    unpack(bits, inputs)
-    if situation is not None:
-        inputs[:, WIDTH:] = _one_hot(situation)
-    return inputs
-
-
-def learner_inputs(bits: Array, situation: Array | None = None) -> Array | Tensor:
-    """Return the result of `unpack_inputs`, as a tensor on the GPU if this thread uses one."""
-    if not gpu_in_use():
-        return unpack_inputs(bits, situation)
-    inputs = unpack_by_torch(bits)
-    if situation is None:
-        return inputs
-    return torch.cat([inputs, torch.as_tensor(_one_hot(situation))], dim=1)
-
-
-def append_situation(features: Array, situation: Array) -> Array:
-    """Append one-hot columns that describe the last bid to auction features (R, 1284).
-
-    Return the network inputs (R, F). situation: (R, 3) result of `auction_situations`: the last
-    bid, the seat that made it, and whether it is doubled or redoubled.
-    """
-    return np.concatenate([features, _one_hot(situation)], axis=1)
-
-
-def _one_hot(situation: Array) -> Array:
-    """Return one-hot columns (R, 43) float32 that describe the last bid.
-
-    situation: (R, 3) the last bid, the seat that made it, and whether it is doubled or redoubled,
-    as returned by `auction_situations`.
-    """
-    columns = np.zeros((len(situation), sum(SITUATION_SIZES)), np.float32)
-    row, first = np.arange(len(situation)), 0
-    for value, width in zip(situation.T.astype(np.int64), SITUATION_SIZES, strict=True):
-        columns[row, first + value % width] = 1  # -1 is the last column
-        first += width
-    return columns
-
-
-def auction_situations(observation: Array) -> Array:
-    """Return three numbers (R, 3) that determine the legal calls at observations (R, K).
-
-    Columns of the result:
-
-    0: the last bid, or -1 before any bid
-    1: the seat that made the last bid, relative to the seat to call; -1 before any bid
-    2: 2 if the last bid is redoubled, 1 if it is doubled, otherwise 0
-
-    `auction_rules.bidding_situations` returns the same columns from recorded calls.
-    """
-    callers = observation[:, obs.CALLERS :].reshape(len(observation), 3, BIDS)
-    bid = callers[:, 0] >= 0
-    last = np.where(bid.any(axis=1), BIDS - 1 - bid[:, ::-1].argmax(axis=1), -1)
-    row = np.arange(len(observation))
-    by = np.where(last >= 0, (callers[row, 0, last] - observation[:, obs.SEAT]) % 4, -1)
-    doubled = (callers[row, 1:, last] >= 0).sum(axis=1) * (last >= 0)
-    return np.stack([last, by, doubled], axis=1)
-
-
-def situations_after(situation: Array, call: Array) -> Array:
-    """Return the last bid, its seat and its doubling (R, 3) after adding one call to each auction.
-
-    The columns are those of `auction_situations`, with one difference: the seat of the last bid is
-    relative to the player who made the added call, not to the next player. If the added call is a
-    bid, the seat is therefore 0.
-
-    situation: (R, 3) result of `auction_situations` before the call. call: (R,) the call to add.
-    """
-    bids = (call < BIDS)[:, None]
-    after = np.where(bids, np.stack([call, 0 * call, 0 * call], axis=1), situation)
-    after[call > BIDS, 2] = call[call > BIDS] - BIDS  # doubled, redoubled
-    return after
-
-
 def expected_imps(
     network: BiddingNetwork, observation: Array, chosen: Array, ns: System, ew: System
 ) -> Array:
@@ -189,12 +97,11 @@ def expected_imps(
     """
     row, call = np.nonzero(chosen)
     features = features_from_observation.features_after_call(observation, row, call, ns, ew)
-    if network.sees_auction:
-        situation = situations_after(auction_situations(observation)[row], call)
-        features = append_situation(features, situation)
+    callers = callers_after(callers_in_observations(observation)[row], call)
+    inputs = network_inputs(features, callers, network.inputs)
     possible = np.ones((len(row), IMP_CLASSES), bool)
     values = np.full(chosen.shape, np.nan)
-    values[row, call] = np.exp(network.log_probs(features, possible)) @ IMPS
+    values[row, call] = np.exp(network.log_probs(inputs, possible)) @ IMPS
     return values
 
 
@@ -236,7 +143,7 @@ class NetworkBidder(MemorylessPolicy):
     def probs(self, observations: Observations) -> Array:
         """Return action probabilities (R, 38): epsilon-greedy among the candidate calls."""
         likely = self.call_probabilities(observations)
-        candidates = _candidates(likely)
+        candidates = candidate_calls(likely)
         value = likely if self.imps is None else self.candidate_imps(observations, candidates)
         best = np.where(candidates, value, -np.inf).argmax(axis=1)
         probs = self.epsilon * candidates / candidates.sum(axis=1, keepdims=True)
@@ -248,9 +155,9 @@ class NetworkBidder(MemorylessPolicy):
         assert observations.legal is not None
         observation = observations.observation
         features = features_from_observation.features_before_call(observation, self.ns, self.ew)
-        if self.calls.sees_auction:
-            features = append_situation(features, auction_situations(observation))
-        return np.exp(self.calls.log_probs(features, observations.legal))
+        callers = callers_in_observations(observation)
+        inputs = network_inputs(features, callers, self.calls.inputs)
+        return np.exp(self.calls.log_probs(inputs, observations.legal))
 
     def candidate_imps(self, observations: Observations, candidates: Array) -> Array:
         """Return the value network's expected IMPs (R, 38) of candidates, -inf for other calls.
@@ -276,7 +183,7 @@ class NetworkBidder(MemorylessPolicy):
         Without a value network, the calls are sorted by probability.
         """
         likely = self.call_probabilities(observations)
-        chosen = _candidates(likely)
+        chosen = candidate_calls(likely)
         imps = None if self.imps is None else self._expected_imps(observations, chosen)
         order = (-(likely if imps is None else imps)).argsort(axis=1, kind="stable")
         return [
@@ -291,7 +198,7 @@ class NetworkBidder(MemorylessPolicy):
         ]
 
 
-def _candidates(likely: Array) -> Array:
+def candidate_calls(likely: Array) -> Array:
     """Return the mask (R, 38) of candidate calls, given call probabilities `likely` (R, 38).
 
     Candidates are the calls with a probability of at least CANDIDATE_THRESHOLD. If there are none,
@@ -318,7 +225,7 @@ class SamplingBidder(NetworkBidder):
         """
         assert self.imps is not None
         likely = self.call_probabilities(observations)
-        likely *= _candidates(likely)
+        likely *= candidate_calls(likely)
         imps = expected_imps(self.imps, observations.observation, likely > 0, self.ns, self.ew)
         row, call = np.nonzero(likely)
         total = np.bincount(row, (imps * likely)[row, call], len(observations))

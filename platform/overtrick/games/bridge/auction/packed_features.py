@@ -19,9 +19,6 @@ from overtrick.games.bridge.auction.features import FIRST_PLAYER, PLAYER_WIDTH, 
 if TYPE_CHECKING:
     from torch import Tensor
 
-VERSION = 1
-"""Version of the features, stored with packed features. Increase it when their meaning changes."""
-
 PACKED_WIDTH = -(-WIDTH // 8)
 RANGE_WIDTHS = np.repeat(
     [5, 41, 14, 8, 4, 3, 10, 15, 4, 5, 6, 4, 5, 3], [1, 3, 4, 4, 4, 4, 1, 1, 1, 1, 2, 1, 1, 2]

@@ -13,7 +13,7 @@ import numpy as np
 
 from overtrick.core import Array, Observations, UserError, select_rows
 from overtrick.core.checkpoints import unprefixed
-from overtrick.games.bridge.auction import network_bidder
+from overtrick.games.bridge.auction import network_bidder, network_inputs
 from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.auction_rules import CALLS
@@ -79,7 +79,7 @@ def check_network(weights: Mapping[str, Array], kind: str, network: str) -> None
     in errors.
     """
     width = len(weights["w0"]) if "w0" in weights and weights["w0"].ndim else 0
-    inputs = network_bidder.input_width(width == network_bidder.input_width(with_auction=True))
+    inputs = network_inputs.WIDTHS[network_inputs.inputs_of_width(width) or "features"]
     check_layers(weights, inputs, network_bidder.OUTPUT_WIDTHS[kind], network, "networks that bid")
 
 
