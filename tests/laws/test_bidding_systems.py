@@ -279,7 +279,7 @@ EXPLAINED = {
     "P P 1S P 2C": ["Drury", "3+ spades", "alert"],
     "1S P 4N P 5H": ["two or five key cards (aces and the king of spades)", "without the queen"],
     "1S P 4N P 5S": ["two or five key cards", ", with the queen"],
-    "4H X": ["not in the system; some players: "],
+    "5C X": ["not in the system; some players: "],
     "P P 1S P 1N": ["not forcing"],
     "2C P 2D": ["relay", "forcing", "alert"],
     "1S P 2C P 2S P 3S": ["game-forcing"],
