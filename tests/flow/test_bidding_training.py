@@ -26,10 +26,14 @@ from overtrick.datasets.bidding_examples_build import ExamplesConfig
 from overtrick.datasets.bridge_deals import deal_boards
 from overtrick.distributed.workers import LocalPool, WorkerPool, room_for, start_ray
 from overtrick.evaluation import bidders, bidding_accuracy
-from overtrick.games.bridge import auction_rules
+from overtrick.games.bridge import auction_rules, contract_results
 from overtrick.games.bridge.auction import features, network_bidder
 from overtrick.games.bridge.auction.packed_features import unpack
+from overtrick.games.bridge.cardplay.played_tables import play_every_contract
+from overtrick.games.bridge.cards import card_holders
 from overtrick.games.bridge.formats.zhang_tsv import format_trick_table
+from overtrick.games.bridge.par import par
+from overtrick.games.bridge.scoring import imps
 from overtrick.games.bridge.system import loader
 from overtrick.runs import tune_trial
 from overtrick.storage import model_files, parquet, run_folder
@@ -134,6 +138,25 @@ def test_imps_are_counted_for_the_side_of_the_caller(boards: Path, tmp_path: Pat
     columns = bidding_examples_build._columns(plan, bids[0])
     assert columns["place"].tolist() == [0, 1, 2, 3, 4, 5]
     assert columns["imps"].tolist() == [-6, 6, -6, 6, -6, 6]
+
+
+def test_outcomes_can_be_those_of_careful_players(boards: Path):
+    systems = ["system_ns=natural", "system_ew=natural"]
+    config = ExamplesConfig.parse(["outcomes=true", "tricks=careful", *systems], [boards])
+    part = next(board_files.iterate_parts(boards)).boards
+    (auctions,) = bidding_examples_build._group_by_systems(config, part)
+    played = bidding_examples_build._with_tricks(config, auctions)
+    tables = play_every_contract(card_holders(auctions.hands), "careful", np.random.default_rng(0))
+    assert np.array_equal(played.tables, tables)
+    final = auction_rules.final_contracts(auctions.calls, auctions.dealer)
+    best = par(tables, auctions.dealer, auctions.vulnerable).score
+    tricks = tables[np.arange(len(tables)), final.declarer, final.strain].astype(int)
+    points = contract_results.north_south_points(final, auctions.vulnerable, tricks)
+    columns = bidding_examples_build._columns(config, played)
+    dealer_side = columns["imps"][columns["place"] == 0] * (1 - 2 * (auctions.dealer % 2))
+    assert np.array_equal(dealer_side, imps(points - best))
+    with pytest.raises(UserError, match="tricks has no use without outcomes=true"):
+        ExamplesConfig.parse(["tricks=careful", *systems], [boards])
 
 
 def test_systems_are_stated_or_inferred(boards: Path, tmp_path: Path, folder: str):
