@@ -41,16 +41,19 @@ def deals(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Store untrained models of both networks; one of them has the auction as input."""
+    """Store untrained models of both networks; the value network sees the last bid."""
     folder = tmp_path_factory.mktemp("untaught") / "model"
     write_untrained_model(folder)
     return folder
 
 
-def job_of(untrained: Path, deals: Path, play: dict[str, Any] | None = None, **more: Any) -> Any:
+def job_of(
+    untrained: Path, deals: Path | list[str], play: dict[str, Any] | None = None, **more: Any
+) -> Any:
     content = {
         "trainer": "selfplay_bidding", "game": "auction", "call_model": str(untrained),
-        "value_model": str(untrained), "deals": str(deals), "stop": {"iterations": 3},
+        "value_model": str(untrained), "stop": {"iterations": 3},
+        "deals": deals if isinstance(deals, list) else str(deals),
         "network": {"batch_size": 32},
         "play": {"boards": 140, "learning_rate": 0.001, "minibatches": 2,
                  "value_warmup_iterations": 1, "past_selves": 2, "snapshot_interval": 1,
@@ -124,15 +127,15 @@ def test_rewards_of_both_tables_are_the_imps_of_a_match(untrained: Path, deals: 
     boards, done, expected = play_boards(deals, "table", side, other)
     won = bidders.imps_between(side, other, boards, np.random.default_rng(0))
     assert won.any()
-    assert_float32_close(done["spread"], won[done["game"] % BOARDS], size=24)
-    assert_float32_close(done["credit"].sum(axis=1), done["spread"], size=24)
+    assert_float32_close(done["credit"].sum(axis=1), won[done["game"] % BOARDS], size=24)
+    assert_float32_close(done["squared"], done["credit"].sum(axis=1) ** 2, size=24**2)
     assert ((done["credit"] != 0) <= done["legal"]).all()
     assert np.array_equal(expected["imps"], won[done["game"] % BOARDS])
     assert set(done["game"][expected["last"]]) <= set(range(2 * BOARDS))
     _, done, _ = play_boards(deals, "table", side, side._replace(imps=None))
-    assert not done["spread"].round(4).any()  # against itself a bidder wins nothing
+    assert not done["squared"].round(4).any()  # against itself a bidder wins nothing
     _, done, _ = play_boards(deals, "par", side, side._replace(imps=None))
-    assert done["spread"].round(4).any()
+    assert done["squared"].round(4).any()
     _, done, _ = play_boards(deals, "table", side, other, "every_call")
     assert not done["credit"].any()  # a bidder that is sure of its calls compares none
 
@@ -145,7 +148,7 @@ def test_credits_of_every_call_are_differences_between_whole_auctions(
     side, other = sides(untrained)
     boards, done, _ = play_boards(deals, reward, side, other, "every_call")
     assert_float32_close(done["credit"].sum(axis=1), 0, size=24)
-    assert done["spread"].max() > 1
+    assert done["squared"].max() > 1
     own = network_bidder.SamplingBidder(side.system, other.system, side.calls, side.imps)
     greedy = network_bidder.NetworkBidder(side.system, other.system, side.calls)
     theirs = other.policy(side.system, other.system)
@@ -173,27 +176,39 @@ def test_credits_of_every_call_are_differences_between_whole_auctions(
 def test_credits_are_shares_of_the_distance_from_the_mean_result():
     results = np.array([[4.0, np.nan, -2.0, 1.0], [np.nan] * 4])
     likely = np.array([[0.2, 0.5, 0.2, 0.1], [1.0, 0, 0, 0]])
-    credit, spread = call_results.call_credit(results, likely)
+    credit, squared = call_results.call_credit(results, likely)
     mean = (0.2 * 4 - 0.2 * 2 + 0.1 * 1) / 0.5
     expected = np.array([0.4 * (4 - mean), 0, 0.4 * (-2 - mean), 0.2 * (1 - mean)])
     assert_float32_close(credit[0], expected, size=4)
     variance = 0.4 * (4 - mean) ** 2 + 0.4 * (-2 - mean) ** 2 + 0.2 * (1 - mean) ** 2
-    assert spread[0] == pytest.approx(variance**0.5)
+    assert squared[0] == pytest.approx(variance)
     assert not credit[1].any()
-    assert spread[1] == 0
+    assert squared[1] == 0
 
 
 def test_training_can_score_contracts_by_play_without_sight_of_hidden_hands(
     untrained: Path, deals: Path
 ):
-    whole, played = (
-        pretrained.split_deals(job_of(untrained, deals, tricks=tricks), 1000)
+    solved, played = (
+        PAGE.trainer(job_of(untrained, deals, tricks=tricks), LocalPool())
         for tricks in ("double_dummy", "careful")
     )
-    assert np.array_equal(whole[1], played[1])  # evaluations keep the tricks of the file
-    assert np.array_equal(whole[0][:, :DD_TABLE], played[0][:, :DD_TABLE])
-    tables = play_every_contract(played[0][:, :CARDS], "careful", np.random.default_rng(0))
-    assert np.array_equal(played[0][:, DD_TABLE:], tables.reshape(len(tables), 20))
+    assert np.array_equal(solved.test_deals, played.test_deals)  # evaluations are double dummy
+    assert np.array_equal(solved.deals[:, :DD_TABLE], played.deals[:, :DD_TABLE])
+    tables = play_every_contract(played.deals[:, :CARDS], "careful")
+    assert np.array_equal(played.deals[:, DD_TABLE:], tables.reshape(len(tables), 20))
+
+
+def test_a_job_can_name_several_files_of_deals(untrained: Path, deals: Path, tmp_path: Path):
+    other = tmp_path / "other.parquet"
+    write_boards(other, 50, seed=9)
+    one, two, both = (
+        np.concatenate(pretrained.split_deals(job_of(untrained, files), 1000))
+        for files in (deals, other, [str(deals), str(other)])
+    )
+    assert len(both) == len(one) + len(two) == 250
+    every = {deal.tobytes() for deal in (*one, *two)}
+    assert every == {deal.tobytes() for deal in both}
 
 
 def test_a_value_is_the_mean_of_the_candidates_values(untrained: Path, rng):
@@ -262,5 +277,5 @@ def test_a_wrong_job_is_refused_with_one_line(untrained: Path, deals: Path):
 
 def test_a_file_without_deals_for_evaluation_is_refused():
     job = SimpleNamespace(deals=("few.parquet",), seed=0)
-    with pytest.raises(UserError, match=r"few\.parquet has too few deals"):
+    with pytest.raises(UserError, match=r"few\.parquet: too few deals"):
         pretrained.evaluation_boards(job, np.zeros((0, 74), np.int8), 8)

@@ -145,8 +145,8 @@ def test_outcomes_can_be_those_of_careful_players(boards: Path):
     config = ExamplesConfig.parse(["outcomes=true", "tricks=careful", *systems], [boards])
     part = next(board_files.iterate_parts(boards)).boards
     (auctions,) = bidding_examples_build._group_by_systems(config, part)
-    played = bidding_examples_build._with_tricks(config, auctions)
-    tables = play_every_contract(card_holders(auctions.hands), "careful", np.random.default_rng(0))
+    played = bidding_examples_build._with_scoring_tricks(config, auctions)
+    tables = play_every_contract(card_holders(auctions.hands), "careful")
     assert np.array_equal(played.tables, tables)
     final = auction_rules.final_contracts(auctions.calls, auctions.dealer)
     best = par(tables, auctions.dealer, auctions.vulnerable).score

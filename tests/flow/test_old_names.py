@@ -156,3 +156,16 @@ def test_an_old_folder_is_read(tmp_path):
     assert job.track.uri == uri
     assert job.meta.outer_lr == 0.02
     assert job.test_estimator == "opponent_model"
+
+
+def test_the_old_switch_for_the_last_bid_becomes_inputs():
+    old = {
+        "trainer": "bidding",
+        "network": {"raw_auction": True},
+        "search": {"network.raw_auction": {"grid": [True, False]}, "method": "grid"},
+    }
+    assert translate_job(old) == {
+        "trainer": "bidding",
+        "network": {"inputs": "last_bid"},
+        "search": {"network.inputs": {"grid": ["last_bid", "features"]}, "method": "grid"},
+    }

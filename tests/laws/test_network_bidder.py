@@ -73,6 +73,28 @@ def test_features_of_observations_equal_those_of_whole_auctions(table):
     )
 
 
+def test_a_batch_has_the_features_and_calls_of_single_rows(table):
+    """Auctions that begin alike share their replay."""
+    *_, ns, ew, batch = table
+    some = np.random.default_rng(0).permutation(len(batch.observation))[:300]
+    rows = batch.observation[some]
+    together = features_from_observation.features_before_call(rows, ns, ew)
+    calls = features_from_observation.system_calls(rows, ns, ew)
+    for k in range(len(rows)):
+        alone = features_from_observation.features_before_call(rows[[k]], ns, ew)
+        assert np.array_equal(together[[k]], alone)
+        assert calls[k] == features_from_observation.system_calls(rows[[k]], ns, ew)[0]
+
+
+def test_a_state_at_a_decision_has_its_observation(table):
+    deals, *_, batch = table
+    game, some = Auction("nothing", seats=2), np.arange(0, len(batch.observation), 7)
+    rows = select_rows(batch.observations(), some)
+    again = game.observe(game.state_at(rows, deals[rows.game]))
+    assert np.array_equal(again.observation, rows.observation)
+    assert np.array_equal(again.legal, rows.legal)
+
+
 def test_packing_loses_nothing(table):
     deals, dealer, vulnerable, calls, ns, ew, _ = table
     rows = features.auction_features(hand_bits(deals[:, :CARDS]), dealer, vulnerable, calls, ns, ew)
@@ -121,6 +143,8 @@ def test_network_inputs_are_features_and_calls_of_the_auction(table, monkeypatch
         with fake_gpu():
             on_gpu = network_inputs.learner_inputs(bits, callers, kind)
         assert np.array_equal(on_gpu.numpy(force=True), found)
+        assert network_inputs.network_inputs(rows[:0], callers[:0], kind).shape == found[:0].shape
+        assert network_inputs.unpack_inputs(bits[:0], callers[:0], kind).shape == found[:0].shape
     last, own = network_inputs.last_bids(callers), features.FIRST_PLAYER
     assert (inputs["last_bid"][:, features.WIDTH :].sum(axis=1) == 3).all()
     shown = inputs["last_bid"][:, features.WIDTH : features.WIDTH + 36].argmax(axis=1)
@@ -137,6 +161,7 @@ def test_groups_of_features_cover_every_feature_of_a_player_once():
     assert ends[0] == 0
     assert ends[-1] == features.PLAYER_WIDTH
     assert ends[1:-1:2] == ends[2::2]
+    assert set(ends) <= set(np.cumsum([0, *packed_features.RANGE_WIDTHS]).tolist())
     every = np.sort(features.group_columns(list(features.GROUPS)))
     assert np.array_equal(every, np.arange(features.FIRST_PLAYER, features.WIDTH))
 

@@ -61,7 +61,7 @@ class BiddingExamples:
     `folder`: path or URL of a folder that has a folder of Parquet files for each split. `split`:
     "train" or "test". `readers`: number of cluster CPUs that read files by Ray Data; with 0 this
     process reads. The batches are the same for any number of readers. `share`: share of the
-    examples to use, the first of each file. Raises UserError if there are
+    examples to use, the first ones of each file. Raises UserError if there are
     no examples, if they have features of another version, or if they were generated with different
     parameters.
     """

@@ -66,7 +66,7 @@ class ExamplesConfig(DatasetConfig):
     """Use only boards of this kind, such as human."""
 
     outcomes: bool = False
-    """Add IMPs against par, from boards with double-dummy tricks."""
+    """Add the IMPs of each board's contract against par."""
 
     tricks: TricksSource = "double_dummy"
     """Tricks of outcomes. double_dummy: those of the boards. careful: those of `careful` players on
@@ -163,7 +163,7 @@ class AnnotatedAuctions(NamedTuple):
     dealer: Array  # (G,)
     vulnerable: Array  # (G,)
     calls: Array  # (G, L) padded with -1
-    tables: Array | None  # (G, 4, 5) double-dummy tricks by declarer and strain
+    tables: Array | None  # (G, 4, 5) tricks by declarer and strain
     ns: System
     ew: System
 
@@ -212,7 +212,7 @@ def _parts(
 
 
 def _is_usable(config: ExamplesConfig, board: Board) -> bool:
-    has_tricks = board.table is not None or not config.outcomes
+    has_tricks = board.table is not None or not config.outcomes or config.tricks == "careful"
     return bool(board.auction) and config.kind in (None, board.kind) and has_tricks
 
 
@@ -307,7 +307,9 @@ def _examples(
     """
     chosen = [group.select(in_test_split(group.hands) == test) for group in part]
     columns = [
-        _columns(config, _with_tricks(config, group)) for group in chosen if len(group.hands)
+        _columns(config, _with_scoring_tricks(config, group))
+        for group in chosen
+        if len(group.hands)
     ]
     if not columns:
         return {}
@@ -316,12 +318,11 @@ def _examples(
     return select_rows(examples, rng.permutation(len(examples["call"])))
 
 
-def _with_tricks(config: ExamplesConfig, auctions: AnnotatedAuctions) -> AnnotatedAuctions:
+def _with_scoring_tricks(config: ExamplesConfig, auctions: AnnotatedAuctions) -> AnnotatedAuctions:
     """Return the boards with the tables of tricks that score their contracts."""
     if not config.outcomes or config.tricks == "double_dummy":
         return auctions
-    rng = generator(config.seed, RngStream.EVALUATE)
-    tables = play_every_contract(card_holders(auctions.hands), config.tricks, rng)
+    tables = play_every_contract(card_holders(auctions.hands), config.tricks)
     return auctions._replace(tables=tables)
 
 

@@ -56,8 +56,11 @@ def play(
     - `privileged`: also store features for a privileged critic in the trajectories' extras.
     - `with_steps`: also store the step number of each decision in the trajectories' extras.
       Simultaneous decisions have equal numbers.
-    - `state`: state of the games `games` from which they are played on; None: their start.
+    - `state`: a state of the deals `games` in which play begins, changed in place; by default their
+      start. The payoffs are those from then on.
     """
+    if state is not None and isinstance(games, int):
+        raise ValueError("a state needs the deals of its games")
     if seating is None and len(policies) != game.seats:
         raise ValueError(f"{game.name} has {game.seats} seats, for {len(policies)} policies")
     deal_rng, *their_rngs = rng.spawn(1 + len(policies))

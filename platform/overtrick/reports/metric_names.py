@@ -97,7 +97,7 @@ MEANINGS = {
     "recognised": "share of decisions for which the Q-table has an entry",
     "true_calls": "share of calls, without passes, that describe the hand correctly",
     "unforeseen_imps": "root mean square of the advantage, in IMPs",
-    "call_spread_imps": "standard deviation of the results of likely calls at a decision, in IMPs",
+    "call_spread_imps": "root mean square of the advantages of likely calls, in IMPs",
     "imps_per_board": "mean IMPs a board against the policy before training",
     "imps_per_board_se": "standard error of imps_per_board",
     "imps_per_board_(.+)_se": "standard error of imps_per_board_{0}",

@@ -252,7 +252,10 @@ def translate_job(job: Mapping[str, Any]) -> dict[str, Any]:
         if key in new:
             _move(new, key, new_key(trainer, key, job))
     if isinstance(search := new.get("search"), Mapping):
-        new["search"] = {_new_search_key(trainer, key, job): v for key, v in search.items()}
+        new["search"] = {
+            (name := _new_search_key(trainer, key, job)): _new_choices(name, value)
+            for key, value in search.items()
+        }
     if trainer == "table" and isinstance(methods := new.get("methods"), Mapping):
         new["methods"] = {name: _translate_method(each) for name, each in methods.items()}
     return new
@@ -284,6 +287,17 @@ def _move(job: dict[str, Any], old: str, new: str | None) -> None:
 
 def _new_value(leaf: str, value: Any) -> Any:
     return _VALUES.get(leaf, {}).get(value, value) if isinstance(value, str | bool) else value
+
+
+def _new_choices(key: str, value: Any) -> Any:
+    """Translate the values that a search tries for a job key, if they are listed."""
+    if not isinstance(value, Mapping):
+        return value
+    leaf = key.rpartition(".")[2]
+    return {
+        how: [_new_value(leaf, each) for each in tried] if isinstance(tried, list) else tried
+        for how, tried in value.items()
+    }
 
 
 def _new_search_key(trainer: Any, key: str, job: Mapping[str, Any]) -> str:

@@ -174,6 +174,12 @@ def recorded_callers(calls: Array) -> Array:
     return found
 
 
+@njit(cache=True)
+def caller_column(call, last_bid):  # type: ignore[no-untyped-def]
+    """Return the column (0 to 104) of callers in which the seat of a call other than a pass is."""
+    return call if call < BIDS else last_bid + (call - PASS) * BIDS
+
+
 def legal_after_last_bids(last_bids: Array) -> Array:
     """Return the legal calls (R, 38) bool, given three numbers (R, 3) that describe the last bid.
 
@@ -198,10 +204,8 @@ def _write_callers(calls, found):  # type: ignore[no-untyped-def]
             to_call = state[NEXT_SEAT]
             for k in range(CALLERS_WIDTH):
                 found[row, k] = (seats[k] - to_call) % 4 if seats[k] != NO_SEAT else NO_SEAT
-            if made < BIDS:
-                seats[made] = to_call
-            elif made != PASS:
-                seats[(made - PASS) * BIDS + state[LAST_BID]] = to_call
+            if made != PASS:
+                seats[caller_column(made, state[LAST_BID])] = to_call
             row += 1
             make_call(state, made)
 

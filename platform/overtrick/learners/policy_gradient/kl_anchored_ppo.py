@@ -4,7 +4,8 @@
 |---|---|
 | penalty: exact KL(policy, teacher) over all actions | estimate from the sampled action |
 | coefficient is constant | often adapted to a target KL |
-| no critic: the caller gives advantages | critic and GAE |
+| no critic: the caller gives credits | critic and GAE |
+| a decision may have credits of all its actions | only of the sampled action |
 """
 
 from __future__ import annotations
@@ -51,8 +52,10 @@ class KlAnchoredPolicy:
     ) -> dict[str, float]:
         """Update the policy once from decisions in `games` games; return metrics.
 
-        `features` are (D, F) and `legal` is (D, A). `credit` (D, A), in points, is the advantage of
-        the sampled action and 0 elsewhere, or the probability of each action times its advantage.
+        `features` are (D, F) and `legal` is (D, A). `credit` (D, A), in points, multiplies the
+        actions' importance ratios. If only sampled actions are known, it is the advantage of the
+        sampled action and 0 elsewhere; else it is the probability of each action times its
+        advantage.
         `game` (D,) is the game of each decision, a number from 0 to `games` - 1.
         """
         n = min(self.minibatches, games)
@@ -75,6 +78,10 @@ class KlAnchoredPolicy:
         theta, metrics = self.optimizer.improve(tensors(self.theta), surrogate, rng)
         self.theta = to_arrays(theta)
         return {**diagnostics, **metrics}
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Set Adam's learning rate of later updates."""
+        self.optimizer.step = rate
 
     def _surrogate(
         self, sample: DiscreteTensors, teacher_logp: Tensor, minibatches: tuple[Surrogate, ...] = ()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Policy, Trajectories, select_rows
-from overtrick.games.bridge.auction.game import Auction, resume_auctions
+from overtrick.games.bridge.auction.game import Auction
 from overtrick.policies.rollout import play
 
 
@@ -27,14 +27,15 @@ def results_of_calls(
     section 5.2.
 
     - `policies`: of North-South and of East-West after the call.
-    - `deals`: (G, 74) the deals of the auctions in `batch`, whose decisions are D.
-    - `compared`: (D, 38) bool mask of legal calls. A decision with a single one is left out.
+    - `deals`: (G, 74) the deals of the auctions.
+    - `batch`: the D decisions of the auctions.
+    - `compared`: (D, 38) bool mask of legal calls. Decisions with only one compared call get NaN.
     """
     results = np.full(compared.shape, np.nan)
     row, call = np.nonzero(compared & (compared.sum(axis=1, keepdims=True) > 1))
     if len(row):
         own = deals[batch.game[row]]
-        state = resume_auctions(game, select_rows(batch.observations(), row), own)
+        state = game.state_at(select_rows(batch.observations(), row), own)
         payoff = game.step(state, game.observe(state), call)
         payoff += play(game, policies, own, rng, recorded=(), state=state).payoff
         results[row, call] = payoff[np.arange(len(row)), batch.seat[row]]
@@ -42,11 +43,11 @@ def results_of_calls(
 
 
 def call_credit(results: Array, likely: Array) -> tuple[Array, Array]:
-    """Return credits (D, 38) of calls for a policy gradient, and their spread (D,), from results.
+    """Return credits (D, 38) of calls for a policy gradient, and mean squared advantages (D,).
 
-    The credit of a call is its probability times its advantage: its result minus the mean result of
-    the compared calls, weighted by their probabilities. The spread is the standard deviation of the
-    results. Both are 0 at decisions without results.
+    The advantage of a call is its result minus the mean result of the compared calls; the credit is
+    its probability times its advantage. Means are weighted by the probabilities. Credits and mean
+    squared advantages are 0 at decisions without results.
 
     `results`: (D, 38), NaN for calls that are not compared. `likely`: (D, 38) probabilities.
     """
@@ -55,4 +56,4 @@ def call_credit(results: Array, likely: Array) -> tuple[Array, Array]:
     share /= np.maximum(share.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     known = np.where(compared, results, 0.0)
     advantage = np.where(compared, known - (share * known).sum(axis=1, keepdims=True), 0.0)
-    return share * advantage, np.sqrt((share * advantage**2).sum(axis=1))
+    return share * advantage, (share * advantage**2).sum(axis=1)

@@ -73,8 +73,8 @@ class BidderTrainingJob(BiddingSystemJob):
     """Parquet file of deals with double-dummy tricks, or a list of such files."""
 
     tricks: TricksSource = "double_dummy"
-    """Tricks that score contracts in training. double_dummy: those of the file. careful: those of
-    `careful` players on both sides, who do not see hidden hands. Evaluations use those of the file.
+    """Tricks that score contracts in training. double_dummy: those of the files. careful: those of
+    `careful` players on both sides, who do not see hidden hands. Evaluations are double dummy.
     """
 
     network: NetworkTraining = NetworkTraining()
@@ -90,7 +90,7 @@ def check_bidding_job(job: BidderTrainingJob, max_deals: int) -> None:
         raise UserError(f"the {job.trainer} trainer is for the auction, not for {job.game.name}")
     load_networks(job)
     if min(map(len, split_deals(job, max_deals))) < 2:
-        raise UserError(f"{_names(job)} has too few deals to use some of them for evaluation")
+        raise _too_few(job)
     for name in job.evaluate.opponents:
         bidders.load_side(name)
 
@@ -128,20 +128,26 @@ def split_deals(job: BidderTrainingJob, max_deals: int) -> tuple[Deals, Deals]:
     """Sample at most `max_deals` deals of the job's files; split them for training and evaluation.
 
     Returns two arrays of deals (G, 74): the seat that holds each of the 52 cards, dealer,
-    vulnerability and 20 tricks, double dummy or, for training, as `job.tricks` says. A hash of the
-    hands decides which deals are for evaluation.
+    vulnerability and 20 double-dummy tricks. A hash of the hands decides which deals are for
+    evaluation.
     """
     deals = bidders.sample_deals(job.deals, max_deals, job.seed)
     test = in_test_split(hand_bits(deals[:, :CARDS]))
-    training = deals[~test]
-    if job.tricks != "double_dummy":
-        tables = play_every_contract(training[:, :CARDS], job.tricks, generator(job.seed))
-        training[:, DD_TABLE:] = tables.reshape(len(training), -1)
-    return training, deals[test]
+    return deals[~test], deals[test]
 
 
-def _names(job: BidderTrainingJob) -> str:
-    return " with ".join(job.deals)
+def scored_deals(job: BidderTrainingJob, deals: Deals) -> Deals:
+    """Return training deals (G, 74) with the tricks that `job.tricks` scores their contracts by."""
+    if job.tricks == "double_dummy":
+        return deals
+    scored = deals.copy()
+    tables = play_every_contract(deals[:, :CARDS], job.tricks)
+    scored[:, DD_TABLE:] = tables.reshape(len(deals), -1)
+    return scored
+
+
+def _too_few(job: BidderTrainingJob) -> UserError:
+    return UserError(f"{', '.join(job.deals)}: too few deals to keep some of them for evaluation")
 
 
 def evaluation_boards(job: BidderTrainingJob, test_deals: Deals, boards: int) -> Deals:
@@ -153,7 +159,7 @@ def evaluation_boards(job: BidderTrainingJob, test_deals: Deals, boards: int) ->
     UserError if there are none.
     """
     if not len(test_deals):
-        raise UserError(f"{_names(job)} has too few deals to use some of them for evaluation")
+        raise _too_few(job)
     rng = generator(job.seed, RngStream.EVALUATE)
     boards = min(boards, len(test_deals))
     return bidders.rotate_deals(test_deals[rng.choice(len(test_deals), boards, replace=False)], rng)

@@ -2,7 +2,7 @@
 
 The opponents are past selves, bidding systems and other bidders. The policy network is trained by
 PPO with a penalty on the KL divergence from its pretrained policy. The value network is trained on
-the results of the deals, and is the critic of PPO.
+the results of the deals. With `gradient_estimator: sampled_call` it is also the critic of PPO.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.sections import Count, Opponent, Positive, Section, UnusedKeys
-from overtrick.core import Array, Deals, UserError, concat_columns
+from overtrick.core import Array, Deals, Policy, UserError, concat_columns
 from overtrick.core.checkpoints import prefixed
 from overtrick.core.lazy_modules import torch
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
@@ -56,12 +56,11 @@ VALUE_OUTPUT = {"values": "imps", "calls": "baseline"}
 """Prefix of the value network's weights in the model, by `final_policy`.
 
 With `imps`, the policy network of the final model selects candidate calls, and the model bids the
-candidate of highest value. With `baseline`, the final model bids without the value network, which
-was the critic in training.
+candidate of highest value. With `baseline`, the final model bids without the value network.
 """
 
-SPREADS = {"every_call": "call_spread_imps", "sampled_call": "unforeseen_imps"}
-"""Metric of the differences between results that training learns from, by gradient estimator."""
+ADVANTAGES = {"every_call": "call_spread_imps", "sampled_call": "unforeseen_imps"}
+"""Metric with the root mean square advantage, by gradient estimator."""
 
 SHARD = 125  # boards per shard; all boards of a shard have the same opponent
 
@@ -75,7 +74,7 @@ class SelfPlayConfig(Section):
     """Boards per iteration; each board is played at two tables."""
 
     max_deals: Count = 1_000_000
-    """Maximum number of deals sampled from the file."""
+    """Maximum number of deals sampled from the files."""
 
     reward: Literal["table", "par"] = "table"
     """Reward. table: IMPs against the other table, where the opponent holds the learner's cards.
@@ -83,9 +82,9 @@ class SelfPlayConfig(Section):
     """
 
     gradient_estimator: Literal["every_call", "sampled_call"] = "every_call"
-    """Calls whose results train the policy network. every_call: all likely calls at a decision,
-    each from the result of the same deal if the auction goes on greedily after it. sampled_call:
-    the sampled call, from the result of its auction minus the value network's prediction.
+    """Calls whose results train the policy network. every_call: all calls with a probability of at
+    least 1 %; after each, the deal is bid to the end with the learner's most likely calls.
+    sampled_call: the call that was made; its advantage is generalised, over the value network.
     """
 
     gae_lambda: GaeLambda = 1.0
@@ -114,7 +113,8 @@ class SelfPlayConfig(Section):
     """
 
     value_warmup_iterations: int = Field(default=10, ge=0)
-    """Number of first iterations in which only the value network is trained."""
+    """Number of first iterations in which only the value network is trained; every_call needs none.
+    """
 
     final_policy: Literal["calls", "values"] = "calls"
     """Bidding of the final model. calls: the most likely call. values: among the likely calls, the
@@ -175,7 +175,8 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
             generator(job.seed, RngStream.INITIAL),
         )  # fmt: skip
         self.others = [load_side(name) for name in section.opponents]
-        self.deals, self.test_deals = pretrained.split_deals(job, job.play.max_deals)
+        training, self.test_deals = pretrained.split_deals(job, job.play.max_deals)
+        self.deals = pretrained.scored_deals(job, training)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Play the boards of an iteration; train the value network and, after warm-up, the policy.
@@ -199,10 +200,10 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         metrics = {
             "boards": float(self.iteration * section.boards),
             "loss_nats": self.values.learn(learn_rng, where),
-            SPREADS[section.gradient_estimator]: float(np.sqrt(np.square(calls["spread"]).mean())),
+            ADVANTAGES[section.gradient_estimator]: float(np.sqrt(calls["squared"].mean())),
         }
         if section.schedule == "linear":
-            self.calls.optimizer.step = section.learning_rate * (1 - progress)
+            self.calls.set_learning_rate(section.learning_rate * (1 - progress))
         if self.iteration > section.value_warmup_iterations:
             metrics |= self.calls.learn(
                 unpack_inputs(calls["before"], calls["callers"], self.call_network.inputs),
@@ -259,7 +260,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         - `imps`: value network, if `play.final_policy` is "values". The policy network of the final
           model selects candidate calls, and the model bids the candidate of highest value.
         - `baseline`: value network, if `play.final_policy` is "calls". The final model bids without
-          this network, which was the critic in training.
+          this network.
         """
         values = prefixed(VALUE_OUTPUT[self.job.play.final_policy], self.values.values().weights)
         return {**prefixed("calls", self.calls.theta), **values}
@@ -324,6 +325,11 @@ def _opponents(job: SelfplayJob) -> list[Side]:
     return pretrained.evaluation_opponents(job, before)
 
 
+def _seated(seat: int, own: Policy, theirs: Policy) -> tuple[Policy, Policy]:
+    """Return the policies of North-South and East-West, of which `own` is side `seat`."""
+    return (own, theirs) if seat == 0 else (theirs, own)
+
+
 def _play_boards(
     rng: Generator, common: tuple[Side, SelfPlayConfig], deals: Deals, other: Side
 ) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -346,7 +352,7 @@ def _play_boards(
         ns, ew = (side, other) if seat == 0 else (other, side)
         own = SamplingBidder(ns.system, ew.system, side.calls, side.imps)
         pair = own, other.policy(ns.system, ew.system)
-        played = play(game, pair[:: 1 - 2 * seat], deals, child, recorded=(seat,))
+        played = play(game, _seated(seat, *pair), deals, child, recorded=(seat,))
         tables.append((pair, played))
     payoffs = [played.payoff[:, seat] for seat, (_, played) in enumerate(tables)]
 
@@ -362,25 +368,24 @@ def _play_boards(
         if section.gradient_estimator == "every_call":
             likely = own.call_probabilities(batch.observations())
             greedy = NetworkBidder(own.ns, own.ew, own.calls)
-            later = (greedy, theirs)[:: 1 - 2 * seat]
-            compared = candidate_calls(likely)
-            found = results_of_calls(game, later, deals, batch, compared, rng.spawn(1)[0])
-            known = np.isfinite(found)
-            found[known] = imps_won(
-                found[known], np.broadcast_to(elsewhere[batch.game][:, None], found.shape)[known]
-            )
-            credit, spread = call_credit(found, likely)
+            found = results_of_calls(
+                game, _seated(seat, greedy, theirs), deals, batch, candidate_calls(likely),
+                rng.spawn(1)[0],
+            )  # fmt: skip
+            row, call = np.nonzero(np.isfinite(found))
+            found[row, call] = imps_won(found[row, call], elsewhere[batch.game[row]])
+            credit, squared = call_credit(found, likely)
         else:
-            spread = generalised_advantages(
+            advantage = generalised_advantages(
                 batch, own.value(batch.observations()), 1.0, section.gae_lambda
             )
-            credit = np.zeros((len(batch), len(CALLS)))
-            credit[np.arange(len(batch)), batch.action] = spread
+            credit, squared = np.zeros((len(batch), len(CALLS))), advantage**2
+            credit[np.arange(len(batch)), batch.action] = advantage
         features = features_from_observation.features_before_call(batch.observation, own.ns, own.ew)
         calls.append({
             "before": pack(features),
             "callers": callers_in_observations(batch.observation),
-            "legal": batch.legal, "credit": credit, "spread": spread,
+            "legal": batch.legal, "credit": credit, "squared": squared,
             "game": batch.game + seat * len(deals),
         })  # fmt: skip
         rows.append(replay_rows(batch, result, own.ns, own.ew))

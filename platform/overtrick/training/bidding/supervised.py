@@ -111,12 +111,16 @@ class BiddingNetworkConfig(NetworkTraining):
     """
 
     ignored_features: tuple[FeatureGroup, ...] = ()
-    """Groups of the players' features that the network does not see, to measure their worth."""
+    """Groups of the players' features that the network does not see, to measure their worth. Later
+    reinforcement learning sees them.
+    """
 
     @model_validator(mode="after")
     def _inputs_have_features(self) -> BiddingNetworkConfig:
         if self.ignored_features and self.inputs == "auction":
-            raise ValueError("ignored_features has no use: inputs=auction has no such features")
+            raise ValueError(
+                "ignored_features has no use: inputs=auction has no features of players"
+            )
         return self
 
     def weights(self, outputs: int, rng: Generator) -> dict[str, Array]:
@@ -150,7 +154,8 @@ class BiddingJob(BiddingSystemJob):
     """Folder of examples made by `overtrick generate examples`."""
 
     examples_share: float = Field(default=1.0, gt=0, le=1)
-    """Share of the training examples to use: the first of each file, where their order is random.
+    """Share of the training examples to use. The first ones of each file are used; their order in a
+    file is random.
     """
 
     target: LearningTarget = "calls"
@@ -171,7 +176,7 @@ def score(rows: list[dict[str, Any]]) -> float:
 
 @register("bidding", BiddingJob, score, scores.bidding_accuracy)
 class BiddingTrainer(BaseTrainer[BiddingJob]):
-    """Trainer of a network on bidding examples; each iteration passes over all examples once.
+    """Trainer of a network on bidding examples; an iteration passes once over those of its share.
 
     `share`: selects the rows of each batch on which this learner trains, if several learners train
     in parallel.
@@ -262,7 +267,7 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
         if job.target not in (*examples.columns, "calls"):
             raise UserError(
                 f"the examples in {job.examples} have no IMPs: generate them again "
-                "with outcomes=true from boards with double-dummy tricks"
+                "with outcomes=true"
             )
 
     @staticmethod

@@ -41,7 +41,7 @@ class ValueRlConfig(ValueReplayConfig):
     """Probability of a random choice among the calls that the policy network finds likely."""
 
     max_deals: Count = 1_000_000
-    """Maximum number of deals sampled from the file."""
+    """Maximum number of deals sampled from the files."""
 
 
 class BidderJob(BidderTrainingJob):
@@ -62,7 +62,8 @@ class BidderTrainer(BaseTrainer[BidderJob]):
         self.calls, first = pretrained.load_networks(job)
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         self.outcomes = ValueLearner(first, job.network, job.bidder, job.stop.iterations)
-        self.deals, self.test_deals = pretrained.split_deals(job, job.bidder.max_deals)
+        training, self.test_deals = pretrained.split_deals(job, job.bidder.max_deals)
+        self.deals = pretrained.scored_deals(job, training)
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Bid the auctions of an iteration, and train the value network from the replay buffer."""
@@ -135,7 +136,7 @@ def _bid(rng: Generator, common: tuple[Side, float], deals: Deals) -> dict[str, 
 
     `common`: the tuple (bidder, epsilon). The bidder bids for both sides; with probability epsilon
     it makes a random one of the calls that its policy network finds likely. `deals`: the seat that
-    holds each of the 52 cards, dealer, vulnerability and 20 double-dummy tricks.
+    holds each of the 52 cards, dealer, vulnerability and 20 tricks.
     """
     side, epsilon = common
     policy = side.policy(side.system, side.system, epsilon)

@@ -14,7 +14,7 @@ from numba import njit
 from overtrick.core import Array
 from overtrick.games.bridge.auction import observation as obs
 from overtrick.games.bridge.auction.features import WIDTH, write_features
-from overtrick.games.bridge.auction_rules import LONGEST_AUCTION, NEXT_SEAT
+from overtrick.games.bridge.auction_rules import NEXT_SEAT
 from overtrick.games.bridge.system import hand_evaluation
 from overtrick.games.bridge.system.auction_simulation import knowledge_for
 from overtrick.games.bridge.system.loader import System
@@ -81,27 +81,26 @@ def _replay_arguments(observation: Array, call: Array, ns: System, ew: System) -
     _write_calls(rows, np.ascontiguousarray(call, np.int64), calls)
     knowledge = knowledge_for(ns, ew)
     order = _prefix_order(calls, rows)
-    return order, rows, calls, ns.tables, ew.tables, knowledge, _replays(knowledge, longest)
+    return order, rows, calls, ns.tables, ew.tables, knowledge, _new_replay(knowledge, longest)
 
 
 @njit(cache=True)
 def _count_calls(observation, counts):  # type: ignore[no-untyped-def]
-    calls = np.empty(LONGEST_AUCTION, np.int64)
+    calls = np.empty(obs.MAX_CALLS, np.int64)
     for row in range(len(observation)):
         counts[row] = obs.write_calls(observation[row], calls)
 
 
-class _Replays(NamedTuple):
-    """Public knowledge after each call of the auction that was replayed last.
+class _ReplayedAuction(NamedTuple):
+    """Public knowledge after 0, 1, ... calls of the auction that was replayed last.
 
-    The next auction goes on from the last call that both have in common. Depth d of an array (D,
-    ...) is the knowledge after d calls.
+    The next replay starts after the calls that both auctions share. `PublicKnowledge.calls` is not
+    stored, because it still holds these calls. The other fields that are missing are buffers.
     """
 
     start: Array  # (2,) int64 dealer and vulnerability; -1 before the first auction
     length: Array  # (1,) int64 number of calls
-    calls: Array  # (319,) int64
-    auction: Array  # (D, ...), and so on: the fields of PublicKnowledge with these names
+    auction: Array  # (calls + 1, ...) as in PublicKnowledge, like the fields below
     context: Array
     lo: Array
     hi: Array
@@ -110,12 +109,11 @@ class _Replays(NamedTuple):
     passed: Array
 
 
-def _replays(knowledge: PublicKnowledge, longest: int) -> _Replays:
-    """Allocate the replays of auctions with at most `longest` calls."""
-    fields = (getattr(knowledge, name) for name in _Replays._fields[3:])
+def _new_replay(knowledge: PublicKnowledge, longest: int) -> _ReplayedAuction:
+    """Allocate room for auctions with at most `longest` calls; none is replayed yet."""
+    fields = (getattr(knowledge, name) for name in _ReplayedAuction._fields[2:])
     stacks = (np.empty((longest + 1, *own.shape), own.dtype) for own in fields)
-    calls = np.empty(LONGEST_AUCTION, np.int64)
-    return _Replays(np.full(2, -1, np.int64), np.zeros(1, np.int64), calls, *stacks)
+    return _ReplayedAuction(np.full(2, -1, np.int64), np.zeros(1, np.int64), *stacks)
 
 
 def _prefix_order(calls: Array, observation: Array) -> Array:
@@ -140,62 +138,61 @@ def _write_calls(observation, call, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _replay(start, calls, ns, ew, knowledge, replays):  # type: ignore[no-untyped-def]
+def _replay(start, calls, ns, ew, knowledge, last):  # type: ignore[no-untyped-def]
     """Replay the calls (L,) of one auction, padded with -1; write what they show to `knowledge`.
 
     start: (2,) dealer and vulnerability. ns, ew: SystemTables, the compiled bidding system of each
-    side. knowledge: PublicKnowledge to overwrite. replays: _Replays of the auction before.
+    side. knowledge: PublicKnowledge to overwrite. last: _ReplayedAuction, replaced by this auction.
     """
     depth = 0
-    if replays.start[0] == start[0] and replays.start[1] == start[1]:
-        while (
-            depth < min(len(calls), replays.length[0]) and calls[depth] == replays.calls[depth]
-        ):  # fmt: skip
+    if last.start[0] == start[0] and last.start[1] == start[1]:
+        common = min(len(calls), last.length[0])
+        while depth < common and calls[depth] == knowledge.calls[depth]:
             depth += 1
-        knowledge.auction[:] = replays.auction[depth]
-        knowledge.context[:] = replays.context[depth]
-        knowledge.lo[:] = replays.lo[depth]
-        knowledge.hi[:] = replays.hi[depth]
-        knowledge.meaning[:] = replays.meaning[depth]
-        knowledge.call_counts[:] = replays.call_counts[depth]
-        knowledge.passed[:] = replays.passed[depth]
+        knowledge.auction[:] = last.auction[depth]
+        knowledge.context[:] = last.context[depth]
+        knowledge.lo[:] = last.lo[depth]
+        knowledge.hi[:] = last.hi[depth]
+        knowledge.meaning[:] = last.meaning[depth]
+        knowledge.call_counts[:] = last.call_counts[depth]
+        knowledge.passed[:] = last.passed[depth]
     else:
         open_auction(knowledge, start[0], start[1])
-        replays.start[:] = start
-        _save(knowledge, replays, 0)
+        last.start[:] = start
+        _store(knowledge, last, 0)
     while depth < len(calls) and calls[depth] >= 0:
         hear_call(ns if knowledge.auction[NEXT_SEAT] % 2 == 0 else ew, knowledge, calls[depth])
-        replays.calls[depth] = calls[depth]
         depth += 1
-        _save(knowledge, replays, depth)
-    replays.length[0] = depth
+        _store(knowledge, last, depth)
+    last.length[0] = depth
 
 
 @njit(cache=True)
-def _save(knowledge, replays, depth):  # type: ignore[no-untyped-def]
-    replays.auction[depth] = knowledge.auction
-    replays.context[depth] = knowledge.context
-    replays.lo[depth] = knowledge.lo
-    replays.hi[depth] = knowledge.hi
-    replays.meaning[depth] = knowledge.meaning
-    replays.call_counts[depth] = knowledge.call_counts
-    replays.passed[depth] = knowledge.passed
+def _store(knowledge, last, depth):  # type: ignore[no-untyped-def]
+    """Store public knowledge in a _ReplayedAuction as that after `depth` calls."""
+    last.auction[depth] = knowledge.auction
+    last.context[depth] = knowledge.context
+    last.lo[depth] = knowledge.lo
+    last.hi[depth] = knowledge.hi
+    last.meaning[depth] = knowledge.meaning
+    last.call_counts[depth] = knowledge.call_counts
+    last.passed[depth] = knowledge.passed
 
 
 @njit(cache=True)
-def _write_features(order, observation, calls, ns, ew, knowledge, replays, out):  # type: ignore[no-untyped-def]
+def _write_features(order, observation, calls, ns, ew, knowledge, last, out):  # type: ignore[no-untyped-def]
     for row in order:
         seen = observation[row]
-        _replay(seen[obs.DEALER : obs.VULNERABLE + 1], calls[row], ns, ew, knowledge, replays)
+        _replay(seen[obs.DEALER : obs.VULNERABLE + 1], calls[row], ns, ew, knowledge, last)
         write_features(knowledge, seen[obs.OWN], seen[obs.SEAT], seen[obs.DEALER], out[row])
 
 
 @njit(cache=True)
-def _choose_calls(order, observation, calls, ns, ew, knowledge, replays, out):  # type: ignore[no-untyped-def]
+def _choose_calls(order, observation, calls, ns, ew, knowledge, last, out):  # type: ignore[no-untyped-def]
     held = np.zeros((1, hand_evaluation.WIDTH), np.int16)
     for row in order:
         seen = observation[row]
-        _replay(seen[obs.DEALER : obs.VULNERABLE + 1], calls[row], ns, ew, knowledge, replays)
+        _replay(seen[obs.DEALER : obs.VULNERABLE + 1], calls[row], ns, ew, knowledge, last)
         update_view(knowledge)
         hand_evaluation.evaluate(seen[obs.OWN : obs.OWN + 1], held)
         tables = ns if seen[obs.SEAT] % 2 == 0 else ew

@@ -16,7 +16,15 @@ from numpy.random import Generator
 from overtrick.core import Array, Deals, Observations, UserError, check_choice, concat_columns
 from overtrick.games.bridge import auction_rules, contract_results, double_dummy, scoring
 from overtrick.games.bridge.auction import observation as obs
-from overtrick.games.bridge.auction_rules import BIDS, CALLS, LAST_BID, NEXT_SEAT, PASS, PASSES
+from overtrick.games.bridge.auction_rules import (
+    BIDS,
+    CALLERS_WIDTH,
+    CALLS,
+    LAST_BID,
+    NEXT_SEAT,
+    PASS,
+    PASSES,
+)
 from overtrick.games.bridge.cards import (
     CARDS,
     SEATS,
@@ -38,7 +46,7 @@ DEAL_DEALER, DEAL_VULNERABLE, DD_TABLE = range(CARDS, CARDS + 3)
 
 DEAL_WIDTH = DD_TABLE + 20
 UNSOLVED = -1
-FEATURE_WIDTH = CARDS + 4 + 2 + 4 + 3 * BIDS * 4
+FEATURE_WIDTH = CARDS + 4 + 2 + 4 + 4 * CALLERS_WIDTH
 
 
 @dataclass(slots=True)
@@ -154,8 +162,17 @@ class Auction:
         """
         no_calls = np.empty((len(deals), 0), np.int64)
         now = auction_rules.states_after(no_calls, deals[:, DEAL_DEALER].astype(np.int64))
-        callers = np.full((len(deals), 3 * BIDS), auction_rules.NO_SEAT, np.int8)
+        callers = np.full((len(deals), CALLERS_WIDTH), auction_rules.NO_SEAT, np.int8)
         return AuctionState(deals.copy(), hand_bits(deals[:, :CARDS]), now, callers)
+
+    def state_at(self, observations: Observations, deals: Deals) -> AuctionState:
+        """Rebuild the state of R auctions at the decisions of R observations.
+
+        deals: (R, 74) the deal of each auction, with the columns in the docstring of Auction.
+        """
+        state = self.start(deals)
+        _replay_calls(observations.observation, state.now, state.callers)
+        return state
 
     def observe(self, state: AuctionState) -> Observations:
         """Return the observation of the seat to call in each auction that is not over."""
@@ -306,7 +323,7 @@ def _observe(games, deals, hand, now, callers):  # type: ignore[no-untyped-def]
     games: (R,) indices of the games that are not over. The other arguments are the arrays of
     AuctionState.
     """
-    observation = np.empty((len(games), obs.CALLERS + 3 * BIDS), np.int64)
+    observation = np.empty((len(games), obs.CALLERS + CALLERS_WIDTH), np.int64)
     legal = np.empty((len(games), PASS + 3), np.bool_)
     for row in range(len(games)):
         game, out = games[row], observation[row]
@@ -334,16 +351,6 @@ def _advance(games, calls, now, callers):  # type: ignore[no-untyped-def]
     return -1
 
 
-def resume_auctions(game: Auction, observations: Observations, deals: Deals) -> AuctionState:
-    """Rebuild the state of R auctions at the decisions of R observations.
-
-    deals: (R, 74) the deal of each auction, with the columns in the docstring of Auction.
-    """
-    state = game.start(deals)
-    _replay_calls(observations.observation, state.now, state.callers)
-    return state
-
-
 @njit(cache=True)
 def _replay_calls(observation, now, callers):  # type: ignore[no-untyped-def]
     calls = np.empty(obs.MAX_CALLS, np.int64)
@@ -359,10 +366,8 @@ def record_call(now, callers, call):  # type: ignore[no-untyped-def]
 
     now: (STATE_WIDTH,) and callers: (105,), a row of the arrays of AuctionState.
     """
-    if call < BIDS:
-        callers[call] = now[NEXT_SEAT]
-    elif call != PASS:
-        callers[now[LAST_BID] + (call - PASS) * BIDS] = now[NEXT_SEAT]
+    if call != PASS:
+        callers[auction_rules.caller_column(call, now[LAST_BID])] = now[NEXT_SEAT]
     auction_rules.make_call(now, call)
 
 
@@ -382,7 +387,7 @@ def _features(observation, vulnerable):  # type: ignore[no-untyped-def]
         for side in range(2):
             numbers[CARDS + 4 + side] = vulnerable[seen[obs.VULNERABLE], (seat + side) % 2]
         numbers[CARDS + 6 + seen[obs.PASSES]] = 1
-        for k in range(3 * BIDS):
+        for k in range(CALLERS_WIDTH):
             caller = seen[obs.CALLERS + k]
             if caller >= 0:
                 numbers[CARDS + 10 + 4 * k + (caller - seat) % 4] = 1

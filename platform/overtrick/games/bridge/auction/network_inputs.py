@@ -124,7 +124,8 @@ def last_bids(callers: Array) -> Array:
 def _auction_columns(callers: Array, kind: Inputs) -> Array:
     """Return one-hot columns float32 of the last bid (R, 44), or of all callers (R, 420)."""
     if kind != "last_bid":
-        return (callers[:, :, None] == np.arange(4)).reshape(len(callers), -1).astype(np.float32)
+        seats = callers[:, :, None] == np.arange(4)
+        return seats.reshape(len(callers), 4 * CALLERS_WIDTH).astype(np.float32)
     columns = np.zeros((len(callers), sum(LAST_BID_SIZES)), np.float32)
     row, first = np.arange(len(callers)), 0
     for value, width in zip(last_bids(callers).T, LAST_BID_SIZES, strict=True):
