@@ -597,7 +597,7 @@ def test_unusable_examples_are_refused_with_one_line(folder: str, boards: Path, 
         check(job_of(str(plain)))
     kind = parquet.Kind(bidding_examples.KIND.name, bidding_examples.KIND.version + 1, "")
     parquet.save(files[0], kind, columns_read.parameters, columns_read.columns)
-    with pytest.raises(UserError, match="has version 2, not 1: generate them again"):
+    with pytest.raises(UserError, match="has version 3, not 2: generate them again"):
         check(job_of(str(plain)))
 
 

@@ -38,17 +38,20 @@ def solver(kl_coef):
     return Ppo(0.02, epochs=2, teacher_kl_coef=kl_coef)
 
 
-def train(rows, rng, kl_coef, iterations=20):
+def train(rows, rng, kl_coef, iterations=20, every=False):
     """Train where one action has return 1 and the others 0; return the metrics and the final
-    policy."""
+    policy. every: give credits of all actions, not only of sampled ones."""
     features, legal = rows
     learner = KlAnchoredPolicy(initial_weights((5, 16, ACTIONS), rng), PLAN, solver(kl_coef), 4)
     metrics = []
     for _ in range(iterations):
         chance = probs(learner.theta, features, legal)
-        action = (rng.random((GAMES, 1)) >= chance.cumsum(axis=1)).sum(axis=1)
-        advantage = (action == WORTH) - chance[:, WORTH]
-        metrics.append(learner.learn(*rows, action, advantage, np.arange(GAMES), GAMES, rng))
+        if every:
+            credit = chance * ((np.arange(ACTIONS) == WORTH) - chance[:, [WORTH]])
+        else:
+            action = (rng.random((GAMES, 1)) >= chance.cumsum(axis=1)).sum(axis=1)
+            credit = np.eye(ACTIONS)[action] * ((action == WORTH) - chance[:, WORTH])[:, None]
+        metrics.append(learner.learn(*rows, credit, np.arange(GAMES), GAMES, rng))
     return metrics, learner
 
 
@@ -63,11 +66,12 @@ def test_the_best_action_is_found_and_the_kl_penalty_limits_the_change(rows, rng
     assert far > 3 * near > 9 * nearer > 0
 
 
-def test_the_optimum_with_kl_penalty_has_its_closed_form(rows, rng):
+@pytest.mark.parametrize("every", [False, True])
+def test_the_optimum_with_kl_penalty_has_its_closed_form(rows, rng, every):
     """The maximum of return minus kl_coef times the divergence is the teacher's probability times
     e^(return / kl_coef), normalised."""
     features, legal = np.repeat(rows[0][:1], GAMES, axis=0), rows[1]
-    _, learner = train((features, legal), rng, kl_coef=1.0, iterations=40)
+    _, learner = train((features, legal), rng, kl_coef=1.0, iterations=40, every=every)
     teacher_probs = probs({n: v.numpy() for n, v in learner.teacher.items()}, features, legal)[0]
     wanted = teacher_probs * np.exp(np.arange(ACTIONS) == WORTH)
     assert probs(learner.theta, features, legal)[0] == pytest.approx(
@@ -105,11 +109,10 @@ def test_a_learner_resumes_from_its_state(rows, rng):
     teacher_probs = {name: value.numpy() for name, value in first.teacher.items()}
     second = KlAnchoredPolicy(teacher_probs, PLAN, solver(1.0), 4)
     second.load({name: value.copy() for name, value in first.state().items()})
-    action = rng.integers(ACTIONS - 1, size=GAMES)
+    credit = np.eye(ACTIONS)[rng.integers(ACTIONS - 1, size=GAMES)]
     metrics = [
-        each.learn(*rows, action, 1.0 * (action == WORTH), np.arange(GAMES), GAMES,
-                   np.random.default_rng(1))
+        each.learn(*rows, credit, np.arange(GAMES), GAMES, np.random.default_rng(1))
         for each in (first, second)
-    ]  # fmt: skip
+    ]
     assert metrics[0] == metrics[1]
     assert all(np.array_equal(v, second.theta[n]) for n, v in first.theta.items())
