@@ -140,24 +140,26 @@ def test_rewards_of_both_tables_are_the_imps_of_a_match(untrained: Path, deals: 
     assert not done["credit"].any()  # a bidder that is sure of its calls compares none
 
 
-@pytest.mark.parametrize("reward", ["table", "par"])
+@pytest.mark.parametrize(("reward", "seat"), [("table", 0), ("par", 1)])
 def test_credits_of_every_call_are_differences_between_whole_auctions(
-    untrained: Path, deals: Path, reward: str
+    untrained: Path, deals: Path, reward: str, seat: int
 ):
-    """One decision of one board is bid on by hand after each of its calls."""
+    """Some decisions are bid on by hand after each of their calls."""
     side, other = sides(untrained)
     boards, done, _ = play_boards(deals, reward, side, other, "every_call")
     assert_float32_close(done["credit"].sum(axis=1), 0, size=24)
     assert done["squared"].max() > 1
-    own = network_bidder.SamplingBidder(side.system, other.system, side.calls, side.imps)
-    greedy = network_bidder.NetworkBidder(side.system, other.system, side.calls)
-    theirs = other.policy(side.system, other.system)
+    systems = (side.system, other.system)[:: 1 - 2 * seat]
+    own = network_bidder.SamplingBidder(*systems, side.calls, side.imps)
+    greedy = network_bidder.NetworkBidder(*systems, side.calls)
+    theirs = other.policy(*systems)
+    bidding, later = ((first, theirs)[:: 1 - 2 * seat] for first in (own, greedy))
     game = Auction("points" if reward == "table" else "imps", seats=2)
-    batch = play(game, (own, theirs), boards, np.random.default_rng(5), recorded=(0,)).batch
+    batch = play(game, bidding, boards, np.random.default_rng(5), recorded=(seat,)).batch
     likely = own.call_probabilities(batch.observations())
     compared = network_bidder.candidate_calls(likely)
     found = call_results.results_of_calls(
-        game, (greedy, theirs), boards, batch, compared, np.random.default_rng(6)
+        game, later, boards, batch, compared, np.random.default_rng(6)
     )
     assert np.array_equal(np.isfinite(found), compared & (compared.sum(axis=1) > 1)[:, None])
     for row in np.flatnonzero(np.isfinite(found).any(axis=1))[:3]:
@@ -168,9 +170,9 @@ def test_credits_of_every_call_are_differences_between_whole_auctions(
             for each in [*made, call]:
                 payoff = game.step(state, game.observe(state), np.array([each]))
             while len(here := game.observe(state)):
-                bidder = greedy if here.seat[0] == 0 else theirs
+                bidder = later[here.seat[0]]
                 payoff = game.step(state, here, bidder.probs(here).argmax(axis=1))
-            assert found[row, call] == payoff[0, 0]
+            assert found[row, call] == payoff[0, seat]
 
 
 def test_credits_are_shares_of_the_distance_from_the_mean_result():

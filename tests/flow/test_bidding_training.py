@@ -317,6 +317,12 @@ def test_a_network_does_not_see_features_that_it_ignores(folder: str, optimizer:
     assert (np.delete(rows, ignored, axis=0) != 0).any(axis=1).all()
 
 
+def test_features_cannot_be_ignored_by_a_network_that_does_not_see_them(folder: str):
+    network = {"hidden": [16], "inputs": "auction", "ignored_features": ["points"]}
+    with pytest.raises(UserError, match="inputs=auction has no features of players"):
+        job_of(folder, network=network)
+
+
 def test_a_share_of_the_examples_is_the_first_of_each_file(folder: str):
     whole, some = (
         bidding_examples.BiddingExamples(folder, "train", share=share) for share in (1.0, 0.3)

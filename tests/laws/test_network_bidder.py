@@ -157,11 +157,8 @@ def test_network_inputs_are_features_and_calls_of_the_auction(table, monkeypatch
 
 
 def test_groups_of_features_cover_every_feature_of_a_player_once():
-    ends = [at for group in features.GROUPS.values() for at in group]
-    assert ends[0] == 0
-    assert ends[-1] == features.PLAYER_WIDTH
-    assert ends[1:-1:2] == ends[2::2]
-    assert set(ends) <= set(np.cumsum([0, *packed_features.RANGE_WIDTHS]).tolist())
+    borders = np.cumsum([0, *packed_features.RANGE_WIDTHS]).tolist()
+    assert set(features.GROUPS.values()) <= set(borders)
     every = np.sort(features.group_columns(list(features.GROUPS)))
     assert np.array_equal(every, np.arange(features.FIRST_PLAYER, features.WIDTH))
 
@@ -193,6 +190,23 @@ def pair(rng) -> tuple[network_bidder.BiddingNetwork, network_bidder.BiddingNetw
         for outputs in network_bidder.OUTPUT_WIDTHS.values()
     ]
     return made[0], made[1]
+
+
+@pytest.mark.parametrize("kind", network_inputs.WIDTHS)
+def test_a_bidder_that_is_sure_of_its_calls_bids_with_any_inputs(table, rng, kind):
+    """No call is compared with another, so that the value network sees no row."""
+    *_, ns, ew, batch = table
+    rows = select_rows(batch.observations(), np.arange(100))
+    calls, imps = (
+        network_bidder.BiddingNetwork(
+            initial_weights((network_inputs.WIDTHS[kind], 8, outputs), rng, 1e6), "leaky_relu"
+        )
+        for outputs in network_bidder.OUTPUT_WIDTHS.values()
+    )
+    bidder = network_bidder.NetworkBidder(ns, ew, calls, imps)
+    likely = bidder.call_probabilities(rows)
+    assert (network_bidder.candidate_calls(likely).sum(axis=1) == 1).all()
+    assert np.array_equal(bidder.probs(rows).argmax(axis=1), likely.argmax(axis=1))
 
 
 def test_few_rows_have_the_same_probabilities_as_many(rng):

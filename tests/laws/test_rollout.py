@@ -11,6 +11,9 @@ import pytest
 import overtrick
 from overtrick.core import Actions, Enumerable, Observations, concatenate_trajectories
 from overtrick.evaluation.evaluate import exact_payoff
+from overtrick.games.bridge.auction.game import DD_TABLE, Auction
+from overtrick.games.bridge.auction.network_bidder import SystemBidder
+from overtrick.games.bridge.system.loader import load
 from overtrick.policies.action_sampling import sample_actions
 from overtrick.policies.rollout import play, play_duplicate, random_seating, select_policy_decisions
 from overtrick.policies.tabular import TabularPolicy
@@ -393,3 +396,20 @@ def test_concatenated_batches_number_their_games_consecutively(game_and_tree, rn
     assert np.array_equal(whole.game - starts, np.concatenate([batch.game for batch in batches]))
     assert np.array_equal(whole.action, np.concatenate([batch.action for batch in batches]))
     assert sorted(set(whole.game.tolist())) == list(range(8))
+
+
+def test_play_goes_on_from_a_state_of_given_deals_only(rng):
+    """The rest of a game pays what the whole game pays, if the play before it paid nothing."""
+    game = Auction(seats=2)
+    deals = game.deal(20, rng)
+    deals[:, DD_TABLE:] = rng.integers(14, size=(20, 20))
+    bidder = SystemBidder(load("natural"), load("natural"))
+    state = game.start(deals)
+    first = game.observe(state)
+    game.step(state, first, bidder.probs(first).argmax(axis=1))
+    rest = play(game, (bidder, bidder), deals, rng, state=state)
+    whole = play(game, (bidder, bidder), deals, rng)
+    assert np.array_equal(rest.payoff, whole.payoff)
+    assert rest.decision_count == whole.decision_count - len(deals)
+    with pytest.raises(ValueError, match="a state needs the deals"):
+        play(game, (bidder, bidder), 20, rng, state=game.start(deals))

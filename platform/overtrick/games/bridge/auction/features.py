@@ -68,30 +68,19 @@ FeatureGroup = Literal[
 ]  # fmt: skip
 """A group of a player's features; `points` are high-card, total and adjusted points."""
 
-GROUPS: dict[FeatureGroup, tuple[int, int]] = {
-    "shown_suit": (0, 5),
-    "points": (5, 128),
-    "lengths": (128, 184),
-    "strengths": (184, 216),
-    "controls": (216, 232),
-    "kings_of_suits": (232, 244),
-    "status": (STATUS_AT, TYPE_AT),
-    "call_type": (TYPE_AT, SLAM_AT),
-    "slam": (SLAM_AT, 273),
-    "agreed_suit": (273, 278),
-    "aces": (278, 284),
-    "kings": (284, 290),
-    "key_cards": (290, 294),
-    "first_king": (294, 299),
-    "trump_queen": (299, 302),
-    "extra_strength": (302, PLAYER_WIDTH),
-}
-"""First number of each group of a player's features, and the first number after it."""
+GROUPS: dict[FeatureGroup, int] = {
+    "shown_suit": 0, "points": 5, "lengths": 128, "strengths": 184, "controls": 216,
+    "kings_of_suits": 232, "status": STATUS_AT, "call_type": TYPE_AT, "slam": SLAM_AT,
+    "agreed_suit": 273, "aces": 278, "kings": 284, "key_cards": 290, "first_king": 294,
+    "trump_queen": 299, "extra_strength": 302,
+}  # fmt: skip
+"""First number of each group of a player's features. A group ends where the next begins."""
 
 
 def group_columns(groups: Iterable[FeatureGroup]) -> Array:
     """Return the indices of all four players' features in some groups, named as in GROUPS."""
-    own = [np.arange(*GROUPS[name]) for name in groups]
+    ends = dict(zip(GROUPS, [*GROUPS.values(), PLAYER_WIDTH][1:], strict=True))
+    own = [np.arange(GROUPS[name], ends[name]) for name in groups]
     players = FIRST_PLAYER + PLAYER_WIDTH * np.arange(4)[:, None]
     return (players + np.concatenate([np.empty(0, np.int64), *own])).ravel()
 
