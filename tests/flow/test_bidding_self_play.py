@@ -213,6 +213,18 @@ def test_a_job_can_name_several_files_of_deals(untrained: Path, deals: Path, tmp
     assert every == {deal.tobytes() for deal in both}
 
 
+def test_a_model_of_self_play_can_be_trained_further(untrained: Path, deals: Path, tmp_path: Path):
+    """It keeps the value network that it does not bid with, and its training goes on from there."""
+    first = model_files.load(untrained)
+    weights = {n.replace("imps.", "baseline."): v for n, v in first.weights.items()}
+    folder = tmp_path / "played"
+    model_files.save(model_files.Model(weights, "auction", first.job), folder)
+    assert bidders.load_side(str(folder)).imps is None
+    expected, found = (pretrained.load_networks(job_of(f, deals)) for f in (untrained, folder))
+    for one, other in zip(expected, found, strict=True):
+        assert all(np.array_equal(value, other.weights[n]) for n, value in one.weights.items())
+
+
 def test_a_value_is_the_mean_of_the_candidates_values(untrained: Path, rng):
     side = bidders.load_side(str(untrained))
     rules = loader.load("natural")

@@ -9,7 +9,9 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyspiel
@@ -23,8 +25,8 @@ from overtrick.games.bridge.auction_rules import CALLS, DOUBLE, PASS
 from overtrick.games.bridge.board_observation import FIRST_PLAY
 from overtrick.games.bridge.cards import CARD_NAMES, parse_hand
 from overtrick.games.bridge.formats import pbn_lin
-from overtrick.interactive.bridge_table import messages, table_match
-from overtrick.interactive.bridge_table.line_stream import LineStream, open_stream
+from overtrick.interactive.bridge_table import line_stream, messages, table_match
+from overtrick.interactive.bridge_table.line_stream import ConnectionLost, LineStream, open_stream
 from overtrick.interactive.bridge_table.messages import BoardHeader, ProtocolError, TableAction
 from overtrick.interactive.bridge_table.seat_players import HumanPlayer, PolicyPlayer
 from overtrick.interactive.bridge_table.table_client import TableClient
@@ -36,11 +38,14 @@ CAREFUL = "natural+careful"
 def free_port() -> int:
     """Return a port with seven free ports after it."""
     while True:
-        with socket.socket() as first:
+        with ExitStack() as stack:
+            first = stack.enter_context(socket.socket())
             first.bind(("127.0.0.1", 0))
             port = first.getsockname()[1]
-        if port < 65_000:
-            return port
+            with suppress(OSError, OverflowError):
+                for k in range(1, 8):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port + k))
+                return port
 
 
 def careful_seat(seed: int = 0, alerts: bool = True) -> PolicyPlayer:
@@ -276,6 +281,27 @@ def test_a_late_player_passes_or_plays_low_and_the_board_ends(tmp_path: Path) ->
     result = match.results(0)[0]
     assert result.is_complete
     assert [each.cards for each in others] == [each.cards for each in calm.boards[0][1:]]
+
+
+def test_a_player_that_reads_nothing_counts_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it the table would wait forever once the buffers of the connection are full."""
+    monkeypatch.setattr(line_stream, "SEND_SECONDS", 0.2)
+
+    async def talk() -> None:
+        streams = list[LineStream]()
+        port = free_port()
+        server = await asyncio.start_server(
+            lambda reader, writer: streams.append(LineStream(reader, writer)), "127.0.0.1", port
+        )
+        deaf = await open_stream("127.0.0.1", port)
+        cast(asyncio.Transport, deaf.writer.transport).pause_reading()
+        while not streams:
+            await asyncio.sleep(0.01)
+        with pytest.raises(ConnectionLost):
+            await streams[0].send("x" * 50_000_000)
+        server.close()
+
+    asyncio.run(asyncio.wait_for(talk(), 60))
 
 
 def test_the_partner_of_an_alerted_call_is_not_told_its_meaning(tmp_path: Path) -> None:
@@ -585,6 +611,8 @@ def test_a_table_and_two_programs_in_processes_of_their_own(tmp_path: Path) -> N
          "because neither natural+careful nor program searches: leave it out, or name a player "
          "that does, such as natural+search"),
         (("table", "program", "program", "--out", "m", "--worlds", "5"), "neither program nor"),
+        (("table", CAREFUL, CAREFUL, "--out", "m", "--limit", "5"), "--limit is for players from "),
+        (("table", CAREFUL, CAREFUL, "--out", "m", "--reconnect", "5"), "--reconnect is for "),
         (("sit", "precision+rules", "--worlds", "5"), "because precision+rules does not search: "
          "leave it out, or name a player that does, such as precision+search"),
         (("sit", "person", "--worlds", "5"), "because person does not search"),

@@ -64,6 +64,11 @@ def table(
     from overtrick.interactive.bridge_table.table_match import PROGRAM
 
     sides = [None if name == PROGRAM else load_side(name) for name in (a, b)]
+    for option, value in (("--limit", limit), ("--reconnect", reconnect)):
+        if value and None not in sides:
+            raise UserError(
+                f"{option} is for players from outside: leave it out, or name {PROGRAM}"
+            )
     budget = arguments.search_budget(worlds, seconds, a, b)
     settings = table_match.MatchSettings(
         a, b, boards, seed, tables, budget.worlds, budget.seconds, alerts

@@ -7,9 +7,11 @@ import asyncio
 from overtrick.core import UserError
 from overtrick.interactive.bridge_table.messages import MAX_LINE_LENGTH, ProtocolError
 
+SEND_SECONDS = 60.0  # time in which the other end must make room for a line
+
 
 class ConnectionLost(Exception):
-    """The other end has closed the connection."""
+    """The other end has closed the connection, or does not read from it."""
 
 
 class LineStream:
@@ -20,11 +22,11 @@ class LineStream:
         self.writer = writer
 
     async def send(self, line: str) -> None:
-        """Send one line. Raises ConnectionLost if the other end has gone."""
+        """Send one line. Raises ConnectionLost if the other end has gone, or reads nothing."""
         try:
             self.writer.write(f"{line}\r\n".encode("ascii", "replace"))
-            await self.writer.drain()
-        except OSError:
+            await asyncio.wait_for(self.writer.drain(), SEND_SECONDS)
+        except OSError:  # TimeoutError is one
             raise ConnectionLost from None
 
     async def receive(self, seconds: float | None = None) -> str:

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from overtrick.config.sections import Count, DataPath, ModelPath, Opponent, Section
 from overtrick.core import Array, Deals, UserError
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.datasets.bidding_examples import in_test_split
 from overtrick.datasets.bidding_examples_build import TricksSource
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 SHARD = 250  # deals per shard
 PRETRAINED = "pretrained"
+UNUSED_VALUES = "baseline"  # prefix of a value network that its model does not use for bidding
 IMPS_METRIC = scores.IMPS_AGAINST_PRETRAINED
 
 
@@ -99,14 +101,16 @@ def load_networks(job: BidderTrainingJob) -> tuple[BiddingNetwork, BiddingNetwor
     """Load the pretrained policy network and value network of a job.
 
     Raises UserError if a model does not contain the network, or has another activation function or
-    bidding system than the job.
+    bidding system than the job. The value network may be one that its model does not use for
+    bidding, so that a model of self-play can be trained further.
     """
     networks, system = [], loader.load(job.system)
     stored_networks.check_system_version(job.system_version, system, "the bidder of this job")
     for name, place in (("calls", job.call_model), ("imps", job.value_model)):
         folder = locate.model_folder(place)
         stored = model_files.load(folder, Auction.name)
-        network = stored_networks.load_network(stored.weights, name, stored.job, str(folder))
+        weights = {**prefixed("imps", unprefixed(UNUSED_VALUES, stored.weights)), **stored.weights}
+        network = stored_networks.load_network(weights, name, stored.job, str(folder))
         if network is None:
             raise UserError(
                 f"the model in {folder} has no network of {name}: train one with target: {name}"

@@ -52,7 +52,7 @@ from overtrick.training.shared_sections import GaeLambda, Minibatches
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-VALUE_OUTPUT = {"values": "imps", "calls": "baseline"}
+VALUE_OUTPUT = {"values": "imps", "calls": pretrained.UNUSED_VALUES}
 """Prefix of the value network's weights in the model, by `final_policy`.
 
 With `imps`, the policy network of the final model selects candidate calls, and the model bids the

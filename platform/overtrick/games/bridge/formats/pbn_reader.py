@@ -44,13 +44,14 @@ VULNERABLE = {
 SOLVED = "OptimumResultTable"
 SOLVED_COLUMNS = ("Declarer", "Denomination", "Result")
 STRAIN_NAMES = ("C", "D", "H", "S", "NT")
-_TOKEN = re.compile(
-    r"(?P<escape>^%[^\n]*\n?)|(?P<end>^[ \t]*\n)|(?P<space>\s)"
-    r'|\{(?P<comment>(?:(?!\n[ \t]*\n\[\w+[ \t]+")[^}])*)\}|;(?P<line>[^\n]*)'
+_NEXT_BOARD = r'\n[ \t]*\n\[\w+[ \t]+"'  # before it, a comment must end
+_BRACES = rf"\{{(?P<comment>(?:(?!{_NEXT_BOARD})[^}}])*)\}}|"
+_REST = (
+    r"(?P<escape>^%[^\n]*\n?)|(?P<end>^[ \t]*\n)|(?P<space>\s)|;(?P<line>[^\n]*)"
     r'|\[\s*(?P<name>\w+)\s*"(?:(?P<value>(?:\\.|[^"\\\n])*)|(?P<loose>[^\n]{0,2000}?))"\s*\]'
-    r'|(?P<word>"(?:\\.|[^"\\\n])*"|[^\s{;"\[]+)|(?P<other>.)',
-    re.MULTILINE,
+    r'|(?P<word>"(?:\\.|[^"\\\n])*"|[^\s{;"\[]+)|(?P<other>.)'
 )
+_TOKEN, _NO_COMMENT = re.compile(_BRACES + _REST, re.M), re.compile(_REST, re.M)
 _MARKED = re.compile(r"([^!?]+)([!?]{1,2})")
 
 
@@ -71,7 +72,7 @@ def split(text: str) -> Iterator[tuple[int, list[Tag]]]:
     """
     last, lasting = dict[str, str](), dict[str, str]()
     tags, start, line = [Tag("", "", [], [])], 1, 1
-    for found in _TOKEN.finditer(text + "\n\n"):
+    for found in _tokens(text + "\n\n"):
         kind, said = str(found.lastgroup), found[0]
         if kind == "end":
             if len(tags) > 1 or any(each != "comment" for each, _ in tags[0].tokens):
@@ -90,6 +91,21 @@ def split(text: str) -> Iterator[tuple[int, list[Tag]]]:
         line += said.count("\n")
     if tags[0].tokens:
         yield start, tags
+
+
+def _tokens(text: str) -> Iterator[re.Match[str]]:
+    """Yield the tokens of the text of a PBN file.
+
+    After a brace that is never closed, no brace before the next board is tried again: the time
+    stays proportional to the length of the text.
+    """
+    place = unclosed = 0
+    while found := (_TOKEN if place >= unclosed else _NO_COMMENT).match(text, place):
+        if found[0] == "{" and place >= unclosed:
+            after = re.compile(_NEXT_BOARD).search(text, place)
+            unclosed = after.start() if after else len(text)
+        yield found
+        place = found.end()
 
 
 def _inherit(tags: list[Tag], last: dict[str, str], lasting: dict[str, str]) -> list[Tag]:
@@ -210,7 +226,7 @@ def _board(
             contract,
             declarer,
             tuple(play.made),
-            None if contract == PASSED_OUT else _tricks(values.get("Result", "")),
+            None if contract == PASSED_OUT else _tricks(values.get("Result", ""), declarer),
             number,
             (values.get(SYSTEMS[0], ""), values.get(SYSTEMS[1], "")),
             table=table,
@@ -382,33 +398,43 @@ def _order(
 def _contract(
     values: Mapping[str, str], calls: Sequence[int], dealer: str
 ) -> tuple[str | None, str | None]:
-    """Return contract and declarer as the tags say; the declarer may follow from the auction."""
+    """Return contract and declarer as the tags say; what they do not say is of the auction."""
+    bid: tuple[str | None, str | None] = None, None
+    if calls:
+        auction_rules.check_auction(calls, done=False)
+        if auction_rules.is_complete(calls):
+            bid = contract_results.describe_contract(calls, dealer)
     said = values.get("Contract", "").strip().upper()
+    named = values.get("Declarer", "").strip().upper()
+    if named not in (*UNKNOWN, *SEATS):
+        raise UserError(f"'{named[:40]}' is not a declarer: write N, E, S or W")
+    declarer = bid[1] if named in UNKNOWN else named
     if said in UNKNOWN:
-        return None, None
+        return bid[0], None if bid[0] in (None, PASSED_OUT) else declarer
     if said in ("PASS", "P"):
         return PASSED_OUT, None
     found = re.fullmatch(r"([1-7])([CDHSN])T?(X{0,2})", said)
     if not found:
         raise UserError(f"'{values['Contract']}' is not a contract")
-    declarer = values.get("Declarer", "").strip().upper()
-    if declarer not in (*UNKNOWN, *SEATS):
-        raise UserError(f"'{declarer[:40]}' is not a declarer: write N, E, S or W")
-    if declarer not in UNKNOWN:
-        return "".join(found.groups()), declarer
-    if calls:
-        auction_rules.check_auction(calls)
-        return "".join(found.groups()), contract_results.describe_contract(calls, dealer)[1]
-    return "".join(found.groups()), None
+    return "".join(found.groups()), declarer
 
 
-def _tricks(said: str) -> int | None:
-    """Return the number of tricks in the value of the tag Result; None: unknown."""
+def _tricks(said: str, declarer: str | None) -> int | None:
+    """Return the number of tricks of the declaring side in the tag Result; None: unknown.
+
+    The value is that number, or it names the tricks of one or both sides: "NS 9 EW 4".
+    """
     if said.strip() in UNKNOWN:
         return None
-    if (tricks := parse_number(said)) is None:
+    if (tricks := parse_number(said)) is not None:
+        return tricks
+    sides = re.fullmatch(r"\s*(NS|EW)\s+([0-9]{1,2})(?:\s+(NS|EW)\s+([0-9]{1,2}))?\s*", said)
+    if not sides or declarer is None or sides[1] == sides[3]:
         raise UserError(f"the result '{said[:40]}' is not a number of tricks")
-    return tricks
+    first = int(sides[2])
+    if sides[4] and first + int(sides[4]) != TRICKS:
+        raise UserError(f"the result '{said[:40]}' is not of {TRICKS} tricks")
+    return first if declarer in sides[1] else TRICKS - first
 
 
 def _solved(sections: Sequence[Section]) -> tuple[Array | None, list[Section]]:
