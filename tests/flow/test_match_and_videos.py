@@ -194,9 +194,9 @@ def test_a_video_has_one_frame_per_step(short_match, tmp_path, drawn):
     assert [p.name for p in tmp_path.iterdir()] == ["match.mp4"]
 
 
-@pytest.mark.parametrize("view", ["world", "ahead"])
+@pytest.mark.parametrize("view", ["world", "ahead", "ahead_left"])
 def test_recorded_positions_are_those_of_the_simulation(view):
-    """Also in the view ahead, which rotates each ant's observation."""
+    """Also in views that rotate or reflect each ant's observation."""
     game = overtrick.make("sumo", integrator="euler", view=view)
     batch = play(game, [UniformVectorPolicy(8)] * 2, 3, np.random.default_rng(3)).batch
     deals = game.deal(3, np.random.default_rng(3).spawn(3)[0])

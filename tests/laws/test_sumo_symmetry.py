@@ -1,4 +1,4 @@
-"""The symmetry of sumo: a match rotated by quarter turns is the same match."""
+"""The symmetries of sumo: a match rotated by quarter turns or reflected is the same match."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from data import DATA, needed
 
 import overtrick
 from overtrick.games.sumo import agent_zoo
-from overtrick.games.sumo.observation import FIELDS, quarter_turns_to_opponent, rotated
+from overtrick.games.sumo.observation import (
+    FIELDS,
+    from_world,
+    in_world_axes,
+    mirrored,
+    quarter_turns_to_opponent,
+    rotated,
+)
 
 STEPS = 12
 
 
-def stepped(game, deals, controls, view="world"):
+def stepped(game, deals, controls):
     """Return the observations of both ants before each step, and the points of it, with actions in
     world coordinates."""
     state = game.start(deals)
@@ -21,18 +28,19 @@ def stepped(game, deals, controls, view="world"):
     for control in controls:
         observations = game.observe(state)
         observed.append(observations.observation)
-        action = control
-        if view == "ahead":
-            action = rotated(control, -observations.observation[:, -1].astype(int))
-        points.append(game.step(state, observations, action))
+        _, view = in_world_axes(observations.observation)
+        points.append(game.step(state, observations, from_world(control, view)))
     return np.array(observed), np.array(points)
 
 
-def rotated_state(game, deals):
-    """Return the start of these matches, rotated by a quarter turn."""
+def quarter_turned(values):
+    return rotated(values, np.ones(len(values), int))
+
+
+def transformed_state(game, deals, transformed):
+    """Return the start of these matches, rotated or reflected by the function `transformed`."""
     state = game.start(deals)
-    rows = game.observe(state).observation
-    now = rotated(rows, np.ones(len(rows), int)).reshape(-1, 2, 120)
+    now = transformed(game.observe(state).observation).reshape(-1, 2, 120)
     state.position[:] = now[:, :, :15].reshape(len(deals), -1)
     state.position[:, [2, 17]] += 0.5  # heights are observed above the mat
     state.velocity[:] = now[:, :, 15:29].reshape(len(deals), -1)
@@ -44,18 +52,18 @@ def controls(rng):
     return rng.uniform(-1, 1, (STEPS, 6, 8))
 
 
-def test_the_simulator_commutes_with_rotation(rng, controls):
+@pytest.mark.parametrize("transformed", [quarter_turned, mirrored])
+def test_the_simulator_commutes_with_its_symmetries(rng, controls, transformed):
     game = overtrick.make("sumo", integrator="euler")
     deals = game.deal(3, rng)
-    plain, around = game.start(deals), rotated_state(game, deals)
-    plain.warmstart[:] = around.warmstart[:] = 0  # the solver's start values are not rotated
-    once = np.ones(6, int)
+    plain, other = game.start(deals), transformed_state(game, deals, transformed)
+    plain.warmstart[:] = other.warmstart[:] = 0  # the solver's start values are not transformed
     for step, control in enumerate(controls):
         game.step(plain, game.observe(plain), control)
-        game.step(around, game.observe(around), rotated(control, once))
+        game.step(other, game.observe(other), transformed(control))
         expected, observed = (
-            rotated(game.observe(plain).observation, once),
-            game.observe(around).observation,
+            transformed(game.observe(plain).observation),
+            game.observe(other).observation,
         )
         if step < 4:  # in the air
             assert np.allclose(observed, expected, atol=1e-9)
@@ -72,18 +80,29 @@ def test_four_quarter_turns_are_the_identity(rng):
         assert np.array_equal(rotated(values, turns + 4), rotated(values, turns))
 
 
-def test_the_view_ahead_is_the_same_match_with_the_other_ant_ahead(rng, controls):
+def test_two_reflections_are_the_identity_and_reverse_a_turn(rng):
+    for wide in (8, 120):
+        values = rng.normal(size=(4, wide))
+        turns = np.arange(4)
+        assert np.array_equal(mirrored(mirrored(values)), values)
+        reversed_turns = mirrored(rotated(mirrored(values), turns))
+        assert np.array_equal(reversed_turns, rotated(values, -turns))
+
+
+@pytest.mark.parametrize("view", ["ahead", "ahead_left"])
+def test_a_view_is_the_same_match_with_the_other_ant_ahead(rng, controls, view):
     world = overtrick.make("sumo", integrator="euler")
-    ahead = overtrick.make("sumo", integrator="euler", view="ahead")
+    ahead = overtrick.make("sumo", integrator="euler", view=view)
     deals = world.deal(3, rng)
     observed, points = stepped(world, deals, controls)
-    from_ahead, same_points = stepped(ahead, deals, controls, "ahead")
+    from_ahead, same_points = stepped(ahead, deals, controls)
     assert np.array_equal(points, same_points)
-    turns = from_ahead[:, :, -1].astype(int)
-    assert len(np.unique(turns)) > 1
-    for now, before, observations in zip(from_ahead, observed, turns, strict=True):
-        assert np.array_equal(rotated(now[:, :-1], observations), before)
-        assert not quarter_turns_to_opponent(now[:, :-1]).any()
+    assert (from_ahead[:, :, 120:].reshape(STEPS * 6, -1).max(axis=0) > 0).all()
+    for now, before in zip(from_ahead, observed, strict=True):
+        assert np.array_equal(in_world_axes(now)[0], before)
+        assert not quarter_turns_to_opponent(now[:, :120]).any()
+        y = now[:, FIELDS.index("other_y")] - now[:, FIELDS.index("own_y")]
+        assert view == "ahead" or (y >= 0).all()
     assert ahead.features(ahead.observe(ahead.start(deals))).shape[1] == 120
     words = [ahead.describe(row) for row in from_ahead[0]]
     assert words == [world.describe(row) for row in observed[0]]
@@ -92,12 +111,13 @@ def test_the_view_ahead_is_the_same_match_with_the_other_ant_ahead(rng, controls
 def test_agentzoo_plays_in_world_coordinates_in_every_view(rng):
     policy = agent_zoo.load("zoo:mlp1", str(needed(DATA / "agentzoo")))
     policy.sample = False
-    deals = overtrick.make("sumo").deal(3, rng)
-    turns = {}
-    for view in ("world", "ahead"):
+    deals = overtrick.make("sumo").deal(8, rng)
+    seen = {}
+    for view in ("world", "ahead", "ahead_left"):
         game = overtrick.make("sumo", view=view)
-        turns[view] = game.observe(game.start(deals))
-    acted = {v: policy.start(3, rng).act(observations).action for v, observations in turns.items()}
-    away = turns["ahead"].observation[:, -1].astype(int)
-    assert away.any()
-    assert np.allclose(rotated(acted["ahead"], away), acted["world"])
+        seen[view] = game.observe(game.start(deals))
+    acted = {v: policy.start(8, rng).act(each).action for v, each in seen.items()}
+    for view in ("ahead", "ahead_left"):
+        _, symmetry = in_world_axes(seen[view].observation)
+        assert symmetry.any(axis=0).all()
+        assert np.allclose(from_world(acted["world"], symmetry), acted[view])

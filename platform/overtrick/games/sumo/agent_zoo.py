@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from overtrick.core import Actions, Array, Observations, UserError
 from overtrick.core.files import read_array
-from overtrick.games.sumo.observation import FIELDS, MOTORS, in_world_axes, rotated
+from overtrick.games.sumo.observation import FIELDS, MOTORS, from_world, in_world_axes
 from overtrick.policies.action_sampling import sample_gaussian_actions
 
 Kind = Literal["mlp", "lstm"]
@@ -105,7 +105,7 @@ class _ZooSession:
     def act(self, observations: Observations) -> Actions:
         """Return actions (R, 8) and their log probabilities (R,), which are 0 for mean actions."""
         policy, net = self.policy, self.policy.net
-        observation, turns = in_world_axes(observations.observation)
+        observation, view = in_world_axes(observations.observation)
         normalised = ((observation - policy.mean) / policy.std).clip(-5, 5)
         first = normalised @ net["first_w"] + net["first_b"]
         if policy.kind == "mlp":
@@ -114,9 +114,9 @@ class _ZooSession:
             last = self._lstm(np.maximum(first, 0), observations)
         mean = last @ net["head_w"] + net["head_b"]
         if not policy.sample:
-            return Actions(rotated(mean, -turns), np.zeros(len(mean)))
+            return Actions(from_world(mean, view), np.zeros(len(mean)))
         drawn = sample_gaussian_actions(mean, policy.log_std, self.rng)
-        return replace(drawn, action=rotated(drawn.action, -turns))
+        return replace(drawn, action=from_world(drawn.action, view))
 
     def _lstm(self, inputs: Array, observations: Observations) -> Array:
         """Run one LSTM step on inputs (R, 64): update the memory, return the hidden state.

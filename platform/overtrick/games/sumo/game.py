@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 
 FALLEN_HEIGHT = 0.29  # m above the mat; an ant with a lower torso has fallen
 STEP_LIMIT = 500  # steps; the next one ends in a draw
-QUARTER_TURNS = "quarter_turns"
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,11 @@ class Sumo:
 
     reward: a name of REWARDS, or a mapping with new values for some of RoboSumo's reward weights.
     zoo: the folder of AgentZoo's parameter files, by default the value of OVERTRICK_ZOO.
-    view: `world`, or `ahead`. In the view `ahead` each ant's observations and actions are rotated
-        by quarter turns so that the opponent is in front of the ant. A policy that is trained for
-        one direction then works in all four. The number of turns is the 121st observation field.
+    view: `world`, `ahead` or `ahead_left`. In the view `ahead` each ant's observations and actions
+        are rotated by quarter turns so that the opponent is in front of the ant. A policy that is
+        trained for one direction then works in all four. In the view `ahead_left` they are also
+        reflected if the opponent would be to the right, so that one direction serves all eight.
+        Further observation fields are the number of turns and whether the view is reflected.
     integrator, forces, threads: see `Physics`.
     """
 
@@ -106,12 +107,12 @@ class Sumo:
         self.unit = "win" if counted else "point"
         check_choice("integrator", integrator, ("rk4", "euler"))
         check_choice("forces", forces, ("last", "first"))
-        check_choice("view", view, ("world", "ahead"))
+        check_choice("view", view, tuple(obs.VIEW_FIELDS))
         if not isinstance(threads, int) or threads < 1:
             raise UserError(f"threads must be a whole number from 1, not {threads!r}")
         self.physics = Physics(integrator, forces, threads)  # type: ignore[arg-type]
         self.view = view
-        self.observation_fields = obs.FIELDS + ((QUARTER_TURNS,) if view == "ahead" else ())
+        self.observation_fields = obs.FIELDS + obs.VIEW_FIELDS[view]
 
     @property
     def zero_sum(self) -> bool:
@@ -161,9 +162,8 @@ class Sumo:
         """Return the observations of both seats of every match that is not over."""
         games = np.flatnonzero(~state.over)
         observation = ant_observations(state.bodies(games)).reshape(-1, len(obs.FIELDS))
-        if self.view == "ahead":
-            turns = obs.quarter_turns_to_opponent(observation)
-            observation = np.column_stack([obs.rotated(observation, -turns), turns])
+        view = obs.view_of_opponent(observation, self.view)
+        observation = np.column_stack([obs.from_world(observation, view), view])
         seat = np.tile(np.arange(ANTS), len(games))
         return Observations(np.repeat(games, ANTS), seat, observation, None, None)
 
@@ -173,8 +173,7 @@ class Sumo:
         action: (R, 8) each motor's torque as a fraction of its maximum, in the order of obs.MOTORS.
         """
         games = observations.game[::ANTS]
-        if self.view == "ahead":
-            action = obs.rotated(action, observations.observation[:, -1].astype(np.int64))
+        action = obs.to_world(action, observations.observation[:, len(obs.FIELDS) :])
         control = action.reshape(len(games), ANTS, HINGES)
         before = state.bodies(games)
         after = self.physics.advance(before, control.reshape(len(games), -1))

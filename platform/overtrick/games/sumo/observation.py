@@ -1,8 +1,8 @@
-"""Names of an ant's observation fields and motors, and their rotation by quarter turns.
+"""Names of an ant's observation fields and motors, and their symmetries.
 
-Ant and ring are symmetric under a quarter turn about the vertical axis. A rotated match is
-therefore a valid match. Its observations and actions are a permutation of the original numbers with
-some signs changed.
+Ant and ring are symmetric under a quarter turn about the vertical axis, and under the reflection
+that changes the sign of y. A match after any of these is therefore a valid match. Its observations
+and actions are a permutation of the original numbers with some signs changed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from overtrick.games.sumo.mujoco_model import LEG_SEGMENTS, LEGS
 MAX_FORCE = 100.0  # N and N m; observed forces are clipped to it
 MOTORS = tuple(f"{part}_{leg.name}" for leg in LEGS for part in ("hip", "ankle"))
 QUARTERS = 4  # quarter turns in a full turn
+VIEW_FIELDS = {
+    "world": (), "ahead": ("quarter_turns",), "ahead_left": ("quarter_turns", "mirrored"),
+}  # fmt: skip
+"""Additional observation fields of a view: the turns and the reflection that lead to the world."""
 
 
 def _fields_and_scales() -> dict[str, float]:
@@ -56,17 +60,54 @@ def rotated(values: Array, turns: Array) -> Array:
     return np.take_along_axis(values, source[turns], axis=1) * sign[turns]
 
 
-def in_world_axes(observation: Array) -> tuple[Array, Array]:
-    """Rotate observations to the world frame; return them (R, 120) and their quarter turns (R,).
+def mirrored(values: Array) -> Array:
+    """Reflect observations (R, 120) or actions (R, 8), so that y changes its sign."""
+    source, sign = REFLECTIONS[values.shape[1]]
+    return values[:, source] * sign
 
-    The shape of `observation` depends on the game's option `view`:
 
-    - view=world: (R, 120), already in the world frame. The number of turns is 0.
-    - view=ahead: (R, 121), rotated so that the opponent is in front of the ant. The last column is
-      the number of quarter turns.
+def view_of_opponent(observation: Array, view: str) -> Array:
+    """Return the view (R, V) of observations (R, 120) in the world frame: numbers of VIEW_FIELDS.
+
+    - `world`: the numbers stay as they are, and V is 0.
+    - `ahead`: the opponent is ahead, at most 45 degrees to either side.
+    - `ahead_left`: it is also not to the right.
     """
-    turns = observation[:, len(FIELDS) :].astype(np.int64).sum(axis=1)  # 0 in `world`
-    return rotated(observation[:, : len(FIELDS)], turns), turns
+    if view == "world":
+        return np.zeros((len(observation), 0))
+    turns = quarter_turns_to_opponent(observation)
+    if view == "ahead":
+        return turns[:, None]
+    return np.column_stack([turns, _opponent_is_right(rotated(observation, -turns))])
+
+
+def to_world(values: Array, view: Array) -> Array:
+    """Return observations (R, 120) or actions (R, 8) of a view (R, V) in the world frame."""
+    if view.shape[1] > 1:
+        values = np.where(view[:, 1:] == 1, mirrored(values), values)
+    return rotated(values, view[:, 0].astype(np.int64)) if view.shape[1] else values
+
+
+def from_world(values: Array, view: Array) -> Array:
+    """Return observations (R, 120) or actions (R, 8) of the world frame in a view (R, V)."""
+    if view.shape[1]:
+        values = rotated(values, -view[:, 0].astype(np.int64))
+    return np.where(view[:, 1:] == 1, mirrored(values), values) if view.shape[1] > 1 else values
+
+
+def in_world_axes(observation: Array) -> tuple[Array, Array]:
+    """Return observations (R, 120 + V) of any view in the world frame, (R, 120), and the view.
+
+    The view (R, V) is the last columns: the numbers of VIEW_FIELDS.
+    """
+    values, view = np.split(observation, [len(FIELDS)], axis=1)
+    return to_world(values, view), view
+
+
+def _opponent_is_right(observation: Array) -> Array:
+    """Return whether the opponent is to the right of the x axis, (R,) bool."""
+    own, other = (FIELDS.index(f"{who}_y") for who in ("own", "other"))
+    return observation[:, other] < observation[:, own]
 
 
 def _quarter_turn() -> dict[str, tuple[str, int]]:
@@ -95,6 +136,31 @@ def _quarter_turn() -> dict[str, tuple[str, int]]:
     return turn
 
 
+def _reflection_table(names: tuple[str, ...]) -> tuple[Array, Array]:
+    """Return the effect of the reflection on N observation fields or motors.
+
+    names: the N fields or motors. Return two arrays (N,), `source` and `sign`, so that after[j] =
+    sign[j] * before[source[j]]. Vectors change the sign of y; axes of rotation keep it and change
+    those of x and z. Each leg changes places with the one across the x axis, and the ankles bend as
+    before, because the axes of both ankles are reflections of each other.
+    """
+    by_direction = {leg.direction: leg.name for leg in LEGS}
+    source, signs = [], []
+    for name in names:
+        at, stem, last = name, *name.rpartition("_")[::2]
+        for leg in LEGS:
+            x, y = leg.direction
+            if leg.name in name:
+                at = name.replace(leg.name, by_direction[x, -y])
+        positive = "torque" in name or "force" in name  # observed forces are absolute values
+        pseudo = stem in ("own", "other") and last in ("i", "k")
+        pseudo |= stem == "spin" and last in ("x", "z")
+        flips = (last == "y" and stem != "spin") or pseudo or "hip" in name
+        source.append(names.index(at))
+        signs.append(-1 if flips and not positive else 1)
+    return np.array(source), np.array(signs)
+
+
 def _rotation_table(names: tuple[str, ...]) -> tuple[Array, Array]:
     """Return the effect of 0 to 3 quarter turns on N observation fields or motors.
 
@@ -113,3 +179,5 @@ def _rotation_table(names: tuple[str, ...]) -> tuple[Array, Array]:
 
 ROTATIONS = {len(names): _rotation_table(names) for names in (FIELDS, MOTORS)}
 """Results of `_rotation_table` for observations (key 120) and actions (key 8), by their width."""
+REFLECTIONS = {len(names): _reflection_table(names) for names in (FIELDS, MOTORS)}
+"""Results of `_reflection_table` for observations (key 120) and actions (key 8), by their width."""
