@@ -2,38 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array
+from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.core.lazy_modules import torch
+from overtrick.learners import normalisation
 from overtrick.learners.initialisation import initial_weights
+from overtrick.learners.normalisation import RunningMoments
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.weights import to_arrays
 from overtrick.policies.forward_pass import Weights, forward, tensors
+
+LEAST_RETURN_STD = 1e-3  # points; lower limit of the returns' standard deviation
 
 
 class Critic:
     """State-value network that predicts the discounted return from a decision onwards.
 
-    It is trained by Adam on the squared error.
+    It is trained by Adam on the squared error. `rate`: Adam's learning rate. `normalise`: train on
+    inputs and returns that are normalised by their running means and standard deviations.
     """
 
-    def __init__(self, inputs: int, hidden: Sequence[int], rng: Generator, rate: float) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        hidden: Sequence[int],
+        rng: Generator,
+        rate: float,
+        normalise: bool = False,
+    ) -> None:
         self.adam = Adam(initial_weights([inputs, *hidden, 1], rng, head=0.1), rate)
+        self.inputs = RunningMoments(inputs, normalisation.LEAST_STD) if normalise else None
+        self.returns = RunningMoments(1, LEAST_RETURN_STD) if normalise else None
 
     @property
     def weights(self) -> Weights:
-        """The network's current weights."""
-        return to_arrays(self.adam.params)
+        """The network's current weights, for raw inputs and returns."""
+        weights = to_arrays(self.adam.params)
+        if self.inputs is not None and self.returns is not None:
+            weights = normalisation.for_raw_inputs(weights, self.inputs)
+            weights = normalisation.for_raw_outputs(weights, self.returns)
+        return weights
 
     def fit(self, features: Array, returns: Array, rng: Generator, epochs: int = 2) -> float:
         """Train the network to predict the returns (D,) of D decisions from their features (D, F).
 
         Returns the mean squared error of the last epoch.
         """
+        if self.inputs is not None and self.returns is not None:
+            return self._fit_normalised(self.inputs, self.returns, features, returns, rng, epochs)
+        return self._fit(features, returns, rng, epochs)
+
+    def _fit_normalised(
+        self,
+        inputs: RunningMoments,
+        targets: RunningMoments,
+        features: Array,
+        returns: Array,
+        rng: Generator,
+        epochs: int,
+    ) -> float:
+        """Train on normalised features and returns, after adding them to the moments."""
+        raw = self.weights
+        inputs.add(features)
+        targets.add(returns[:, None])
+        weights = normalisation.for_normalised_outputs(raw, targets)
+        weights = normalisation.for_normalised_inputs(weights, inputs)
+        with torch.no_grad():
+            for name, param in self.adam.params.items():
+                param.copy_(torch.as_tensor(weights[name]))
+        y = targets.normalised(returns[:, None])[:, 0]
+        return self._fit(inputs.normalised(features), y, rng, epochs) * float(targets.std[0]) ** 2
+
+    def _fit(self, features: Array, returns: Array, rng: Generator, epochs: int) -> float:
         x, y = torch.as_tensor(features), torch.as_tensor(returns.astype(np.float32))
         loss = 0.0
         for _ in range(epochs):
@@ -45,6 +90,21 @@ class Critic:
                 total += float(error.detach().sum())
             loss = total / max(len(y), 1)
         return loss
+
+    def state(self) -> dict[str, Array]:
+        """Return the arrays of a checkpoint: weights, Adam's moments, and those of the data."""
+        return {
+            **self.adam.state(),
+            **(prefixed("inputs", self.inputs.state()) if self.inputs else {}),
+            **(prefixed("returns", self.returns.state()) if self.returns else {}),
+        }
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Restore the critic from a result of `state()`."""
+        self.adam.load(state)
+        for name, moments in (("inputs", self.inputs), ("returns", self.returns)):
+            if moments is not None:
+                moments.load(unprefixed(name, state))
 
 
 def predict(weights: Weights, features: Array) -> Array:

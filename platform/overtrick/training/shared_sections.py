@@ -16,6 +16,7 @@ from overtrick.config.sections import Count, Fraction, Positive, Section
 from overtrick.core import Array, Game
 from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import initial_policy_weights, random_networks
+from overtrick.learners.normalisation import LEAST_STD, RunningMoments
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.value_based import dqn
@@ -75,7 +76,25 @@ class PolicyGradient(Section):
         return Critic(size(game), self.hidden, rng, self.critic_learning_rate)
 
 
-class PpoLearner(PolicyGradient):
+class NormalisingPolicyGradient(PolicyGradient):
+    """Settings of a policy gradient that can normalise what its networks learn from."""
+
+    normalise: bool = False
+    """Train both networks on inputs with running mean 0 and standard deviation 1, the critic on
+    returns normalised in the same way, and divide advantages by their standard deviation.
+    """
+
+    def critic(self, game: Game, rng: Generator, privileged: bool) -> Critic:
+        """Make a critic with these settings for a game; a privileged critic sees the whole deal."""
+        size = network_sizes.privileged_input_size if privileged else network_sizes.input_size
+        return Critic(size(game), self.hidden, rng, self.critic_learning_rate, self.normalise)
+
+    def input_moments(self, game: Game) -> RunningMoments | None:
+        """Return moments of the policy's inputs, still without data; None: do not normalise."""
+        return RunningMoments(network_sizes.input_size(game), LEAST_STD) if self.normalise else None
+
+
+class PpoLearner(NormalisingPolicyGradient):
     """Settings of a learner that trains by PPO against opponents from a population."""
 
     learning_rate: Positive = 0.005
@@ -96,6 +115,7 @@ class PpoLearner(PolicyGradient):
             self.gae_lambda,
             None,
             self.minibatches,
+            self.input_moments(game),
         )
 
 

@@ -4,7 +4,7 @@
 |---|---|
 | one PPO or TRPO update on whole games | fixed-length segments with bootstrapped values |
 | critic fitted after the policy update, 2 epochs of batches of 512 | one joint loss, equal epochs |
-| advantages are not normalised | PPO implementations normalise them |
+| advantages and inputs are normalised only with `inputs` | PPO implementations normalise both |
 | games are divided among minibatches | decisions are divided among minibatches |
 """
 
@@ -18,7 +18,9 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Observations, Trajectories
 from overtrick.core.checkpoints import Checkpointed, check_shapes, prefixed, unprefixed
+from overtrick.learners import normalisation
 from overtrick.learners.critic import Critic, predict
+from overtrick.learners.normalisation import RunningMoments
 from overtrick.learners.policy_gradient import sample as samples
 from overtrick.learners.policy_gradient.advantages import discounted_returns, generalised_advantages
 from overtrick.learners.policy_gradient.ppo import Ppo
@@ -58,6 +60,8 @@ POLICY_OPTIMIZERS: dict[str, Callable[[float, float], PolicyOptimizer]] = {"trpo
 The step is TRPO's KL bound in nats or PPO's learning rate. The coefficient is in points per nat.
 """
 
+LEAST_ADVANTAGE_STD = 1e-8  # points; equal advantages stay 0
+
 
 @dataclass(eq=False)
 class ActorCritic(Checkpointed):
@@ -69,6 +73,9 @@ class ActorCritic(Checkpointed):
     - `critic_note`: name of the array in `Trajectories.extras` that is the critic's input. With
       None the critic's input is the policy's features.
     - `minibatches`: number of groups into which PPO divides the games of a batch.
+    - `inputs`: moments of the network inputs. With them the policy is trained on normalised inputs,
+      and advantages are divided by their standard deviation in the batch; games without a
+      difference stay as they are.
     """
 
     features: Callable[[Observations], Array]
@@ -79,6 +86,7 @@ class ActorCritic(Checkpointed):
     lam: float
     critic_note: str | None = None
     minibatches: int = 1
+    inputs: RunningMoments | None = None
 
     def policy(self, explore: bool = True) -> Any:
         """Return the stochastic policy. It samples its actions whether or not `explore` is set."""
@@ -96,9 +104,15 @@ class ActorCritic(Checkpointed):
         advantage = generalised_advantages(
             batch, predict(self.critic.weights, critic_inputs), self.gamma, self.lam
         )
+        theta, inputs = self.theta, features
+        if self.inputs is not None:
+            self.inputs.add(features)
+            inputs = self.inputs.normalised(features)
+            theta = normalisation.for_normalised_inputs(theta, self.inputs)
+            advantage = advantage / max(float(advantage.std()), LEAST_ADVANTAGE_STD)
         minibatches = min(self.minibatches, batch.games)
         sample = samples.sample_tensors(samples.rollout_sample(
-            repeat(self.theta, minibatches), batch, features, advantage, batch.games / minibatches,
+            repeat(theta, minibatches), batch, inputs, advantage, batch.games / minibatches,
             batch.game % minibatches,
         ))  # fmt: skip
         groups = range(minibatches) if minibatches > 1 else ()
@@ -113,8 +127,13 @@ class ActorCritic(Checkpointed):
 
         `features` (D, F) are the critic's inputs at D decisions, and `returns` (D,) its targets.
         """
-        theta, metrics = self.optimizer.improve(tensors(self.theta), surrogate, rng)
+        before = self.theta
+        if self.inputs is not None:
+            before = normalisation.for_normalised_inputs(before, self.inputs)
+        theta, metrics = self.optimizer.improve(tensors(before), surrogate, rng)
         self.theta = to_arrays(theta)
+        if self.inputs is not None:
+            self.theta = normalisation.for_raw_inputs(self.theta, self.inputs)
         metrics["critic_loss"] = self.critic.fit(features, returns, rng)
         return metrics
 
@@ -125,10 +144,12 @@ class ActorCritic(Checkpointed):
     def parts(self) -> Mapping[str, Any]:
         """Return the objects whose states belong to a checkpoint, by name.
 
-        - critic: the critic's Adam optimiser, whose state includes the critic's weights.
+        - critic: the critic, with its Adam optimiser.
         - solver: the policy optimiser.
+        - inputs: the moments of the network inputs, if these are normalised.
         """
-        return {"critic": self.critic.adam, "solver": self.optimizer}
+        moments = {} if self.inputs is None else {"inputs": self.inputs}
+        return {"critic": self.critic, "solver": self.optimizer, **moments}
 
     def state(self) -> dict[str, Array]:
         """Return the arrays of a checkpoint: policy, critic and the states of both optimisers."""

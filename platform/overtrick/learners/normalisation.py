@@ -1,0 +1,104 @@
+"""Networks trained on normalised inputs and targets, but stored for raw ones.
+
+The optimiser sees inputs with mean 0 and standard deviation 1, which changes the direction of its
+steps, and not the network as a function. The stored weights belong to raw inputs. New means and
+deviations therefore never change what a network computes, and a stored model needs none of them.
+For targets this is PopArt (van Hasselt et al. 2016, "Learning values across many orders of
+magnitude", section 2).
+
+| here | the usual implementation |
+|---|---|
+| new moments leave the function as it is | they change all outputs a little |
+| a deviation has a lower limit | normalised inputs are clipped |
+| moments of all data so far | the same, or a moving average |
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from overtrick.core import Array
+from overtrick.core.checkpoints import Checkpointed
+from overtrick.policies.forward_pass import LOG_STD, Weights
+
+LEAST_STD = 0.1
+"""Lower limit of an input's standard deviation, in typical sizes: features are of the order of 1.
+
+A feature that hardly ever differs from its mean is not scaled up further.
+"""
+
+
+class RunningMoments(Checkpointed):
+    """Means (F,) and standard deviations (F,) of all rows so far; 0 and 1 before the first.
+
+    Rows are merged as in Chan et al. 1983. `least`: lower limit of the standard deviations.
+    """
+
+    saved: ClassVar = ("count", "mean", "squares")
+
+    def __init__(self, size: int, least: float) -> None:
+        self.least = least
+        self.count = 0.0
+        self.mean = np.zeros(size)
+        self.squares = np.zeros(size)  # sums of squared distances from the mean
+
+    @property
+    def std(self) -> Array:
+        """The standard deviations (F,)."""
+        if not self.count:
+            return np.ones_like(self.mean)
+        return np.sqrt(self.squares / self.count).clip(min=self.least)
+
+    def add(self, rows: Array) -> None:
+        """Add rows (D, F)."""
+        if not len(rows):
+            return
+        mean, count = rows.mean(axis=0, dtype=np.float64), self.count + len(rows)
+        between = (mean - self.mean) ** 2 * self.count * len(rows) / count
+        self.squares = self.squares + rows.var(axis=0, dtype=np.float64) * len(rows) + between
+        self.mean = self.mean + (mean - self.mean) * len(rows) / count
+        self.count = count
+
+    def normalised(self, rows: Array) -> Array:
+        """Return rows (D, F) with the mean subtracted, divided by the standard deviation."""
+        return ((rows - self.mean) / self.std).astype(np.float32)
+
+
+def for_normalised_inputs(weights: Weights, moments: RunningMoments) -> Weights:
+    """Return the weights with which normalised inputs have the outputs that raw inputs have."""
+    first = weights["w0"].astype(np.float64)
+    return _replaced(
+        weights, w0=moments.std[:, None] * first, b0=weights["b0"] + moments.mean @ first
+    )
+
+
+def for_raw_inputs(weights: Weights, moments: RunningMoments) -> Weights:
+    """Return the weights with which raw inputs have the outputs that normalised inputs have."""
+    first = weights["w0"] / moments.std[:, None]
+    return _replaced(weights, w0=first, b0=weights["b0"] - moments.mean @ first)
+
+
+def for_normalised_outputs(weights: Weights, moments: RunningMoments) -> Weights:
+    """Return weights whose outputs are the normalised outputs of `weights`."""
+    w, b = _last_layer(weights)
+    last = {w: weights[w] / moments.std, b: (weights[b] - moments.mean) / moments.std}
+    return _replaced(weights, **last)
+
+
+def for_raw_outputs(weights: Weights, moments: RunningMoments) -> Weights:
+    """Return weights whose normalised outputs are the outputs of `weights`."""
+    w, b = _last_layer(weights)
+    return _replaced(
+        weights, **{w: weights[w] * moments.std, b: weights[b] * moments.std + moments.mean}
+    )
+
+
+def _last_layer(weights: Weights) -> tuple[str, str]:
+    last = (len(weights) - (LOG_STD in weights)) // 2 - 1
+    return f"w{last}", f"b{last}"
+
+
+def _replaced(weights: Weights, **changed: Array) -> Weights:
+    return {n: changed.get(n, value).astype(np.float32) for n, value in weights.items()}
