@@ -16,7 +16,7 @@ from overtrick.games.bridge.players.board_player import BoardPlayer
 from overtrick.games.bridge.players.card_players import CARD_PLAYERS, Budget
 from overtrick.games.bridge.system import loader
 
-BOARDS, WORLDS = 16, 10
+BOARDS, WORLDS = 40, 10
 
 
 def play_searches(rng: Generator, common: Any, boards: int) -> Array:

@@ -56,6 +56,16 @@ def test_a_uniform_vector_has_its_density(game, rng):
     assert np.exp(actions.logp) == pytest.approx(0.5**8)  # the cube from -1 to 1 has volume 2^8
 
 
+@pytest.mark.parametrize("reward", ["shaped", "result"])
+def test_the_outcome_of_a_match_is_its_payoff_without_shaping(reward):
+    rewarded = overtrick.make("sumo", reward=reward, integrator="euler")
+    found = play(rewarded, (RANDOM, RANDOM), 12, np.random.default_rng(5))
+    plain = overtrick.make("sumo", reward="result", integrator="euler")
+    expected = play(plain, (RANDOM, RANDOM), 12, np.random.default_rng(5)).payoff
+    assert (expected != 0).any()
+    assert np.array_equal(found.outcome, expected)
+
+
 def test_matches_end_and_both_ants_act_in_every_step(game, played):
     assert np.isfinite(played.payoff).all()
     batch = played.batch

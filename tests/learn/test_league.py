@@ -21,7 +21,7 @@ MAIN, EXPLOITER, LEAGUE = 0, 1, 2
 PLAYERS = Players(3, np.array([MAIN, EXPLOITER, LEAGUE, MAIN, MAIN, EXPLOITER, LEAGUE]), 1, 1)
 
 
-def league(game: str, iterations: int, **section: Any) -> Any:
+def league(game: str | dict[str, str], iterations: int, **section: Any) -> Any:
     content = {
         "trainer": "league", "game": game, "stop": {"iterations": iterations},
         "league": {"games": 200, "hidden": [8], **section}, "evaluate": {"every": 1000},
@@ -162,11 +162,21 @@ def test_a_loaded_league_continues_with_identical_results():
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
 
 
+def test_a_league_of_a_shaped_game_counts_wins():
+    """An ant's payoff is some thousand points in each match; its result is 1, 0 or -1."""
+    one = league(
+        {"name": "sumo", "integrator": "euler"}, 1, games=3, main_exploiters=0, league_exploiters=0
+    )
+    metrics = one.step()
+    assert abs(metrics["main_agent_0/mean_win"]) <= 1
+    assert one.results.played == [[6]]  # three matches, counted for both players
+    assert one.results.moved <= one.results.played
+
+
 @pytest.mark.parametrize(
     ("game", "section", "message"),
     [
         ("kuhn_three", {}, "two-seat game"),
-        ("sumo", {}, "continuous actions"),
         ("kuhn", {"self_play_share": 0.9, "forgotten_share": 0.5}, "more than 1 together"),
         (
             "kuhn",

@@ -295,6 +295,22 @@ class EvaluatedOnAnother(Protocol):
 
 
 @runtime_checkable
+class ReportsWinners(Protocol):
+    """A game whose payoffs may be shaped, and which also tells who has won."""
+
+    def outcome(self, state: Any) -> Array:
+        """Return (G, S) for games that are over: 1 for a win, -1 for a loss, 0 for a draw."""
+
+
+def outcomes(game: Any, state: Any, payoff: Array) -> Array:
+    """Return the results (G, S) of games that are over, without shaping.
+
+    They are those of `outcome`, if the game has it, else the payoffs (G, S).
+    """
+    return game.outcome(state) if isinstance(game, ReportsWinners) else payoff
+
+
+@runtime_checkable
 class PortableOptions(Protocol):
     """A game that can replace its options by options that are valid on every worker.
 

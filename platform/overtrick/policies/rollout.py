@@ -19,6 +19,7 @@ from overtrick.core import (
     Rollout,
     Trajectories,
     count_diverged_games,
+    outcomes,
     ray_metrics,
     select_rows,
 )
@@ -105,7 +106,8 @@ def play(
         assert isinstance(game, PrivilegedFeatures), f"{game.name} has no privileged features"
         features = game.privileged_features(batch.observations(), deals[batch.game])
         batch = replace(batch, extras={**batch.extras, PRIVILEGED: features})
-    return Rollout(batch, payoff, count_diverged_games(state), decision_count)
+    outcome = outcomes(game, state, payoff)
+    return Rollout(batch, payoff, outcome, count_diverged_games(state), decision_count)
 
 
 def play_duplicate(

@@ -188,14 +188,18 @@ class Sumo:
             getattr(state, name)[games] = value
         state.steps[games] += 1
         torsos = torso_positions(after.position)
-        outside = np.abs(torsos[..., :2]).max(axis=-1) >= mujoco_model.RING
-        lost = (torsos[..., 2] < FALLEN_HEIGHT) | outside
+        lost = _lost(torsos)
         drawn = diverged | (state.steps[games] > STEP_LIMIT)
         state.over[games], state.diverged_games[games] = lost.any(axis=1) | drawn, diverged
         shaping = self._shaping(torso_positions(before.position), torsos, control)
         points = np.zeros((len(state.over), ANTS))
         points[games] = self._result(lost, drawn) + shaping
         return points
+
+    def outcome(self, state: SumoState) -> Array:
+        """Return (G, 2) for matches that are over: 1 for a win, -1 for a loss, 0 for a draw."""
+        lost = _lost(torso_positions(state.position)) & ~state.diverged_games[:, None]
+        return lost[:, ::-1].astype(float) - lost
 
     def _result(self, lost: Array, drawn: Array) -> Array:
         """Return the points (n, 2) of both ants for winning, losing or drawing in one step.
@@ -257,6 +261,12 @@ def torso_positions(position: Array) -> Array:
     torsos = position.reshape(-1, ANTS, POSITIONS)[..., :3].copy()
     torsos[..., 2] -= mujoco_model.PLATFORM
     return torsos
+
+
+def _lost(torsos: Array) -> Array:
+    """Return whether each ant (n, 2) has fallen or left the ring, from `torso_positions`."""
+    outside = np.abs(torsos[..., :2]).max(axis=-1) >= mujoco_model.RING
+    return (torsos[..., 2] < FALLEN_HEIGHT) | outside
 
 
 def _distance(torsos: Array) -> Array:

@@ -23,7 +23,7 @@ from overtrick.learners.weights import stack
 from overtrick.policies.batched_networks import AssignedNetworks
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.model_kinds import MEMBERS
-from overtrick.policies.network import NetworkPolicy
+from overtrick.policies.network import network_policy
 from overtrick.policies.rollout import play, random_seating
 from overtrick.population import matchmaking
 from overtrick.population.matchmaking import MatchmakingConfig, Players, Results
@@ -89,7 +89,7 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         self.learners = [state for state, _ in played]
         results = np.stack([each for _, each in played], axis=1)  # (4, L, P)
         payoffs = zip(self.names(), results[0].sum(axis=1) / section.games, strict=True)
-        means = {metric_names.mean_name(name, self.game.unit): float(v) for name, v in payoffs}
+        means = {metric_names.mean_name(name, self.unit): float(v) for name, v in payoffs}
         between = results[:, :, : self.count].swapaxes(1, 2).copy()  # as the other learner sees it
         between[0] *= -1
         results[:, :, : self.count] += between
@@ -189,10 +189,10 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         }
 
     @staticmethod
-    def knowledge(job: LeagueJob, weights: Mapping[str, Array]) -> NetworkPolicy:
+    def knowledge(job: LeagueJob, weights: Mapping[str, Array]) -> Any:
         """Return the policy of main agent 0 of a stored model."""
         game, _ = two_seat_game(job.game)
-        return NetworkPolicy(game.features, unprefixed("policy", weights))
+        return network_policy(game.features, unprefixed("policy", weights))
 
     def state(self) -> dict[str, Array]:
         """Return all learners and past players and the results of their games."""
@@ -240,7 +240,7 @@ def _train_learner(
     both = (learner.policy(), AssignedNetworks(game.features, networks, opponent))
     played = play(game, both, section.games, play_rng, seating, [0])
     learner.learn(played.batch, learn_rng)
-    points = played.payoff[seating == 0]
+    points = played.outcome[seating == 0]
     counted = (points, np.abs(points), points != 0, np.ones(len(points)))
     return learner.state(), np.stack(
         [np.bincount(opponent, each, minlength=len(probability)) for each in counted]

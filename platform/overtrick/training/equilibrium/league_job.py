@@ -8,8 +8,9 @@ from pydantic import Field, model_validator
 
 from overtrick.config.job_file import Job
 from overtrick.config.sections import Count, Fraction, Positive, UnusedKeys
+from overtrick.core.games import ReportsWinners
 from overtrick.evaluation import evaluate as evaluation
-from overtrick.evaluation.game_cache import check_discrete_actions, two_seat_game
+from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
 from overtrick.solvers import sequence_form
 from overtrick.training.equilibrium.psro_job import EvaluationAgainstRandom
@@ -97,10 +98,13 @@ class LeagueJob(Job):
 
 
 def check_league_job(job: LeagueJob) -> None:
-    """Raise UserError for a game without two seats, with continuous actions, or bad opponents."""
+    """Raise UserError for a game without two seats, payoffs whose sum is not 0, or bad opponents.
+
+    Shaped payoffs may have any sum, if the game tells who has won.
+    """
     game, tree = two_seat_game(job.game)
-    check_discrete_actions(game)
-    registry.check_zero_sum(game)
+    if not isinstance(game, ReportsWinners):
+        registry.check_zero_sum(game)
     if tree is not None:
         sequence_form.check_two_player_zero_sum(tree, "trainer league")
     evaluation.check_evaluation(job.game, job.evaluate)
