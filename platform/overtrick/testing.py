@@ -104,7 +104,16 @@ def _play_randomly(game: Any, deals: Deals, rng: Generator) -> Turns:
             action = sample_actions(UniformPolicy().probs(observations), rng).action
         turns.append((before, observations, game.step(state, observations, action)))
     check(turns, "observe", "must return the rows that act at the start of a game, not none")
+    if isinstance(game, core.ReportsWinners):
+        _check_outcome(game.outcome(state), turns[0][2].shape)
     return turns
+
+
+def _check_outcome(outcome: Array, shape: tuple[int, int]) -> None:
+    """Check the results (G, S) of complete games."""
+    check(outcome.shape == shape, "outcome", f"must return {shape}, not {outcome.shape}")
+    check(np.isin(outcome, (-1, 0, 1)).all(), "outcome", "must be 1, 0 or -1")
+    check(not outcome.sum(axis=1).any(), "outcome", "must sum to 0 over the seats of a game")
 
 
 def _check_rows(game: Any, rows: Observations) -> None:

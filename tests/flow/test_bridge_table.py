@@ -284,7 +284,7 @@ def test_a_late_player_passes_or_plays_low_and_the_board_ends(tmp_path: Path) ->
 
 
 def test_a_player_that_reads_nothing_counts_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it the table would wait forever once the buffers of the connection are full."""
+    """The table would otherwise wait forever once the buffers of the connection are full."""
     monkeypatch.setattr(line_stream, "SEND_SECONDS", 0.2)
 
     async def talk() -> None:
@@ -293,8 +293,8 @@ def test_a_player_that_reads_nothing_counts_as_gone(monkeypatch: pytest.MonkeyPa
         server = await asyncio.start_server(
             lambda reader, writer: streams.append(LineStream(reader, writer)), "127.0.0.1", port
         )
-        deaf = await open_stream("127.0.0.1", port)
-        cast(asyncio.Transport, deaf.writer.transport).pause_reading()
+        not_reading = await open_stream("127.0.0.1", port)
+        cast(asyncio.Transport, not_reading.writer.transport).pause_reading()
         while not streams:
             await asyncio.sleep(0.01)
         with pytest.raises(ConnectionLost):
@@ -611,8 +611,8 @@ def test_a_table_and_two_programs_in_processes_of_their_own(tmp_path: Path) -> N
          "because neither natural+careful nor program searches: leave it out, or name a player "
          "that does, such as natural+search"),
         (("table", "program", "program", "--out", "m", "--worlds", "5"), "neither program nor"),
-        (("table", CAREFUL, CAREFUL, "--out", "m", "--limit", "5"), "--limit is for players from "),
-        (("table", CAREFUL, CAREFUL, "--out", "m", "--reconnect", "5"), "--reconnect is for "),
+        (("table", CAREFUL, CAREFUL, "--out", "m", "--limit", "5"), "--limit needs players from "),
+        (("table", CAREFUL, CAREFUL, "--out", "m", "--reconnect", "5"), "--reconnect needs "),
         (("sit", "precision+rules", "--worlds", "5"), "because precision+rules does not search: "
          "leave it out, or name a player that does, such as precision+search"),
         (("sit", "person", "--worlds", "5"), "because person does not search"),

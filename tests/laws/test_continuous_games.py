@@ -66,6 +66,14 @@ def test_the_outcome_of_a_match_is_its_payoff_without_shaping(reward):
     assert np.array_equal(found.outcome, expected)
 
 
+def test_the_outcome_of_a_match_that_nobody_alone_lost_is_a_draw(game, rng):
+    state = game.start(game.deal(4, rng))
+    state.position[0, 0] = state.position[1, 15] = state.position[3, 0] = 3  # outside the ring
+    state.position[2, [0, 15]] = 3  # both
+    state.diverged_games[3] = True
+    assert game.outcome(state).tolist() == [[-1, 1], [1, -1], [0, 0], [0, 0]]
+
+
 def test_matches_end_and_both_ants_act_in_every_step(game, played):
     assert np.isfinite(played.payoff).all()
     batch = played.batch

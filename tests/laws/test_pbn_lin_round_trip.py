@@ -175,11 +175,19 @@ def test_a_complete_table_of_best_results_is_the_double_dummy_table(tmp_path: Pa
     assert fields_of(again) == fields_of(board)
 
 
-@pytest.mark.parametrize("said", ["9", "NS 9", "EW 4", "NS 9 EW 4", "EW 4  NS 9"])
+@pytest.mark.parametrize("said", ["9", "NS 9", "ew 4", "NS 9 EW 4", "EW 4  NS 9"])
 def test_a_result_may_name_the_sides_that_won_the_tricks(said: str, tmp_path: Path) -> None:
     text = PBN.replace('[Result "9"]', f'[Result "{said}"]')
     (board,) = read(tmp_path / "one.pbn", text)
     assert board.tricks == 9
+
+
+def test_a_declarer_is_not_read_where_there_is_no_contract(tmp_path: Path) -> None:
+    for contract, declarer in (("Pass", "None"), ("?", "Pass")):
+        tags = f'[Contract "{contract}"]\n[Declarer "{declarer}"]\n'
+        (board,) = read(tmp_path / "one.pbn", PLAIN.rstrip() + "\n" + tags)
+        assert (board.contract == "Pass") == (contract == "Pass")
+        assert board.declarer is None
 
 
 @pytest.mark.parametrize("missing", ["Contract", "Declarer"])
@@ -195,6 +203,9 @@ def test_the_time_for_unclosed_braces_is_proportional_to_the_text(tmp_path: Path
     )  # a quadratic reader would take half an hour
     with pytest.raises(UserError, match="there is text, but no tag"):
         pbn_lin.load(tmp_path / "braces.pbn")
+    (tmp_path / "quotes.pbn").write_text('"' + '\\"' * 50_000)
+    with pytest.raises(UserError, match="there is text, but no tag"):
+        pbn_lin.load(tmp_path / "quotes.pbn")
     (tmp_path / "two.pbn").write_text(PLAIN + "\n{" * 20_000 + f"\n\n{PLAIN}")
     found = pbn_lin.load(tmp_path / "two.pbn")
     assert len(found.boards) == 2
@@ -212,7 +223,8 @@ def test_the_time_for_unclosed_braces_is_proportional_to_the_text(tmp_path: Path
         (("*\n", "*\nDK\n"), "the card DK comes after the end of the play"),
         (('[Result "9"]', '[Result "nine"]'), "the result 'nine' is not a number of tricks"),
         (('[Result "9"]', '[Result "14"]'), "14 tricks are recorded, but there are 13"),
-        (('[Result "9"]', '[Result "NS 9 EW 5"]'), "the result 'NS 9 EW 5' is not of 13 tricks"),
+        (('[Result "9"]', '[Result "NS 9 EW 5"]'), "the tricks of both sides must sum to 13"),
+        (('[Result "9"]', '[Result "EW 14"]'), "the tricks of both sides must sum to 13: 'EW 14'"),
         (('[Result "9"]', '[Result "NS 9 NS 4"]'), "the result 'NS 9 NS 4' is not a number"),
         (('[Dealer "S"]', '[Dealer "X"]'), "the dealer is N, E, S or W, not 'X'"),
         (('"EW"', '"red"'), "'red' is not a vulnerability"),

@@ -12,8 +12,8 @@ from overtrick.games.sumo.observation import (
     FIELDS,
     from_world,
     in_world_axes,
-    mirrored,
     quarter_turns_to_opponent,
+    reflected,
     rotated,
 )
 
@@ -52,7 +52,7 @@ def controls(rng):
     return rng.uniform(-1, 1, (STEPS, 6, 8))
 
 
-@pytest.mark.parametrize("transformed", [quarter_turned, mirrored])
+@pytest.mark.parametrize("transformed", [quarter_turned, reflected])
 def test_the_simulator_commutes_with_its_symmetries(rng, controls, transformed):
     game = overtrick.make("sumo", integrator="euler")
     deals = game.deal(3, rng)
@@ -84,8 +84,8 @@ def test_two_reflections_are_the_identity_and_reverse_a_turn(rng):
     for wide in (8, 120):
         values = rng.normal(size=(4, wide))
         turns = np.arange(4)
-        assert np.array_equal(mirrored(mirrored(values)), values)
-        reversed_turns = mirrored(rotated(mirrored(values), turns))
+        assert np.array_equal(reflected(reflected(values)), values)
+        reversed_turns = reflected(rotated(reflected(values), turns))
         assert np.array_equal(reversed_turns, rotated(values, -turns))
 
 

@@ -67,7 +67,7 @@ def table(
     for option, value in (("--limit", limit), ("--reconnect", reconnect)):
         if value and None not in sides:
             raise UserError(
-                f"{option} is for players from outside: leave it out, or name {PROGRAM}"
+                f"{option} needs players from outside: leave it out, or set a team to {PROGRAM}"
             )
     budget = arguments.search_budget(worlds, seconds, a, b)
     settings = table_match.MatchSettings(

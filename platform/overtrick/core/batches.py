@@ -68,7 +68,7 @@ class Rollout:
 
     batch: Trajectories
     payoff: Array  # (G, S) total points won by each seat
-    outcome: Array  # (G, S) the same without reward shaping: 1 won, -1 lost, or the payoff
+    outcome: Array  # (G, S) without reward shaping: 1 win, 0 draw, -1 loss; or the payoff
     diverged_games: int = 0  # games that ended early because their simulator diverged
     decision_count: int = 0  # number of decisions of all seats, recorded or not
 

@@ -296,16 +296,19 @@ class EvaluatedOnAnother(Protocol):
 
 @runtime_checkable
 class ReportsWinners(Protocol):
-    """A game whose payoffs may be shaped, and which also tells who has won."""
+    """A game that can report the results of games apart from their payoffs, which may be shaped."""
 
     def outcome(self, state: Any) -> Array:
-        """Return (G, S) for games that are over: 1 for a win, -1 for a loss, 0 for a draw."""
+        """Return (G, S) for games that are over: 1 for a win, -1 for a loss, 0 for a draw.
+
+        The sum of each game is 0.
+        """
 
 
 def outcomes(game: Any, state: Any, payoff: Array) -> Array:
-    """Return the results (G, S) of games that are over, without shaping.
+    """Return the results (G, S) of games that are over, without reward shaping.
 
-    They are those of `outcome`, if the game has it, else the payoffs (G, S).
+    They are `game.outcome(state)` if the game has this method, otherwise the payoffs (G, S).
     """
     return game.outcome(state) if isinstance(game, ReportsWinners) else payoff
 

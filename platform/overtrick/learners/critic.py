@@ -92,7 +92,7 @@ class Critic:
         return loss
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays of a checkpoint: weights, Adam's moments, and those of the data."""
+        """Return the arrays of a checkpoint: weights, and moments of Adam, inputs and returns."""
         return {
             **self.adam.state(),
             **(prefixed("inputs", self.inputs.state()) if self.inputs else {}),
@@ -100,11 +100,17 @@ class Critic:
         }
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the critic from a result of `state()`."""
+        """Restore the critic from a result of `state()`.
+
+        Raises ValueError if only one of both critics normalises.
+        """
         self.adam.load(state)
         for name, moments in (("inputs", self.inputs), ("returns", self.returns)):
+            found = unprefixed(name, state)
+            if bool(found) != (moments is not None):
+                raise ValueError("one of the critics normalises its inputs, and the other does not")
             if moments is not None:
-                moments.load(unprefixed(name, state))
+                moments.load(found)
 
 
 def predict(weights: Weights, features: Array) -> Array:

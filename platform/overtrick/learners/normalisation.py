@@ -1,10 +1,9 @@
-"""Networks trained on normalised inputs and targets, but stored for raw ones.
+"""Train networks on normalised inputs and targets, and store weights for raw ones.
 
-The optimiser sees inputs with mean 0 and standard deviation 1, which changes the direction of its
-steps, and not the network as a function. The stored weights belong to raw inputs. New means and
-deviations therefore never change what a network computes, and a stored model needs none of them.
-For targets this is PopArt (van Hasselt et al. 2016, "Learning values across many orders of
-magnitude", section 2).
+Normalised inputs make the optimiser's steps better conditioned. Before each update the weights are
+converted so that the network computes the same function; afterwards they are converted back. A
+stored model therefore needs no moments. For targets this is PopArt (van Hasselt et al. 2016,
+"Learning values across many orders of magnitude", section 2).
 
 | here | the usual implementation |
 |---|---|
@@ -21,12 +20,13 @@ import numpy as np
 
 from overtrick.core import Array
 from overtrick.core.checkpoints import Checkpointed
-from overtrick.policies.forward_pass import LOG_STD, Weights
+from overtrick.policies.forward_pass import Weights
 
 LEAST_STD = 0.1
-"""Lower limit of an input's standard deviation, in typical sizes: features are of the order of 1.
+"""Lower limit of an input's standard deviation.
 
-A feature that hardly ever differs from its mean is not scaled up further.
+Features are of the order of 1. Without a limit, one that is almost constant would be scaled up
+without bound.
 """
 
 
@@ -67,7 +67,7 @@ class RunningMoments(Checkpointed):
 
 
 def for_normalised_inputs(weights: Weights, moments: RunningMoments) -> Weights:
-    """Return the weights with which normalised inputs have the outputs that raw inputs have."""
+    """Convert weights for raw inputs to ones for normalised inputs; the outputs stay the same."""
     first = weights["w0"].astype(np.float64)
     return _replaced(
         weights, w0=moments.std[:, None] * first, b0=weights["b0"] + moments.mean @ first
@@ -75,20 +75,20 @@ def for_normalised_inputs(weights: Weights, moments: RunningMoments) -> Weights:
 
 
 def for_raw_inputs(weights: Weights, moments: RunningMoments) -> Weights:
-    """Return the weights with which raw inputs have the outputs that normalised inputs have."""
+    """Convert weights for normalised inputs to ones for raw inputs; the outputs stay the same."""
     first = weights["w0"] / moments.std[:, None]
     return _replaced(weights, w0=first, b0=weights["b0"] - moments.mean @ first)
 
 
 def for_normalised_outputs(weights: Weights, moments: RunningMoments) -> Weights:
-    """Return weights whose outputs are the normalised outputs of `weights`."""
+    """Convert weights that output raw values to weights that output normalised values."""
     w, b = _last_layer(weights)
     last = {w: weights[w] / moments.std, b: (weights[b] - moments.mean) / moments.std}
     return _replaced(weights, **last)
 
 
 def for_raw_outputs(weights: Weights, moments: RunningMoments) -> Weights:
-    """Return weights whose normalised outputs are the outputs of `weights`."""
+    """Convert weights that output normalised values to weights that output raw values."""
     w, b = _last_layer(weights)
     return _replaced(
         weights, **{w: weights[w] * moments.std, b: weights[b] * moments.std + moments.mean}
@@ -96,7 +96,7 @@ def for_raw_outputs(weights: Weights, moments: RunningMoments) -> Weights:
 
 
 def _last_layer(weights: Weights) -> tuple[str, str]:
-    last = (len(weights) - (LOG_STD in weights)) // 2 - 1
+    last = len(weights) // 2 - 1
     return f"w{last}", f"b{last}"
 
 

@@ -70,24 +70,28 @@ class PolicyGradient(Section):
     entropy_coef: EntropyCoef = 0.0
     critic_learning_rate: CriticLearningRate = 0.003
 
+    @property
+    def normalises(self) -> bool:
+        """Whether inputs and returns are normalised."""
+        return False
+
     def critic(self, game: Game, rng: Generator, privileged: bool) -> Critic:
         """Make a critic with these settings for a game; a privileged critic sees the whole deal."""
         size = network_sizes.privileged_input_size if privileged else network_sizes.input_size
-        return Critic(size(game), self.hidden, rng, self.critic_learning_rate)
+        return Critic(size(game), self.hidden, rng, self.critic_learning_rate, self.normalises)
 
 
 class NormalisingPolicyGradient(PolicyGradient):
     """Settings of a policy gradient that can normalise what its networks learn from."""
 
     normalise: bool = False
-    """Train both networks on inputs with running mean 0 and standard deviation 1, the critic on
-    returns normalised in the same way, and divide advantages by their standard deviation.
+    """Train both networks on inputs with running mean 0 and standard deviation 1, and the critic on
+    returns normalised in the same way.
     """
 
-    def critic(self, game: Game, rng: Generator, privileged: bool) -> Critic:
-        """Make a critic with these settings for a game; a privileged critic sees the whole deal."""
-        size = network_sizes.privileged_input_size if privileged else network_sizes.input_size
-        return Critic(size(game), self.hidden, rng, self.critic_learning_rate, self.normalise)
+    @property
+    def normalises(self) -> bool:
+        return self.normalise
 
     def input_moments(self, game: Game) -> RunningMoments | None:
         """Return moments of the policy's inputs, still without data; None: do not normalise."""

@@ -46,6 +46,19 @@ def describe_contracts(contracts: Contracts) -> list[str]:
     return [said if who is None else f"{said} by {who}" for said, who in both]
 
 
+def contract_of_finished_auction(
+    calls: Sequence[int], dealer: str
+) -> tuple[str | None, str | None]:
+    """Return contract and declarer as `describe_contract`; (None, None) if the auction goes on.
+
+    Raises UserError for an illegal call.
+    """
+    auction_rules.check_auction(calls, done=False)
+    if not calls or not auction_rules.is_complete(calls):
+        return None, None
+    return describe_contract(calls, dealer)
+
+
 def describe_contract(calls: Sequence[int], dealer: str) -> tuple[str, str | None]:
     """Return the contract of one legal auction, such as "4S", "3NX" or "2HXX", and its declarer.
 

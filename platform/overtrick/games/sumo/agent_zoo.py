@@ -105,7 +105,7 @@ class _ZooSession:
     def act(self, observations: Observations) -> Actions:
         """Return actions (R, 8) and their log probabilities (R,), which are 0 for mean actions."""
         policy, net = self.policy, self.policy.net
-        observation, view = in_world_axes(observations.observation)
+        observation, transform = in_world_axes(observations.observation)
         normalised = ((observation - policy.mean) / policy.std).clip(-5, 5)
         first = normalised @ net["first_w"] + net["first_b"]
         if policy.kind == "mlp":
@@ -114,9 +114,9 @@ class _ZooSession:
             last = self._lstm(np.maximum(first, 0), observations)
         mean = last @ net["head_w"] + net["head_b"]
         if not policy.sample:
-            return Actions(from_world(mean, view), np.zeros(len(mean)))
+            return Actions(from_world(mean, transform), np.zeros(len(mean)))
         drawn = sample_gaussian_actions(mean, policy.log_std, self.rng)
-        return replace(drawn, action=from_world(drawn.action, view))
+        return replace(drawn, action=from_world(drawn.action, transform))
 
     def _lstm(self, inputs: Array, observations: Observations) -> Array:
         """Run one LSTM step on inputs (R, 64): update the memory, return the hidden state.

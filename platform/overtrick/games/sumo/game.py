@@ -162,8 +162,8 @@ class Sumo:
         """Return the observations of both seats of every match that is not over."""
         games = np.flatnonzero(~state.over)
         observation = ant_observations(state.bodies(games)).reshape(-1, len(obs.FIELDS))
-        view = obs.view_of_opponent(observation, self.view)
-        observation = np.column_stack([obs.from_world(observation, view), view])
+        transform = obs.transform_of_view(observation, self.view)
+        observation = np.column_stack([obs.from_world(observation, transform), transform])
         seat = np.tile(np.arange(ANTS), len(games))
         return Observations(np.repeat(games, ANTS), seat, observation, None, None)
 

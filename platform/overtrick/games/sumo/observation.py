@@ -16,9 +16,12 @@ MAX_FORCE = 100.0  # N and N m; observed forces are clipped to it
 MOTORS = tuple(f"{part}_{leg.name}" for leg in LEGS for part in ("hip", "ankle"))
 QUARTERS = 4  # quarter turns in a full turn
 VIEW_FIELDS = {
-    "world": (), "ahead": ("quarter_turns",), "ahead_left": ("quarter_turns", "mirrored"),
+    "world": (), "ahead": ("quarter_turns",), "ahead_left": ("quarter_turns", "reflected"),
 }  # fmt: skip
-"""Additional observation fields of a view: the turns and the reflection that lead to the world."""
+"""Observation fields that each view adds: the transform from the view back to the world.
+
+Reflect first, if `reflected` is 1, then rotate by `quarter_turns`.
+"""
 
 
 def _fields_and_scales() -> dict[str, float]:
@@ -60,14 +63,14 @@ def rotated(values: Array, turns: Array) -> Array:
     return np.take_along_axis(values, source[turns], axis=1) * sign[turns]
 
 
-def mirrored(values: Array) -> Array:
+def reflected(values: Array) -> Array:
     """Reflect observations (R, 120) or actions (R, 8), so that y changes its sign."""
     source, sign = REFLECTIONS[values.shape[1]]
     return values[:, source] * sign
 
 
-def view_of_opponent(observation: Array, view: str) -> Array:
-    """Return the view (R, V) of observations (R, 120) in the world frame: numbers of VIEW_FIELDS.
+def transform_of_view(observation: Array, view: str) -> Array:
+    """Return the transform (R, V) of observations (R, 120) in the world frame: `VIEW_FIELDS[view]`.
 
     - `world`: the numbers stay as they are, and V is 0.
     - `ahead`: the opponent is ahead, at most 45 degrees to either side.
@@ -81,27 +84,29 @@ def view_of_opponent(observation: Array, view: str) -> Array:
     return np.column_stack([turns, _opponent_is_right(rotated(observation, -turns))])
 
 
-def to_world(values: Array, view: Array) -> Array:
-    """Return observations (R, 120) or actions (R, 8) of a view (R, V) in the world frame."""
-    if view.shape[1] > 1:
-        values = np.where(view[:, 1:] == 1, mirrored(values), values)
-    return rotated(values, view[:, 0].astype(np.int64)) if view.shape[1] else values
+def to_world(values: Array, transform: Array) -> Array:
+    """Convert observations (R, 120) or actions (R, 8) of a view to the world frame."""
+    if transform.shape[1] > 1:
+        values = np.where(transform[:, 1:] == 1, reflected(values), values)
+    return rotated(values, transform[:, 0].astype(np.int64)) if transform.shape[1] else values
 
 
-def from_world(values: Array, view: Array) -> Array:
-    """Return observations (R, 120) or actions (R, 8) of the world frame in a view (R, V)."""
-    if view.shape[1]:
-        values = rotated(values, -view[:, 0].astype(np.int64))
-    return np.where(view[:, 1:] == 1, mirrored(values), values) if view.shape[1] > 1 else values
+def from_world(values: Array, transform: Array) -> Array:
+    """Convert observations (R, 120) or actions (R, 8) of the world frame to a view."""
+    if transform.shape[1]:
+        values = rotated(values, -transform[:, 0].astype(np.int64))
+    if transform.shape[1] > 1:
+        values = np.where(transform[:, 1:] == 1, reflected(values), values)
+    return values
 
 
 def in_world_axes(observation: Array) -> tuple[Array, Array]:
-    """Return observations (R, 120 + V) of any view in the world frame, (R, 120), and the view.
+    """Convert observations (R, 120 + V) of any view to the world frame.
 
-    The view (R, V) is the last columns: the numbers of VIEW_FIELDS.
+    Returns them (R, 120) and the transform (R, V) of the view.
     """
-    values, view = np.split(observation, [len(FIELDS)], axis=1)
-    return to_world(values, view), view
+    values, transform = np.split(observation, [len(FIELDS)], axis=1)
+    return to_world(values, transform), transform
 
 
 def _opponent_is_right(observation: Array) -> Array:
@@ -140,9 +145,9 @@ def _reflection_table(names: tuple[str, ...]) -> tuple[Array, Array]:
     """Return the effect of the reflection on N observation fields or motors.
 
     names: the N fields or motors. Return two arrays (N,), `source` and `sign`, so that after[j] =
-    sign[j] * before[source[j]]. Vectors change the sign of y; axes of rotation keep it and change
-    those of x and z. Each leg changes places with the one across the x axis, and the ankles bend as
-    before, because the axes of both ankles are reflections of each other.
+    sign[j] * before[source[j]]. Positions and velocities change the sign of y, and axes of rotation
+    the signs of x and z. Each leg changes places with the one across the x axis; the angles of hips
+    change their sign, those of ankles do not.
     """
     by_direction = {leg.direction: leg.name for leg in LEGS}
     source, signs = [], []

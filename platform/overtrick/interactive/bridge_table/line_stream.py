@@ -7,7 +7,7 @@ import asyncio
 from overtrick.core import UserError
 from overtrick.interactive.bridge_table.messages import MAX_LINE_LENGTH, ProtocolError
 
-SEND_SECONDS = 60.0  # time in which the other end must make room for a line
+SEND_SECONDS = 60.0  # longest wait until the other end reads
 
 
 class ConnectionLost(Exception):
@@ -27,6 +27,7 @@ class LineStream:
             self.writer.write(f"{line}\r\n".encode("ascii", "replace"))
             await asyncio.wait_for(self.writer.drain(), SEND_SECONDS)
         except OSError:  # TimeoutError is one
+            self.writer.transport.abort()  # closing would wait until all is read
             raise ConnectionLost from None
 
     async def receive(self, seconds: float | None = None) -> str:

@@ -97,14 +97,15 @@ class TableManager:
 
     async def close(self) -> None:
         """End the session: tell the players, and close all connections and ports."""
-        for link in self.links:
-            if link is not None:
-                with suppress(ConnectionLost):
-                    await link.send(messages.END_OF_SESSION)
-                link.close()
+        await asyncio.gather(*(self._dismiss(link) for link in self.links if link is not None))
         for server in self.servers:
             server.close()
         self.links, self.servers = [None] * 4, []
+
+    async def _dismiss(self, link: LineStream) -> None:
+        with suppress(ConnectionLost):
+            await link.send(messages.END_OF_SESSION)
+        link.close()
 
     async def wait_for_players(self, seconds: float | None = None) -> None:
         """Wait until all four seats are taken. Raises TimeoutError after `seconds`."""

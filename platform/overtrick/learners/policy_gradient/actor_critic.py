@@ -4,7 +4,7 @@
 |---|---|
 | one PPO or TRPO update on whole games | fixed-length segments with bootstrapped values |
 | critic fitted after the policy update, 2 epochs of batches of 512 | one joint loss, equal epochs |
-| advantages and inputs are normalised only with `inputs` | PPO implementations normalise both |
+| advantages are not normalised, inputs only with `inputs` | PPO implementations normalise both |
 | games are divided among minibatches | decisions are divided among minibatches |
 """
 
@@ -60,8 +60,6 @@ POLICY_OPTIMIZERS: dict[str, Callable[[float, float], PolicyOptimizer]] = {"trpo
 The step is TRPO's KL bound in nats or PPO's learning rate. The coefficient is in points per nat.
 """
 
-LEAST_ADVANTAGE_STD = 1e-8  # points; equal advantages stay 0
-
 
 @dataclass(eq=False)
 class ActorCritic(Checkpointed):
@@ -73,9 +71,8 @@ class ActorCritic(Checkpointed):
     - `critic_note`: name of the array in `Trajectories.extras` that is the critic's input. With
       None the critic's input is the policy's features.
     - `minibatches`: number of groups into which PPO divides the games of a batch.
-    - `inputs`: moments of the network inputs. With them the policy is trained on normalised inputs,
-      and advantages are divided by their standard deviation in the batch; games without a
-      difference stay as they are.
+    - `inputs`: running moments of the network inputs; None: no normalisation. If given, the policy
+      is trained on normalised inputs.
     """
 
     features: Callable[[Observations], Array]
@@ -104,21 +101,23 @@ class ActorCritic(Checkpointed):
         advantage = generalised_advantages(
             batch, predict(self.critic.weights, critic_inputs), self.gamma, self.lam
         )
-        theta, inputs = self.theta, features
         if self.inputs is not None:
             self.inputs.add(features)
-            inputs = self.inputs.normalised(features)
-            theta = normalisation.for_normalised_inputs(theta, self.inputs)
-            advantage = advantage / max(float(advantage.std()), LEAST_ADVANTAGE_STD)
+            features = self.inputs.normalised(features)
+            self.theta = normalisation.for_normalised_inputs(self.theta, self.inputs)
         minibatches = min(self.minibatches, batch.games)
         sample = samples.sample_tensors(samples.rollout_sample(
-            repeat(theta, minibatches), batch, inputs, advantage, batch.games / minibatches,
+            repeat(self.theta, minibatches), batch, features, advantage, batch.games / minibatches,
             batch.game % minibatches,
         ))  # fmt: skip
         groups = range(minibatches) if minibatches > 1 else ()
         minibatch_surrogates = tuple(_surrogate(sample.every(minibatches, k)) for k in groups)
         returns = discounted_returns(batch, self.gamma)
-        return self.improve(_surrogate(sample, minibatch_surrogates), critic_inputs, returns, rng)
+        surrogate = _surrogate(sample, minibatch_surrogates)
+        metrics = self.improve(surrogate, critic_inputs, returns, rng)
+        if self.inputs is not None:
+            self.theta = normalisation.for_raw_inputs(self.theta, self.inputs)
+        return metrics
 
     def improve(
         self, surrogate: Surrogate, features: Array, returns: Array, rng: Generator
@@ -127,13 +126,8 @@ class ActorCritic(Checkpointed):
 
         `features` (D, F) are the critic's inputs at D decisions, and `returns` (D,) its targets.
         """
-        before = self.theta
-        if self.inputs is not None:
-            before = normalisation.for_normalised_inputs(before, self.inputs)
-        theta, metrics = self.optimizer.improve(tensors(before), surrogate, rng)
+        theta, metrics = self.optimizer.improve(tensors(self.theta), surrogate, rng)
         self.theta = to_arrays(theta)
-        if self.inputs is not None:
-            self.theta = normalisation.for_raw_inputs(self.theta, self.inputs)
         metrics["critic_loss"] = self.critic.fit(features, returns, rng)
         return metrics
 

@@ -2,7 +2,7 @@
 
 | here | the usual implementation |
 |---|---|
-| advantages are not normalised | normalised in each minibatch |
+| advantages are used as the caller gives them | normalised in each minibatch |
 | full batch by default; minibatches are groups of whole games | minibatches of decisions |
 | stops at target_kl by the exact KL over all actions | estimate from sampled actions |
 | the critic is separate, without value clipping | joint loss, often with value clipping |

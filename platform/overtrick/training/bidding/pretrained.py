@@ -83,33 +83,38 @@ class BidderTrainingJob(BiddingSystemJob):
     evaluate: BiddingEvaluation = BiddingEvaluation()
 
 
-def check_bidding_job(job: BidderTrainingJob, max_deals: int) -> None:
+def check_bidding_job(job: BidderTrainingJob, max_deals: int, unused_values: bool = False) -> None:
     """Raise UserError for another game than the auction, or invalid models, deals or opponents.
 
     `max_deals`: the largest number of deals that the trainer samples from the job's files.
+    `unused_values`: as in `load_networks`.
     """
     if job.game.name != Auction.name:
         raise UserError(f"the {job.trainer} trainer is for the auction, not for {job.game.name}")
-    load_networks(job)
+    load_networks(job, unused_values)
     if min(map(len, split_deals(job, max_deals))) < 2:
         raise _too_few(job)
     for name in job.evaluate.opponents:
         bidders.load_side(name)
 
 
-def load_networks(job: BidderTrainingJob) -> tuple[BiddingNetwork, BiddingNetwork]:
+def load_networks(
+    job: BidderTrainingJob, unused_values: bool = False
+) -> tuple[BiddingNetwork, BiddingNetwork]:
     """Load the pretrained policy network and value network of a job.
 
     Raises UserError if a model does not contain the network, or has another activation function or
-    bidding system than the job. The value network may be one that its model does not use for
-    bidding, so that a model of self-play can be trained further.
+    bidding system than the job. `unused_values`: also accept a value network that its model does
+    not use for bidding.
     """
     networks, system = [], loader.load(job.system)
     stored_networks.check_system_version(job.system_version, system, "the bidder of this job")
     for name, place in (("calls", job.call_model), ("imps", job.value_model)):
         folder = locate.model_folder(place)
         stored = model_files.load(folder, Auction.name)
-        weights = {**prefixed("imps", unprefixed(UNUSED_VALUES, stored.weights)), **stored.weights}
+        weights, unused = stored.weights, unprefixed(UNUSED_VALUES, stored.weights)
+        if unused_values and unused and not unprefixed("imps", weights):
+            weights = {**weights, **prefixed("imps", unused)}
         network = stored_networks.load_network(weights, name, stored.job, str(folder))
         if network is None:
             raise UserError(

@@ -152,7 +152,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
 
     def __init__(self, job: SelfplayJob, pool: WorkerPool) -> None:
         super().__init__(job, pool)
-        self.call_network, first = pretrained.load_networks(job)
+        self.call_network, first = pretrained.load_networks(job, unused_values=True)
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         section = job.play
         self.values = ValueLearner(first, job.network, job.values, job.stop.iterations)
@@ -273,7 +273,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
                 f"play.value_warmup_iterations is {job.play.value_warmup_iterations} and "
                 f"stop.iterations {job.stop.iterations}: the policy network would not be trained"
             )
-        pretrained.check_bidding_job(job, job.play.max_deals)
+        pretrained.check_bidding_job(job, job.play.max_deals, unused_values=True)
         for name in job.play.opponents:
             load_side(name)
 
@@ -320,7 +320,7 @@ def _opponents(job: SelfplayJob) -> list[Side]:
 
     The job names its opponents in section `evaluate`.
     """
-    calls, _ = pretrained.load_networks(job)
+    calls, _ = pretrained.load_networks(job, unused_values=True)
     before = Side(PRETRAINED, loader.load(job.system), calls)
     return pretrained.evaluation_opponents(job, before)
 

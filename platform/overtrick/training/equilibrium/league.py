@@ -17,6 +17,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array, concat_columns
 from overtrick.core.checkpoints import prefixed, unprefixed
+from overtrick.core.games import ReportsWinners
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.weights import stack
@@ -33,7 +34,7 @@ from overtrick.solvers import meta_solvers
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.meta_game import MetaGame
 from overtrick.training import scores
-from overtrick.training.adaptation.gradient_samples import strategies
+from overtrick.training.adaptation.gradient_samples import diverged_games_metric, strategies
 from overtrick.training.base_trainer import Metrics, register
 from overtrick.training.equilibrium import league_job
 from overtrick.training.equilibrium.league_job import LeagueJob
@@ -86,17 +87,19 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
             shards.append((learner, probability, section.learning_rate * (1 - done)))
         common = (self.job.game, section, networks)
         played = self.pool.map(_train_learner, common, shards, learn_rng)
-        self.learners = [state for state, _ in played]
-        results = np.stack([each for _, each in played], axis=1)  # (4, L, P)
+        self.learners = [state for state, *_ in played]
+        results = np.stack([each for _, each, _ in played], axis=1)  # (4, L, P)
+        unit = "wins minus losses" if isinstance(self.game, ReportsWinners) else self.game.unit
         payoffs = zip(self.names(), results[0].sum(axis=1) / section.games, strict=True)
-        means = {metric_names.mean_name(name, self.unit): float(v) for name, v in payoffs}
+        means = {metric_names.mean_name(name, unit): float(v) for name, v in payoffs}
         between = results[:, :, : self.count].swapaxes(1, 2).copy()  # as the other learner sees it
         between[0] *= -1
         results[:, :, : self.count] += between
         self.results = Results(*(matchmaking.RESULT_DECAY * np.stack(self.results) + results))
         self.age = self.age + 1
         self._add_past_players(players, join_rng)
-        return {**means, "past_players": float(len(self.of_learner) - self.count)}
+        diverged = diverged_games_metric(self.game, sum(count for *_, count in played))
+        return {**means, **diverged, "past_players": float(len(self.of_learner) - self.count)}
 
     def names(self) -> list[str]:
         """Return the names of all learners, such as main_agent_0."""
@@ -222,12 +225,13 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
 
 def _train_learner(
     rng: Generator, common: Any, state: dict[str, Array], probability: Array, learning_rate: float
-) -> tuple[dict[str, Array], Array]:
+) -> tuple[dict[str, Array], Array, int]:
     """Play the games of one learner in random seats, and improve it by PPO.
 
     `common`: the tuple (game, section `league`, weights (P, ...) of all P players). `state`: of the
     learner. `probability` (P,): of its opponents; one is drawn for each game. Returns the new
-    state, and (4, P) the results against each player in the order of Results.
+    state, (4, P) the results against each player in the order of Results, and the number of games
+    whose simulation diverged.
     """
     choice, section, networks = common
     game, _ = two_seat_game(choice)
@@ -242,6 +246,5 @@ def _train_learner(
     learner.learn(played.batch, learn_rng)
     points = played.outcome[seating == 0]
     counted = (points, np.abs(points), points != 0, np.ones(len(points)))
-    return learner.state(), np.stack(
-        [np.bincount(opponent, each, minlength=len(probability)) for each in counted]
-    )
+    results = [np.bincount(opponent, each, minlength=len(probability)) for each in counted]
+    return learner.state(), np.stack(results), played.diverged_games

@@ -98,9 +98,9 @@ class LeagueJob(Job):
 
 
 def check_league_job(job: LeagueJob) -> None:
-    """Raise UserError for a game without two seats, payoffs whose sum is not 0, or bad opponents.
+    """Raise UserError unless the game has two seats and all opponents exist.
 
-    Shaped payoffs may have any sum, if the game tells who has won.
+    The game must also be zero-sum, or report its winners.
     """
     game, tree = two_seat_game(job.game)
     if not isinstance(game, ReportsWinners):

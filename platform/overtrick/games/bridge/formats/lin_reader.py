@@ -388,10 +388,10 @@ def _result(
         contract = PASSED_OUT
     elif said:
         tags["rs"] = said
-    if calls:
-        auction_rules.check_auction(calls, done=contract is not None)
-        if contract is None and auction_rules.is_complete(calls):
-            contract, declarer = contract_results.describe_contract(calls, dealer)
+    if calls and contract is not None:
+        auction_rules.check_auction(calls)
+    elif calls:
+        contract, declarer = contract_results.contract_of_finished_auction(calls, dealer)
     return contract, declarer, tricks
 
 

@@ -44,14 +44,15 @@ VULNERABLE = {
 SOLVED = "OptimumResultTable"
 SOLVED_COLUMNS = ("Declarer", "Denomination", "Result")
 STRAIN_NAMES = ("C", "D", "H", "S", "NT")
-_NEXT_BOARD = r'\n[ \t]*\n\[\w+[ \t]+"'  # before it, a comment must end
+_NEXT_BOARD = r'\n[ \t]*\n\[\w+[ \t]+"'  # start of the next board; no comment extends past it
 _BRACES = rf"\{{(?P<comment>(?:(?!{_NEXT_BOARD})[^}}])*)\}}|"
 _REST = (
     r"(?P<escape>^%[^\n]*\n?)|(?P<end>^[ \t]*\n)|(?P<space>\s)|;(?P<line>[^\n]*)"
     r'|\[\s*(?P<name>\w+)\s*"(?:(?P<value>(?:\\.|[^"\\\n])*)|(?P<loose>[^\n]{0,2000}?))"\s*\]'
-    r'|(?P<word>"(?:\\.|[^"\\\n])*"|[^\s{;"\[]+)|(?P<other>.)'
+    r'|(?P<word>"(?:\\.|[^"\\\n]){0,2000}"|[^\s{;"\[]+)|(?P<other>.)'
 )
 _TOKEN, _NO_COMMENT = re.compile(_BRACES + _REST, re.M), re.compile(_REST, re.M)
+_NEXT = re.compile(_NEXT_BOARD)
 _MARKED = re.compile(r"([^!?]+)([!?]{1,2})")
 
 
@@ -94,15 +95,15 @@ def split(text: str) -> Iterator[tuple[int, list[Tag]]]:
 
 
 def _tokens(text: str) -> Iterator[re.Match[str]]:
-    """Yield the tokens of the text of a PBN file.
+    """Split the text of a PBN file into tokens.
 
-    After a brace that is never closed, no brace before the next board is tried again: the time
-    stays proportional to the length of the text.
+    If a brace is never closed, later braces before the next board are not searched for their ends,
+    so that many unclosed braces take linear time.
     """
     place = unclosed = 0
     while found := (_TOKEN if place >= unclosed else _NO_COMMENT).match(text, place):
         if found[0] == "{" and place >= unclosed:
-            after = re.compile(_NEXT_BOARD).search(text, place)
+            after = _NEXT.search(text, place)
             unclosed = after.start() if after else len(text)
         yield found
         place = found.end()
@@ -398,42 +399,43 @@ def _order(
 def _contract(
     values: Mapping[str, str], calls: Sequence[int], dealer: str
 ) -> tuple[str | None, str | None]:
-    """Return contract and declarer as the tags say; what they do not say is of the auction."""
-    bid: tuple[str | None, str | None] = None, None
-    if calls:
-        auction_rules.check_auction(calls, done=False)
-        if auction_rules.is_complete(calls):
-            bid = contract_results.describe_contract(calls, dealer)
+    """Return contract and declarer from the tags; take what is missing from a finished auction.
+
+    Raises UserError for an illegal auction, and for a value that is no contract or no declarer.
+    """
+    bid = contract_results.contract_of_finished_auction(calls, dealer)
     said = values.get("Contract", "").strip().upper()
-    named = values.get("Declarer", "").strip().upper()
-    if named not in (*UNKNOWN, *SEATS):
-        raise UserError(f"'{named[:40]}' is not a declarer: write N, E, S or W")
-    declarer = bid[1] if named in UNKNOWN else named
-    if said in UNKNOWN:
-        return bid[0], None if bid[0] in (None, PASSED_OUT) else declarer
-    if said in ("PASS", "P"):
-        return PASSED_OUT, None
+    if said in ("PASS", "P") or (said in UNKNOWN and bid[0] in (None, PASSED_OUT)):
+        return (bid[0], None) if said in UNKNOWN else (PASSED_OUT, None)
     found = re.fullmatch(r"([1-7])([CDHSN])T?(X{0,2})", said)
-    if not found:
+    if not found and said not in UNKNOWN:
         raise UserError(f"'{values['Contract']}' is not a contract")
-    return "".join(found.groups()), declarer
+    declarer = values.get("Declarer", "").strip().upper()
+    if declarer not in (*UNKNOWN, *SEATS):
+        raise UserError(f"'{declarer[:40]}' is not a declarer: write N, E, S or W")
+    contract = "".join(found.groups()) if found else bid[0]
+    return contract, bid[1] if declarer in UNKNOWN else declarer
 
 
 def _tricks(said: str, declarer: str | None) -> int | None:
     """Return the number of tricks of the declaring side in the tag Result; None: unknown.
 
-    The value is that number, or it names the tricks of one or both sides: "NS 9 EW 4".
+    The value is that number, or it names the tricks of one or both sides: "NS 9 EW 4". Raises
+    UserError for another value, or if the declarer is unknown and sides are named.
     """
     if said.strip() in UNKNOWN:
         return None
     if (tricks := parse_number(said)) is not None:
         return tricks
-    sides = re.fullmatch(r"\s*(NS|EW)\s+([0-9]{1,2})(?:\s+(NS|EW)\s+([0-9]{1,2}))?\s*", said)
-    if not sides or declarer is None or sides[1] == sides[3]:
+    number = r"\s+([0-9]{1,2})"
+    sides = re.fullmatch(rf"\s*(NS|EW){number}(?:\s+(NS|EW){number})?\s*", said.upper())
+    if not sides or sides[1] == sides[3]:
         raise UserError(f"the result '{said[:40]}' is not a number of tricks")
     first = int(sides[2])
-    if sides[4] and first + int(sides[4]) != TRICKS:
-        raise UserError(f"the result '{said[:40]}' is not of {TRICKS} tricks")
+    if first > TRICKS or (sides[4] and first + int(sides[4]) != TRICKS):
+        raise UserError(f"the tricks of both sides must sum to {TRICKS}: '{said[:40]}'")
+    if declarer is None:
+        raise UserError(f"the result is '{said[:40]}', but the declarer is unknown")
     return first if declarer in sides[1] else TRICKS - first
 
 
