@@ -27,7 +27,6 @@ class LineStream:
             self.writer.write(f"{line}\r\n".encode("ascii", "replace"))
             await asyncio.wait_for(self.writer.drain(), SEND_SECONDS)
         except OSError:  # TimeoutError is one
-            self.writer.transport.abort()  # closing would wait until all is read
             raise ConnectionLost from None
 
     async def receive(self, seconds: float | None = None) -> str:

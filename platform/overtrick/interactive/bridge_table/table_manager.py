@@ -79,6 +79,7 @@ class TableManager:
         self.returned = set[int]()  # seats whose players have left and come back on this board
         self.links: list[LineStream | None] = [None] * 4
         self.joined = asyncio.Condition()
+        self.ended = False
         self.servers: list[asyncio.Server] = []
         self.game = Bridge()
 
@@ -96,11 +97,12 @@ class TableManager:
             self.servers.append(server)
 
     async def close(self) -> None:
-        """End the session: tell the players, and close all connections and ports."""
-        await asyncio.gather(*(self._dismiss(link) for link in self.links if link is not None))
+        """End the session: close the ports, tell the players, and close their connections."""
+        self.ended = True
         for server in self.servers:
             server.close()
-        self.links, self.servers = [None] * 4, []
+        links, self.links, self.servers = self.links, [None] * 4, []
+        await asyncio.gather(*(self._dismiss(link) for link in links if link is not None))
 
     async def _dismiss(self, link: LineStream) -> None:
         with suppress(ConnectionLost):
@@ -135,6 +137,9 @@ class TableManager:
         except ConnectionLost:
             return
         async with self.joined:
+            if self.ended:  # while this task waited
+                link.close()
+                return
             if self.links[seat] is not None:
                 self.returned.add(seat)
             self.links[seat] = link
@@ -152,7 +157,9 @@ class TableManager:
         return seat
 
     def _check_free(self, seat: int) -> None:
-        """Raise ProtocolError if a player is connected to a seat."""
+        """Raise ProtocolError if a player is connected to a seat, or the session has ended."""
+        if self.ended:
+            raise ProtocolError("the session has ended")
         link = self.links[seat]
         if link is not None and not link.ended:
             raise ProtocolError(f"{SEAT_NAMES[seat]} is taken")
