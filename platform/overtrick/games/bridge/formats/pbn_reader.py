@@ -403,18 +403,21 @@ def _contract(
 
     Raises UserError for an illegal auction, and for a value that is no contract or no declarer.
     """
-    bid = contract_results.contract_of_finished_auction(calls, dealer)
+    contract, bidder = contract_results.contract_of_finished_auction(calls, dealer)
     said = values.get("Contract", "").strip().upper()
-    if said in ("PASS", "P") or (said in UNKNOWN and bid[0] in (None, PASSED_OUT)):
-        return (bid[0], None) if said in UNKNOWN else (PASSED_OUT, None)
-    found = re.fullmatch(r"([1-7])([CDHSN])T?(X{0,2})", said)
-    if not found and said not in UNKNOWN:
-        raise UserError(f"'{values['Contract']}' is not a contract")
+    if said in ("PASS", "P"):
+        contract = PASSED_OUT
+    elif said not in UNKNOWN:
+        found = re.fullmatch(r"([1-7])([CDHSN])T?(X{0,2})", said)
+        if not found:
+            raise UserError(f"'{values['Contract']}' is not a contract")
+        contract = "".join(found.groups())
+    if contract in (None, PASSED_OUT):
+        return contract, None
     declarer = values.get("Declarer", "").strip().upper()
     if declarer not in (*UNKNOWN, *SEATS):
         raise UserError(f"'{declarer[:40]}' is not a declarer: write N, E, S or W")
-    contract = "".join(found.groups()) if found else bid[0]
-    return contract, bid[1] if declarer in UNKNOWN else declarer
+    return contract, bidder if declarer in UNKNOWN else declarer
 
 
 def _tricks(said: str, declarer: str | None) -> int | None:
