@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import re
 import socket
 import subprocess
@@ -36,16 +37,17 @@ CAREFUL = "natural+careful"
 
 
 def free_port() -> int:
-    """Return a port with seven free ports after it."""
-    while True:
-        with ExitStack() as stack:
-            first = stack.enter_context(socket.socket())
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
-            with suppress(OSError, OverflowError):
-                for k in range(1, 8):
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port + k))
-                return port
+    """Return a port with seven free ports after it.
+
+    It is below those that the operating system gives to other processes, such as Ray's, so that
+    none of them takes it before the test does.
+    """
+    for port in random.SystemRandom().sample(range(20_000, 32_000, 8), 1000):
+        with ExitStack() as stack, suppress(OSError):
+            for k in range(8):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port + k))
+            return port
+    raise AssertionError("no eight free ports in a row")
 
 
 def careful_seat(seed: int = 0, alerts: bool = True) -> PolicyPlayer:

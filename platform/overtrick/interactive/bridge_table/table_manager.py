@@ -79,7 +79,6 @@ class TableManager:
         self.returned = set[int]()  # seats whose players have left and come back on this board
         self.links: list[LineStream | None] = [None] * 4
         self.joined = asyncio.Condition()
-        self.ended = False
         self.servers: list[asyncio.Server] = []
         self.game = Bridge()
 
@@ -98,7 +97,6 @@ class TableManager:
 
     async def close(self) -> None:
         """End the session: close the ports, tell the players, and close their connections."""
-        self.ended = True
         for server in self.servers:
             server.close()
         links, self.links, self.servers = self.links, [None] * 4, []
@@ -137,7 +135,7 @@ class TableManager:
         except ConnectionLost:
             return
         async with self.joined:
-            if self.ended:  # while this task waited
+            if not self.servers:  # the session has ended while this task waited
                 link.close()
                 return
             if self.links[seat] is not None:
@@ -158,7 +156,7 @@ class TableManager:
 
     def _check_free(self, seat: int) -> None:
         """Raise ProtocolError if a player is connected to a seat, or the session has ended."""
-        if self.ended:
+        if not self.servers:
             raise ProtocolError("the session has ended")
         link = self.links[seat]
         if link is not None and not link.ended:
