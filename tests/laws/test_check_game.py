@@ -191,9 +191,15 @@ class EvaluatedOnOtherDice(Broken):
         return LiarsDice(faces=6)
 
 
+class ShapedOnOtherDice(Broken):
+    def with_shaping(self, share):
+        return LiarsDice(faces=6)
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
+        (ShapedOnOtherDice, "with_shaping: the game must start as this game does"),
         (LosesAnAction, "canonical_observations: must return a permutation"),
         (AcceptsAnyAbstraction, "state_keys: must raise UserError"),
         (EvaluatedOnOtherDice, "evaluation_game: the game must start as this game does"),

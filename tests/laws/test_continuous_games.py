@@ -85,6 +85,28 @@ def test_matches_end_and_both_ants_act_in_every_step(game, played):
         assert batch.reward[mine].sum() == pytest.approx(played.payoff[match, seat])
 
 
+def test_a_share_of_shaping_leaves_the_result_and_scales_the_rest(game):
+    terms = {"near": 1.5, "out": 4.0}  # terms that RoboSumo does not have
+    game = overtrick.make("sumo", reward=terms, integrator="euler", view="ahead_left")
+    payoffs, outcomes = zip(
+        *(
+            (found.payoff, found.outcome)
+            for found in (
+                play(game.with_shaping(share), (RANDOM, RANDOM), 4, np.random.default_rng(5))
+                for share in (0, 0.25, 1)
+            )
+        ),
+        strict=True,
+    )
+    result, quarter, full = payoffs
+    main = overtrick.make("sumo", reward="main", integrator="euler", view="ahead_left")
+    expected = play(main, (RANDOM, RANDOM), 4, np.random.default_rng(5)).payoff
+    assert np.array_equal(result, expected)
+    assert (result != full).all()
+    assert quarter == pytest.approx(0.75 * result + 0.25 * full)
+    assert all(np.array_equal(outcomes[0], each) for each in outcomes)
+
+
 def test_position_rewards_do_not_depend_on_the_path():
     """near and out are potentials (Ng et al. 1999): their sum over a match is the last potential
     minus the first."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from overtrick import make
 from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
@@ -173,10 +174,20 @@ def test_a_league_of_a_shaped_game_counts_wins():
     assert one.results.moved <= one.results.played
 
 
+def test_shaping_falls_over_a_share_of_training():
+    section = league({"name": "sumo"}, 1, shaping_end=0.5).job.league
+    shaped = make("sumo")
+    for progress, share in ((0, 1), (0.2, 0.6), (0.5, 0), (0.9, 0)):
+        reward = section.shaped(shaped, progress).reward
+        assert reward.push == pytest.approx(share * shaped.reward.push)
+        assert reward.win == shaped.reward.win
+
+
 @pytest.mark.parametrize(
     ("game", "section", "message"),
     [
         ("kuhn_three", {}, "two-seat game"),
+        ("kuhn", {"shaping_end": 0.5}, "league.shaping_end: kuhn has no shaping rewards"),
         ("kuhn", {"self_play_share": 0.9, "forgotten_share": 0.5}, "more than 1 together"),
         (
             "kuhn",

@@ -295,6 +295,14 @@ class EvaluatedOnAnother(Protocol):
 
 
 @runtime_checkable
+class ShapesRewards(Protocol):
+    """A game with shaping rewards: they guide learning, but are no part of the result."""
+
+    def with_shaping(self, share: float) -> Any:
+        """Return the same game with its shaping rewards multiplied by `share` (0 to 1)."""
+
+
+@runtime_checkable
 class ReportsWinners(Protocol):
     """A game that can report the results of games apart from their payoffs, which may be shaped."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from overtrick.core.errors import UserError
 
-__all__ = ["mujoco", "ray", "sparse", "torch"]
+__all__ = ["mujoco", "mujoco_warp", "ray", "sparse", "torch", "warp"]
 
 
 class LazyModule:
@@ -52,9 +52,12 @@ def not_installed(name: str, extra: str) -> UserError:
 
 if TYPE_CHECKING:
     import mujoco
+    import mujoco_warp
     import ray
     import torch
+    import warp
     from scipy import sparse
 else:
     ray, torch, sparse = map(LazyModule, ("ray", "torch", "scipy.sparse"))
     mujoco = LazyModule("mujoco", "sumo")
+    mujoco_warp, warp = (LazyModule(name, "warp") for name in ("mujoco_warp", "warp"))

@@ -99,18 +99,19 @@ def check_redeal(game: Any, rows: Observations, rng: Generator) -> None:
 
 
 def check_related_games(game: Any, deals: Deals, turns: Turns) -> None:
-    """Check that two games derived from this one give the same observations at the start.
+    """Check that games derived from this one give the same observations at the start.
 
-    The first is rebuilt from `portable_options`: options that make the same game in any working
-    folder and on any worker. The second is `evaluation_game`: the game without reward shaping, on
-    which policies are evaluated. A game may lack either. `deals`: the deals (G, C) of some
-    games. `turns`: all turns of these games.
+    They are the games that `portable_options`, `evaluation_game` and `with_shaping` make; a game
+    may lack each of these methods. `deals`: the deals (G, C) of some games. `turns`: all turns of
+    these games.
     """
     related: dict[str, Any] = {}
     if isinstance(game, core.PortableOptions):
         related["portable_options"] = type(game)(**game.portable_options())
     if isinstance(game, core.EvaluatedOnAnother):
         related["evaluation_game"] = game.evaluation_game()
+    if isinstance(game, core.ShapesRewards):
+        related["with_shaping"] = game.with_shaping(0.5)
     for method, other in related.items():
         ok = equal_rows(other.observe(other.start(deals.copy())), turns[0][1])
         check(ok, method, "the game must start as this game does")

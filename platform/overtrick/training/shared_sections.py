@@ -13,7 +13,7 @@ from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.sections import Count, Fraction, Positive, Section
-from overtrick.core import Array, Game
+from overtrick.core import Array, Game, ShapesRewards, UserError
 from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import initial_policy_weights, random_networks
 from overtrick.learners.normalisation import LEAST_STD, RunningMoments
@@ -96,6 +96,31 @@ class NormalisingPolicyGradient(PolicyGradient):
     def input_moments(self, game: Game) -> RunningMoments | None:
         """Return moments of the policy's inputs, still without data; None: do not normalise."""
         return RunningMoments(network_sizes.input_size(game), LEAST_STD) if self.normalise else None
+
+
+class ShapingSchedule(Section):
+    """Settings of a curriculum from shaped rewards to the result of the game."""
+
+    shaping_end: float | None = Field(default=None, gt=0, le=1)
+    """Share of training over which shaping rewards fall linearly to 0. None: they stay. Only for
+    games with shaping rewards, such as sumo.
+    """
+
+    def shaped(self, game: Game, progress: float) -> Game:
+        """Return the game with the shaping rewards of a time in training, `progress` (0 to 1)."""
+        if self.shaping_end is None:
+            return game
+        assert isinstance(game, ShapesRewards)
+        shaped: Game = game.with_shaping(max(0.0, 1 - progress / self.shaping_end))
+        return shaped
+
+    def check_shaping(self, game: Game, key: str) -> None:
+        """Raise UserError if shaping rewards shall fall in a game that has none.
+
+        key: path of `shaping_end` in the job file.
+        """
+        if self.shaping_end is not None and not isinstance(game, ShapesRewards):
+            raise UserError(f"{key}: {game.name} has no shaping rewards: remove the key")
 
 
 class PpoLearner(NormalisingPolicyGradient):

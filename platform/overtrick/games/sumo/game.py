@@ -42,6 +42,9 @@ class RewardWeights:
     out: float = 0.0  # movement of the opponent towards the edge of the ring in m
 
 
+RESULT_TERMS = ("win", "lose", "draw")
+"""Terms of a reward that pay for the result of a match; the others are shaping terms."""
+
 REWARDS = {
     "shaped": RewardWeights(),
     "main": RewardWeights(move=0, push=0, control=0),
@@ -83,7 +86,7 @@ class Sumo:
         trained for one direction then works in all four. In the view `ahead_left` they are also
         reflected if the opponent would be to the right, so that one direction serves all eight.
         Further observation fields are the number of turns and whether the view is reflected.
-    integrator, forces, threads: see `Physics`.
+    integrator, forces, threads, engine: see `Physics`.
     """
 
     name = "sumo"
@@ -100,6 +103,7 @@ class Sumo:
         forces: str = "last",
         threads: int = 1,
         view: str = "world",
+        engine: str = "mujoco",
     ) -> None:
         self.zoo = _absolute_folder(zoo or os.environ.get("OVERTRICK_ZOO"))
         self.reward = _reward_weights(reward)
@@ -110,7 +114,8 @@ class Sumo:
         check_choice("view", view, tuple(obs.VIEW_FIELDS))
         if not isinstance(threads, int) or threads < 1:
             raise UserError(f"threads must be a whole number from 1, not {threads!r}")
-        self.physics = Physics(integrator, forces, threads)  # type: ignore[arg-type]
+        check_choice("engine", engine, ("mujoco", "warp"))
+        self.physics = Physics(integrator, forces, threads, engine)  # type: ignore[arg-type]
         self.view = view
         self.observation_fields = obs.FIELDS + obs.VIEW_FIELDS[view]
 
@@ -128,6 +133,14 @@ class Sumo:
     def evaluation_game(self) -> Sumo:
         """Return the same game with reward `wins`: 1 for a match won, otherwise 0."""
         return Sumo("wins", self.zoo, view=self.view, **asdict(self.physics))
+
+    def with_shaping(self, share: float) -> Sumo:
+        """Return the same game with its shaping terms multiplied by `share` (0 to 1)."""
+        reward = {
+            term: weight if term in RESULT_TERMS else share * weight
+            for term, weight in asdict(self.reward).items()
+        }
+        return Sumo(reward, self.zoo, view=self.view, **asdict(self.physics))
 
     def deal(self, games: int, rng: Generator) -> Deals:
         """Sample deals (G, 59): an angle in rad, and noise of 30 positions and 28 velocities.

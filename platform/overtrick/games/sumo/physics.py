@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -13,11 +13,15 @@ from overtrick.core import Array
 from overtrick.core.lazy_modules import mujoco
 from overtrick.games.sumo.mujoco_model import ANTS, BODIES, TIMESTEP, build
 
+if TYPE_CHECKING:
+    from overtrick.games.sumo.warp_simulator import WarpSimulator
+
 log = logging.getLogger(__name__)
 
 SUBSTEPS = 5  # MuJoCo steps per step of the game, in which the torques are constant
 STEP_SECONDS = SUBSTEPS * TIMESTEP
 BATCH_SIZE = 64  # matches that one MuJoCo batch simulates side by side
+WARP_BATCH_SIZE = 4096  # most matches that MuJoCo Warp simulates side by side
 
 
 class Bodies(NamedTuple):
@@ -40,11 +44,14 @@ class Physics:
     `forces`: observe the contact forces of the `first` or the `last` Runge-Kutta stage. AgentZoo's
         policies were trained with `last`. MuJoCo computes `first` without extra work.
     `threads`: number of MuJoCo's threads; results do not depend on it.
+    `engine`: `mujoco`, or `warp` for MuJoCo Warp (extra `warp`), which runs on a GPU in single
+        precision. Its results differ by rounding, also between two runs.
     """
 
     integrator: Literal["rk4", "euler"] = "rk4"
     forces: Literal["last", "first"] = "last"
     threads: int = 1
+    engine: Literal["mujoco", "warp"] = "mujoco"
 
     def settle(self, position: Array, velocity: Array) -> Bodies:
         """Return the state of n new matches at given positions and velocities, with contact forces.
@@ -62,14 +69,18 @@ class Physics:
         -1 and 1. If `control` is None, no time passes: only the forces and accelerations are
         computed. A match whose simulation diverges is returned as NaN.
         """
-        simulator = _simulator(self)
+        count = len(bodies.position)
+        if not count:
+            return bodies
+        size = BATCH_SIZE
+        if self.engine == "warp":
+            size = min(WARP_BATCH_SIZE, 1 << (count - 1).bit_length())  # few sizes, each is kept
+        simulator = _simulator(self, size)
         batches = []
-        for first in range(0, len(bodies.position), BATCH_SIZE):
-            rows = slice(first, first + BATCH_SIZE)
+        for first in range(0, count, size):
+            rows = slice(first, first + size)
             batch = Bodies(*(each[rows] for each in bodies))
             batches.append(simulator.run(batch, None if control is None else control[rows]))
-        if not batches:
-            return bodies
         return Bodies(*(np.concatenate(each) for each in zip(*batches, strict=True)))
 
 
@@ -129,9 +140,13 @@ class _Simulator:
 
 
 @cache
-def _simulator(physics: Physics) -> _Simulator:
-    """Return the simulator for the given settings.
+def _simulator(physics: Physics, size: int) -> _Simulator | WarpSimulator:
+    """Return the simulator of `size` matches at a time for the given settings.
 
-    Each process makes it once; it takes 20 MB.
+    Each process makes it once. MuJoCo's takes 20 MB.
     """
+    if physics.engine == "warp":
+        from overtrick.games.sumo.warp_simulator import WarpSimulator
+
+        return WarpSimulator(physics.integrator, physics.forces == "first", size)
     return _Simulator(physics)

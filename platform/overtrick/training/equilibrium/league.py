@@ -84,7 +84,7 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         for k, learner in enumerate(self.learners):
             probability = matchmaking.opponents(players, k, share[k], config)
             done = progress if players.main[k] else self.age[k] / section.exploiter_iterations
-            shards.append((learner, probability, section.learning_rate * (1 - done)))
+            shards.append((learner, probability, done))
         common = (self.job.game, section, networks)
         played = self.pool.map(_train_learner, common, shards, learn_rng)
         self.learners = [state for state, *_ in played]
@@ -224,17 +224,18 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
 
 
 def _train_learner(
-    rng: Generator, common: Any, state: dict[str, Array], probability: Array, learning_rate: float
+    rng: Generator, common: Any, state: dict[str, Array], probability: Array, progress: float
 ) -> tuple[dict[str, Array], Array, int]:
     """Play the games of one learner in random seats, and improve it by PPO.
 
     `common`: the tuple (game, section `league`, weights (P, ...) of all P players). `state`: of the
-    learner. `probability` (P,): of its opponents; one is drawn for each game. Returns the new
-    state, (4, P) the results against each player in the order of Results, and the number of games
-    whose simulation diverged.
+    learner. `probability` (P,): of its opponents; one is drawn for each game. `progress`: share of
+    the learner's training that is done, 0 to 1. Returns the new state, (4, P) the results against
+    each player in the order of Results, and the number of games whose simulation diverged.
     """
     choice, section, networks = common
-    game, _ = two_seat_game(choice)
+    game = section.shaped(two_seat_game(choice)[0], progress)
+    learning_rate = section.learning_rate * (1 - progress)
     seat_rng, opponent_rng, play_rng, learn_rng, new_rng = rng.spawn(5)
     learner = section.learner(game, learning_rate, new_rng)
     learner.load(state)

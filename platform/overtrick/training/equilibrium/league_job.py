@@ -14,10 +14,10 @@ from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
 from overtrick.solvers import sequence_form
 from overtrick.training.equilibrium.psro_job import EvaluationAgainstRandom
-from overtrick.training.shared_sections import PpoLearner
+from overtrick.training.shared_sections import PpoLearner, ShapingSchedule
 
 
-class League(PpoLearner):
+class League(PpoLearner, ShapingSchedule):
     """Settings of the league and of the policy gradient of its learners.
 
     The shares of opponents are those of Vinyals et al. 2019. In the paper an exploiter succeeds
@@ -105,6 +105,7 @@ def check_league_job(job: LeagueJob) -> None:
     game, tree = two_seat_game(job.game)
     if not isinstance(game, ReportsWinners):
         registry.check_zero_sum(game)
+    job.league.check_shaping(game, "league.shaping_end")
     if tree is not None:
         sequence_form.check_two_player_zero_sum(tree, "trainer league")
     evaluation.check_evaluation(job.game, job.evaluate)

@@ -1,0 +1,96 @@
+"""Sumo on MuJoCo Warp beside the same measurements, and beside MuJoCo itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import overtrick
+from overtrick.games.sumo.physics import Physics
+
+pytest.importorskip(
+    "mujoco_warp", reason="MuJoCo Warp is not installed: pip install 'overtrick[warp]'"
+)
+CONTROL = [0.5, -0.5, 0.3, 0.3, -0.2, 0.4, 0.1, -0.6]
+
+
+def after(steps, control=(0.0,) * 8):
+    """Return a match that begins without noise after some steps with constant torques."""
+    game = overtrick.make("sumo", engine="warp")
+    state = game.start(np.zeros((1, 59)))
+    for _ in range(steps):
+        game.step(state, game.observe(state), np.tile(control, (2, 1)))
+    return state
+
+
+@pytest.mark.parametrize(
+    ("steps", "height"), [(1, 1.27213), (5, 1.11882), (20, 1.08596), (100, 1.07213)]
+)
+def test_a_motionless_ant_falls_and_stands_as_measured(steps, height):
+    state = after(steps)
+    assert state.position[0, 2] == pytest.approx(height, abs=2e-5)
+    if steps == 1:
+        ankles = state.position[0, [8, 10, 12, 14]]
+        assert ankles == pytest.approx([-0.4241, 0.4241, -0.4241, 0.4241], abs=1e-4)
+    if steps >= 20:  # the mat bears its weight
+        assert state.force[0, 0, :, 5].sum() == pytest.approx(22.412, abs=5e-3)
+
+
+def test_an_ant_under_constant_torques_is_where_it_was_measured():
+    """A foot touches the mat so near to a time step that rounding decides which one it is: of
+    200 starts that differ by 1e-7, MuJoCo itself moves a tenth of them by 1.4 mm."""
+    now = after(10, CONTROL).position[0]
+    assert now[:3] == pytest.approx([1.1627, -0.2278, 1.0167], abs=2e-3)
+    assert now[3:7] == pytest.approx([0.9742, 0.2216, -0.0093, -0.0411], abs=2e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"integrator": "euler"}, {"forces": "first"}], ids=str)
+def test_most_matches_are_those_of_mujoco(options, rng):
+    """In some, rounding lets a foot touch the mat one time step earlier; see above."""
+    mujoco = overtrick.make("sumo", **options)
+    warp = overtrick.make("sumo", engine="warp", **options)
+    deals = mujoco.deal(32, rng)
+    one, two = mujoco.start(deals), warp.start(deals)
+    for _ in range(12):
+        action = rng.uniform(-1, 1, (64, 8))
+        for game, state in ((mujoco, one), (warp, two)):
+            game.step(state, game.observe(state), action)
+    assert np.abs(one.force).max() > 1
+    for name, tolerance in (("position", 1e-3), ("velocity", 1e-2), ("force", 1)):
+        gap = np.abs(getattr(two, name) - getattr(one, name)).reshape(32, -1).max(axis=1)
+        assert np.mean(gap < tolerance) > 0.7
+
+
+def test_a_match_that_becomes_nan_is_a_draw_and_the_others_go_on(rng):
+    game = overtrick.make("sumo", reward="main", engine="warp")
+    state = game.start(game.deal(3, rng))
+    state.velocity[1] = 1e30
+    points = game.step(state, game.observe(state), np.zeros((6, 8)))
+    assert points.tolist() == [[0, 0], [-1000, -1000], [0, 0]]
+    assert state.diverged_games.tolist() == [False, True, False]
+
+
+def test_a_match_with_more_contacts_than_there_is_room_for_is_a_draw(rng, monkeypatch):
+    from overtrick.games.sumo import physics, warp_simulator
+
+    # eight feet on the mat have four each
+    monkeypatch.setattr(warp_simulator, "CONSTRAINTS", 24)
+    physics._simulator.cache_clear()
+    game = overtrick.make("sumo", reward="main", engine="warp")
+    state = game.start(game.deal(4, rng))
+    while len(rows := game.observe(state)):
+        game.step(state, rows, np.zeros((len(rows), 8)))
+    physics._simulator.cache_clear()
+    assert state.diverged_games.all()
+
+
+def test_matches_beyond_a_batch_are_simulated_too(rng, monkeypatch):
+    from overtrick.games.sumo import physics
+
+    game = overtrick.make("sumo", engine="warp")
+    start = game.start(game.deal(5, rng))
+    control = rng.uniform(-1, 1, (5, 16))
+    whole = Physics(engine="warp").advance(start.bodies(np.arange(5)), control)
+    monkeypatch.setattr(physics, "WARP_BATCH_SIZE", 2)
+    parts = Physics(engine="warp").advance(start.bodies(np.arange(5)), control)
+    assert parts.position == pytest.approx(whole.position, abs=1e-6)
