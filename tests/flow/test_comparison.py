@@ -322,9 +322,8 @@ def test_a_method_can_remove_keys_of_its_job(tmp_path: Path) -> None:
     assert (ours.meta.tasks, ours.meta.games) == (5, TINY["meta"]["games"])
 
 
-def test_methods_may_change_the_reward_but_not_the_simulator(
-    tmp_path: Path,
-) -> None:
+def test_methods_may_change_reward_and_integrator_but_not_the_observation(tmp_path: Path) -> None:
+    """Every method is evaluated with RK4."""
     game = {"name": "sumo", "reward": "result"}
     theirs = {"trainer": "meta", "evaluate": {"opponents": ["random"]}}
 
@@ -335,9 +334,9 @@ def test_methods_may_change_the_reward_but_not_the_simulator(
             write(tmp_path, **table_content, paper={}, ours="ours", variants=[]), []
         )
 
-    assert schedule.check(loaded(reward={"win": 3.0})) > 0
-    with pytest.raises(UserError, match=r"methods.ours .* plays sumo .*euler.*, but the table"):
-        loaded(integrator="euler")
+    assert schedule.check(loaded(reward={"win": 3.0}, integrator="euler")) > 0
+    with pytest.raises(UserError, match=r"methods.ours .* plays sumo .*ahead.*, but the table"):
+        loaded(view="ahead")
 
 
 def test_a_trained_oracle_is_trained_against_each_opponent_and_last_against_trained_ones(

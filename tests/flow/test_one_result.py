@@ -157,6 +157,7 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(
             "evaluate": {"eval_deals": 20, "every": 5},
         },
         {"trainer": "league", "league": LEAGUE},
+        {"trainer": "dagger", "dagger": {"teacher": "cfr", "hidden": [8], "gradient_steps": 5}},
         {"trainer": "policy_gradient_self_play", "self_play": SELF_PLAY},
         {"trainer": "in_context", **IN_CONTEXT},
         {
@@ -449,6 +450,7 @@ def test_ants_resume_from_a_state_with_identical_results(kind: str, tmp_path: Pa
         "dqn",
         "psro",
         "league",
+        "dagger",
         "policy_gradient_self_play",
         "in_context",
     ],
@@ -465,6 +467,7 @@ def test_a_trainer_resumes_from_its_state_with_identical_results(kind: str, tmp_
         "dron": DRON,
         "psro": {"psro": {"oracle": "ppo"}, "ppo": SMALL_ORACLE},
         "league": {"league": LEAGUE},
+        "dagger": {"dagger": {"teacher": "cfr", "hidden": [8], "gradient_steps": 5}},
         "policy_gradient_self_play": {"self_play": SELF_PLAY},
         "in_context": {**IN_CONTEXT, "in_context": {**SMALL_MATCHES, "gradient": "ppo"}},
         "eom": {

@@ -56,6 +56,12 @@ def test_a_uniform_vector_has_its_density(game, rng):
     assert np.exp(actions.logp) == pytest.approx(0.5**8)  # the cube from -1 to 1 has volume 2^8
 
 
+def test_policies_are_evaluated_by_matches_won_with_the_integrator_of_robosumo():
+    game = overtrick.make("sumo", integrator="euler", view="ahead", reward="shaped")
+    judged = game.evaluation_game()
+    assert (judged.physics.integrator, judged.view, judged.unit) == ("rk4", "ahead", "win")
+
+
 @pytest.mark.parametrize("reward", ["shaped", "result"])
 def test_the_outcome_of_a_match_is_its_payoff_without_shaping(reward):
     rewarded = overtrick.make("sumo", reward=reward, integrator="euler")

@@ -11,9 +11,11 @@ import pytest
 from overtrick import make
 from overtrick.config import job_file
 from overtrick.core import UserError
+from overtrick.core.checkpoints import unprefixed
 from overtrick.distributed.workers import LocalPool
 from overtrick.population import matchmaking
 from overtrick.population.matchmaking import MatchmakingConfig, Players, Results
+from overtrick.storage import model_files
 from overtrick.training.registry import JOBS, TRAINERS
 
 CONFIG = MatchmakingConfig(0.35, 0.15, 0.6, 2.0)
@@ -141,6 +143,73 @@ def test_past_players_are_copies_of_learners_and_never_change():
     assert metrics["past_players"] == len(one.of_learner) - 3 == len(past["w0"])
 
 
+@pytest.fixture
+def stored(tmp_path):
+    """Return the folder of the model of a league of one iteration, and its policy network."""
+    one = league("kuhn", 1)
+    one.step()
+    model = model_files.Model(one.model(), "kuhn", one.job.model_dump(mode="json"))
+    model_files.save(model, tmp_path / "model")
+    return str(tmp_path / "model"), one._network(0)
+
+
+def same(one, two):
+    return all(np.array_equal(one[name], two[name]) for name in two)
+
+
+def test_learners_start_with_a_stored_policy_and_first_train_their_critics(stored):
+    folder, policy = stored
+    one = league("kuhn", 4, initial_model=folder, value_warmup_iterations=2)
+    for _ in range(3):
+        assert all(same(one._network(learner), policy) for learner in range(3))
+        critic = unprefixed("critic", one.learners[0])
+        one.step()
+        assert not same(unprefixed("critic", one.learners[0]), critic)
+    assert not any(same(one._network(learner), policy) for learner in range(3))
+
+
+@pytest.mark.parametrize("start", ["initial", "main_agent"])
+def test_an_exploiter_starts_anew_with_the_network_that_its_job_names(stored, start):
+    folder, policy = stored
+    one = league(
+        "kuhn", 3, initial_model=folder, exploiter_start=start, exploiter_iterations=3,
+        value_warmup_iterations=1, league_exploiters=0,
+    )  # fmt: skip
+    for _ in range(3):
+        one.step()
+    expected = policy if start == "initial" else one._network(0)
+    assert same(one._network(EXPLOITER), expected)
+    assert not same(one._network(MAIN), policy)
+    assert one.trained.tolist() == [3, 0 if start == "initial" else 3]
+
+
+def test_a_resumed_league_keeps_its_initial_policy_and_warm_up(stored):
+    folder, policy = stored
+    options = {"initial_model": folder, "value_warmup_iterations": 3, "exploiter_iterations": 2}
+    whole, first, second = (league("kuhn", 6, **options) for _ in range(3))
+    expected = [whole.step() for _ in range(6)]
+    found = [first.step() for _ in range(2)]
+    second.initial_policy = {name: 0 * value for name, value in policy.items()}  # changed since
+    second.load(first.state())
+    assert found + [second.step() for _ in range(4)] == expected
+    assert second.trained.tolist() == whole.trained.tolist()
+
+
+def test_a_stored_policy_that_does_not_fit_is_refused(stored, tmp_path):
+    folder, _ = stored
+    with pytest.raises(UserError, match=r"value_warmup_iterations must be below stop.iterations"):
+        league("kuhn", 3, initial_model=folder, value_warmup_iterations=3)
+    with pytest.raises(UserError, match=r"layers \[8\], the job has \[9\]: set `hidden`"):
+        league("kuhn", 1, initial_model=folder, hidden=[9])
+    with pytest.raises(UserError, match="plays kuhn, not leduc"):
+        league("leduc", 1, initial_model=folder)
+    one = league({"name": "sumo", "view": "ahead"}, 1)
+    model = model_files.Model(one.model(), "sumo", one.job.model_dump(mode="json"))
+    model_files.save(model, tmp_path / "ant")
+    with pytest.raises(UserError, match=r"view.*which has other observations"):
+        league("sumo", 1, initial_model=str(tmp_path / "ant"))
+
+
 def test_a_league_lowers_the_exploitability_of_kuhn():
     one = league("kuhn", 80, games=300, hidden=[16], learning_rate=0.02)
     for _ in range(80):
@@ -189,6 +258,7 @@ def test_shaping_falls_over_a_share_of_training():
         ("kuhn_three", {}, "two-seat game"),
         ("kuhn", {"shaping_end": 0.5}, "league.shaping_end: kuhn has no shaping rewards"),
         ("kuhn", {"self_play_share": 0.9, "forgotten_share": 0.5}, "more than 1 together"),
+        ("kuhn", {"value_warmup_iterations": 3}, "value_warmup_iterations has no effect"),
         (
             "kuhn",
             {"main_exploiters": 0, "league_exploiters": 0, "exploiter_iterations": 9},

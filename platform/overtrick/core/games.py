@@ -288,10 +288,13 @@ def is_zero_sum(game: Any) -> bool:
 
 @runtime_checkable
 class EvaluatedOnAnother(Protocol):
-    """A game with shaped rewards, whose policies are evaluated on the game without shaping."""
+    """A game whose policies are evaluated on another: without shaping, or simulated exactly."""
 
     def evaluation_game(self) -> Any:
-        """Return the same game without reward shaping, on which policies are evaluated."""
+        """Return the game on which policies are evaluated.
+
+        It has no reward shaping, and no approximation of the simulation that only training may use.
+        """
 
 
 @runtime_checkable

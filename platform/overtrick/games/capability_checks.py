@@ -101,7 +101,7 @@ def check_redeal(game: Any, rows: Observations, rng: Generator) -> None:
 def check_related_games(game: Any, deals: Deals, turns: Turns) -> None:
     """Check that games derived from this one give the same observations at the start.
 
-    They are the games that `portable_options`, `evaluation_game` and `with_shaping` make; a game
+    The derived games come from `portable_options`, `evaluation_game` and `with_shaping`; a game
     may lack each of these methods. `deals`: the deals (G, C) of some games. `turns`: all turns of
     these games.
     """

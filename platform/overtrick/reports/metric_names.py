@@ -77,6 +77,7 @@ MEANINGS = {
     "value_loss": "loss of the Q-network",
     "average_loss": "cross-entropy of the average policy, in nats a decision",
     "imitation_loss": "cross-entropy of the opponent model, in nats a decision",
+    "teacher_share": "expected share of the games that the teacher plays",
     "teacher_kl_nats": "mean KL divergence from the pretrained policy, in nats a decision",
     "entropy_nats": "mean entropy of the policy, in nats a decision",
     "loss_nats": "cross-entropy, in nats",

@@ -99,7 +99,7 @@ class NormalisingPolicyGradient(PolicyGradient):
 
 
 class ShapingSchedule(Section):
-    """Settings of a curriculum from shaped rewards to the result of the game."""
+    """Settings of a schedule that removes shaping rewards during training."""
 
     shaping_end: float | None = Field(default=None, gt=0, le=1)
     """Share of training over which shaping rewards fall linearly to 0. None: they stay. Only for
@@ -107,7 +107,7 @@ class ShapingSchedule(Section):
     """
 
     def shaped(self, game: Game, progress: float) -> Game:
-        """Return the game with the shaping rewards of a time in training, `progress` (0 to 1)."""
+        """Return the game with its shaping rewards scaled for `progress` (0 to 1) of training."""
         if self.shaping_end is None:
             return game
         assert isinstance(game, ShapesRewards)
@@ -115,7 +115,7 @@ class ShapingSchedule(Section):
         return shaped
 
     def check_shaping(self, game: Game, key: str) -> None:
-        """Raise UserError if shaping rewards shall fall in a game that has none.
+        """Raise UserError if `shaping_end` is set for a game without shaping rewards.
 
         key: path of `shaping_end` in the job file.
         """

@@ -86,7 +86,10 @@ class Sumo:
         trained for one direction then works in all four. In the view `ahead_left` they are also
         reflected if the opponent would be to the right, so that one direction serves all eight.
         Further observation fields are the number of turns and whether the view is reflected.
-    integrator, forces, threads, engine: see `Physics`.
+    integrator: `rk4` as in RoboSumo, or `euler`, 3.7 times as fast. Held-out evaluations use `rk4`.
+    forces: stage of a Runge-Kutta step whose contact forces are observed: `last` or `first`.
+    threads: number of MuJoCo's threads.
+    engine: `mujoco`, or `warp` for MuJoCo Warp on a GPU, in single precision.
     """
 
     name = "sumo"
@@ -115,6 +118,8 @@ class Sumo:
         if not isinstance(threads, int) or threads < 1:
             raise UserError(f"threads must be a whole number from 1, not {threads!r}")
         check_choice("engine", engine, ("mujoco", "warp"))
+        if engine == "warp" and threads != 1:
+            raise UserError("threads has no effect with engine: warp: remove it")
         self.physics = Physics(integrator, forces, threads, engine)  # type: ignore[arg-type]
         self.view = view
         self.observation_fields = obs.FIELDS + obs.VIEW_FIELDS[view]
@@ -131,8 +136,12 @@ class Sumo:
         return {"reward": reward, "zoo": self.zoo, "view": self.view, **asdict(self.physics)}
 
     def evaluation_game(self) -> Sumo:
-        """Return the same game with reward `wins`: 1 for a match won, otherwise 0."""
-        return Sumo("wins", self.zoo, view=self.view, **asdict(self.physics))
+        """Return the game in which policies are evaluated, with RoboSumo's integrator `rk4`.
+
+        Its reward is `wins`: 1 for a match won, otherwise 0.
+        """
+        physics = replace(self.physics, integrator="rk4")
+        return Sumo("wins", self.zoo, view=self.view, **asdict(physics))
 
     def with_shaping(self, share: float) -> Sumo:
         """Return the same game with its shaping terms multiplied by `share` (0 to 1)."""

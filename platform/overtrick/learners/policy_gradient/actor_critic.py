@@ -119,6 +119,20 @@ class ActorCritic(Checkpointed):
             self.theta = normalisation.for_raw_inputs(self.theta, self.inputs)
         return metrics
 
+    def learn_values(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
+        """Fit the critic to the decisions of whole games, and leave the policy; return metrics.
+
+        Used while a pretrained policy has an untrained critic.
+        """
+        if not len(batch):
+            return {}
+        features = self.features(batch.observations())
+        if self.inputs is not None:
+            self.inputs.add(features)
+        critic_inputs = features if self.critic_note is None else batch.extras[self.critic_note]
+        returns = discounted_returns(batch, self.gamma)
+        return {"critic_loss": self.critic.fit(critic_inputs, returns, rng)}
+
     def improve(
         self, surrogate: Surrogate, features: Array, returns: Array, rng: Generator
     ) -> dict[str, float]:

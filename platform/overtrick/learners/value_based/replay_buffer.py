@@ -101,10 +101,11 @@ class ReservoirBuffer(ReplayBuffer):
 def observation_columns(batch: Trajectories) -> Columns:
     """Return seat, observation and legal mask of decisions, from which features can be computed.
 
-    The features themselves are not stored, because they are many times larger.
+    There is no legal mask if actions are continuous. The features themselves are not stored,
+    because they are many times larger.
     """
-    assert batch.legal is not None
-    return {"seat": batch.seat.astype(np.int8), "seen": batch.observation, "legal": batch.legal}
+    legal = {} if batch.legal is None else {"legal": batch.legal}
+    return {"seat": batch.seat.astype(np.int8), "seen": batch.observation, **legal}
 
 
 def observations_of(rows: Mapping[str, Array]) -> Observations:
@@ -113,5 +114,5 @@ def observations_of(rows: Mapping[str, Array]) -> Observations:
     The buffer does not store game numbers, so row k gets the game number k.
     """
     return Observations(
-        np.arange(len(rows["seat"])), rows["seat"], rows["seen"], rows["legal"], None
+        np.arange(len(rows["seat"])), rows["seat"], rows["seen"], rows.get("legal"), None
     )

@@ -3,7 +3,7 @@
 | here | the paper |
 |---|---|
 | PPO on whole games | V-trace and an upgoing policy update, asynchronous |
-| learners start from random weights | from supervised learning on human games |
+| learners start at random or from `initial_model` | from supervised learning on human games |
 | a share of points counts as beating | a share of games won |
 """
 
@@ -64,14 +64,13 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         section = job.league
         self.count = section.main_agents + section.main_exploiters + section.league_exploiters
         rng = generator(job.seed, RngStream.INITIAL)
-        self.learners = [
-            section.learner(self.game, section.learning_rate, r).state()
-            for r in rng.spawn(self.count)
-        ]
+        self.initial_policy = section.initial_policy(self.game, job.game)
+        self.learners = [self._new_learner(r) for r in rng.spawn(self.count)]
         none = {n: v[None][:0] for n, v in self._network(0).items()}
         self.past = pool.host(PolicyPopulation(none))
         self.of_learner = np.arange(self.count)  # of each learner, then of each past player
         self.age = np.zeros(self.count, np.int64)  # iterations since a learner joined or began
+        self.trained = np.zeros(self.count, np.int64)  # iterations of each learner's weights
         self.results = Results(*np.zeros((4, self.count, self.count)))
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
@@ -84,8 +83,10 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         for k, learner in enumerate(self.learners):
             probability = matchmaking.opponents(players, k, share[k], config)
             done = progress if players.main[k] else self.age[k] / section.exploiter_iterations
-            shards.append((learner, probability, done))
-        common = (self.job.game, section, networks)
+            trains_policy = bool(self.trained[k] >= section.value_warmup_iterations)
+            rate = section.learning_rate * (1 - done)
+            shards.append((learner, probability, rate, trains_policy))
+        common = (self.job.game, section, networks, progress)
         played = self.pool.map(_train_learner, common, shards, learn_rng)
         self.learners = [state for state, *_ in played]
         results = np.stack([each for _, each, _ in played], axis=1)  # (4, L, P)
@@ -96,7 +97,7 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         between[0] *= -1
         results[:, :, : self.count] += between
         self.results = Results(*(matchmaking.RESULT_DECAY * np.stack(self.results) + results))
-        self.age = self.age + 1
+        self.age, self.trained = self.age + 1, self.trained + 1
         self._add_past_players(players, join_rng)
         diverged = diverged_games_metric(self.game, sum(count for *_, count in played))
         return {**means, **diverged, "past_players": float(len(self.of_learner) - self.count)}
@@ -110,6 +111,14 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
             "league_exploiter": section.league_exploiters,
         }
         return [f"{role}_{k}" for role, count in roles.items() for k in range(count)]
+
+    def _new_learner(self, rng: Generator) -> dict[str, Array]:
+        """Return the state of a learner with the initial policy, or with random weights."""
+        section = self.job.league
+        learner = section.learner(self.game, section.learning_rate, rng)
+        if self.initial_policy is not None:
+            learner.theta = self.initial_policy
+        return learner.state()
 
     def _network(self, learner: int) -> Weights:
         """Return the weights of a learner's policy network."""
@@ -159,8 +168,10 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
             self.age[k] = 0
             reset = players.exploits_main[k] or learner_rng.random() < section.reset_probability
             if reset and not main:
-                learner = section.learner(self.game, section.learning_rate, learner_rng)
-                self.learners[k] = learner.state()
+                if section.exploiter_start == "main_agent":
+                    self.learners[k], self.trained[k] = self.learners[0], self.trained[0]
+                else:
+                    self.learners[k], self.trained[k] = self._new_learner(learner_rng), 0
                 results[:, k, :], results[:, :, k] = 0, 0
             self.results = Results(*results)
 
@@ -207,6 +218,8 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
             **prefixed("results", {n: v.copy() for n, v in self.results._asdict().items()}),
             "of_learner": self.of_learner.copy(),
             "age": self.age.copy(),
+            "trained": self.trained.copy(),
+            **prefixed("initial", self.initial_policy or {}),
         }
 
     def load(self, state: Mapping[str, Array]) -> None:
@@ -221,21 +234,29 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         self.past.load(unprefixed("past", state))
         self.results = Results(**unprefixed("results", state))
         self.of_learner, self.age = state["of_learner"].copy(), state["age"].copy()
+        self.trained = state["trained"].copy()
+        # the stored run may have changed since the start
+        self.initial_policy = unprefixed("initial", state) or None
 
 
 def _train_learner(
-    rng: Generator, common: Any, state: dict[str, Array], probability: Array, progress: float
+    rng: Generator,
+    common: Any,
+    state: dict[str, Array],
+    probability: Array,
+    learning_rate: float,
+    trains_policy: bool,
 ) -> tuple[dict[str, Array], Array, int]:
     """Play the games of one learner in random seats, and improve it by PPO.
 
-    `common`: the tuple (game, section `league`, weights (P, ...) of all P players). `state`: of the
-    learner. `probability` (P,): of its opponents; one is drawn for each game. `progress`: share of
-    the learner's training that is done, 0 to 1. Returns the new state, (4, P) the results against
-    each player in the order of Results, and the number of games whose simulation diverged.
+    `common`: the tuple (game, section `league`, weights (P, ...) of all P players, share of
+    training done). `state`: of the learner. `probability` (P,): of its opponents; one is drawn for
+    each game. `trains_policy`: if False, only the critic learns. Returns the new state, (4, P) the
+    results against each player in the order of Results, and the number of games whose simulation
+    diverged.
     """
-    choice, section, networks = common
+    choice, section, networks, progress = common
     game = section.shaped(two_seat_game(choice)[0], progress)
-    learning_rate = section.learning_rate * (1 - progress)
     seat_rng, opponent_rng, play_rng, learn_rng, new_rng = rng.spawn(5)
     learner = section.learner(game, learning_rate, new_rng)
     learner.load(state)
@@ -244,7 +265,7 @@ def _train_learner(
     seating = random_seating(section.games, seat_rng)
     both = (learner.policy(), AssignedNetworks(game.features, networks, opponent))
     played = play(game, both, section.games, play_rng, seating, [0])
-    learner.learn(played.batch, learn_rng)
+    (learner.learn if trains_policy else learner.learn_values)(played.batch, learn_rng)
     points = played.outcome[seating == 0]
     counted = (points, np.abs(points), points != 0, np.ones(len(points)))
     results = [np.bincount(opponent, each, minlength=len(probability)) for each in counted]

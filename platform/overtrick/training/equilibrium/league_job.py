@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import Job
-from overtrick.config.sections import Count, Fraction, Positive, UnusedKeys
+from overtrick.config.job_file import GameChoice, Job
+from overtrick.config.sections import Count, Fraction, ModelPath, Positive, UnusedKeys
+from overtrick.core import Game, UserError
 from overtrick.core.games import ReportsWinners
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
+from overtrick.learners.initialisation import initial_policy_weights
+from overtrick.policies.forward_pass import Weights
 from overtrick.solvers import sequence_form
 from overtrick.training.equilibrium.psro_job import EvaluationAgainstRandom
-from overtrick.training.shared_sections import PpoLearner, ShapingSchedule
+from overtrick.training.shared_sections import HEAD_SCALE, PpoLearner, ShapingSchedule
+from overtrick.training.stored_policy import read_policy
 
 
 class League(PpoLearner, ShapingSchedule):
@@ -24,6 +29,8 @@ class League(PpoLearner, ShapingSchedule):
     when it wins 0.7 of its games; here, when it wins `winning_share` of the points.
     """
 
+    unused_keys = (UnusedKeys({"initial_model": (None,)}, ("value_warmup_iterations",)),)
+
     main_agents: Count = 1
     """Learners that play against themselves and against all past players."""
 
@@ -32,6 +39,16 @@ class League(PpoLearner, ShapingSchedule):
 
     league_exploiters: int = Field(default=1, ge=0)
     """Learners that play against all past players. When one beats them all, a copy joins them."""
+
+    initial_model: ModelPath | None = None
+    """Stored run, or folder of a model, with whose policy network all learners start. None: they
+    start with random weights.
+    """
+
+    value_warmup_iterations: int = Field(default=0, ge=0)
+    """First iterations of a learner, in which it trains only its critic: the stored policy is good
+    already, and the critic is new.
+    """
 
     learning_rate: Positive = 0.005
     """Adam's learning rate at the start; it falls linearly to 0 over the run, or for an exploiter
@@ -64,6 +81,12 @@ class League(PpoLearner, ShapingSchedule):
     that beats all its opponents joins the past players.
     """
 
+    exploiter_start: Literal["initial", "main_agent"] = "initial"
+    """New learner of an exploiter that starts anew. initial: as at the start of the run, random or
+    from `initial_model`; main_agent: a copy of main agent 0 at that moment, for games in which a
+    new network takes long to learn anything.
+    """
+
     reset_probability: Fraction = 0.25
     """Probability that a league exploiter starts anew after it has joined the past players. A main
     exploiter always does.
@@ -73,6 +96,16 @@ class League(PpoLearner, ShapingSchedule):
     """Exponent of prioritised fictitious self-play: past players are drawn in proportion to
     (1 - share of points won from them) to this power.
     """
+
+    def initial_policy(self, game: Game, choice: GameChoice) -> Weights | None:
+        """Return the policy of `initial_model`, or None without one.
+
+        Raises UserError if it is missing or does not fit the game or the layers.
+        """
+        if self.initial_model is None:
+            return None
+        like = initial_policy_weights(game, self.hidden, np.random.default_rng(0), HEAD_SCALE)
+        return read_policy(choice, self.initial_model, "league.initial_model", like)
 
     @model_validator(mode="after")
     def _shares_leave_room(self) -> League:
@@ -87,7 +120,7 @@ class LeagueJob(Job):
     unused_keys = (
         UnusedKeys(
             {"league.main_exploiters": (0,), "league.league_exploiters": (0,)},
-            ("league.exploiter_iterations", "league.winning_share"),
+            ("league.exploiter_iterations", "league.winning_share", "league.exploiter_start"),
         ),
         UnusedKeys({"league.league_exploiters": (0,)}, ("league.reset_probability",)),
     )
@@ -108,4 +141,10 @@ def check_league_job(job: LeagueJob) -> None:
     job.league.check_shaping(game, "league.shaping_end")
     if tree is not None:
         sequence_form.check_two_player_zero_sum(tree, "trainer league")
+    job.league.initial_policy(game, job.game)
+    if job.league.value_warmup_iterations >= job.stop.iterations:
+        raise UserError(
+            "league.value_warmup_iterations must be below stop.iterations, so that the policy "
+            "learns, too"
+        )
     evaluation.check_evaluation(job.game, job.evaluate)
