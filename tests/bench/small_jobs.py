@@ -151,6 +151,13 @@ SMALL_JOBS: dict[str, dict[str, Any]] = {
         "league": {"games": 50, "hidden": [4], "snapshot_interval": 1},
         "evaluate": _HELD_OUT,
     },
+    "dagger": {
+        **_THREE,
+        "trainer": "dagger",
+        "game": "kuhn",
+        "dagger": {"teacher": "cfr", "games": 20, "hidden": [4], "gradient_steps": 3},
+        "evaluate": _HELD_OUT,
+    },
     "nfsp": {
         **_THREE,
         "trainer": "nfsp",

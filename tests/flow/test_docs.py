@@ -144,6 +144,7 @@ ELSEWHERE = {
     "bridge sit": "test_bridge_table",
     "play leduc --screen": "test_interactive",
     "train jobs/leduc_in_context.yaml opponents.league=": "test_stored_populations",
+    "train jobs/sumo_league.yaml league.initial_model=": "test_league",
     "train jobs/leduc_meta.yaml --name mine": "test_bucket_runs",
     "evaluate s3://": "test_bucket_runs",
     "generate minibridge --out s3://": "test_bucket_runs",

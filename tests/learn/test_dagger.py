@@ -31,7 +31,7 @@ def dagger(game: Any, iterations: int, teacher: str, **section: Any) -> Any:
     content = {
         "trainer": "dagger", "game": game, "stop": {"iterations": iterations},
         "dagger": {"teacher": teacher, "hidden": [16], **section},
-        "evaluate": {"every": 1000, "opponents": ["random"]},
+        "evaluate": {"every": 1000, "opponents": ["random"], "eval_deals": 4},
     }  # fmt: skip
     job = job_file.parse(content, JOBS, "this test")
     TRAINERS["dagger"].validate(job)

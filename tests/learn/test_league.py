@@ -27,7 +27,8 @@ PLAYERS = Players(3, np.array([MAIN, EXPLOITER, LEAGUE, MAIN, MAIN, EXPLOITER, L
 def league(game: str | dict[str, str], iterations: int, **section: Any) -> Any:
     content = {
         "trainer": "league", "game": game, "stop": {"iterations": iterations},
-        "league": {"games": 200, "hidden": [8], **section}, "evaluate": {"every": 1000},
+        "league": {"games": 200, "hidden": [8], **section},
+        "evaluate": {"every": 1000, "eval_deals": 4},
     }  # fmt: skip
     job = job_file.parse(content, JOBS, "this test")
     TRAINERS["league"].validate(job)

@@ -130,8 +130,8 @@ class ActorCritic(Checkpointed):
         if self.inputs is not None:
             self.inputs.add(features)
         critic_inputs = features if self.critic_note is None else batch.extras[self.critic_note]
-        returns = discounted_returns(batch, self.gamma)
-        return {"critic_loss": self.critic.fit(critic_inputs, returns, rng)}
+        loss = self.critic.fit(critic_inputs, discounted_returns(batch, self.gamma), rng)
+        return {"critic_loss": loss}
 
     def improve(
         self, surrogate: Surrogate, features: Array, returns: Array, rng: Generator
