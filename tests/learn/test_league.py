@@ -186,7 +186,7 @@ def test_an_exploiter_starts_anew_with_the_network_that_its_job_names(stored, st
 
 def test_a_resumed_league_keeps_its_initial_policy_and_warm_up(stored):
     folder, policy = stored
-    options = {"initial_model": folder, "value_warmup_iterations": 3, "exploiter_iterations": 2}
+    options = {"initial_model": folder, "value_warmup_iterations": 3, "exploiter_iterations": 4}
     whole, first, second = (league("kuhn", 6, **options) for _ in range(3))
     expected = [whole.step() for _ in range(6)]
     found = [first.step() for _ in range(2)]
@@ -200,6 +200,9 @@ def test_a_stored_policy_that_does_not_fit_is_refused(stored, tmp_path):
     folder, _ = stored
     with pytest.raises(UserError, match=r"value_warmup_iterations must be below stop.iterations"):
         league("kuhn", 3, initial_model=folder, value_warmup_iterations=3)
+    warm_up = {"value_warmup_iterations": 5, "exploiter_iterations": 5}
+    with pytest.raises(UserError, match=r"must be below league.exploiter_iterations"):
+        league("kuhn", 9, initial_model=folder, **warm_up)
     with pytest.raises(UserError, match=r"layers \[8\], the job has \[9\]: set `hidden`"):
         league("kuhn", 1, initial_model=folder, hidden=[9])
     with pytest.raises(UserError, match="plays kuhn, not leduc"):

@@ -18,6 +18,9 @@ from overtrick.games.sumo.physics import Bodies, Physics
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformVectorPolicy
 
+HEIGHTS = [(1, 1.27213), (5, 1.11882), (20, 1.08596), (100, 1.07213)]
+"""Steps of a motionless ant, and the height of its torso in m above the floor."""
+
 CONTROL = [0.5, -0.5, 0.3, 0.3, -0.2, 0.4, 0.1, -0.6]
 
 # deterministic actions at the stored mean observation, and at zeros
@@ -86,9 +89,7 @@ def test_the_scene_has_the_parts_of_robosumo():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("steps", "height"), [(1, 1.27213), (5, 1.11882), (20, 1.08596), (100, 1.07213)]
-)
+@pytest.mark.parametrize(("steps", "height"), HEIGHTS)
 def test_a_motionless_ant_falls_and_stands_as_measured(steps, height):
     state = after(steps)
     assert state.position[0, 2] == pytest.approx(height, abs=1e-5)

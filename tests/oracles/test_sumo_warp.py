@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.oracles.test_sumo import CONTROL, HEIGHTS
 
 import overtrick
 from overtrick.core import RunError
@@ -13,7 +14,6 @@ from overtrick.games.sumo.physics import Physics
 pytest.importorskip(
     "mujoco_warp", reason="MuJoCo Warp is not installed: pip install 'overtrick[warp]'"
 )
-CONTROL = [0.5, -0.5, 0.3, 0.3, -0.2, 0.4, 0.1, -0.6]
 
 
 def after(steps, control=(0.0,) * 8):
@@ -25,9 +25,7 @@ def after(steps, control=(0.0,) * 8):
     return state
 
 
-@pytest.mark.parametrize(
-    ("steps", "height"), [(1, 1.27213), (5, 1.11882), (20, 1.08596), (100, 1.07213)]
-)
+@pytest.mark.parametrize(("steps", "height"), HEIGHTS)
 def test_a_motionless_ant_falls_and_stands_as_measured(steps, height):
     state = after(steps)
     assert state.position[0, 2] == pytest.approx(height, abs=2e-5)

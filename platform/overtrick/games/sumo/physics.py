@@ -74,9 +74,8 @@ class Physics:
             return bodies
         size = BATCH_SIZE
         if self.engine == "warp":
-            size = min(
-                WARP_BATCH_SIZE, 1 << (count - 1).bit_length()
-            )  # each size keeps a simulator
+            # a power of two, because each size keeps a simulator in memory
+            size = min(WARP_BATCH_SIZE, 1 << (count - 1).bit_length())
         simulator = _simulator(self, size)
         batches = []
         for first in range(0, count, size):
@@ -143,8 +142,7 @@ class _Simulator:
 
 @cache
 def _simulator(physics: Physics, size: int) -> _Simulator | WarpSimulator:
-    """Return the simulator of `size` matches at a time for the given settings; for MuJoCo
-    BATCH_SIZE.
+    """Return the simulator of `size` matches at a time (for MuJoCo BATCH_SIZE).
 
     Each process makes it once. MuJoCo's takes 20 MB.
     """

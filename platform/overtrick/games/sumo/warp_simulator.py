@@ -86,9 +86,8 @@ class WarpSimulator:
         if time_passes not in self.launchers:
             launch: Callable[[], None] = lambda: self._launch(time_passes)  # noqa: E731
             if self.device.is_cuda:
-                self._launch(
-                    time_passes
-                )  # compiles the kernels, which cannot be done while recording
+                # kernels cannot be compiled while a graph is recorded
+                self._launch(time_passes)
                 with warp.ScopedDevice(self.device), warp.ScopedCapture() as capture:
                     self._launch(time_passes)
                 graph: Any = capture.graph

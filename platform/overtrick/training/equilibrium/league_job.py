@@ -147,4 +147,10 @@ def check_league_job(job: LeagueJob) -> None:
             "league.value_warmup_iterations must be below stop.iterations, so that the policy "
             "learns, too"
         )
+    exploiters = job.league.main_exploiters + job.league.league_exploiters
+    if exploiters and job.league.value_warmup_iterations >= job.league.exploiter_iterations:
+        raise UserError(
+            "league.value_warmup_iterations must be below league.exploiter_iterations, so that "
+            "exploiters learn, too"
+        )
     evaluation.check_evaluation(job.game, job.evaluate)
