@@ -20,6 +20,7 @@ NAMES = (
     "search_rate",
     "sumo_steps",
     "sumo_threads",
+    "sumo_iteration",
     "sumo_warp",
     "sumo_zoo",
     "holdem_play",

@@ -116,7 +116,7 @@ def test_an_ant_learns_to_keep_still():
     )  # fmt: skip
     metrics = [one.step() for _ in range(3)]
     assert [m["teacher_share"] for m in metrics] == pytest.approx([1, 0.9, 0.8])
-    assert metrics[-1]["astray_games"] == 0
+    assert metrics[-1]["diverged_games"] == 0
     assert metrics[-1]["loss_nats"] < metrics[0]["loss_nats"] - 1
     assert (np.exp(one.learner.weights()[LOG_STD]) < 0.25).all()  # 0.5 at the start
 

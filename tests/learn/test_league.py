@@ -13,6 +13,7 @@ from overtrick.config import job_file
 from overtrick.core import UserError
 from overtrick.core.checkpoints import unprefixed
 from overtrick.distributed.workers import LocalPool
+from overtrick.learners.initialisation import INITIAL_ACTION_STD
 from overtrick.population import matchmaking
 from overtrick.population.matchmaking import MatchmakingConfig, Players, Results
 from overtrick.storage import model_files
@@ -144,6 +145,39 @@ def test_past_players_are_copies_of_learners_and_never_change():
     assert metrics["past_players"] == len(one.of_learner) - 3 == len(past["w0"])
 
 
+def test_random_networks_are_past_players_of_all_learners_from_the_start():
+    one = league("kuhn", 2, random_players=4, self_play_share=0, forgotten_share=0)
+    metrics = one.step()
+    assert metrics["past_players"] == len(one.past.state()["w0"]) == 4
+    played = one.results.played
+    assert (played[MAIN, 3:] > 0).all()  # the main agent and the league exploiter meet them ...
+    assert (played[LEAGUE, 3:] > 0).all()
+    assert (played[EXPLOITER, 3:] == 0).all()  # ... the main exploiter meets the main agent
+    assert played[EXPLOITER, MAIN] == 200
+    first = one.past.state()
+    one.step()
+    assert same({n: v[:4] for n, v in one.past.state().items()}, first)
+
+
+def test_random_ants_vary_their_torques_as_little_as_their_scale_says():
+    one = league("sumo", 1, random_players=3, action_std_scale=0.1)
+    log_std = one.past.state()["log_std"]
+    assert np.exp(log_std) == pytest.approx(np.full((3, 8), 0.1 * INITIAL_ACTION_STD))
+    assert np.exp(one._network(MAIN)["log_std"]) == pytest.approx(np.full(8, INITIAL_ACTION_STD))
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_main_agent_can_learn_from_both_seats_of_games_against_itself(both):
+    """The moments of its normalised inputs count the decisions from which it has learnt."""
+    one = league(
+        "leduc", 1, main_exploiters=0, league_exploiters=0, normalise=True, train_both_seats=both
+    )
+    decisions = one.step()["decisions"]
+    learnt = one.learners[0]["inputs.count"]
+    assert learnt == decisions if both else 0.4 < learnt / decisions < 0.6
+    assert one.results.played == [[400]]  # 200 games, counted for both players
+
+
 @pytest.fixture
 def stored(tmp_path):
     """Return the folder of the model of a league of one iteration, and its policy network."""
@@ -224,7 +258,8 @@ def test_a_league_lowers_the_exploitability_of_kuhn():
 
 def test_a_loaded_league_continues_with_identical_results():
     whole, first, second = (
-        league("kuhn", 6, snapshot_interval=2, exploiter_iterations=3) for _ in range(3)
+        league("kuhn", 6, snapshot_interval=2, exploiter_iterations=3, random_players=2)
+        for _ in range(3)
     )
     expected = [whole.step() for _ in range(6)]
     found = [first.step() for _ in range(4)]
@@ -242,7 +277,7 @@ def test_a_league_of_a_shaped_game_counts_wins():
     )
     metrics = one.step()
     assert abs(metrics["main_agent_0/mean_wins_minus_losses"]) <= 1
-    assert metrics["astray_games"] == 0
+    assert metrics["diverged_games"] == 0
     assert one.results.played == [[6]]  # three matches, counted for both players
     assert one.results.moved <= one.results.played
 
@@ -263,6 +298,8 @@ def test_shaping_falls_over_a_share_of_training():
         ("kuhn", {"shaping_end": 0.5}, "league.shaping_end: kuhn has no shaping rewards"),
         ("kuhn", {"self_play_share": 0.9, "forgotten_share": 0.5}, "more than 1 together"),
         ("kuhn", {"value_warmup_iterations": 3}, "value_warmup_iterations has no effect"),
+        ("kuhn", {"head_init_scale": 0.3}, "head_init_scale has no effect"),
+        ("kuhn", {"random_players": 2, "action_std_scale": 0.1}, "kuhn has discrete actions"),
         (
             "kuhn",
             {"main_exploiters": 0, "league_exploiters": 0, "exploiter_iterations": 9},

@@ -32,7 +32,7 @@ class BatchedNetworks:
         if games % members:
             raise ValueError(f"{games} games cannot be shared evenly by {members} members")
         member = np.repeat(np.arange(members), games // members)
-        return _BatchedNetworksSession(self.features, self.weights, member, rng)
+        return BatchedNetworksSession(self.features, self.weights, member, rng)
 
 
 class AssignedNetworks:
@@ -55,7 +55,7 @@ class AssignedNetworks:
             raise ValueError(f"{games} games, but networks are assigned to {len(self.member)}")
         used, member = np.unique(self.member, return_inverse=True)  # others need no forward pass
         weights = {name: value[used] for name, value in self.weights.items()}
-        return _BatchedNetworksSession(self.features, weights, member, rng)
+        return BatchedNetworksSession(self.features, weights, member, rng)
 
 
 class NetworkMixture:
@@ -79,10 +79,10 @@ class NetworkMixture:
     def start(self, games: int, rng: Generator) -> PolicySession:
         """Start a session of G games: draw the network of each game."""
         member = rng.choice(len(self.mixture), games, p=self.mixture)
-        return _BatchedNetworksSession(self.features, self.weights, member, rng)
+        return BatchedNetworksSession(self.features, self.weights, member, rng)
 
 
-class _BatchedNetworksSession:
+class BatchedNetworksSession:
     """Session in which network `member[g]` of a batch plays game g; `member` is (G,)."""
 
     def __init__(

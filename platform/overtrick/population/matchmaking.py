@@ -33,7 +33,8 @@ PRIOR_GAMES = 10.0
 class Players:
     """The P players of a league: its L learners, then its past players.
 
-    `learner` (P,) is the number of the learner that a player is, or of which it is a copy.
+    `learner` (P,): for a learner its own number, for a copy that of its original, and L for a
+    random network.
     """
 
     learners: int  # L

@@ -39,7 +39,7 @@ ITERATION_SECONDS = f"{SPEED}iteration_seconds"
 DECISIONS = "decisions"
 """Metric: number of decisions of all seats in the games of an iteration.
 
-Games that only estimate payoffs count, too.
+The page of a trainer says which games count.
 """
 
 GAMES_PER_SECOND = f"{SPEED}games_per_second"
@@ -82,7 +82,7 @@ MEANINGS = {
     "entropy_nats": "mean entropy of the policy, in nats a decision",
     "loss_nats": "cross-entropy, in nats",
     "loss": "total loss of the learner",
-    "astray_games": "games whose simulation diverged",
+    "diverged_games": "games whose simulation diverged",
     "games": "games so far",
     "turns": "environment steps so far",
     "auctions": "auctions so far",

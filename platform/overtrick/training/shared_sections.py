@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
+import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
 from overtrick.config.sections import Count, Fraction, Positive, Section
 from overtrick.core import Array, Game, ShapesRewards, UserError
 from overtrick.learners.critic import Critic
-from overtrick.learners.initialisation import initial_policy_weights, random_networks
+from overtrick.learners.initialisation import (
+    INITIAL_ACTION_STD,
+    initial_policy_weights,
+    random_networks,
+)
 from overtrick.learners.normalisation import LEAST_STD, RunningMoments
 from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
@@ -179,6 +184,13 @@ class RandomMembers(RandomNetworks):
     """Settings of the random networks with which a population starts."""
 
     action_std_scale: ActionStdScale = 1.0
+
+    def action_log_std(self, game: Game) -> Array | None:
+        """Return log standard deviations (A,) of a continuous action; None for discrete ones."""
+        if game.actions is not None:
+            return None
+        std = INITIAL_ACTION_STD * self.action_std_scale
+        return np.full(network_sizes.output_size(game), np.log(std), np.float32)
 
 
 class GeneticOperators(Section):

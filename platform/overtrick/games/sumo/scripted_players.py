@@ -1,4 +1,4 @@
-"""Scripted players of sumo: a motionless ant, and AgentZoo's policies."""
+"""Scripted players of sumo: a motionless ant, two that walk, and AgentZoo's policies."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from overtrick.core import Actions, Observations, Policy
 from overtrick.games.sumo import agent_zoo
 from overtrick.games.sumo.game import Sumo
 from overtrick.games.sumo.observation import MOTORS
+from overtrick.games.sumo.walking_players import (
+    WalkingPolicy,
+    around_the_centre,
+    towards_opponent,
+)
 
 
 class MotionlessPolicy:
@@ -32,6 +37,8 @@ def _load_from_zoo(name: str, game: Sumo) -> Policy:
 
 PLAYERS: dict[str, Callable[[Sumo], Policy]] = {
     "motionless": lambda game: MotionlessPolicy(),
+    "pusher": lambda game: WalkingPolicy(towards_opponent),
+    "circler": lambda game: WalkingPolicy(around_the_centre),
     **{name: partial(_load_from_zoo, name) for name in agent_zoo.POLICY_NAMES},
 }
 """Functions that make the scripted players from the game, by the player's name."""

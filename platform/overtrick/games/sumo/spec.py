@@ -13,7 +13,7 @@ from overtrick.games.spec import GameSpec
 
 
 def _scripted_players(game: Any) -> Mapping[str, Callable[[Any], Policy]]:
-    """Return the scripted players by name: a motionless ant and AgentZoo's policies."""
+    """Return the scripted players by name: ants that stand or walk, AgentZoo's policies."""
     from overtrick.games.sumo import scripted_players
 
     return scripted_players.PLAYERS

@@ -31,7 +31,6 @@ from overtrick.distributed.workers import (
 from overtrick.evaluation.evaluate import AdaptationEvaluation
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
-from overtrick.learners.initialisation import INITIAL_ACTION_STD
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network_sizes import input_size, output_size
@@ -91,10 +90,7 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
         section = job.evolve
         sizes = (input_size(self.game), *section.hidden, output_size(self.game))
         rng = generator(job.seed, RngStream.INITIAL)
-        log_std = None
-        if self.game.actions is None:
-            std = INITIAL_ACTION_STD * section.action_std_scale
-            log_std = np.full(sizes[-1], np.log(std), np.float32)
+        log_std = section.action_log_std(self.game)
         members = section.random_networks(sizes, section.size, rng, log_std)
         self.population = pool.host(Population(members, section.operators()))
 

@@ -79,6 +79,7 @@ class OpponentRollouts:
     opponent_counts: Array | None = None  # (M, N, A) opponents' actions so far; None without a tree
     estimate: Array | None = None  # (M, N, A) of their strategies; only with opponent_model
     diverged_games: int = 0  # games that ended because a simulator diverged
+    decision_count: int = 0  # decisions of both seats in the games; not counted on a tree
 
 
 def play_opponents(
@@ -129,6 +130,7 @@ def play_opponents(
         advantages.discounted_returns(batch, gamma),
         learner_payoffs(played.payoff, seating, members).mean(axis=1),
         diverged_games=played.diverged_games,
+        decision_count=played.decision_count,
     )
 
 
@@ -163,7 +165,7 @@ def diverged_games_metric(game: Game, count: int) -> dict[str, float]:
         return {}
     if count:
         log.warning("the simulation of %d games diverged: they count as draws", count)
-    return {"astray_games": float(count)}
+    return {"diverged_games": float(count)}
 
 
 def play_opponents_on_tree(

@@ -29,7 +29,7 @@ from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network_sizes import input_size, output_size
 from overtrick.policies.policy_batch import batch_policy, batch_size
-from overtrick.reports import figures
+from overtrick.reports import figures, metric_names
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.training import scores
 from overtrick.training.adaptation import gradient_samples as samples
@@ -44,13 +44,14 @@ from overtrick.training.held_out_trainer import HeldOutTrainer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Adaptations = tuple[list[Sample], Array, Array, list[Array], int]
+Adaptations = tuple[list[Sample], Array, Array, list[Array], Array]
 """Rollouts of the meta-model against M opponents while it adapts to each.
 
 - the policy-gradient samples from before each inner step, and the one from after the last step;
 - the critic inputs (D, F) and the returns (D,) of all decisions;
 - for each sample that comes from games, the mean payoffs (M,) of the meta-model;
-- the number of games whose simulation diverged.
+- counts (2,): the games whose simulation diverged, and the decisions of both seats in all games
+  that are not sampled on a tree.
 """
 
 
@@ -95,7 +96,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         if (self.iteration - 1) % self.job.population.every == 0:
             metrics = self.population.renew(self.learner.theta, renew_rng)
         opponents = self.population.sample(self.job.meta.tasks, sample_rng)
-        by_step, features, returns, payoffs, diverged = self._adapt_to_all(opponents, play_rng)
+        by_step, features, returns, payoffs, counts = self._adapt_to_all(opponents, play_rng)
         *inner, outer = (sample_tensors(sample) for sample in by_step)
         section = self.job.meta
         surrogate = meta_surrogate(
@@ -110,7 +111,10 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
             for name, weights in self.learner.weights().items()
         }
         metrics |= samples.payoff_metrics(payoffs, self.game.unit)
-        return metrics | samples.diverged_games_metric(self.game, diverged)
+        diverged_games, decisions = counts
+        if decisions:
+            metrics[metric_names.DECISIONS] = float(decisions)
+        return metrics | samples.diverged_games_metric(self.game, int(diverged_games))
 
     def _outer_step(self) -> float:
         """Return the outer step size of this iteration: TRPO's KL bound, or PPO's learning rate.
@@ -194,10 +198,10 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         """
         common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
         shards = self.pool.map(_adapt_to, common, weight_shards(opponents), rng)
-        by_step, features, returns, payoffs, diverged = zip(*shards, strict=True)
+        by_step, features, returns, payoffs, counts = zip(*shards, strict=True)
         joined = [join_samples(list(step)) for step in zip(*by_step, strict=True)]
         payoff = [np.concatenate(step) for step in zip(*payoffs, strict=True)]
-        return joined, np.concatenate(features), np.concatenate(returns), payoff, sum(diverged)
+        return joined, np.concatenate(features), np.concatenate(returns), payoff, sum(counts)
 
 
 def _adapt_to(rng: Generator, common: Any, opponents: Weights) -> Adaptations:
@@ -211,7 +215,8 @@ def _adapt_to(rng: Generator, common: Any, opponents: Weights) -> Adaptations:
     params = repeat(theta, batch_size(opponents))
     crowd = batch_policy(game, opponents)
     sigmas = None if tree is None else samples.batch_strategies(game, tree, opponents)
-    features, returns, payoffs, diverged, counts = [], [], [], 0, None
+    features, returns, payoffs, action_counts = [], [], [], None
+    counts = np.zeros(2, np.int64)
     by_step: list[Sample] = []
     for k, step_rng in enumerate(rng.spawn(section.inner_steps + 1)):
         outer = k == section.inner_steps
@@ -230,15 +235,15 @@ def _adapt_to(rng: Generator, common: Any, opponents: Weights) -> Adaptations:
         else:
             assert sigmas is not None
             rollouts = samples.play_opponents_on_tree(
-                choice, params, sigmas, games, section.gradient_estimator, step_rng, counts
+                choice, params, sigmas, games, section.gradient_estimator, step_rng, action_counts
             )
             if section.gradient_estimator == "opponent_model":
-                counts = rollouts.opponent_counts
+                action_counts = rollouts.opponent_counts
         by_step.append(rollouts.sample)
         features.append(rollouts.features)
         returns.append(rollouts.returns)
         payoffs.append(rollouts.payoff)
-        diverged += rollouts.diverged_games
+        counts += rollouts.diverged_games, rollouts.decision_count
         if not outer:
             params = samples.adapt(params, rollouts.sample, section.inner_lr)
-    return by_step, np.concatenate(features), np.concatenate(returns), payoffs, diverged
+    return by_step, np.concatenate(features), np.concatenate(returns), payoffs, counts

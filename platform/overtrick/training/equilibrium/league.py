@@ -66,12 +66,18 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         rng = generator(job.seed, RngStream.INITIAL)
         self.initial_policy = section.initial_policy(self.game, job.game)
         self.learners = [self._new_learner(r) for r in rng.spawn(self.count)]
-        none = {n: v[None][:0] for n, v in self._network(0).items()}
-        self.past = pool.host(PolicyPopulation(none))
-        self.of_learner = np.arange(self.count)  # of each learner, then of each past player
+        members = {n: v[None][:0] for n, v in self._network(0).items()}
+        if section.random_players:
+            members = section.initial_past_players(self.game, rng)
+        self.past = pool.host(PolicyPopulation(members))
+        # (P,) for a learner its own number, for a copy that of its original, then `count` for
+        # random networks
+        self.of_learner = np.append(
+            np.arange(self.count), np.full(section.random_players, self.count)
+        )
         self.age = np.zeros(self.count, np.int64)  # iterations since a learner joined or began
         self.trained = np.zeros(self.count, np.int64)  # iterations of each learner's weights
-        self.results = Results(*np.zeros((4, self.count, self.count)))
+        self.results = Results(*np.zeros((4, self.count, len(self.of_learner))))
 
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Train every learner against its opponents; then copies of some join the past players."""
@@ -85,11 +91,12 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
             done = progress if players.main[k] else self.age[k] / section.exploiter_iterations
             trains_policy = bool(self.trained[k] >= section.value_warmup_iterations)
             rate = section.learning_rate * (1 - done)
-            shards.append((learner, probability, rate, trains_policy))
+            own_number = k if section.train_both_seats else None
+            shards.append((learner, probability, rate, trains_policy, own_number))
         common = (self.job.game, section, networks, progress)
         played = self.pool.map(_train_learner, common, shards, learn_rng)
         self.learners = [state for state, *_ in played]
-        results = np.stack([each for _, each, _ in played], axis=1)  # (4, L, P)
+        results = np.stack([each for _, each, *_ in played], axis=1)  # (4, L, P)
         unit = "wins minus losses" if isinstance(self.game, ReportsWinners) else self.game.unit
         payoffs = zip(self.names(), results[0].sum(axis=1) / section.games, strict=True)
         means = {metric_names.mean_name(name, unit): float(v) for name, v in payoffs}
@@ -99,8 +106,15 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         self.results = Results(*(matchmaking.RESULT_DECAY * np.stack(self.results) + results))
         self.age, self.trained = self.age + 1, self.trained + 1
         self._add_past_players(players, join_rng)
-        diverged = diverged_games_metric(self.game, sum(count for *_, count in played))
-        return {**means, **diverged, "past_players": float(len(self.of_learner) - self.count)}
+        diverged_games, decisions = np.sum([counts for _, _, counts, _ in played], axis=0)
+        *_, main_metrics = played[0]
+        return {
+            **means,
+            **main_metrics,
+            metric_names.DECISIONS: float(decisions),
+            **diverged_games_metric(self.game, int(diverged_games)),
+            "past_players": float(len(self.of_learner) - self.count),
+        }
 
     def names(self) -> list[str]:
         """Return the names of all learners, such as main_agent_0."""
@@ -246,14 +260,16 @@ def _train_learner(
     probability: Array,
     learning_rate: float,
     trains_policy: bool,
-) -> tuple[dict[str, Array], Array, int]:
+    own_number: int | None,
+) -> tuple[dict[str, Array], Array, tuple[int, int], dict[str, float]]:
     """Play the games of one learner in random seats, and improve it by PPO.
 
     `common`: the tuple (game, section `league`, weights (P, ...) of all P players, share of
     training done). `state`: of the learner. `probability` (P,): of its opponents; one is drawn for
-    each game. `trains_policy`: if False, only the critic learns. Returns the new state, (4, P) the
-    results against each player in the order of Results, and the number of games whose simulation
-    diverged.
+    each game. `trains_policy`: if False, only the critic learns. `own_number`: the learner's
+    own number among the players, if it learns from both seats in games against itself. Returns the
+    new state, (4, P) the results against each player in the order of Results, the numbers of games
+    whose simulation diverged and of decisions of all seats, and the learner's metrics.
     """
     choice, section, networks, progress = common
     game = section.shaped(two_seat_game(choice)[0], progress)
@@ -263,10 +279,14 @@ def _train_learner(
     learner.optimizer.step = learning_rate
     opponent = opponent_rng.choice(len(probability), section.games, p=probability)
     seating = random_seating(section.games, seat_rng)
+    learner_seat = seating.argmin(axis=1)  # the seat whose result counts
+    if own_number is not None:
+        seating[opponent == own_number] = 0
     both = (learner.policy(), AssignedNetworks(game.features, networks, opponent))
     played = play(game, both, section.games, play_rng, seating, [0])
-    (learner.learn if trains_policy else learner.learn_values)(played.batch, learn_rng)
-    points = played.outcome[seating == 0]
+    metrics = (learner.learn if trains_policy else learner.learn_values)(played.batch, learn_rng)
+    points = played.outcome[np.arange(section.games), learner_seat]
     counted = (points, np.abs(points), points != 0, np.ones(len(points)))
     results = [np.bincount(opponent, each, minlength=len(probability)) for each in counted]
-    return learner.state(), np.stack(results), played.diverged_games
+    counts = (played.diverged_games, played.decision_count)
+    return learner.state(), np.stack(results), counts, metrics

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from overtrick.config.job_file import GameChoice, Job
@@ -16,20 +17,30 @@ from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
 from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.policies.forward_pass import Weights
+from overtrick.policies.network_sizes import input_size, output_size
 from overtrick.solvers import sequence_form
+from overtrick.training.adaptation.opponent_population import check_action_std_scale
 from overtrick.training.equilibrium.psro_job import EvaluationAgainstRandom
-from overtrick.training.shared_sections import HEAD_SCALE, PpoLearner, ShapingSchedule
+from overtrick.training.shared_sections import (
+    HEAD_SCALE,
+    PpoLearner,
+    RandomMembers,
+    ShapingSchedule,
+)
 from overtrick.training.stored_policy import read_policy
 
 
-class League(PpoLearner, ShapingSchedule):
+class League(PpoLearner, ShapingSchedule, RandomMembers):
     """Settings of the league and of the policy gradient of its learners.
 
     The shares of opponents are those of Vinyals et al. 2019. In the paper an exploiter succeeds
     when it wins 0.7 of its games; here, when it wins `winning_share` of the points.
     """
 
-    unused_keys = (UnusedKeys({"initial_model": (None,)}, ("value_warmup_iterations",)),)
+    unused_keys = (
+        UnusedKeys({"initial_model": (None,)}, ("value_warmup_iterations",)),
+        UnusedKeys({"random_players": (0,)}, tuple(RandomMembers.model_fields)),
+    )
 
     main_agents: Count = 1
     """Learners that play against themselves and against all past players."""
@@ -39,6 +50,16 @@ class League(PpoLearner, ShapingSchedule):
 
     league_exploiters: int = Field(default=1, ge=0)
     """Learners that play against all past players. When one beats them all, a copy joins them."""
+
+    random_players: int = Field(default=0, ge=0)
+    """Number of random networks among the past players from the start: weak opponents for learners
+    that know nothing yet.
+    """
+
+    train_both_seats: bool = False
+    """In games against itself a main agent learns from the decisions of both seats, so that such a
+    game counts twice. If false, it learns from one seat, drawn at random.
+    """
 
     initial_model: ModelPath | None = None
     """Stored run, or folder of a model, with whose policy network all learners start. None: they
@@ -107,6 +128,11 @@ class League(PpoLearner, ShapingSchedule):
         like = initial_policy_weights(game, self.hidden, np.random.default_rng(0), HEAD_SCALE)
         return read_policy(choice, self.initial_model, "league.initial_model", like)
 
+    def initial_past_players(self, game: Game, rng: Generator) -> Weights:
+        """Return the weights (random_players, ...) of the random networks of the league."""
+        sizes = (input_size(game), *self.hidden, output_size(game))
+        return self.random_networks(sizes, self.random_players, rng, self.action_log_std(game))
+
     @model_validator(mode="after")
     def _shares_leave_room(self) -> League:
         if self.self_play_share + self.forgotten_share > 1:
@@ -141,6 +167,7 @@ def check_league_job(job: LeagueJob) -> None:
     job.league.check_shaping(game, "league.shaping_end")
     if tree is not None:
         sequence_form.check_two_player_zero_sum(tree, "trainer league")
+    check_action_std_scale("league.action_std_scale", job.league.action_std_scale, game)
     job.league.initial_policy(game, job.game)
     if job.league.value_warmup_iterations >= job.stop.iterations:
         raise UserError(
