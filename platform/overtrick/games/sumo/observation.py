@@ -46,14 +46,30 @@ FIELDS = tuple(_fields_and_scales())
 SCALES = np.array(list(_fields_and_scales().values()))
 
 
+def position(observation: Array, ant: str) -> Array:
+    """Return x and y of an ant, (2, R) in m.
+
+    observation: (R, 120) in the world frame. ant: `own` or `other`.
+    """
+    return observation[:, [FIELDS.index(f"{ant}_{axis}") for axis in "xy"]].T
+
+
+def direction_to_opponent(observation: Array) -> Array:
+    """Return the direction (R,) of the opponent, in rad counter-clockwise from the x axis.
+
+    observation: (R, 120) in the world frame.
+    """
+    x, y = position(observation, "other") - position(observation, "own")
+    return np.arctan2(y, x)
+
+
 def quarter_turns_to_opponent(observation: Array) -> Array:
     """Return the direction (R,) of the opponent: 0 to 3 quarter turns from the x axis.
 
     observation: (R, 120) in the world frame. Turns are counter-clockwise.
     """
-    own, other = (FIELDS.index(f"{who}_x") for who in ("own", "other"))
-    x, y = (observation[:, other : other + 2] - observation[:, own : own + 2]).T
-    return np.rint(np.arctan2(y, x) / (np.pi / 2)).astype(np.int64) % QUARTERS
+    turns = direction_to_opponent(observation) / (np.pi / 2)
+    return np.rint(turns).astype(np.int64) % QUARTERS
 
 
 def rotated(values: Array, turns: Array) -> Array:
@@ -111,8 +127,7 @@ def in_world_axes(observation: Array) -> tuple[Array, Array]:
 
 def _opponent_is_right(observation: Array) -> Array:
     """Return whether the opponent is to the right of the x axis, (R,) bool."""
-    own, other = (FIELDS.index(f"{who}_y") for who in ("own", "other"))
-    return observation[:, other] < observation[:, own]
+    return position(observation, "other")[1] < position(observation, "own")[1]
 
 
 def _quarter_turn() -> dict[str, tuple[str, int]]:

@@ -11,12 +11,8 @@ from numpy.random import Generator
 from overtrick.core import Actions, Observations, Policy
 from overtrick.games.sumo import agent_zoo
 from overtrick.games.sumo.game import Sumo
-from overtrick.games.sumo.observation import MOTORS
-from overtrick.games.sumo.walking_players import (
-    WalkingPolicy,
-    around_the_centre,
-    towards_opponent,
-)
+from overtrick.games.sumo.observation import MOTORS, direction_to_opponent
+from overtrick.games.sumo.walking_players import WalkingPolicy, around_the_centre
 
 
 class MotionlessPolicy:
@@ -37,7 +33,7 @@ def _load_from_zoo(name: str, game: Sumo) -> Policy:
 
 PLAYERS: dict[str, Callable[[Sumo], Policy]] = {
     "motionless": lambda game: MotionlessPolicy(),
-    "pusher": lambda game: WalkingPolicy(towards_opponent),
+    "pusher": lambda game: WalkingPolicy(direction_to_opponent),
     "circler": lambda game: WalkingPolicy(around_the_centre),
     **{name: partial(_load_from_zoo, name) for name in agent_zoo.POLICY_NAMES},
 }

@@ -17,10 +17,10 @@ from numpy.random import Generator
 
 from overtrick.core import Actions, Array, Observations
 from overtrick.games.sumo.mujoco_model import INITIAL_RADIUS, LEGS
-from overtrick.games.sumo.observation import FIELDS, MOTORS, from_world, in_world_axes
+from overtrick.games.sumo.observation import FIELDS, MOTORS, from_world, in_world_axes, position
 from overtrick.games.sumo.physics import STEP_SECONDS
 
-# found by random search for the quickest walk to a motionless ant, under both integrators
+# found by random search, with Euler, for the surest and quickest win against a motionless ant
 FREQUENCY = 1.3  # periods of the gait per second
 SWING = 0.3  # rad, largest angle of a hip
 ANKLE_DOWN, ANKLE_UP = np.radians([68, 55])  # angles of an ankle whose foot is down, or lifted
@@ -92,25 +92,14 @@ def hinge_targets(phase: Array, direction: Array) -> Array:
     return np.stack([hip, ankle], axis=-1).reshape(len(phase), len(MOTORS))
 
 
-def towards_opponent(observation: Array) -> Array:
-    """Return the direction (R,) of the opponent from observations (R, 120)."""
-    own, other = _position(observation, "own"), _position(observation, "other")
-    return np.arctan2(*(other - own)[::-1])
-
-
 def around_the_centre(observation: Array) -> Array:
     """Return the direction (R,) of a counter-clockwise walk on a circle around the mat's centre.
 
     Off the circle the ant also walks inwards or outwards, by up to 1 rad.
     """
-    x, y = _position(observation, "own")
+    x, y = position(observation, "own")
     inwards = TURN_TO_CIRCLE * (np.hypot(x, y) - CIRCLE_RADIUS)
     return np.arctan2(y, x) + np.pi / 2 + inwards.clip(-1, 1)
-
-
-def _position(observation: Array, ant: str) -> Array:
-    """Return x and y of an ant, (2, R) in m. `ant`: `own` or `other`."""
-    return observation[:, [FIELDS.index(f"{ant}_{axis}") for axis in "xy"]].T
 
 
 def _yaw(observation: Array) -> Array:
