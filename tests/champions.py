@@ -40,7 +40,8 @@ NORMAL_95 = 1.96  # half of a 95 % interval, in standard errors
 ROUNDING = 1e-6  # relative difference of an exact figure on another processor
 SMALLEST = 1e-9  # smaller differences of exact figures count as equal
 BETTER_BY = 2  # standard errors of the difference
-TRAINING_ONLY = "baseline."  # begins the names of the critic's weights in a model that only bids
+TRAINING_ONLY = ("baseline.",)  # begin names of the critic's weights in a model that only bids
+LEAGUE_ONLY = ("member.",)  # begin names of past players, beside the policy of a league's model
 
 
 class Figure(NamedTuple):
@@ -150,15 +151,17 @@ def run(command: str, folder: Path) -> str:
 def save_small(model: Path, to: Path, folder: Path) -> None:
     """Copy a model's folder, with matrices in float16 instead of float32.
 
-    A network that only training used is left out. The job is stored without its MLflow store, and
+    Networks that only training used are left out. The job is stored without its MLflow store, and
     its networks compute in float32, so that they answer without torch on any processor.
     `folder`: the folder of the training; paths in the job become relative to it.
     """
     stored = model_files.load(model)
+    plays_alone = any(name.startswith("policy.") for name in stored.weights)
+    unused = TRAINING_ONLY + (LEAGUE_ONLY if plays_alone else ())
     weights = {
         name: each.astype(np.float16) if each.dtype == np.float32 and each.ndim > 1 else each
         for name, each in stored.weights.items()
-        if not name.startswith(TRAINING_ONLY)
+        if not name.startswith(unused)
     }
     text = json.dumps({key: value for key, value in stored.job.items() if key != "track"})
     job = json.loads(text.replace(f'"{folder}/', '"'))

@@ -237,7 +237,7 @@ def test_a_stored_policy_that_does_not_fit_is_refused(stored, tmp_path):
     warm_up = {"value_warmup_iterations": 5, "exploiter_iterations": 5}
     with pytest.raises(UserError, match=r"must be below league.exploiter_iterations"):
         league("kuhn", 9, initial_model=folder, **warm_up)
-    with pytest.raises(UserError, match=r"layers \[8\], the job has \[9\]: set `hidden`"):
+    with pytest.raises(UserError, match=r"layers \[8\], the job has the hidden layers \[9\]: set"):
         league("kuhn", 1, initial_model=folder, hidden=[9])
     with pytest.raises(UserError, match="plays kuhn, not leduc"):
         league("leduc", 1, initial_model=folder)
@@ -246,6 +246,27 @@ def test_a_stored_policy_that_does_not_fit_is_refused(stored, tmp_path):
     model_files.save(model, tmp_path / "ant")
     with pytest.raises(UserError, match=r"view.*which has other observations"):
         league("sumo", 1, initial_model=str(tmp_path / "ant"))
+
+
+def test_a_league_of_ants_with_memory_starts_from_a_network_without(tmp_path):
+    """At first the memory changes nothing; then all learners and past players train with it."""
+    section = {"league_exploiters": 0, "games": 4, "random_players": 2}
+    old = league("sumo", 1, **section)
+    model_files.save(
+        model_files.Model(old.model(), "sumo", old.job.model_dump(mode="json")), tmp_path / "ant"
+    )
+    new = league("sumo", 2, initial_model=str(tmp_path / "ant"), memory=6, **section)
+    policy = old._network(MAIN)
+    assert same(new._network(MAIN), policy)
+    assert new._network(MAIN)["memory_output_w"].shape == (6, 8)
+    assert (new._network(MAIN)["memory_output_w"] == 0).all()
+    new.step()
+    assert (new._network(MAIN)["memory_output_w"] != 0).any()
+    again = league("sumo", 2, initial_model=str(tmp_path / "ant"), memory=6, **section)
+    again.load(new.state())
+    assert again.step() == new.step()
+    with pytest.raises(UserError, match=r"league.memory: .* kuhn has discrete ones"):
+        league("kuhn", 1, memory=6)
 
 
 def test_a_league_lowers_the_exploitability_of_kuhn():

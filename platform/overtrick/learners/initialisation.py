@@ -12,25 +12,30 @@ from overtrick.core import Array, Game
 from overtrick.learners.weights import stack
 from overtrick.policies.forward_pass import LOG_STD, Weights
 from overtrick.policies.network_sizes import input_size, output_size
+from overtrick.policies.recurrent_layer import initial_memory
 
 INITIAL_ACTION_STD = 0.5
 """Initial standard deviation of each component of a continuous action."""
 
 
 def initial_policy_weights(
-    game: Game, hidden: Sequence[int], rng: Generator, head: float = 1.0
+    game: Game, hidden: Sequence[int], rng: Generator, head: float = 1.0, memory: int = 0
 ) -> Weights:
     """Draw initial weights of a policy network for a game, by `initial_weights`.
 
     `hidden`: units of each hidden layer. `head`: scale of the last layer's weights; unused if the
     game has continuous actions. A continuous action has an initial mean near 0 and the initial
-    standard deviation INITIAL_ACTION_STD.
+    standard deviation INITIAL_ACTION_STD. `memory`: units of a recurrent layer; 0: without one. It
+    needs continuous actions and a hidden layer.
     """
     layers = (input_size(game), *hidden, output_size(game))
     if game.actions is not None:
         return initial_weights(layers, rng, head)
     log_std = np.full(layers[-1], np.log(INITIAL_ACTION_STD), np.float32)
-    return dict(sorted({**initial_weights(layers, rng, head=0.1), LOG_STD: log_std}.items()))
+    weights = {**initial_weights(layers, rng, head=0.1), LOG_STD: log_std}
+    if memory:
+        weights |= initial_memory(layers[0], layers[1], memory, rng)
+    return dict(sorted(weights.items()))
 
 
 def initial_weights(sizes: Sequence[int], rng: Generator, head: float = 1.0) -> Weights:

@@ -20,6 +20,7 @@ import numpy as np
 
 from overtrick.core import Array
 from overtrick.core.checkpoints import Checkpointed
+from overtrick.policies import recurrent_layer
 from overtrick.policies.forward_pass import Weights
 
 LEAST_STD = 0.1
@@ -68,16 +69,20 @@ class RunningMoments(Checkpointed):
 
 def for_normalised_inputs(weights: Weights, moments: RunningMoments) -> Weights:
     """Convert weights for raw inputs to ones for normalised inputs; the outputs stay the same."""
-    first = weights["w0"].astype(np.float64)
-    return _replaced(
-        weights, w0=moments.std[:, None] * first, b0=weights["b0"] + moments.mean @ first
-    )
+    changed: Weights = {}
+    for w, b in _input_layers(weights):
+        raw = weights[w].astype(np.float64)
+        changed |= {w: moments.std[:, None] * raw, b: weights[b] + moments.mean @ raw}
+    return _replaced(weights, **changed)
 
 
 def for_raw_inputs(weights: Weights, moments: RunningMoments) -> Weights:
     """Convert weights for normalised inputs to ones for raw inputs; the outputs stay the same."""
-    first = weights["w0"] / moments.std[:, None]
-    return _replaced(weights, w0=first, b0=weights["b0"] - moments.mean @ first)
+    changed: Weights = {}
+    for w, b in _input_layers(weights):
+        raw = weights[w] / moments.std[:, None]
+        changed |= {w: raw, b: weights[b] - moments.mean @ raw}
+    return _replaced(weights, **changed)
 
 
 def for_normalised_outputs(weights: Weights, moments: RunningMoments) -> Weights:
@@ -93,6 +98,14 @@ def for_raw_outputs(weights: Weights, moments: RunningMoments) -> Weights:
     return _replaced(
         weights, **{w: weights[w] * moments.std, b: weights[b] * moments.std + moments.mean}
     )
+
+
+def _input_layers(weights: Weights) -> list[tuple[str, str]]:
+    """Return the names of weights and biases of all layers that read the network's inputs."""
+    layers = [("w0", "b0")]
+    if recurrent_layer.has_memory(weights):
+        layers += recurrent_layer.INPUT_LAYERS
+    return layers
 
 
 def _last_layer(weights: Weights) -> tuple[str, str]:

@@ -9,13 +9,15 @@ from numpy.random import Generator
 
 from overtrick.core import Actions, Array, Observations, PolicySession
 from overtrick.core.lazy_modules import torch
-from overtrick.policies import forward_pass
+from overtrick.policies import forward_pass, recurrent_layer
 from overtrick.policies.action_sampling import sample_actions, sample_gaussian_actions
 from overtrick.policies.forward_pass import LOG_STD, Weights
 
 
 class BatchedNetworks:
     """Policy of M networks of equal shape, each of which plays G / M of G games.
+
+    `remembers`: the networks have a recurrent layer, which is empty at the start of a session.
 
     The weights are arrays with leading axis M. Network m plays games m * G / M to (m + 1) * G / M -
     1. All networks are evaluated in one batched forward pass. `start` raises ValueError if G is not
@@ -25,6 +27,7 @@ class BatchedNetworks:
     def __init__(self, features: Callable[[Observations], Array], weights: Weights) -> None:
         self.features = features
         self.weights = weights
+        self.remembers = recurrent_layer.has_memory(weights)
 
     def start(self, games: int, rng: Generator) -> PolicySession:
         """Start a session of G games, G / M for each of the M networks."""
@@ -97,6 +100,9 @@ class BatchedNetworksSession:
         self.members = len(weights["w0"])
         self.member = member
         self.rng = rng
+        self.memory: torch.Tensor | None = None  # (G, S, K) of each game and seat
+        if size := recurrent_layer.memory_size(weights):
+            self.memory = torch.zeros(len(member), 1, size)
 
     def act(self, observations: Observations) -> Actions:
         """Sample an action for each row of observations with one batched forward pass."""
@@ -104,10 +110,27 @@ class BatchedNetworksSession:
         slot = forward_pass.pad_slots(member, self.members)
         features = forward_pass.pad(self.features(observations), member, slot, self.members)
         with torch.inference_mode():
-            out = forward_pass.forward(self.weights, torch.as_tensor(features))[member, slot]
+            x = torch.as_tensor(features)
+            memory = self._advance_memory(x, observations, member, slot)
+            out = forward_pass.forward(self.weights, x, memory=memory)[member, slot]
             if observations.legal is None:
                 return sample_gaussian_actions(
                     out.numpy(force=True), self.weights[LOG_STD][member].numpy(force=True), self.rng
                 )
             logp = forward_pass.masked_log_softmax(out, torch.as_tensor(observations.legal))
         return sample_actions(logp.double().exp().numpy(force=True), self.rng)
+
+    def _advance_memory(
+        self, x: torch.Tensor, observations: Observations, member: Array, slot: Array
+    ) -> torch.Tensor | None:
+        """Update the memory of each row's game and seat; return it (M, longest, K) like `x`."""
+        if self.memory is None:
+            return None
+        seats = 1 + int(observations.seat.max())
+        if (new := seats - self.memory.shape[1]) > 0:
+            self.memory = torch.nn.functional.pad(self.memory, (0, 0, 0, new))
+        memory = x.new_zeros(*x.shape[:-1], self.memory.shape[-1])
+        memory[member, slot] = self.memory[observations.game, observations.seat]
+        memory = recurrent_layer.next_memory(self.weights, x, memory)
+        self.memory[observations.game, observations.seat] = memory[member, slot]
+        return memory

@@ -9,6 +9,7 @@ import numpy as np
 
 from overtrick.core import Array
 from overtrick.core.lazy_modules import torch
+from overtrick.policies import recurrent_layer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,7 +18,7 @@ Weights = dict[str, Array]
 """Weights of a multilayer perceptron by name: w0 (F, H), b0 (H,), w1, ...
 
 For M networks each array has a leading axis M. A policy with continuous actions outputs their mean,
-and has also log_std (A,).
+and has also log_std (A,). A network with memory has also the arrays of `recurrent_layer`.
 """
 
 LOG_STD = "log_std"
@@ -34,24 +35,45 @@ def forward(
     x: Tensor,
     activation: str = "relu",
     disturb: Callable[[Tensor], Tensor] | None = None,
+    memory: Tensor | None = None,
 ) -> Tensor:
     """Compute the outputs of a multilayer perceptron: hidden layers and a linear output layer.
 
     `x` is (R, F) and the result (R, outputs). For M networks with weights (M, ...), `x` is (M, R,
     F) and the result (M, R, outputs). `activation`: one of ACTIVATIONS. `disturb`: a function
-    applied to each hidden layer's activations, such as dropout.
+    applied to each hidden layer's activations, such as dropout. `memory` ([M,] R, K): state of the
+    recurrent layer after this step, for networks that have one.
     """
-    layers = len(weights) // 2
+    layers = layer_count(weights)
     activate = getattr(torch.nn.functional, activation)
     for layer in range(layers):
         w, b = weights[f"w{layer}"], weights[f"b{layer}"]
         # under autocast, a separate addition of the bias would return float32
         half = w.dim() == 2 and torch.is_autocast_enabled(x.device.type)
         x = torch.addmm(b, x, w) if half else x @ w + b.unsqueeze(-2)
+        if layer == 0 and memory is not None:
+            x = x + memory @ weights[recurrent_layer.OUTPUT_W]
         if layer < layers - 1:
             x = activate(x)
             x = x if disturb is None else disturb(x)
     return x
+
+
+def forward_sequences(weights: Mapping[str, Tensor], x: Tensor, first: Tensor) -> Tensor:
+    """Compute the outputs of `forward` for M networks, whose memory follows the rows in order.
+
+    `x`: (M, R, F). `first` (M, R) bool: the row is the first of its sequence, where the memory
+    starts empty. A network without memory ignores it.
+    """
+    if not recurrent_layer.has_memory(weights):
+        return forward(weights, x)
+    memory = recurrent_layer.memory_of_sequences(weights, x, first)
+    return forward(weights, x, memory=memory)
+
+
+def layer_count(weights: Mapping[str, object]) -> int:
+    """Return the number of layers w0, w1, ... of a network, without its recurrent layer."""
+    return sum(name[0] == "w" for name in weights)
 
 
 NUMPY_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {

@@ -20,6 +20,7 @@ from overtrick.policies.forward_pass import LOG_STD
 from overtrick.policies.network import network_policy
 from overtrick.policies.network_sizes import check_layers, input_size, output_size
 from overtrick.policies.policy_batch import SEAT
+from overtrick.policies.recurrent_layer import check_memory
 from overtrick.policies.tabular import TabularPolicy
 
 MEMBERS = "member"  # prefix of the policies (K, ...) of a population
@@ -146,13 +147,20 @@ def check_network(arrays: Mapping[str, Array], game: Any, model: str) -> None:
     """
     if not isinstance(game, Game):
         raise UserError(f"{model} is a network, and {game.name} has no features for networks")
-    if (LOG_STD in arrays) != (game.actions is None):
+    continuous = game.actions is None
+    if (LOG_STD in arrays) != continuous:
         raise UserError(f"{model} is damaged: it has other layers than w0, b0, ...")
-    layers = dict(arrays)
-    others = {LOG_STD: layers.pop(LOG_STD)} if LOG_STD in layers else {}
+    layers = {name: value for name, value in arrays.items() if name[0] in "wb"}
+    others = {name: value for name, value in arrays.items() if name not in layers}
     check_layers(layers, input_size(game), output_size(game), model, game.name, others)
-    if others and others[LOG_STD].shape != (output_size(game),):
+    if LOG_STD in others and others[LOG_STD].shape != (output_size(game),):
         raise UserError(f"{model} is damaged: log_std is {others[LOG_STD].shape}")
+    others.pop(LOG_STD, None)
+    if others and not continuous:
+        raise UserError(f"{model} has a memory, which only continuous actions can use")
+    if others:
+        inputs, hidden = layers["w0"].shape
+        check_memory(others, inputs, hidden, model)
 
 
 def _has_own_networks(weights: StoredWeights) -> bool:

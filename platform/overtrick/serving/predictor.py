@@ -13,6 +13,7 @@ from overtrick.core.checkpoints import unprefixed
 from overtrick.games import observation_validation, registry
 from overtrick.games.spec import ModelAnswers
 from overtrick.policies.forward_pass import LOG_STD, forward, tensors
+from overtrick.policies.recurrent_layer import has_memory
 from overtrick.storage import locate, model_files
 
 
@@ -98,6 +99,11 @@ def _policy_answers(stored: model_files.Model, folder: Path, game: Any) -> Model
         behavioural = require_action_probabilities(policy, f"the model in {folder}")
         return ModelAnswers("probabilities", names, behavioural.probs)
     weights = unprefixed("policy", stored.weights)
+    if has_memory(weights):
+        raise UserError(
+            f"the network in {folder} remembers its earlier observations of a game: it can play, "
+            "but it cannot answer single observations"
+        )
     deviation = np.exp(weights.pop(LOG_STD).astype(np.float64))
     layers = tensors(weights)
 

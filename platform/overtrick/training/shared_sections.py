@@ -138,11 +138,15 @@ class PpoLearner(NormalisingPolicyGradient):
     games: Count = 1000
     """Games per training iteration of a learner."""
 
+    def random_policy(self, game: Game, rng: Generator) -> Weights:
+        """Draw the initial weights of a policy network."""
+        return initial_policy_weights(game, self.hidden, rng, HEAD_SCALE)
+
     def learner(self, game: Game, learning_rate: float, rng: Generator) -> ActorCritic:
         """Make a PPO learner with random weights and a critic."""
         return ActorCritic(
             game.features,
-            initial_policy_weights(game, self.hidden, rng, HEAD_SCALE),
+            self.random_policy(game, rng),
             self.critic(game, rng, False),
             Ppo(learning_rate, self.entropy_coef),
             self.discount,

@@ -24,7 +24,14 @@ from overtrick.core import Array, Trajectories
 from overtrick.core.lazy_modules import torch
 from overtrick.learners.weights import Params
 from overtrick.policies import forward_pass
-from overtrick.policies.forward_pass import LOG_STD, Weights, forward, masked_log_softmax, pad
+from overtrick.policies.forward_pass import (
+    LOG_STD,
+    Weights,
+    forward,
+    forward_sequences,
+    masked_log_softmax,
+    pad,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,6 +60,7 @@ class _ContinuousRows(Generic[ArrayT]):
     log_std: ArrayT  # (M, R, A) float32, of the behaviour policy
     credit: ArrayT  # (M, R) float32 coefficients of the importance ratios, in points
     weight: ArrayT  # (M, R) float32
+    first: ArrayT  # (M, R) bool: the first decision of its game and seat; the others follow it
 
 
 class DiscreteSample(_DiscreteRows[Array]):
@@ -176,18 +184,20 @@ def rollout_sample(
     """
     members = len(params["w0"])
     slot = forward_pass.pad_slots(member, members)
+    first = np.append(True, batch.last[:-1])[: len(batch)]  # of each game and seat
     with torch.inference_mode():
         stacked = torch.as_tensor(pad(features, member, slot, members))
-        out = forward(forward_pass.tensors(params), stacked)[member, slot]
+        weights = forward_pass.tensors(params)
+        starts = torch.as_tensor(pad(first, member, slot, members))
+        out = forward_sequences(weights, stacked, starts)[member, slot]
         if batch.legal is not None:
             logp = masked_log_softmax(out, torch.as_tensor(batch.legal)).numpy(force=True)
             return discrete_sample(batch, features, logp, advantage, games, member, members, merge)
     weight = np.full(len(batch), np.float32(1 / games))
     log_std = params[LOG_STD][member]
     columns = (features, batch.action, out.numpy(force=True), log_std, advantage / games, weight)
-    return ContinuousSample(
-        *(pad(each.astype(np.float32), member, slot, members) for each in columns)
-    )
+    floats = (each.astype(np.float32) for each in columns)
+    return ContinuousSample(*(pad(each, member, slot, members) for each in (*floats, first)))
 
 
 SampleT = TypeVar("SampleT", DiscreteSample, ContinuousSample)
@@ -278,7 +288,7 @@ class ContinuousTensors(_ContinuousRows["Tensor"], PolicyGradientSample):
 
     def output(self, params: Params) -> Tensor:
         """Return mean and log standard deviation of each row's action, concatenated: (M, R, 2A)."""
-        mean = forward(params, self.features)
+        mean = forward_sequences(params, self.features, self.first)
         return torch.cat([mean, params[LOG_STD].unsqueeze(-2).expand_as(mean)], dim=-1)
 
     def ratio(self, output: Tensor) -> Tensor:

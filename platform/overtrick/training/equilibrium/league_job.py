@@ -4,33 +4,28 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
-from overtrick.config.job_file import GameChoice, Job
-from overtrick.config.sections import Count, Fraction, ModelPath, Positive, UnusedKeys
+from overtrick.config.job_file import Job
+from overtrick.config.sections import Count, Fraction, Positive, UnusedKeys
 from overtrick.core import Game, UserError
 from overtrick.core.games import ReportsWinners
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
-from overtrick.learners.initialisation import initial_policy_weights
+from overtrick.learners.weights import stack
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network_sizes import input_size, output_size
+from overtrick.policies.recurrent_layer import initial_memory
 from overtrick.solvers import sequence_form
 from overtrick.training.adaptation.opponent_population import check_action_std_scale
 from overtrick.training.equilibrium.psro_job import EvaluationAgainstRandom
-from overtrick.training.shared_sections import (
-    HEAD_SCALE,
-    PpoLearner,
-    RandomMembers,
-    ShapingSchedule,
-)
-from overtrick.training.stored_policy import read_policy
+from overtrick.training.shared_sections import PpoLearner, RandomMembers, ShapingSchedule
+from overtrick.training.stored_policy import StartingPolicy
 
 
-class League(PpoLearner, ShapingSchedule, RandomMembers):
+class League(StartingPolicy, PpoLearner, ShapingSchedule, RandomMembers):
     """Settings of the league and of the policy gradient of its learners.
 
     The shares of opponents are those of Vinyals et al. 2019. In the paper an exploiter succeeds
@@ -38,7 +33,7 @@ class League(PpoLearner, ShapingSchedule, RandomMembers):
     """
 
     unused_keys = (
-        UnusedKeys({"initial_model": (None,)}, ("value_warmup_iterations",)),
+        *StartingPolicy.unused_keys,
         UnusedKeys({"random_players": (0,)}, tuple(RandomMembers.model_fields)),
     )
 
@@ -59,16 +54,6 @@ class League(PpoLearner, ShapingSchedule, RandomMembers):
     train_both_seats: bool = False
     """In games against itself a main agent learns from the decisions of both seats, so that such a
     game counts twice. If false, it learns from one seat, drawn at random.
-    """
-
-    initial_model: ModelPath | None = None
-    """Stored run, or folder of a model, with whose policy network all learners start. None: they
-    start with random weights.
-    """
-
-    value_warmup_iterations: int = Field(default=0, ge=0)
-    """First iterations of a learner, in which it trains only its critic: the stored policy is good
-    already, and the critic is new.
     """
 
     learning_rate: Positive = 0.005
@@ -118,20 +103,15 @@ class League(PpoLearner, ShapingSchedule, RandomMembers):
     (1 - share of points won from them) to this power.
     """
 
-    def initial_policy(self, game: Game, choice: GameChoice) -> Weights | None:
-        """Return the policy of `initial_model`, or None without one.
-
-        Raises UserError if it is missing or does not fit the game or the layers.
-        """
-        if self.initial_model is None:
-            return None
-        like = initial_policy_weights(game, self.hidden, np.random.default_rng(0), HEAD_SCALE)
-        return read_policy(choice, self.initial_model, "league.initial_model", like)
-
     def initial_past_players(self, game: Game, rng: Generator) -> Weights:
         """Return the weights (random_players, ...) of the random networks of the league."""
         sizes = (input_size(game), *self.hidden, output_size(game))
-        return self.random_networks(sizes, self.random_players, rng, self.action_log_std(game))
+        count = self.random_players
+        networks = self.random_networks(sizes, count, rng, self.action_log_std(game))
+        if self.memory:
+            memory = [initial_memory(sizes[0], sizes[1], self.memory, r) for r in rng.spawn(count)]
+            networks |= stack(memory)
+        return dict(sorted(networks.items()))
 
     @model_validator(mode="after")
     def _shares_leave_room(self) -> League:
@@ -168,12 +148,7 @@ def check_league_job(job: LeagueJob) -> None:
     if tree is not None:
         sequence_form.check_two_player_zero_sum(tree, "trainer league")
     check_action_std_scale("league.action_std_scale", job.league.action_std_scale, game)
-    job.league.initial_policy(game, job.game)
-    if job.league.value_warmup_iterations >= job.stop.iterations:
-        raise UserError(
-            "league.value_warmup_iterations must be below stop.iterations, so that the policy "
-            "learns, too"
-        )
+    job.league.check_starting_policy(game, job.game, "league", job.stop.iterations)
     exploiters = job.league.main_exploiters + job.league.league_exploiters
     if exploiters and job.league.value_warmup_iterations >= job.league.exploiter_iterations:
         raise UserError(
