@@ -18,7 +18,8 @@ from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.policy_gradient.sample import rollout_sample
 from overtrick.policies import recurrent_layer
-from overtrick.policies.forward_pass import forward_sequences, tensors
+from overtrick.policies.batched_networks import AssignedNetworks
+from overtrick.policies.forward_pass import forward, forward_sequences, tensors
 from overtrick.policies.model_kinds import check_network
 from overtrick.policies.network import network_policy
 from overtrick.policies.rollout import play
@@ -111,7 +112,7 @@ def test_a_new_memory_changes_no_output(weights, rng):
     assert steps[[0, -1]] == pytest.approx([1, recurrent_layer.LONGEST_AVERAGE], rel=1e-5)
 
 
-def test_normalised_inputs_leave_what_a_network_with_memory_computes(weights, rng):
+def test_a_recurrent_network_has_the_same_outputs_for_normalised_inputs(weights, rng):
     rows = (rng.normal(size=(1, 50, INPUTS)) * [20, 0.5, 3] + [9, -2, 0]).astype(np.float32)
     moments = RunningMoments(INPUTS, 0.01)
     moments.add(rows[0])
@@ -129,14 +130,14 @@ def test_normalised_inputs_leave_what_a_network_with_memory_computes(weights, rn
     assert np.abs(back - expected).max() < 1e-3 * size
 
 
-def test_a_learner_sees_the_actions_that_a_remembering_ant_has_played(rng):
-    """The ratio of probabilities before the first update is 1 in every decision."""
+def test_an_update_recomputes_the_densities_with_which_a_recurrent_policy_acted(rng):
+    """One session plays both seats, each with a memory of its own."""
     game = overtrick.make("sumo", integrator="euler", view="ahead_left")
     theta = initial_policy_weights(game, (8,), rng, 0.1, memory=4)
     theta["memory_output_w"] += rng.normal(0, 0.5, (4, 8)).astype(np.float32)
     ant = network_policy(game.features, theta)
     assert ant.remembers
-    batch = play(game, (ant, ant), 4, rng).batch
+    batch = play(game, [ant], 4, rng, seating=np.zeros((4, 2), int)).batch
     features, member = game.features(batch.observations()), batch.game % 2
     theta = {name: np.repeat(value[None], 2, axis=0) for name, value in theta.items()}
     sample = rollout_sample(theta, batch, features, np.zeros(len(batch)), 2, member)
@@ -146,6 +147,37 @@ def test_a_learner_sees_the_actions_that_a_remembering_ant_has_played(rng):
     std = np.exp(theta["log_std"][0])
     density = -(((action - mean) / std) ** 2) / 2 - np.log(std * np.sqrt(2 * np.pi))
     assert density.sum(axis=1) == pytest.approx(logp, abs=1e-4)
+
+
+def test_networks_assigned_to_games_remember_their_own_games(rng):
+    """Two networks beside each other act as each does alone; the noise of actions is tiny."""
+    game = overtrick.make("sumo", integrator="euler", view="ahead_left")
+    thetas = [initial_policy_weights(game, (8,), rng, 0.1, memory=4) for _ in range(2)]
+    for theta in thetas:
+        theta["memory_output_w"] += rng.normal(0, 0.5, (4, 8)).astype(np.float32)
+        theta["log_std"][:] = -12
+    both = {name: np.stack([theta[name] for theta in thetas]) for name in thetas[0]}
+    together = AssignedNetworks(game.features, both, np.array([1, 0, 1]))
+    assert together.remembers
+    state = game.start(game.deal(3, rng))
+    session = together.start(3, rng)
+    alone = [network_policy(game.features, theta).start(3, rng) for theta in thetas]
+    for _ in range(5):
+        observations = game.observe(state)
+        member = np.array([1, 0, 1])[observations.game]
+        found = session.act(observations).action
+        each = [one.act(observations).action for one in alone]
+        expected = np.where(member[:, None] == 0, each[0], each[1])
+        assert found == pytest.approx(expected, abs=1e-3)
+        game.step(state, observations, found)
+
+
+def test_a_network_with_a_recurrent_layer_is_never_evaluated_without_its_memory(weights):
+    plain = {n: v for n, v in weights.items() if n not in recurrent_layer.memory_arrays(weights)}
+    x = torch.zeros(2, INPUTS)
+    for theta, memory in [(weights, None), (plain, torch.zeros(2, SIZE))]:
+        with pytest.raises(ValueError, match="if it has a recurrent layer, and only then"):
+            forward(tensors(theta), x, memory=memory)
 
 
 @pytest.mark.parametrize("memory", [0, 4])
@@ -172,12 +204,19 @@ def test_a_damaged_memory_is_refused(rng):
     game = overtrick.make("sumo")
     theta = initial_policy_weights(game, (8,), rng, 0.1, memory=4)
     check_network(theta, game, "ant")
-    for name in recurrent_layer.only_memory(theta):
+    for name in recurrent_layer.memory_arrays(theta):
         for broken in (
             {n: v for n, v in theta.items() if n != name},
             {**theta, name: theta[name][:-1]},
         ):
             with pytest.raises(UserError, match="ant is damaged: the arrays of its memory"):
                 check_network(broken, game, "ant")
+    kuhn = overtrick.make("kuhn")
+    plain = initial_policy_weights(kuhn, (8,), rng)
+    memory = recurrent_layer.initial_memory(len(plain["w0"]), 8, 4, rng)
+    with pytest.raises(UserError, match="recurrent layer, but the actions of kuhn are discrete"):
+        check_network(plain | memory, kuhn, "network")
+    with pytest.raises(UserError, match=r"other layers than w0, b0"):
+        check_network(plain | {"": plain["b0"]}, kuhn, "network")
     with pytest.raises(UserError, match="finite"):
         check_network({**theta, "memory_gate_b": np.full(4, np.nan, np.float32)}, game, "ant")

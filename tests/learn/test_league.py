@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from overtrick.distributed.workers import LocalPool
 from overtrick.learners.initialisation import INITIAL_ACTION_STD
 from overtrick.population import matchmaking
 from overtrick.population.matchmaking import MatchmakingConfig, Players, Results
+from overtrick.serving.predictor import Predictor
 from overtrick.storage import model_files
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -34,6 +36,13 @@ def league(game: str | dict[str, str], iterations: int, **section: Any) -> Any:
     job = job_file.parse(content, JOBS, "this test")
     TRAINERS["league"].validate(job)
     return TRAINERS["league"].trainer(job, LocalPool())
+
+
+def saved(one: Any, folder: Path) -> str:
+    """Store the model of a league; return its folder."""
+    job = one.job.model_dump(mode="json")
+    model_files.save(model_files.Model(one.model(), one.game.name, job), folder)
+    return str(folder)
 
 
 def results(*rows: Any) -> Results:
@@ -183,9 +192,7 @@ def stored(tmp_path):
     """Return the folder of the model of a league of one iteration, and its policy network."""
     one = league("kuhn", 1)
     one.step()
-    model = model_files.Model(one.model(), "kuhn", one.job.model_dump(mode="json"))
-    model_files.save(model, tmp_path / "model")
-    return str(tmp_path / "model"), one._network(0)
+    return saved(one, tmp_path / "model"), one._network(0)
 
 
 def same(one, two):
@@ -241,32 +248,38 @@ def test_a_stored_policy_that_does_not_fit_is_refused(stored, tmp_path):
         league("kuhn", 1, initial_model=folder, hidden=[9])
     with pytest.raises(UserError, match="plays kuhn, not leduc"):
         league("leduc", 1, initial_model=folder)
-    one = league({"name": "sumo", "view": "ahead"}, 1)
-    model = model_files.Model(one.model(), "sumo", one.job.model_dump(mode="json"))
-    model_files.save(model, tmp_path / "ant")
+    folder = saved(league({"name": "sumo", "view": "ahead"}, 1), tmp_path / "ant")
     with pytest.raises(UserError, match=r"view.*which has other observations"):
-        league("sumo", 1, initial_model=str(tmp_path / "ant"))
+        league("sumo", 1, initial_model=folder)
 
 
-def test_a_league_of_ants_with_memory_starts_from_a_network_without(tmp_path):
-    """At first the memory changes nothing; then all learners and past players train with it."""
+def test_a_memory_changes_nothing_at_first_is_trained_and_survives_a_resume(tmp_path):
     section = {"league_exploiters": 0, "games": 4, "random_players": 2}
     old = league("sumo", 1, **section)
-    model_files.save(
-        model_files.Model(old.model(), "sumo", old.job.model_dump(mode="json")), tmp_path / "ant"
-    )
-    new = league("sumo", 2, initial_model=str(tmp_path / "ant"), memory=6, **section)
-    policy = old._network(MAIN)
-    assert same(new._network(MAIN), policy)
-    assert new._network(MAIN)["memory_output_w"].shape == (6, 8)
-    assert (new._network(MAIN)["memory_output_w"] == 0).all()
+    folder = saved(old, tmp_path / "ant")
+    new, again = (league("sumo", 2, initial_model=folder, memory=6, **section) for _ in range(2))
+    for learner in range(new.count):
+        network = new._network(learner)
+        assert same(network, old._network(MAIN))
+        assert (network["memory_output_w"] == np.zeros((6, 8))).all()
+    assert new.past.state().keys() == new._network(MAIN).keys()
     new.step()
-    assert (new._network(MAIN)["memory_output_w"] != 0).any()
-    again = league("sumo", 2, initial_model=str(tmp_path / "ant"), memory=6, **section)
+    assert all((new._network(k)["memory_output_w"] != 0).any() for k in range(new.count))
     again.load(new.state())
     assert again.step() == new.step()
-    with pytest.raises(UserError, match=r"league.memory: .* kuhn has discrete ones"):
+
+
+def test_a_memory_that_does_not_fit_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"league.memory: kuhn has discrete actions"):
         league("kuhn", 1, memory=6)
+    with pytest.raises(UserError, match=r"league.memory needs a hidden layer"):
+        league("sumo", 1, memory=6, hidden=[])
+    one = league("sumo", 1, memory=6, games=4)
+    folder = saved(one, tmp_path / "ant")
+    with pytest.raises(UserError, match=r"a memory of 6 units, the job has .* of 7 units: set"):
+        league("sumo", 1, initial_model=folder, memory=7)
+    with pytest.raises(UserError, match="has a recurrent layer: it can play whole games"):
+        Predictor(tmp_path / "ant")
 
 
 def test_a_league_lowers_the_exploitability_of_kuhn():

@@ -21,7 +21,7 @@ import numpy as np
 from overtrick.core import Array
 from overtrick.core.checkpoints import Checkpointed
 from overtrick.policies import recurrent_layer
-from overtrick.policies.forward_pass import Weights
+from overtrick.policies.forward_pass import Weights, layer_count
 
 LEAST_STD = 0.1
 """Lower limit of an input's standard deviation.
@@ -109,7 +109,7 @@ def _input_layers(weights: Weights) -> list[tuple[str, str]]:
 
 
 def _last_layer(weights: Weights) -> tuple[str, str]:
-    last = len(weights) // 2 - 1
+    last = layer_count(weights) - 1
     return f"w{last}", f"b{last}"
 
 

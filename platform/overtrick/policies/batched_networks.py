@@ -17,11 +17,10 @@ from overtrick.policies.forward_pass import LOG_STD, Weights
 class BatchedNetworks:
     """Policy of M networks of equal shape, each of which plays G / M of G games.
 
-    `remembers`: the networks have a recurrent layer, which is empty at the start of a session.
-
     The weights are arrays with leading axis M. Network m plays games m * G / M to (m + 1) * G / M -
     1. All networks are evaluated in one batched forward pass. `start` raises ValueError if G is not
-    a multiple of M.
+    a multiple of M. `remembers`: True if the networks have a recurrent layer; its memory is 0 when
+    a session starts.
     """
 
     def __init__(self, features: Callable[[Observations], Array], weights: Weights) -> None:
@@ -51,6 +50,7 @@ class AssignedNetworks:
         self.features = features
         self.weights = weights
         self.member = member
+        self.remembers = recurrent_layer.has_memory(weights)
 
     def start(self, games: int, rng: Generator) -> PolicySession:
         """Start a session of G games. Raises ValueError if `member` does not have G entries."""
@@ -123,10 +123,13 @@ class BatchedNetworksSession:
     def _advance_memory(
         self, x: torch.Tensor, observations: Observations, member: Array, slot: Array
     ) -> torch.Tensor | None:
-        """Update the memory of each row's game and seat; return it (M, longest, K) like `x`."""
+        """Update the memory of each row's game and seat.
+
+        Returns it padded like `x`, (M, longest, K), or None without a recurrent layer.
+        """
         if self.memory is None:
             return None
-        seats = 1 + int(observations.seat.max())
+        seats = 1 + int(observations.seat.max(initial=0))
         if (new := seats - self.memory.shape[1]) > 0:
             self.memory = torch.nn.functional.pad(self.memory, (0, 0, 0, new))
         memory = x.new_zeros(*x.shape[:-1], self.memory.shape[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ Weights = dict[str, Array]
 """Weights of a multilayer perceptron by name: w0 (F, H), b0 (H,), w1, ...
 
 For M networks each array has a leading axis M. A policy with continuous actions outputs their mean,
-and has also log_std (A,). A network with memory has also the arrays of `recurrent_layer`.
+and has also log_std (A,). A network with memory has also the arrays of its `recurrent_layer`.
 """
 
 LOG_STD = "log_std"
@@ -44,6 +45,8 @@ def forward(
     applied to each hidden layer's activations, such as dropout. `memory` ([M,] R, K): state of the
     recurrent layer after this step, for networks that have one.
     """
+    if (memory is None) == recurrent_layer.has_memory(weights):
+        raise ValueError("a network needs its memory if it has a recurrent layer, and only then")
     layers = layer_count(weights)
     activate = getattr(torch.nn.functional, activation)
     for layer in range(layers):
@@ -60,10 +63,10 @@ def forward(
 
 
 def forward_sequences(weights: Mapping[str, Tensor], x: Tensor, first: Tensor) -> Tensor:
-    """Compute the outputs of `forward` for M networks, whose memory follows the rows in order.
+    """Compute the outputs (M, R, outputs) of M networks on consecutive sequences of rows.
 
-    `x`: (M, R, F). `first` (M, R) bool: the row is the first of its sequence, where the memory
-    starts empty. A network without memory ignores it.
+    `x`: (M, R, F). `first` (M, R) bool: the row is the first of its sequence, where the recurrent
+    memory starts at 0. Networks without a recurrent layer ignore it.
     """
     if not recurrent_layer.has_memory(weights):
         return forward(weights, x)
@@ -73,7 +76,7 @@ def forward_sequences(weights: Mapping[str, Tensor], x: Tensor, first: Tensor) -
 
 def layer_count(weights: Mapping[str, object]) -> int:
     """Return the number of layers w0, w1, ... of a network, without its recurrent layer."""
-    return sum(name[0] == "w" for name in weights)
+    return next(k for k in itertools.count() if f"w{k}" not in weights)
 
 
 NUMPY_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -91,7 +94,7 @@ def forward_numpy(weights: Mapping[str, Array], x: Array, activation: str = "rel
     `x`: (R, F). `activation`: one of ACTIVATIONS.
     """
     activate = NUMPY_ACTIVATIONS[activation]
-    last = len(weights) // 2 - 1
+    last = layer_count(weights) - 1
     for layer in range(last):
         x = activate(x @ weights[f"w{layer}"] + weights[f"b{layer}"])
     return x @ weights[f"w{last}"] + weights[f"b{last}"]

@@ -20,7 +20,7 @@ from overtrick.policies.forward_pass import LOG_STD
 from overtrick.policies.network import network_policy
 from overtrick.policies.network_sizes import check_layers, input_size, output_size
 from overtrick.policies.policy_batch import SEAT
-from overtrick.policies.recurrent_layer import check_memory
+from overtrick.policies.recurrent_layer import check_memory, memory_arrays
 from overtrick.policies.tabular import TabularPolicy
 
 MEMBERS = "member"  # prefix of the policies (K, ...) of a population
@@ -150,17 +150,19 @@ def check_network(arrays: Mapping[str, Array], game: Any, model: str) -> None:
     continuous = game.actions is None
     if (LOG_STD in arrays) != continuous:
         raise UserError(f"{model} is damaged: it has other layers than w0, b0, ...")
-    layers = {name: value for name, value in arrays.items() if name[0] in "wb"}
-    others = {name: value for name, value in arrays.items() if name not in layers}
+    memory = memory_arrays(arrays)
+    others = {name: value for name, value in arrays.items() if name == LOG_STD or name in memory}
+    layers = {name: value for name, value in arrays.items() if name not in others}
     check_layers(layers, input_size(game), output_size(game), model, game.name, others)
     if LOG_STD in others and others[LOG_STD].shape != (output_size(game),):
         raise UserError(f"{model} is damaged: log_std is {others[LOG_STD].shape}")
-    others.pop(LOG_STD, None)
-    if others and not continuous:
-        raise UserError(f"{model} has a memory, which only continuous actions can use")
-    if others:
+    if memory and not continuous:
+        raise UserError(
+            f"{model} has a recurrent layer, but the actions of {game.name} are discrete"
+        )
+    if memory:
         inputs, hidden = layers["w0"].shape
-        check_memory(others, inputs, hidden, model)
+        check_memory(memory, inputs, hidden, model)
 
 
 def _has_own_networks(weights: StoredWeights) -> bool:

@@ -8,7 +8,7 @@ The gates do not depend on the memory, so a parallel scan computes all steps of 
 
 | here | the paper |
 |---|---|
-| one layer beside a multilayer perceptron, whose first hidden layer reads x and h | a stack |
+| one layer; the first hidden layer of a perceptron reads x and h | a stack of such layers |
 | the memory's output weights are 0 at first, so that it changes nothing | random weights |
 | initial gate biases spread the lengths of the averages from 1 to 100 steps | not described |
 """
@@ -27,11 +27,12 @@ from overtrick.core.lazy_modules import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
+PREFIX = "memory_"  # of the names of all arrays
 GATE_W, GATE_B = "memory_gate_w", "memory_gate_b"  # (F, K), (K,): Wz and bz
 VALUE_W, VALUE_B = "memory_value_w", "memory_value_b"  # (F, K), (K,): Wc and bc
 OUTPUT_W = "memory_output_w"  # (K, H) weights from the memory to the first hidden layer
 INPUT_LAYERS = [(GATE_W, GATE_B), (VALUE_W, VALUE_B)]  # the layers that read the inputs
-LONGEST_AVERAGE = 100  # steps; initial length of the longest average
+LONGEST_AVERAGE = 100  # steps: initial mean age of the inputs in the slowest unit
 
 
 def initial_memory(inputs: int, hidden: int, size: int, rng: Generator) -> dict[str, Array]:
@@ -39,14 +40,10 @@ def initial_memory(inputs: int, hidden: int, size: int, rng: Generator) -> dict[
 
     `inputs`: F. `hidden`: units H of the first hidden layer. `size`: units K of the memory.
     """
-    drawn = {
-        GATE_W: np.zeros((inputs, size)),
-        GATE_B: -np.log(np.geomspace(1, LONGEST_AVERAGE, size)),  # z / (1 - z) = 1 / steps
-        VALUE_W: rng.normal(0, 1 / np.sqrt(inputs), (inputs, size)),
-        VALUE_B: np.zeros(size),
-        OUTPUT_W: np.zeros((size, hidden)),
-    }
-    return {name: value.astype(np.float32) for name, value in drawn.items()}
+    layer = {n: np.zeros(s, np.float32) for n, s in _shapes(inputs, hidden, size).items()}
+    layer[GATE_B][:] = -np.log(np.geomspace(1, LONGEST_AVERAGE, size))  # z / (1 - z) = 1 / steps
+    layer[VALUE_W][:] = rng.normal(0, 1 / np.sqrt(inputs), (inputs, size))
+    return layer
 
 
 def has_memory(weights: Mapping[str, object]) -> bool:
@@ -54,9 +51,9 @@ def has_memory(weights: Mapping[str, object]) -> bool:
     return GATE_W in weights
 
 
-def only_memory(weights: Mapping[str, Array]) -> dict[str, Array]:
+def memory_arrays(weights: Mapping[str, Array]) -> dict[str, Array]:
     """Return the arrays of a network's recurrent layer; empty without one."""
-    return {name: value for name, value in weights.items() if name.startswith("memory_")}
+    return {name: value for name, value in weights.items() if name.startswith(PREFIX)}
 
 
 def memory_size(weights: Mapping[str, Array]) -> int:
@@ -70,9 +67,19 @@ def check_memory(memory: Mapping[str, Array], inputs: int, hidden: int, model: s
     `inputs`: F. `hidden`: units H of the first hidden layer. `model`: its name in the message.
     """
     size = memory[GATE_B].size if GATE_B in memory else 0
-    like = initial_memory(inputs, hidden, size, np.random.default_rng(0))
-    if {n: v.shape for n, v in memory.items()} != {n: v.shape for n, v in like.items()}:
+    if {n: v.shape for n, v in memory.items()} != _shapes(inputs, hidden, size):
         raise UserError(f"{model} is damaged: the arrays of its memory do not fit its layers")
+
+
+def _shapes(inputs: int, hidden: int, size: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of all arrays, for F inputs, H units of the first layer, K of memory."""
+    return {
+        GATE_W: (inputs, size),
+        GATE_B: (size,),
+        VALUE_W: (inputs, size),
+        VALUE_B: (size,),
+        OUTPUT_W: (size, hidden),
+    }
 
 
 def next_memory(weights: Mapping[str, Tensor], x: Tensor, memory: Tensor) -> Tensor:

@@ -101,8 +101,8 @@ def _policy_answers(stored: model_files.Model, folder: Path, game: Any) -> Model
     weights = unprefixed("policy", stored.weights)
     if has_memory(weights):
         raise UserError(
-            f"the network in {folder} remembers its earlier observations of a game: it can play, "
-            "but it cannot answer single observations"
+            f"the policy network in {folder} has a recurrent layer: it can play whole games, but "
+            "it cannot answer single observations"
         )
     deviation = np.exp(weights.pop(LOG_STD).astype(np.float64))
     layers = tensors(weights)

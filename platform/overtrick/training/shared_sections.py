@@ -80,6 +80,10 @@ class PolicyGradient(Section):
         """Whether inputs and returns are normalised."""
         return False
 
+    def random_policy(self, game: Game, rng: Generator) -> Weights:
+        """Draw the random weights of an untrained policy network."""
+        return initial_policy_weights(game, self.hidden, rng, HEAD_SCALE)
+
     def critic(self, game: Game, rng: Generator, privileged: bool) -> Critic:
         """Make a critic with these settings for a game; a privileged critic sees the whole deal."""
         size = network_sizes.privileged_input_size if privileged else network_sizes.input_size
@@ -137,10 +141,6 @@ class PpoLearner(NormalisingPolicyGradient):
     minibatches: Minibatches = 1
     games: Count = 1000
     """Games per training iteration of a learner."""
-
-    def random_policy(self, game: Game, rng: Generator) -> Weights:
-        """Draw the initial weights of a policy network."""
-        return initial_policy_weights(game, self.hidden, rng, HEAD_SCALE)
 
     def learner(self, game: Game, learning_rate: float, rng: Generator) -> ActorCritic:
         """Make a PPO learner with random weights and a critic."""

@@ -92,6 +92,8 @@ class ContinuousSample(_ContinuousRows[Array]):
 
     - `weight`: 1 divided by the task's number of games.
     - `credit`: `weight` x advantage of the action taken.
+
+    Rows of one game and seat are consecutive, in order of time.
     """
 
 
@@ -184,12 +186,12 @@ def rollout_sample(
     """
     members = len(params["w0"])
     slot = forward_pass.pad_slots(member, members)
-    first = np.append(True, batch.last[:-1])[: len(batch)]  # of each game and seat
+    later = ~np.append(True, batch.last[:-1])[: len(batch)]  # not the first of a game and seat
     with torch.inference_mode():
         stacked = torch.as_tensor(pad(features, member, slot, members))
         weights = forward_pass.tensors(params)
-        starts = torch.as_tensor(pad(first, member, slot, members))
-        out = forward_sequences(weights, stacked, starts)[member, slot]
+        first = ~pad(later, member, slot, members)  # padding rows are sequences of their own
+        out = forward_sequences(weights, stacked, torch.as_tensor(first))[member, slot]
         if batch.legal is not None:
             logp = masked_log_softmax(out, torch.as_tensor(batch.legal)).numpy(force=True)
             return discrete_sample(batch, features, logp, advantage, games, member, members, merge)
@@ -197,7 +199,8 @@ def rollout_sample(
     log_std = params[LOG_STD][member]
     columns = (features, batch.action, out.numpy(force=True), log_std, advantage / games, weight)
     floats = (each.astype(np.float32) for each in columns)
-    return ContinuousSample(*(pad(each, member, slot, members) for each in (*floats, first)))
+    padded = (pad(each, member, slot, members) for each in floats)
+    return ContinuousSample(*[*padded, first])
 
 
 SampleT = TypeVar("SampleT", DiscreteSample, ContinuousSample)
@@ -212,7 +215,7 @@ def join_samples(samples: list[SampleT]) -> SampleT:
         for sample in samples:
             array = getattr(sample, name)
             gap = [(0, 0), (0, longest - array.shape[1])] + [(0, 0)] * (array.ndim - 2)
-            parts.append(np.pad(array, gap, constant_values=name == "legal"))
+            parts.append(np.pad(array, gap, constant_values=name in ("legal", "first")))
         return np.concatenate(parts)
 
     return type(samples[0])(*(widen(column.name) for column in fields(samples[0])))

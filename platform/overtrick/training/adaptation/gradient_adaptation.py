@@ -16,7 +16,7 @@ from overtrick.evaluation.game_cache import check_tree, two_seat_game
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.weights import repeat
 from overtrick.policies.batched_networks import BatchedNetworks
-from overtrick.policies.forward_pass import Weights
+from overtrick.policies.forward_pass import Weights, layer_count
 from overtrick.policies.model_kinds import check_network
 from overtrick.policies.network_sizes import check_layers, input_size, privileged_input_size
 from overtrick.policies.tabular import TabularPolicy
@@ -151,7 +151,7 @@ def _adapt_by_simulation(
     `adapt_by_gradients`.
     """
     prior_rng, *step_rngs = rng.spawn(1 + section.steps)
-    layers = len(model.theta) // 2
+    layers = layer_count(model.theta)
     sizes = (len(model.theta["w0"]), *(len(model.theta[f"b{k}"]) for k in range(layers)))
     prior = initial_weights(sizes, prior_rng, head=0.1)
     observed: Sequence[Trajectories | None] = [None] * section.repeats

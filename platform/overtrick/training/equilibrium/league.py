@@ -64,7 +64,9 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         section = job.league
         self.count = section.main_agents + section.main_exploiters + section.league_exploiters
         rng = generator(job.seed, RngStream.INITIAL)
-        self.initial_policy = section.initial_policy(self.game, job.game, "league")
+        self.initial_policy = section.initial_policy(
+            self.game, job.game, "league", generator(job.seed, RngStream.INITIAL)
+        )
         self.learners = [self._new_learner(r) for r in rng.spawn(self.count)]
         members = {n: v[None][:0] for n, v in self._network(0).items()}
         if section.random_players:

@@ -14,18 +14,18 @@ from overtrick.core.games import ReportsWinners
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.games import registry
-from overtrick.learners.weights import stack
+from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.network_sizes import input_size, output_size
 from overtrick.policies.recurrent_layer import initial_memory
 from overtrick.solvers import sequence_form
 from overtrick.training.adaptation.opponent_population import check_action_std_scale
 from overtrick.training.equilibrium.psro_job import EvaluationAgainstRandom
+from overtrick.training.initial_policy import InitialPolicy
 from overtrick.training.shared_sections import PpoLearner, RandomMembers, ShapingSchedule
-from overtrick.training.stored_policy import StartingPolicy
 
 
-class League(StartingPolicy, PpoLearner, ShapingSchedule, RandomMembers):
+class League(InitialPolicy, PpoLearner, ShapingSchedule, RandomMembers):
     """Settings of the league and of the policy gradient of its learners.
 
     The shares of opponents are those of Vinyals et al. 2019. In the paper an exploiter succeeds
@@ -33,7 +33,7 @@ class League(StartingPolicy, PpoLearner, ShapingSchedule, RandomMembers):
     """
 
     unused_keys = (
-        *StartingPolicy.unused_keys,
+        *InitialPolicy.unused_keys,
         UnusedKeys({"random_players": (0,)}, tuple(RandomMembers.model_fields)),
     )
 
@@ -104,13 +104,16 @@ class League(StartingPolicy, PpoLearner, ShapingSchedule, RandomMembers):
     """
 
     def initial_past_players(self, game: Game, rng: Generator) -> Weights:
-        """Return the weights (random_players, ...) of the random networks of the league."""
+        """Return the weights (random_players, ...) of the random networks of the league.
+
+        They do not use their memory, which other players of the league have.
+        """
         sizes = (input_size(game), *self.hidden, output_size(game))
         count = self.random_players
         networks = self.random_networks(sizes, count, rng, self.action_log_std(game))
         if self.memory:
-            memory = [initial_memory(sizes[0], sizes[1], self.memory, r) for r in rng.spawn(count)]
-            networks |= stack(memory)
+            memory = initial_memory(sizes[0], sizes[1], self.memory, rng)
+            networks |= repeat(memory, count)
         return dict(sorted(networks.items()))
 
     @model_validator(mode="after")
@@ -148,7 +151,7 @@ def check_league_job(job: LeagueJob) -> None:
     if tree is not None:
         sequence_form.check_two_player_zero_sum(tree, "trainer league")
     check_action_std_scale("league.action_std_scale", job.league.action_std_scale, game)
-    job.league.check_starting_policy(game, job.game, "league", job.stop.iterations)
+    job.league.check_initial_policy(game, job.game, "league", job.stop.iterations)
     exploiters = job.league.main_exploiters + job.league.league_exploiters
     if exploiters and job.league.value_warmup_iterations >= job.league.exploiter_iterations:
         raise UserError(

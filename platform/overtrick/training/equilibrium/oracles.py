@@ -26,7 +26,7 @@ from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.learners.value_based.dqn import Dqn
 from overtrick.policies.batched_networks import NetworkMixture
 from overtrick.policies.by_seat import PolicyWithMemoryBySeat
-from overtrick.policies.forward_pass import Weights
+from overtrick.policies.forward_pass import Weights, layer_count
 from overtrick.policies.policy_batch import SEAT
 from overtrick.policies.rollout import play
 from overtrick.policies.tabular import TabularPolicy
@@ -146,7 +146,7 @@ def _train_dqn(
 
 def _softmax_of_values(weights: Weights) -> Weights:
     """Return the policy network whose logits are the values of a Q-network, over TEMPERATURE."""
-    last = len(weights) // 2 - 1
+    last = layer_count(weights) - 1
     return {
         name: value / np.float32(TEMPERATURE) if name in (f"w{last}", f"b{last}") else value
         for name, value in weights.items()

@@ -20,59 +20,62 @@ from overtrick.storage import locate, model_files
 from overtrick.training.shared_sections import HEAD_SCALE, PolicyGradient
 
 
-class StartingPolicy(PolicyGradient):
-    """Settings of the policy network with which a learner begins."""
+class InitialPolicy(PolicyGradient):
+    """Settings of a learner's initial policy network."""
 
     unused_keys: ClassVar[tuple[UnusedKeys, ...]] = (
         UnusedKeys({"initial_model": (None,)}, ("value_warmup_iterations",)),
     )
 
     memory: int = Field(default=0, ge=0)
-    """Units of a recurrent layer that remembers the earlier observations of a game; 0: without it.
-    Only for games with continuous actions, such as sumo.
+    """Units of the policy network's recurrent layer, which summarises the earlier observations of a
+    game; 0: no recurrent layer. Only for games with continuous actions, such as sumo.
     """
 
     initial_model: ModelPath | None = None
-    """Stored run, or folder of a model, with whose policy network all learners start. None: they
-    start with random weights. With `memory`, a network without memory gets one that changes
-    nothing at first.
+    """Stored run, or folder of a model, whose policy network a learner starts from. None: random
+    weights. If `memory` is set and the stored network has no recurrent layer, one is added that
+    does not change its actions at first. The model must stay in place until the run ends.
     """
 
     value_warmup_iterations: int = Field(default=0, ge=0)
-    """First iterations of a learner, in which it trains only its critic: the stored policy is good
-    already, and the critic is new.
+    """Number of first iterations in which a learner trains only its critic, because an untrained
+    critic would spoil the stored policy.
     """
 
     def random_policy(self, game: Game, rng: Generator) -> Weights:
-        """Draw the weights of a policy network that knows nothing yet."""
+        """Draw the random weights of an untrained policy network."""
         return initial_policy_weights(game, self.hidden, rng, HEAD_SCALE, self.memory)
 
-    def initial_policy(self, game: Game, choice: GameChoice, key: str) -> Weights | None:
+    def initial_policy(
+        self, game: Game, choice: GameChoice, key: str, rng: Generator
+    ) -> Weights | None:
         """Return the policy of `initial_model`, or None without one.
 
-        `key`: path of the section in the job file. Raises UserError if the model is missing or
-        does not fit the game or the layers.
+        `key`: path of the section in the job file. `rng`: draws the weights of a recurrent layer,
+        if the model has none. Raises UserError if the model is missing or does not fit the game or
+        the layers.
         """
         if self.initial_model is None:
             return None
-        like = self.random_policy(game, np.random.default_rng(0))
+        like = self.random_policy(game, rng)
         return read_policy(choice, self.initial_model, f"{key}.initial_model", like)
 
-    def check_starting_policy(
+    def check_initial_policy(
         self, game: Game, choice: GameChoice, key: str, iterations: int
     ) -> None:
-        """Raise UserError for a memory or an initial model that does not fit, or a long warm-up.
+        """Raise UserError unless the initial policy and its warm-up fit the game and the run.
 
         `key`: path of the section in the job file. `iterations`: of the whole run.
         """
         if self.memory and game.actions is not None:
             raise UserError(
-                f"{key}.memory: only networks with continuous actions have a memory, and "
-                f"{game.name} has discrete ones: remove the key"
+                f"{key}.memory: {game.name} has discrete actions, and a recurrent layer needs "
+                "continuous ones: leave it out"
             )
         if self.memory and not self.hidden:
             raise UserError(f"{key}.memory needs a hidden layer that reads it: set {key}.hidden")
-        self.initial_policy(game, choice, key)
+        self.initial_policy(game, choice, key, np.random.default_rng(0))
         if self.value_warmup_iterations >= iterations:
             raise UserError(
                 f"{key}.value_warmup_iterations must be below stop.iterations, so that the policy "
@@ -83,10 +86,10 @@ class StartingPolicy(PolicyGradient):
 def read_policy(choice: GameChoice, model: str, key: str, like: Weights) -> Weights:
     """Return the weights of the policy network of a stored run or model.
 
-    key: of the model in the job file, for error messages. like: weights of the learner's network,
-    whose memory a stored network without memory takes over. Raises UserError if the model is
-    missing or damaged, plays another game or one with other observation fields, or has no policy
-    network of the same size.
+    key: of the model in the job file, for error messages. like: random weights of the learner's
+    network; its recurrent layer is added to a stored network that has none. Raises UserError if the
+    model is missing or damaged, plays another game or one with other observation fields, or has no
+    policy network of the same size.
     """
     folder = locate.model_folder(model)
     stored = model_files.load(folder, choice.name)
@@ -99,18 +102,20 @@ def read_policy(choice: GameChoice, model: str, key: str, like: Weights) -> Weig
             f"{key}: {folder} plays {choice.name} with options {stored.game_options}, which has "
             "other observations"
         )
-    policy = unprefixed("policy", stored.weights)
-    if "w0" not in policy:
+    found = unprefixed("policy", stored.weights)
+    if "w0" not in found:
         raise UserError(
             f"{key}: {folder} has no policy network: name a run of a trainer such as league, "
             "dagger or exploit"
         )
-    if not recurrent_layer.has_memory(policy):
-        policy = dict(sorted({**recurrent_layer.only_memory(like), **policy}.items()))
+    policy = found
+    if not recurrent_layer.has_memory(found):
+        policy = dict(sorted({**recurrent_layer.memory_arrays(like), **found}.items()))
     if _shapes(policy) != _shapes(like):
+        keys = "`hidden` and `memory`" if recurrent_layer.has_memory(found) else "`hidden`"
         raise UserError(
-            f"{key}: the policy network in {folder} has {_sizes(policy)}, the job has "
-            f"{_sizes(like)}: set `hidden` and `memory` to those of the model"
+            f"{key}: the policy network in {folder} has {_sizes(found)}, the job has "
+            f"{_sizes(like)}: set {keys} to those of the model"
         )
     return policy
 
