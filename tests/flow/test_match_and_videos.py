@@ -29,8 +29,9 @@ from overtrick.policies.uniform import UniformVectorPolicy
 from overtrick.runs import lifecycle, videos
 from overtrick.solvers.extensive import best_response
 from overtrick.storage import model_files
+from overtrick.storage.champions import champion_folder
 from overtrick.storage.run_folder import RunFolder
-from overtrick.studies.match import play_match
+from overtrick.studies.match import choose_game, play_match
 from overtrick.training.registry import JOBS, TRAINERS
 from overtrick.training.tournament import (
     PairResult,
@@ -159,6 +160,18 @@ def test_a_stored_model_plays_a_scripted_player(tmp_path, game_and_tree):
     assert (
         abs(total.mean - exact(game_and_tree, "cfr", "random", "kuhn")) < 4 * total.standard_error
     )
+
+
+def test_a_match_keeps_the_view_of_a_model_but_not_what_matters_only_in_training():
+    """The champion of sumo learnt with Euler and shaping rewards; matches are RoboSumo's."""
+    trained = model_files.load(champion_folder("champion:sumo")).game_options
+    assert (trained["integrator"], trained["view"]) == ("euler", "ahead_left")
+    options = choose_game("champion:sumo", "pusher", None, {}).options
+    assert (options["reward"], options["view"]) == ("result", "ahead_left")
+    assert overtrick.make("sumo", **options).portable_options()["integrator"] == "rk4"
+    assert choose_game("pusher", "champion:sumo", None, {"integrator": "euler"}).options == {
+        **options, "integrator": "euler",
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")

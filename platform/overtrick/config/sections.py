@@ -21,7 +21,8 @@ Count = Annotated[int, Field(ge=1)]
 DataPath = Annotated[str, AfterValidator(lambda path: absolute_or_url(path, "the path"))]
 """Path or URL of a folder or file; the job stores the absolute path, or the URL."""
 ModelPath = Annotated[str, AfterValidator(locate.absolute_path)]
-"""Folder of a model, or name or folder of its run; the job stores the absolute path."""
+"""Folder of a model, name or folder of its run, or champion:NAME. The job stores a champion's name,
+and the absolute path of another model."""
 Opponent = Annotated[str, AfterValidator(locate.absolute_if_path)]
 """Reference opponent by name, or a file, a run or the folder of a model. The job stores an absolute
 path."""

@@ -159,6 +159,13 @@ def match_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return dict(known.match_options if known else {}) | dict(options)
 
 
+def without_training_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the game `name` without those that matter only in training."""
+    known = _OWN.get(name) or _specs().get(name)
+    unused = known.training_options if known else ()
+    return {option: value for option, value in options.items() if option not in unused}
+
+
 def lowest_payoff(game: Any) -> float:
     """Return a lower bound on the payoffs of a game.
 

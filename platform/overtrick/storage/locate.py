@@ -169,8 +169,10 @@ def existing_run(run: str) -> RunFolder:
 def absolute_path(name: str) -> str:
     """Return the absolute path of the run with this name, or else of the file or folder `name`.
 
-    For what is stored in a bucket, returns the URL.
+    For what is stored in a bucket, returns the URL. The name of a champion stays as it is.
     """
+    if is_champion(name):
+        return name
     return str(find_run(name) or (name if is_url(name) else Path(name).absolute()))
 
 

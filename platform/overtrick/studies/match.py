@@ -119,7 +119,8 @@ def choose_game(a: str, b: str, game: str | None, options: Mapping[str, Any]) ->
     """Return the game of a match between players `a` and `b`, with its options.
 
     `game`: the name of the game; None: find it. If a player is a model, its game and options are
-    used, with `options` in place of the model's own. Raises UserError.
+    used, except options that matter only in training. Values in `options` come first. Raises
+    UserError.
     """
     opponents = _opponents_by_game()
     reference = {name for names in opponents.values() for name in names}
@@ -127,9 +128,8 @@ def choose_game(a: str, b: str, game: str | None, options: Mapping[str, Any]) ->
         if player not in reference:
             stored = model_files.load(locate.existing_model(player))
             if game in (None, stored.game):
-                trained = stored.game_options
-                trained = {name: value for name, value in trained.items() if name != "reward"}
-                both = registry.match_options(stored.game, trained | dict(options))
+                kept = registry.without_training_options(stored.game, stored.game_options)
+                both = registry.match_options(stored.game, kept | dict(options))
                 return GameChoice(name=stored.game, options=both)
     name = game or _only_game(a, b, [g for g, names in opponents.items() if {a, b} <= set(names)])
     return GameChoice(name=name, options=registry.match_options(name, options))

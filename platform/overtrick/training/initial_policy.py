@@ -33,9 +33,10 @@ class InitialPolicy(PolicyGradient):
     """
 
     initial_model: ModelPath | None = None
-    """Stored run, or folder of a model, whose policy network a learner starts from. None: random
-    weights. If `memory` is set and the stored network has no recurrent layer, one is added that
-    does not change its actions at first. The model must stay in place until the run ends.
+    """Stored run, folder of a model, or champion:NAME, whose policy network a learner starts from.
+    None: random weights. If `memory` is set and the stored network has no recurrent layer, one is
+    added that does not change its actions at first. The model must stay in place until the run
+    ends.
     """
 
     value_warmup_iterations: int = Field(default=0, ge=0)

@@ -37,6 +37,7 @@ SPEC = GameSpec(
     module="mujoco",
     extra="sumo",
     match_options={"reward": "result"},
+    training_options=("reward", "integrator"),  # the integrator of a match is RoboSumo's
     scripted_players=_scripted_players,
     video=_video_writer,
 )
