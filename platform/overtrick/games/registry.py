@@ -160,7 +160,7 @@ def match_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_training_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the game `name` without those that matter only in training."""
+    """Return the options of the game `name` without the training options of its GameSpec."""
     known = _OWN.get(name) or _specs().get(name)
     unused = known.training_options if known else ()
     return {option: value for option, value in options.items() if option not in unused}

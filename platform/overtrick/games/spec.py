@@ -50,8 +50,8 @@ class GameSpec:
     match_options: Mapping[str, Any] = field(default_factory=dict)
     """Options with which the game is made for a match, where they differ from its defaults."""
     training_options: tuple[str, ...] = ()
-    """Names of the options that matter only in training, such as shaping rewards. A match does not
-    take their values from the job of a stored model.
+    """Names of the options that a match does not take from the job of a stored model, because
+    training chose them for speed or for shaping.
     """
     scripted_players: Callable[[Any], Mapping[str, Callable[[Any], Policy]]] = lambda game: {}
     """Return the game's scripted players by name; each is a function from the game to a policy."""

@@ -119,8 +119,7 @@ def choose_game(a: str, b: str, game: str | None, options: Mapping[str, Any]) ->
     """Return the game of a match between players `a` and `b`, with its options.
 
     `game`: the name of the game; None: find it. If a player is a model, its game and options are
-    used, except options that matter only in training. Values in `options` come first. Raises
-    UserError.
+    used, except its training options. `options` override the model's. Raises UserError.
     """
     opponents = _opponents_by_game()
     reference = {name for names in opponents.values() for name in names}

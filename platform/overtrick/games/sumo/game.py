@@ -86,7 +86,8 @@ class Sumo:
         trained for one direction then works in all four. In the view `ahead_left` they are also
         reflected if the opponent would be to the right, so that one direction serves all eight.
         Further observation fields are the number of turns and whether the view is reflected.
-    integrator: `rk4` as in RoboSumo, or `euler`, 3.7 times as fast. Held-out evaluations use `rk4`.
+    integrator: `rk4` as in RoboSumo, or `euler`, 3.7 times as fast. Held-out evaluations use `rk4`,
+        and so do matches of stored models.
     forces: stage of a Runge-Kutta step whose contact forces are observed: `last` or `first`.
     threads: number of MuJoCo's threads.
     engine: `mujoco`, or `warp` for MuJoCo Warp on a GPU, in single precision.

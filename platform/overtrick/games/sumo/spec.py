@@ -37,7 +37,10 @@ SPEC = GameSpec(
     module="mujoco",
     extra="sumo",
     match_options={"reward": "result"},
-    training_options=("reward", "integrator"),  # the integrator of a match is RoboSumo's
+    training_options=(
+        "reward",
+        "integrator",
+    ),  # a match uses the default integrator, RoboSumo's RK4
     scripted_players=_scripted_players,
     video=_video_writer,
 )
