@@ -122,6 +122,21 @@ def test_ratio_divergence_and_entropy_equal_those_of_torch(rng):
     assert_float32_close(tensor.entropy(output).detach(), after.entropy().detach())
 
 
+def test_clipped_actions_have_ratios_and_divergences_of_their_own(rng):
+    game = Target()
+    old, new = random_networks(game, 3, rng), random_networks(game, 3, rng)
+    sample = sample_of(game, old, rng)[0]
+    plain, clipped = sample_tensors(sample), sample_tensors(sample, clipped_action_gradient=True)
+    same, output = (plain.output(tensors(w)) for w in (old, new))
+    assert_float32_close(clipped.ratio(same).detach(), np.ones((3, 40)), 1)
+    assert clipped.divergence(same).abs().max() < 1e-6
+    inside = (plain.action.abs() < 1).all(dim=-1)
+    assert 0 < inside.sum() < inside.numel()
+    assert torch.allclose(clipped.ratio(output)[inside], plain.ratio(output)[inside], rtol=1e-3)
+    assert not torch.allclose(clipped.ratio(output)[~inside], plain.ratio(output)[~inside])
+    assert (clipped.divergence(output) < plain.divergence(output)).all()  # clipping hides changes
+
+
 def test_samples_concatenate_and_subsample_like_those_of_discrete_actions(rng):
     game = Target()
     weights = random_networks(game, 3, rng)

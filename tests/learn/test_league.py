@@ -316,6 +316,19 @@ def test_a_league_of_a_shaped_game_counts_wins():
     assert one.results.moved <= one.results.played
 
 
+def test_a_league_learns_from_clipped_actions_if_told_to():
+    """An untrained network is the same either way; its first update is not."""
+    updated = []
+    for clipped in (False, True):
+        one = league(
+            {"name": "sumo", "integrator": "euler"}, 1, games=2, main_exploiters=0,
+            league_exploiters=0, clipped_action_gradient=clipped,
+        )  # fmt: skip
+        one.step()
+        updated.append(one.model()["policy.w0"])
+    assert not np.array_equal(*updated)
+
+
 def test_shaping_falls_over_a_share_of_training():
     section = league({"name": "sumo"}, 1, shaping_end=0.5).job.league
     shaped = make("sumo")
@@ -330,6 +343,7 @@ def test_shaping_falls_over_a_share_of_training():
     [
         ("kuhn_three", {}, "two-seat game"),
         ("kuhn", {"shaping_end": 0.5}, "league.shaping_end: kuhn has no shaping rewards"),
+        ("kuhn", {"clipped_action_gradient": True}, "kuhn does not clip continuous actions"),
         ("kuhn", {"self_play_share": 0.9, "forgotten_share": 0.5}, "more than 1 together"),
         ("kuhn", {"value_warmup_iterations": 3}, "value_warmup_iterations has no effect"),
         ("kuhn", {"head_init_scale": 0.3}, "head_init_scale has no effect"),

@@ -8,7 +8,7 @@ capabilities.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from numpy.random import Generator
 
@@ -303,6 +303,13 @@ class ShapesRewards(Protocol):
 
     def with_shaping(self, share: float) -> Any:
         """Return the same game with its shaping rewards multiplied by `share` (0 to 1)."""
+
+
+@runtime_checkable
+class ClipsActions(Protocol):
+    """A game that clips each component of a continuous action to -1 .. 1 before it takes effect."""
+
+    clips_actions: Literal[True]
 
 
 @runtime_checkable

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from overtrick.config.sections import Count, Fraction, Positive, Section
 from overtrick.core import Array, Game, ShapesRewards, UserError
+from overtrick.core.games import ClipsActions
 from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import (
     INITIAL_ACTION_STD,
@@ -80,6 +81,11 @@ class PolicyGradient(Section):
         """Whether inputs and returns are normalised."""
         return False
 
+    @property
+    def clips_action_gradient(self) -> bool:
+        """Whether the policy gradient is that of clipped actions."""
+        return False
+
     def random_policy(self, game: Game, rng: Generator) -> Weights:
         """Draw the random weights of an untrained policy network."""
         return initial_policy_weights(game, self.hidden, rng, HEAD_SCALE)
@@ -105,6 +111,29 @@ class NormalisingPolicyGradient(PolicyGradient):
     def input_moments(self, game: Game) -> RunningMoments | None:
         """Return moments of the policy's inputs, still without data; None: do not normalise."""
         return RunningMoments(network_sizes.input_size(game), LEAST_STD) if self.normalise else None
+
+
+class ClippedActionGradient(PolicyGradient):
+    """Setting of a policy gradient in games that clip continuous actions."""
+
+    clipped_action_gradient: bool = False
+    """Importance ratios and KL divergences are those of the clipped action: in each component every
+    sample above 1 counts as 1, and every sample below -1 as -1 (Fujita and Maeda 2018). If false,
+    they are those of the normal distribution before clipping, as is the entropy in both cases. Only
+    for games that clip continuous actions to -1 .. 1, such as sumo.
+    """
+
+    @property
+    def clips_action_gradient(self) -> bool:
+        return self.clipped_action_gradient
+
+    def check_clipped_actions(self, game: Game, key: str) -> None:
+        """Raise UserError if `clipped_action_gradient` is set for a game that does not clip.
+
+        key: path of the setting in the job file.
+        """
+        if self.clipped_action_gradient and not isinstance(game, ClipsActions):
+            raise UserError(f"{key}: {game.name} does not clip continuous actions: remove the key")
 
 
 class ShapingSchedule(Section):
@@ -154,6 +183,7 @@ class PpoLearner(NormalisingPolicyGradient):
             None,
             self.minibatches,
             self.input_moments(game),
+            self.clips_action_gradient,
         )
 
 

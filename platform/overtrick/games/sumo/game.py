@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -98,6 +98,7 @@ class Sumo:
     actions = None
     action_names = obs.MOTORS
     infosets = None
+    clips_actions: Literal[True] = True
 
     def __init__(
         self,

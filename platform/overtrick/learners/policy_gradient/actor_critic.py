@@ -73,6 +73,8 @@ class ActorCritic(Checkpointed):
     - `minibatches`: number of groups into which PPO divides the games of a batch.
     - `inputs`: running moments of the network inputs; None: no normalisation. If given, the policy
       is trained on normalised inputs.
+    - `clipped_action_gradient`: importance ratios and KL divergences are those of the actions as
+      the game clips them to -1 .. 1.
     """
 
     features: Callable[[Observations], Array]
@@ -84,6 +86,7 @@ class ActorCritic(Checkpointed):
     critic_note: str | None = None
     minibatches: int = 1
     inputs: RunningMoments | None = None
+    clipped_action_gradient: bool = False
 
     def policy(self, explore: bool = True) -> Any:
         """Return the stochastic policy. It samples its actions whether or not `explore` is set."""
@@ -106,10 +109,11 @@ class ActorCritic(Checkpointed):
             features = self.inputs.normalised(features)
             self.theta = normalisation.for_normalised_inputs(self.theta, self.inputs)
         minibatches = min(self.minibatches, batch.games)
-        sample = samples.sample_tensors(samples.rollout_sample(
+        rollouts = samples.rollout_sample(
             repeat(self.theta, minibatches), batch, features, advantage, batch.games / minibatches,
             batch.game % minibatches,
-        ))  # fmt: skip
+        )  # fmt: skip
+        sample = samples.sample_tensors(rollouts, self.clipped_action_gradient)
         groups = range(minibatches) if minibatches > 1 else ()
         minibatch_surrogates = tuple(_surrogate(sample.every(minibatches, k)) for k in groups)
         returns = discounted_returns(batch, self.gamma)

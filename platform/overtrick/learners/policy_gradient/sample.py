@@ -22,6 +22,7 @@ import numpy as np
 
 from overtrick.core import Array, Trajectories
 from overtrick.core.lazy_modules import torch
+from overtrick.learners.policy_gradient import clipped_normal
 from overtrick.learners.weights import Params
 from overtrick.policies import forward_pass
 from overtrick.policies.forward_pass import (
@@ -321,7 +322,29 @@ class ContinuousTensors(_ContinuousRows["Tensor"], PolicyGradientSample):
         return -(off.square() / 2 + log_std).sum(dim=-1)
 
 
-def sample_tensors(sample: Sample) -> PolicyGradientSample:
-    """Convert a sample to torch tensors; on the CPU they share its memory."""
-    kind: Any = DiscreteTensors if isinstance(sample, DiscreteSample) else ContinuousTensors
+class ClippedActionTensors(ContinuousTensors):
+    """Policy-gradient sample whose continuous actions the game clips, as torch tensors.
+
+    Importance ratios and KL divergences are those of the clipped actions, see `clipped_normal`. The
+    entropy is that of the normal distribution before clipping.
+    """
+
+    def divergence(self, output: Tensor) -> Tensor:
+        """Compute KL(behaviour policy, policy of `output`) of each row: (M, R) in nats."""
+        new = output.chunk(2, dim=-1)
+        return clipped_normal.divergence(self.mean, self.log_std, *new).sum(dim=-1)
+
+    def _log_density(self, mean: Tensor, log_std: Tensor) -> Tensor:
+        """Compute the log-likelihood (M, R) of the clipped actions, up to a constant."""
+        return clipped_normal.log_likelihood(self.action, mean, log_std).sum(dim=-1)
+
+
+def sample_tensors(sample: Sample, clipped_action_gradient: bool = False) -> PolicyGradientSample:
+    """Convert a sample to torch tensors; on the CPU they share its memory.
+
+    `clipped_action_gradient`: importance ratios and KL divergences are those of the clipped
+    actions. Without effect on discrete actions.
+    """
+    continuous = ClippedActionTensors if clipped_action_gradient else ContinuousTensors
+    kind: Any = DiscreteTensors if isinstance(sample, DiscreteSample) else continuous
     return kind(*(torch.as_tensor(getattr(sample, column.name)) for column in fields(sample)))

@@ -22,10 +22,15 @@ from overtrick.solvers import sequence_form
 from overtrick.training.adaptation.opponent_population import check_action_std_scale
 from overtrick.training.equilibrium.psro_job import EvaluationAgainstRandom
 from overtrick.training.initial_policy import InitialPolicy
-from overtrick.training.shared_sections import PpoLearner, RandomMembers, ShapingSchedule
+from overtrick.training.shared_sections import (
+    ClippedActionGradient,
+    PpoLearner,
+    RandomMembers,
+    ShapingSchedule,
+)
 
 
-class League(InitialPolicy, PpoLearner, ShapingSchedule, RandomMembers):
+class League(InitialPolicy, PpoLearner, ClippedActionGradient, ShapingSchedule, RandomMembers):
     """Settings of the league and of the policy gradient of its learners.
 
     The shares of opponents are those of Vinyals et al. 2019. In the paper an exploiter succeeds
@@ -147,6 +152,7 @@ def check_league_job(job: LeagueJob) -> None:
     game, tree = two_seat_game(job.game)
     if not isinstance(game, ReportsWinners):
         registry.check_zero_sum(game)
+    job.league.check_clipped_actions(game, "league.clipped_action_gradient")
     job.league.check_shaping(game, "league.shaping_end")
     if tree is not None:
         sequence_form.check_two_player_zero_sum(tree, "trainer league")
