@@ -71,6 +71,9 @@ def test_a_champion_is_found_by_its_game_and_options():
     assert champion_of("holdem", {"view": "strength"}) == "champion:holdem"
     assert champion_of("holdem", {}) is None
     assert default_champion("holdem", {"view": "strength"}) is None  # strong only after adaptation
+    training = {"integrator": "euler", "reward": {"near": 1.5}}
+    assert champion_of("sumo", {"view": "ahead_left", **training}) == "champion:sumo"
+    assert champion_of("sumo", {"view": "ahead"}) is None
     assert champion_of("minibridge", {}) == "champion:minibridge"
     assert champion_of("minibridge", {}, "champion:minibridge") == "champion:minibridge_declarer"
 
@@ -120,6 +123,7 @@ def test_the_figure_of_a_card_is_measured_again(capfd):
     ("words", "opponent"),
     [
         (["champion:leduc_textbook", "--boards", "2"], "no other champion"),
+        (["pusher", "view=ahead_left", "--boards", "2"], "champion:sumo"),
         (["call", "--game", "leduc", "--boards", "2"], "champion:leduc"),
         (["champion:minibridge", "--boards", "2"], "champion:minibridge_declarer"),
         (["champion:liars_dice", "faces=2", "--boards", "2"], "no other champion"),

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from overtrick.core import UserError, suggestion
 from overtrick.core.json_files import ClosedRecord, read_json
+from overtrick.games import registry
 
 CHAMPION_PREFIX = "champion:"
 FOLDER = Path(__file__).parents[1] / "champions"
@@ -113,10 +114,12 @@ def champions() -> list[Champion]:
 def champion_of(game: str, options: Mapping[str, Any], other_than: str = "") -> str | None:
     """Return the first champion of a game with these options, as champion:NAME; None if none.
 
-    `other_than`: a player that is not meant.
+    `options`: of the game; its training options make no difference. `other_than`: a player that is
+    not meant.
     """
+    kept = registry.without_training_options(game, options)
     for each in champions():
-        fits = (each.card["game"], each.card["options"]) == (game, dict(options))
+        fits = (each.card["game"], each.card["options"]) == (game, kept)
         if fits and each.player != other_than:
             return each.player
     return None
