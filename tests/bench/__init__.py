@@ -21,6 +21,7 @@ NAMES = (
     "sumo_steps",
     "sumo_threads",
     "sumo_iteration",
+    "sumo_adaptation",
     "sumo_warp",
     "sumo_zoo",
     "holdem_play",
