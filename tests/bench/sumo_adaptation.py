@@ -21,7 +21,7 @@ from tests.bench.measure import Result
 from tests.bench.sumo_zoo import LSTM, MLP
 
 from overtrick.config import job_file
-from overtrick.core import Array
+from overtrick.core import UserError
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.core.files import write_text
 from overtrick.distributed.workers import LocalPool, open_pool
@@ -32,8 +32,9 @@ from overtrick.games import registry
 from overtrick.policies.model_kinds import MEMBERS
 from overtrick.policies.network import network_policy
 from overtrick.storage import model_files
+from overtrick.storage.champions import read_champion
 from overtrick.training.exploit import ExploitTrainer
-from overtrick.training.registry import JOBS, TRAINERS
+from overtrick.training.registry import JOBS
 
 JOB = "jobs/sumo_adaptation.yaml"
 RESULTS = Path("build/sumo_adaptation")
@@ -77,12 +78,23 @@ def league_opponents(run: Path) -> list[str]:
     """Write ten past players of a league as models; return their folders.
 
     They are spread evenly over the league's training, without the random networks of its start.
+    Raises UserError if the run is no league, is related to the champion, or has too few players.
     """
     league = model_files.load(run / "model", "sumo")
     members = unprefixed(MEMBERS, league.weights)
-    first = league.job["league"]["random_players"]
+    if league.job.get("trainer") != "league":
+        raise UserError(f"OVERTRICK_LEAGUE: {run} is no run of jobs/sumo_league.yaml")
+    same_seed = league.job["seed"] == read_champion("sumo").card["seed"]
+    if same_seed or league.job["league"]["initial_model"] is not None:
+        raise UserError(
+            f"OVERTRICK_LEAGUE: {run} has the champion's seed or starts from a model: name a run "
+            "from nothing with another seed"
+        )
+    first, count = league.job["league"]["random_players"], len(members["w0"])
+    if count - first < LEAGUE_OPPONENTS:
+        raise UserError(f"OVERTRICK_LEAGUE: {run} has fewer than {LEAGUE_OPPONENTS} past players")
     folders = []
-    for k in np.linspace(first, len(members["w0"]) - 1, LEAGUE_OPPONENTS).astype(int):
+    for k in np.linspace(first, count - 1, LEAGUE_OPPONENTS).astype(int):
         weights = prefixed("policy", {n: v[k] for n, v in members.items()})
         folder = (RESULTS / "members" / f"{run.name}-{k}").absolute()
         model_files.save(model_files.Model(weights, "sumo", league.job), folder)
@@ -120,9 +132,8 @@ def adapt_and_evaluate(rng: Generator, common: None, opponent: str, seed: int) -
     Both evaluations start from the same positions. They use RK4, training uses Euler.
     """
     job = adaptation_job(opponent, seed)
-    trainer = TRAINERS["exploit"].trainer(job, LocalPool())
-    assert isinstance(trainer, ExploitTrainer)
-    policies: list[dict[str, Array]] = [trainer.learner.theta]
+    trainer = ExploitTrainer(job, LocalPool())
+    policies = [trainer.learner.theta]
     for _ in range(job.stop.iterations):
         trainer.step()
     policies.append(trainer.learner.theta)
