@@ -34,24 +34,20 @@ PARTS = {
 
 
 def run() -> Result:
-    """Train without workers, then the same with one Ray worker."""
+    """Train without workers, then the same with one Ray worker, then with the games on two."""
     spent: dict[str, float] = defaultdict(float)
     with timed(spent):
         here, steps = train(LocalPool(), spent)
-    start_ray([{"CPU": 1.0}])
-    pool = start_pool(1)
-    try:
-        on_ray, _ = train(pool, {})
-        bare, _ = train(LocalPool(), {})
-    finally:
-        pool.close()
-        ray.shutdown()
+    on_one, _ = train_on_ray(1)
+    bare, _ = train(LocalPool(), {})
+    on_two, _ = train_on_ray(2, "league.game_shards=2")
     spent["rest"] = here - sum(spent.values())
     shares = ", ".join(f"{name} {seconds / here:.0%}" for name, seconds in spent.items())
     return Result(
         name="sumo_iteration",
         work=f"{ITERATIONS} iterations of {JOB}, one process, no evaluation: "
-        f"{shares}; with a Ray worker {on_ray / bare - 1:+.0%} time; peer: the physics alone",
+        f"{shares}; with a Ray worker {on_one / bare - 1:+.0%} time, with two workers and "
+        f"game_shards=2 {on_two / bare - 1:+.0%}; peer: the physics alone",
         ours=steps / here,
         peer=steps / spent["physics"],
         peer_name="physics of the same steps",
@@ -61,12 +57,24 @@ def run() -> Result:
     )
 
 
-def train(pool: Any, spent: dict[str, float]) -> tuple[float, float]:
+def train_on_ray(workers: int, *overrides: str) -> tuple[float, float]:
+    """Return the seconds and steps of `train` on a Ray that is started for it."""
+    start_ray([{"CPU": 1.0}] * workers)
+    pool = start_pool(workers)
+    try:
+        return train(pool, {}, *overrides)
+    finally:
+        pool.close()
+        ray.shutdown()
+
+
+def train(pool: Any, spent: dict[str, float], *overrides: str) -> tuple[float, float]:
     """Return the seconds of ITERATIONS iterations and the steps of their matches.
 
-    `spent` is cleared after the warm-up.
+    `spent` is cleared after the warm-up. `overrides`: of keys of the job.
     """
-    job = job_file.load(JOB, ["stop.iterations=1000000", "evaluate.every=1000000"], JOBS)
+    endless = ["stop.iterations=1000000", "evaluate.every=1000000"]
+    job = job_file.load(JOB, [*endless, *overrides], JOBS)
     trainer = TRAINERS["league"].trainer(job, pool)
     for _ in range(WARM_UP):
         trainer.step()

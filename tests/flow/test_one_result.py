@@ -157,6 +157,7 @@ def test_two_ray_workers_give_the_same_numbers_as_this_process(
             "evaluate": {"eval_deals": 20, "every": 5},
         },
         {"trainer": "league", "league": LEAGUE},
+        {"trainer": "league", "league": {**LEAGUE, "game_shards": 3}},
         {"trainer": "dagger", "dagger": {"teacher": "cfr", "hidden": [8], "gradient_steps": 5}},
         {"trainer": "policy_gradient_self_play", "self_play": SELF_PLAY},
         {"trainer": "in_context", **IN_CONTEXT},

@@ -128,8 +128,9 @@ def test_an_exploiter_beats_all_only_if_it_has_met_all():
     assert matchmaking.beats_all(PLAYERS, LEAGUE, share, played, CONFIG)
 
 
-def test_both_learners_count_their_games():
-    one = league("kuhn", 3)
+@pytest.mark.parametrize("shards", [1, 7, 200])
+def test_both_learners_count_their_games_in_all_shards(shards):
+    one = league("kuhn", 3, game_shards=shards)
     one.step()
     won, moved, decided, played = one.results
     assert won + won.T == pytest.approx(np.zeros((3, 3)))
@@ -175,12 +176,14 @@ def test_random_ants_vary_their_torques_as_little_as_their_scale_says():
     assert np.exp(one._network(MAIN)["log_std"]) == pytest.approx(np.full(8, INITIAL_ACTION_STD))
 
 
+@pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("both", [False, True])
-def test_a_main_agent_can_learn_from_both_seats_of_games_against_itself(both):
+def test_a_main_agent_can_learn_from_both_seats_of_games_against_itself(both, shards):
     """The moments of its normalised inputs count the decisions from which it has learnt."""
     one = league(
-        "leduc", 1, main_exploiters=0, league_exploiters=0, normalise=True, train_both_seats=both
-    )
+        "leduc", 1, main_exploiters=0, league_exploiters=0, normalise=True, train_both_seats=both,
+        game_shards=shards,
+    )  # fmt: skip
     decisions = one.step()["decisions"]
     learnt = one.learners[0]["inputs.count"]
     assert learnt == decisions if both else 0.4 < learnt / decisions < 0.6
@@ -282,17 +285,19 @@ def test_a_memory_that_does_not_fit_is_refused(tmp_path):
         Predictor(tmp_path / "ant")
 
 
-def test_a_league_lowers_the_exploitability_of_kuhn():
-    one = league("kuhn", 80, games=300, hidden=[16], learning_rate=0.02)
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_league_lowers_the_exploitability_of_kuhn(shards):
+    one = league("kuhn", 80, games=300, hidden=[16], learning_rate=0.02, game_shards=shards)
     for _ in range(80):
         metrics = one.step()
     # uniform play has 0.458, the mixture of eight seeds 0.05 to 0.18, and a main agent up to 0.42
     assert metrics["exploitability_chip/league_mixture"] < 0.3
 
 
-def test_a_loaded_league_continues_with_identical_results():
+@pytest.mark.parametrize("section", [{}, {"game_shards": 2}])
+def test_a_loaded_league_continues_with_identical_results(section):
     whole, first, second = (
-        league("kuhn", 6, snapshot_interval=2, exploiter_iterations=3, random_players=2)
+        league("kuhn", 6, snapshot_interval=2, exploiter_iterations=3, random_players=2, **section)
         for _ in range(3)
     )
     expected = [whole.step() for _ in range(6)]
@@ -329,6 +334,20 @@ def test_a_league_learns_from_clipped_actions_if_told_to():
     assert not np.array_equal(*updated)
 
 
+def test_standard_deviations_of_actions_follow_their_schedule_and_are_not_trained():
+    one = league(
+        {"name": "sumo", "integrator": "euler"}, 2, games=2, main_exploiters=0,
+        league_exploiters=0, action_std=0.4, action_std_end=0.2,
+    )  # fmt: skip
+    found = [one._network(MAIN)]
+    for _ in range(2):
+        one.step()
+        found.append(one._network(MAIN))
+        assert not np.array_equal(found[-1]["w0"], found[-2]["w0"])
+    expected = np.repeat([[0.4], [0.3], [0.2]], 8, axis=1)
+    assert np.exp([network["log_std"] for network in found]) == pytest.approx(expected)
+
+
 def test_shaping_falls_over_a_share_of_training():
     section = league({"name": "sumo"}, 1, shaping_end=0.5).job.league
     shaped = make("sumo")
@@ -344,6 +363,9 @@ def test_shaping_falls_over_a_share_of_training():
         ("kuhn_three", {}, "two-seat game"),
         ("kuhn", {"shaping_end": 0.5}, "league.shaping_end: kuhn has no shaping rewards"),
         ("kuhn", {"clipped_action_gradient": True}, "kuhn does not clip continuous actions"),
+        ("kuhn", {"game_shards": 201}, "game_shards must be at most games"),
+        ("kuhn", {"action_std": 0.3}, "league.action_std: kuhn has discrete actions"),
+        ("kuhn", {"action_std_end": 0.3}, "league.action_std_end has no effect"),
         ("kuhn", {"self_play_share": 0.9, "forgotten_share": 0.5}, "more than 1 together"),
         ("kuhn", {"value_warmup_iterations": 3}, "value_warmup_iterations has no effect"),
         ("kuhn", {"head_init_scale": 0.3}, "head_init_scale has no effect"),

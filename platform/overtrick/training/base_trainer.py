@@ -63,6 +63,11 @@ class BaseTrainer(Checkpointed, ABC, Generic[JobT]):
         self.pool = pool
         self.iteration = 0
 
+    @property
+    def progress(self) -> float:
+        """The share of all iterations that are finished, from 0 to 1."""
+        return self.iteration / self.job.stop.iterations
+
     @abstractmethod
     def train_iteration(self, rng: Generator, progress: float) -> Metrics:
         """Train for one iteration and return its metrics.
@@ -95,7 +100,7 @@ class BaseTrainer(Checkpointed, ABC, Generic[JobT]):
 
         An evaluation is due every `evaluation_interval()` iterations and after the last one.
         """
-        progress = self.iteration / self.job.stop.iterations
+        progress = self.progress
         self.iteration += 1
         metrics = self.train_iteration(
             generator(self.job.seed, RngStream.TRAIN, self.iteration), progress

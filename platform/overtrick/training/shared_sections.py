@@ -7,13 +7,13 @@ it in one line with a default of its own: `hidden: HiddenLayers = (64, 64)`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.sections import Count, Fraction, Positive, Section
+from overtrick.config.sections import Count, Fraction, Positive, Section, UnusedKeys
 from overtrick.core import Array, Game, ShapesRewards, UserError
 from overtrick.core.games import ClipsActions
 from overtrick.learners.critic import Critic
@@ -67,6 +67,11 @@ ActionStdScale = Annotated[
 ]
 
 
+def equal_log_std(game: Game, std: float) -> Array:
+    """Return log standard deviations (A,) of a continuous action, `std` in each component."""
+    return np.full(network_sizes.output_size(game), np.log(std), np.float32)
+
+
 class PolicyGradient(Section):
     """Settings of a policy-gradient learner with a critic."""
 
@@ -84,6 +89,11 @@ class PolicyGradient(Section):
     @property
     def clips_action_gradient(self) -> bool:
         """Whether the policy gradient is that of clipped actions."""
+        return False
+
+    @property
+    def action_std_is_fixed(self) -> bool:
+        """Whether the standard deviations of continuous actions are not trained."""
         return False
 
     def random_policy(self, game: Game, rng: Generator) -> Weights:
@@ -136,6 +146,47 @@ class ClippedActionGradient(PolicyGradient):
             raise UserError(f"{key}: {game.name} does not clip continuous actions: remove the key")
 
 
+class ActionStdSchedule(PolicyGradient):
+    """Settings of a schedule of the standard deviations of continuous actions."""
+
+    unused_keys: ClassVar[tuple[UnusedKeys, ...]] = (
+        UnusedKeys({"action_std": (None,)}, ("action_std_end",)),
+    )
+
+    action_std: Positive | None = None
+    """Standard deviation of each component of a continuous action at the start, also if the policy
+    is a stored one. It changes linearly to `action_std_end`. Noisier actions explore more. None:
+    the policy gradient trains the standard deviations. With a schedule the entropy is given, and
+    `entropy_coef` has no effect. Only for games with continuous actions, such as sumo.
+    """
+
+    action_std_end: Positive = 0.1
+    """Standard deviation of each component of a continuous action after the last iteration."""
+
+    @property
+    def action_std_is_fixed(self) -> bool:
+        return self.action_std is not None
+
+    def scheduled_log_std(self, game: Game, progress: float) -> Array | None:
+        """Return the log standard deviations (A,) after a share `progress` (0 to 1) of training.
+
+        The result is None if they are trained.
+        """
+        if self.action_std is None:
+            return None
+        return equal_log_std(
+            game, self.action_std + progress * (self.action_std_end - self.action_std)
+        )
+
+    def check_action_std(self, game: Game, key: str) -> None:
+        """Raise UserError if `action_std` is set for a game with discrete actions.
+
+        key: path of the setting in the job file.
+        """
+        if self.action_std is not None and game.actions is not None:
+            raise UserError(f"{key}: {game.name} has discrete actions: remove the key")
+
+
 class ShapingSchedule(Section):
     """Settings of a schedule that removes shaping rewards during training."""
 
@@ -184,6 +235,7 @@ class PpoLearner(NormalisingPolicyGradient):
             self.minibatches,
             self.input_moments(game),
             self.clips_action_gradient,
+            self.action_std_is_fixed,
         )
 
 
@@ -223,8 +275,7 @@ class RandomMembers(RandomNetworks):
         """Return log standard deviations (A,) of a continuous action; None for discrete ones."""
         if game.actions is not None:
             return None
-        std = INITIAL_ACTION_STD * self.action_std_scale
-        return np.full(network_sizes.output_size(game), np.log(std), np.float32)
+        return equal_log_std(game, INITIAL_ACTION_STD * self.action_std_scale)
 
 
 class GeneticOperators(Section):

@@ -27,7 +27,7 @@ from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.policy_gradient.surrogate import Surrogate
 from overtrick.learners.policy_gradient.trpo import Trpo
 from overtrick.learners.weights import Params, repeat, to_arrays
-from overtrick.policies.forward_pass import Weights, tensors
+from overtrick.policies.forward_pass import LOG_STD, Weights, tensors
 from overtrick.policies.network import network_policy
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class ActorCritic(Checkpointed):
       is trained on normalised inputs.
     - `clipped_action_gradient`: importance ratios and KL divergences are those of the actions as
       the game clips them to -1 .. 1.
+    - `fixed_action_std`: the standard deviations of continuous actions are not trained.
     """
 
     features: Callable[[Observations], Array]
@@ -87,6 +88,7 @@ class ActorCritic(Checkpointed):
     minibatches: int = 1
     inputs: RunningMoments | None = None
     clipped_action_gradient: bool = False
+    fixed_action_std: bool = False
 
     def policy(self, explore: bool = True) -> Any:
         """Return the stochastic policy. It samples its actions whether or not `explore` is set."""
@@ -115,9 +117,12 @@ class ActorCritic(Checkpointed):
         )  # fmt: skip
         sample = samples.sample_tensors(rollouts, self.clipped_action_gradient)
         groups = range(minibatches) if minibatches > 1 else ()
-        minibatch_surrogates = tuple(_surrogate(sample.every(minibatches, k)) for k in groups)
+        fixed = self._fixed_weights()
+        minibatch_surrogates = tuple(
+            _surrogate(sample.every(minibatches, k), fixed) for k in groups
+        )
         returns = discounted_returns(batch, self.gamma)
-        surrogate = _surrogate(sample, minibatch_surrogates)
+        surrogate = _surrogate(sample, fixed, minibatch_surrogates)
         metrics = self.improve(surrogate, critic_inputs, returns, rng)
         if self.inputs is not None:
             self.theta = normalisation.for_raw_inputs(self.theta, self.inputs)
@@ -144,10 +149,15 @@ class ActorCritic(Checkpointed):
 
         `features` (D, F) are the critic's inputs at D decisions, and `returns` (D,) its targets.
         """
-        theta, metrics = self.optimizer.improve(tensors(self.theta), surrogate, rng)
-        self.theta = to_arrays(theta)
+        trained = {n: v for n, v in self.theta.items() if n not in self._fixed_weights()}
+        theta, metrics = self.optimizer.improve(tensors(trained), surrogate, rng)
+        self.theta = {**self.theta, **to_arrays(theta)}
         metrics["critic_loss"] = self.critic.fit(features, returns, rng)
         return metrics
+
+    def _fixed_weights(self) -> Params:
+        """Return the policy weights that are not trained, by name."""
+        return tensors({LOG_STD: self.theta[LOG_STD]}) if self.fixed_action_std else {}
 
     def weights(self) -> dict[str, Array]:
         """Return the weights of policy and critic by name, for a model file."""
@@ -176,16 +186,19 @@ class ActorCritic(Checkpointed):
 
 
 def _surrogate(
-    sample: samples.PolicyGradientSample, minibatches: tuple[Surrogate, ...] = ()
+    sample: samples.PolicyGradientSample,
+    fixed: Params,
+    minibatches: tuple[Surrogate, ...] = (),
 ) -> Surrogate:
     """Build the surrogate objective of one policy network.
 
     `sample`: decisions of this policy, divided into M minibatches along the leading axis.
+    `fixed`: weights that are not trained, and that the weights in training do not contain.
     `minibatches`: the surrogate objective of each minibatch, which PPO needs.
     """
 
     def policy(theta: Params) -> Tensor:
         tasks = len(sample.weight)
-        return sample.output({n: v.expand(tasks, *v.shape) for n, v in theta.items()})
+        return sample.output({n: v.expand(tasks, *v.shape) for n, v in (theta | fixed).items()})
 
     return Surrogate(sample, policy, minibatches=minibatches)

@@ -9,20 +9,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, concat_columns
+from overtrick.core import Array, Trajectories, concat_columns, concatenate_trajectories
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.core.games import ReportsWinners
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.weights import stack
 from overtrick.policies.batched_networks import AssignedNetworks
-from overtrick.policies.forward_pass import Weights
+from overtrick.policies.forward_pass import LOG_STD, Weights
 from overtrick.policies.model_kinds import MEMBERS
 from overtrick.policies.network import network_policy
 from overtrick.policies.rollout import play, random_seating
@@ -68,6 +68,7 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
             self.game, job.game, "league", generator(job.seed, RngStream.INITIAL)
         )
         self.learners = [self._new_learner(r) for r in rng.spawn(self.count)]
+        self._set_action_std()
         members = {n: v[None][:0] for n, v in self._network(0).items()}
         if section.random_players:
             members = section.initial_past_players(self.game, rng)
@@ -87,16 +88,18 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         section, players, config = self.job.league, self._players(), self._matchmaking()
         networks = self._all_networks()
         share = self.results.points_share()
-        shards = []
+        opponents, training = [], []
         for k, learner in enumerate(self.learners):
-            probability = matchmaking.opponents(players, k, share[k], config)
+            opponents.append((k, matchmaking.opponents(players, k, share[k], config)))
             done = progress if players.main[k] else self.age[k] / section.exploiter_iterations
             trains_policy = bool(self.trained[k] >= section.value_warmup_iterations)
-            rate = section.learning_rate * (1 - done)
-            own_number = k if section.train_both_seats else None
-            shards.append((learner, probability, rate, trains_policy, own_number))
+            training.append((learner, section.learning_rate * (1 - done), trains_policy))
         common = (self.job.game, section, networks, progress)
-        played = self.pool.map(_train_learner, common, shards, learn_rng)
+        if section.game_shards == 1:
+            shards = list(zip(opponents, training, strict=True))
+            played = self.pool.map(_play_and_improve, common, shards, learn_rng)
+        else:
+            played = self._play_in_shards(common, opponents, training, learn_rng)
         self.learners = [state for state, *_ in played]
         results = np.stack([each for _, each, *_ in played], axis=1)  # (4, L, P)
         unit = "wins minus losses" if isinstance(self.game, ReportsWinners) else self.game.unit
@@ -108,6 +111,7 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         self.results = Results(*(matchmaking.RESULT_DECAY * np.stack(self.results) + results))
         self.age, self.trained = self.age + 1, self.trained + 1
         self._add_past_players(players, join_rng)
+        self._set_action_std()
         diverged_games, decisions = np.sum([counts for _, _, counts, _ in played], axis=0)
         *_, main_metrics = played[0]
         return {
@@ -117,6 +121,38 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
             **diverged_games_metric(self.game, int(diverged_games)),
             "past_players": float(len(self.of_learner) - self.count),
         }
+
+    def _set_action_std(self) -> None:
+        """Set the standard deviations of the learners' actions for the next iteration."""
+        log_std = self.job.league.scheduled_log_std(self.game, self.progress)
+        if log_std is not None:
+            key = f"policy.{LOG_STD}"
+            self.learners = [{**learner, key: log_std} for learner in self.learners]
+
+    def _play_in_shards(
+        self,
+        common: Any,
+        opponents: list[tuple[int, Array]],
+        training: list[tuple[dict[str, Array], float, bool]],
+        rng: Generator,
+    ) -> list[_Trained]:
+        """Play the games of every learner in several shards, then improve the learners.
+
+        `common`: as in `_play_games`. `opponents`: the number of each learner, and the
+        probabilities (P,) of its opponents. `training`: for each learner, the arguments `state`,
+        `learning_rate` and `trains_policy` of `_improve`.
+        """
+        section = self.job.league
+        play_rng, learn_rng = rng.spawn(2)
+        least, left = divmod(section.games, section.game_shards)
+        counts = [least + (k < left) for k in range(section.game_shards)]
+        shards = [(count, *each) for each in opponents for count in counts]
+        played = self.pool.map(_play_games, common, shards, play_rng)
+        first = range(0, len(played), len(counts))
+        games = [_join(played[k : k + len(counts)]) for k in first]
+        choice, _, _, progress = common
+        learners = [(each, *rest) for each, rest in zip(games, training, strict=True)]
+        return self.pool.map(_improve, (choice, section, progress), learners, learn_rng)
 
     def names(self) -> list[str]:
         """Return the names of all learners, such as main_agent_0."""
@@ -255,40 +291,84 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         self.initial_policy = unprefixed("initial", state) or None
 
 
-def _train_learner(
-    rng: Generator,
-    common: Any,
-    state: dict[str, Array],
-    probability: Array,
-    learning_rate: float,
-    trains_policy: bool,
-    own_number: int | None,
-) -> tuple[dict[str, Array], Array, tuple[int, int], dict[str, float]]:
-    """Play the games of one learner in random seats, and improve it by PPO.
+class _Games(NamedTuple):
+    """Games of one learner in an iteration."""
+
+    batch: Trajectories  # the learner's decisions
+    results: Array  # (4, P) results against each player, in the order of Results
+    counts: Array  # (2,) games whose simulation diverged, and decisions of all seats
+
+
+_Trained = tuple[dict[str, Array], Array, Array, dict[str, float]]
+"""State of a learner after an iteration, results and counts of its games, and its metrics."""
+
+
+def _play_games(rng: Generator, common: Any, count: int, number: int, probability: Array) -> _Games:
+    """Play `count` games of one learner in random seats.
 
     `common`: the tuple (game, section `league`, weights (P, ...) of all P players, share of
-    training done). `state`: of the learner. `probability` (P,): of its opponents; one is drawn for
-    each game. `trains_policy`: if False, only the critic learns. `own_number`: the learner's
-    own number among the players, if it learns from both seats in games against itself. Returns the
-    new state, (4, P) the results against each player in the order of Results, the numbers of games
-    whose simulation diverged and of decisions of all seats, and the learner's metrics.
+    training done). `number`: of the learner among the players. `probability` (P,): of its
+    opponents; one is drawn for each game.
     """
     choice, section, networks, progress = common
     game = section.shaped(two_seat_game(choice)[0], progress)
-    seat_rng, opponent_rng, play_rng, learn_rng, new_rng = rng.spawn(5)
+    seat_rng, opponent_rng, play_rng = rng.spawn(3)
+    opponent = opponent_rng.choice(len(probability), count, p=probability)
+    seating = random_seating(count, seat_rng)
+    learner_seat = seating.argmin(axis=1)  # the seat whose result counts
+    if section.train_both_seats:
+        seating[opponent == number] = 0
+    learner = network_policy(game.features, {n: v[number] for n, v in networks.items()})
+    both = (learner, AssignedNetworks(game.features, networks, opponent))
+    played = play(game, both, count, play_rng, seating, [0])
+    points = played.outcome[np.arange(count), learner_seat]
+    counted = (points, np.abs(points), points != 0, np.ones(len(points)))
+    results = [np.bincount(opponent, each, minlength=len(probability)) for each in counted]
+    counts = np.array([played.diverged_games, played.decision_count])
+    return _Games(played.batch, np.stack(results), counts)
+
+
+def _join(parts: Sequence[_Games]) -> _Games:
+    """Join the games of one learner that were played in several shards."""
+    batches, results, counts = zip(*parts, strict=True)
+    totals = [np.sum(each, axis=0) for each in (results, counts)]
+    return _Games(concatenate_trajectories(batches), *totals)
+
+
+def _improve(
+    rng: Generator,
+    common: Any,
+    games: _Games,
+    state: dict[str, Array],
+    learning_rate: float,
+    trains_policy: bool,
+) -> _Trained:
+    """Improve a learner by PPO on its games.
+
+    `common`: the tuple (game, section `league`, share of training done). `state`: of the learner.
+    `trains_policy`: if False, only the critic learns.
+    """
+    choice, section, progress = common
+    learn_rng, new_rng = rng.spawn(2)
+    game = section.shaped(two_seat_game(choice)[0], progress)
     learner = section.learner(game, learning_rate, new_rng)
     learner.load(state)
     learner.optimizer.step = learning_rate
-    opponent = opponent_rng.choice(len(probability), section.games, p=probability)
-    seating = random_seating(section.games, seat_rng)
-    learner_seat = seating.argmin(axis=1)  # the seat whose result counts
-    if own_number is not None:
-        seating[opponent == own_number] = 0
-    both = (learner.policy(), AssignedNetworks(game.features, networks, opponent))
-    played = play(game, both, section.games, play_rng, seating, [0])
-    metrics = (learner.learn if trains_policy else learner.learn_values)(played.batch, learn_rng)
-    points = played.outcome[np.arange(section.games), learner_seat]
-    counted = (points, np.abs(points), points != 0, np.ones(len(points)))
-    results = [np.bincount(opponent, each, minlength=len(probability)) for each in counted]
-    counts = (played.diverged_games, played.decision_count)
-    return learner.state(), np.stack(results), counts, metrics
+    metrics = (learner.learn if trains_policy else learner.learn_values)(games.batch, learn_rng)
+    return learner.state(), games.results, games.counts, metrics
+
+
+def _play_and_improve(
+    rng: Generator,
+    common: Any,
+    opponents: tuple[int, Array],
+    training: tuple[dict[str, Array], float, bool],
+) -> _Trained:
+    """Play all games of a learner and improve it by them, on one worker.
+
+    `common`: as in `_play_games`. `opponents`, `training`: of the learner, as in `_play_in_shards`.
+    """
+    choice, section, _, progress = common
+    # both spawn from one generator: runs give the same results as before games had shards
+    games = _play_games(rng, common, section.games, *opponents)
+    return _improve(rng, (choice, section, progress), games, *training)

@@ -23,6 +23,7 @@ from overtrick.training.adaptation.opponent_population import check_action_std_s
 from overtrick.training.equilibrium.psro_job import EvaluationAgainstRandom
 from overtrick.training.initial_policy import InitialPolicy
 from overtrick.training.shared_sections import (
+    ActionStdSchedule,
     ClippedActionGradient,
     PpoLearner,
     RandomMembers,
@@ -30,7 +31,14 @@ from overtrick.training.shared_sections import (
 )
 
 
-class League(InitialPolicy, PpoLearner, ClippedActionGradient, ShapingSchedule, RandomMembers):
+class League(
+    InitialPolicy,
+    PpoLearner,
+    ClippedActionGradient,
+    ActionStdSchedule,
+    ShapingSchedule,
+    RandomMembers,
+):
     """Settings of the league and of the policy gradient of its learners.
 
     The shares of opponents are those of Vinyals et al. 2019. In the paper an exploiter succeeds
@@ -39,6 +47,7 @@ class League(InitialPolicy, PpoLearner, ClippedActionGradient, ShapingSchedule, 
 
     unused_keys = (
         *InitialPolicy.unused_keys,
+        *ActionStdSchedule.unused_keys,
         UnusedKeys({"random_players": (0,)}, tuple(RandomMembers.model_fields)),
     )
 
@@ -59,6 +68,12 @@ class League(InitialPolicy, PpoLearner, ClippedActionGradient, ShapingSchedule, 
     train_both_seats: bool = False
     """In games against itself a main agent learns from the decisions of both seats, so that such a
     game counts twice. If false, it learns from one seat, drawn at random.
+    """
+
+    game_shards: Count = 1
+    """Shards into which the games of a learner are divided, so that several workers can play them
+    at once; one of them then trains the learner. 1: one worker plays them all and trains. The value
+    changes the random numbers of a run, the number of workers does not.
     """
 
     learning_rate: Positive = 0.005
@@ -122,6 +137,12 @@ class League(InitialPolicy, PpoLearner, ClippedActionGradient, ShapingSchedule, 
         return dict(sorted(networks.items()))
 
     @model_validator(mode="after")
+    def _shards_have_games(self) -> League:
+        if self.game_shards > self.games:
+            raise ValueError("game_shards must be at most games")
+        return self
+
+    @model_validator(mode="after")
     def _shares_leave_room(self) -> League:
         if self.self_play_share + self.forgotten_share > 1:
             raise ValueError("self_play_share and forgotten_share are more than 1 together")
@@ -153,6 +174,7 @@ def check_league_job(job: LeagueJob) -> None:
     if not isinstance(game, ReportsWinners):
         registry.check_zero_sum(game)
     job.league.check_clipped_actions(game, "league.clipped_action_gradient")
+    job.league.check_action_std(game, "league.action_std")
     job.league.check_shaping(game, "league.shaping_end")
     if tree is not None:
         sequence_form.check_two_player_zero_sum(tree, "trainer league")
