@@ -71,7 +71,7 @@ def train_on_ray(workers: int, *overrides: str) -> tuple[float, float]:
 def train(pool: Any, spent: dict[str, float], *overrides: str) -> tuple[float, float]:
     """Return the seconds of ITERATIONS iterations and the steps of their matches.
 
-    `spent` is cleared after the warm-up. `overrides`: of keys of the job.
+    `spent` is cleared after the warm-up. `overrides`: settings of the job, KEY=VALUE.
     """
     endless = ["stop.iterations=1000000", "evaluate.every=1000000"]
     job = job_file.load(JOB, [*endless, *overrides], JOBS)

@@ -156,7 +156,7 @@ class ActionStdSchedule(PolicyGradient):
     action_std: Positive | None = None
     """Standard deviation of each component of a continuous action at the start, also if the policy
     is a stored one. It changes linearly to `action_std_end`. Noisier actions explore more. None:
-    the policy gradient trains the standard deviations. With a schedule the entropy is given, and
+    the policy gradient trains the standard deviations. The schedule fixes the entropy, so that
     `entropy_coef` has no effect. Only for games with continuous actions, such as sumo.
     """
 

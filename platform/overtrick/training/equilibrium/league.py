@@ -307,7 +307,7 @@ def _play_games(rng: Generator, common: Any, count: int, number: int, probabilit
     """Play `count` games of one learner in random seats.
 
     `common`: the tuple (game, section `league`, weights (P, ...) of all P players, share of
-    training done). `number`: of the learner among the players. `probability` (P,): of its
+    training done). `number`: the learner's index among the players. `probability` (P,): of its
     opponents; one is drawn for each game.
     """
     choice, section, networks, progress = common
@@ -369,6 +369,6 @@ def _play_and_improve(
     `common`: as in `_play_games`. `opponents`, `training`: of the learner, as in `_play_in_shards`.
     """
     choice, section, _, progress = common
-    # both spawn from one generator: runs give the same results as before games had shards
+    # both spawn from one generator: runs give the same results as before `game_shards` existed
     games = _play_games(rng, common, section.games, *opponents)
     return _improve(rng, (choice, section, progress), games, *training)
