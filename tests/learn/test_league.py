@@ -334,7 +334,7 @@ def test_a_league_learns_from_clipped_actions_if_told_to():
     assert not np.array_equal(*updated)
 
 
-def test_standard_deviations_of_actions_follow_their_schedule_and_are_not_trained():
+def test_standard_deviations_of_actions_follow_their_schedule():
     one = league(
         {"name": "sumo", "integrator": "euler"}, 2, games=2, main_exploiters=0,
         league_exploiters=0, action_std=0.4, action_std_end=0.2,
