@@ -334,11 +334,16 @@ def test_a_league_learns_from_clipped_actions_if_told_to():
     assert not np.array_equal(*updated)
 
 
-def test_standard_deviations_of_actions_follow_their_schedule():
-    one = league(
-        {"name": "sumo", "integrator": "euler"}, 2, games=2, main_exploiters=0,
+def with_schedule(iterations: int) -> Any:
+    """Return a league of ants whose actions have standard deviations from 0.4 to 0.2."""
+    return league(
+        {"name": "sumo", "integrator": "euler"}, iterations, games=2, main_exploiters=0,
         league_exploiters=0, action_std=0.4, action_std_end=0.2,
     )  # fmt: skip
+
+
+def test_standard_deviations_of_actions_follow_their_schedule():
+    one = with_schedule(2)
     found = [one._network(MAIN)]
     for _ in range(2):
         one.step()
@@ -346,6 +351,15 @@ def test_standard_deviations_of_actions_follow_their_schedule():
         assert not np.array_equal(found[-1]["w0"], found[-2]["w0"])
     expected = np.repeat([[0.4], [0.3], [0.2]], 8, axis=1)
     assert np.exp([network["log_std"] for network in found]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("iterations", "std"), [(4, 0.3), (2, 0.2), (1, 0.2)])
+def test_a_run_resumed_with_other_iterations_follows_its_new_schedule(iterations, std):
+    one, resumed = with_schedule(2), with_schedule(iterations)
+    for _ in range(2):
+        one.step()
+    resumed.load(one.state())
+    assert np.exp(resumed._network(MAIN)["log_std"]) == pytest.approx(np.full(8, std))
 
 
 def test_shaping_falls_over_a_share_of_training():

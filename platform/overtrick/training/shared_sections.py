@@ -168,15 +168,15 @@ class ActionStdSchedule(PolicyGradient):
         return self.action_std is not None
 
     def scheduled_log_std(self, game: Game, progress: float) -> Array | None:
-        """Return the log standard deviations (A,) after a share `progress` (0 to 1) of training.
+        """Return the log standard deviations (A,) after a share `progress` of training.
 
-        The result is None if they are trained.
+        A `progress` above 1, that of a run whose number of iterations was lowered, counts as 1. The
+        result is None if the standard deviations are trained.
         """
         if self.action_std is None:
             return None
-        return equal_log_std(
-            game, self.action_std + progress * (self.action_std_end - self.action_std)
-        )
+        change = self.action_std_end - self.action_std
+        return equal_log_std(game, self.action_std + min(progress, 1) * change)
 
     def check_action_std(self, game: Game, key: str) -> None:
         """Raise UserError if `action_std` is set for a game with discrete actions.

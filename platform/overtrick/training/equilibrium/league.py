@@ -289,6 +289,7 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         self.trained = state["trained"].copy()
         # the stored run may have changed since the start
         self.initial_policy = unprefixed("initial", state) or None
+        self._set_action_std()  # the resumed job may have another number of iterations
 
 
 class _Games(NamedTuple):
