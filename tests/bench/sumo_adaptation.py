@@ -1,14 +1,20 @@
 """Measure the gain of the champion of sumo from three steps of adaptation to held-out opponents.
 
+For each policy update the bench also estimates the gain in points by importance sampling: once on
+the matches of the update, once on as many fresh matches. The excess of the first over the second is
+noise that the update has fitted.
+
 The opponents and seeds are those of the grid in the job. Environment variables add opponents:
 OVERTRICK_ZOO, the folder of AgentZoo's policies, and OVERTRICK_LEAGUE, a run of
 jobs/sumo_league.yaml with another seed than the champion's, which gives ten of its past players. An
-adaptation takes two minutes of one core. Finished ones are kept in build/sumo_adaptation, so that a
-stopped bench goes on; delete that folder after a change of the code or of a model.
+adaptation takes three minutes of one core. Finished ones are kept in build/sumo_adaptation, so that
+a stopped bench goes on; delete that folder after a change of the code or of an opponent.
 """
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import json
 import os
 from collections import defaultdict
@@ -31,8 +37,9 @@ from overtrick.evaluation.standard_error import standard_error
 from overtrick.games import registry
 from overtrick.policies.model_kinds import MEMBERS
 from overtrick.policies.network import network_policy
+from overtrick.policies.rollout import play, random_seating
 from overtrick.storage import model_files
-from overtrick.storage.champions import read_champion
+from overtrick.storage.champions import champion_folder, read_champion
 from overtrick.training.exploit import ExploitTrainer
 from overtrick.training.registry import JOBS
 
@@ -55,16 +62,21 @@ def run() -> Result:
     missing = [pair for pair in work if measured(*pair) is None]
     with open_pool(2) as pool:
         pool.map(adapt_and_evaluate, None, missing, np.random.default_rng(0), report)
-    shares: dict[str, list[Any]] = defaultdict(list)  # (before, after) by seed
+    results: dict[str, list[Any]] = defaultdict(list)  # by seed
     for name, seed in work:
-        shares[name].append(measured(name, seed))
+        results[name].append(measured(name, seed))
+    shares = {name: [each["won"] for each in found] for name, found in results.items()}
+    gains = np.array([[each["gains"] for each in found] for found in results.values()])
     lines = [summary(Path(name).name, [shares[name]]) for name in shares]
     lines += [summary(f"all {g}", [shares[n] for n in names]) for g, names in groups.items()]
+    own, fresh = (f"{g.mean():.2f} ± {standard_error(g):.2f}" for g in gains.mean(axis=0).T)
     before, after = np.mean(list(shares.values()), axis=(0, 1))
     return Result(
         name="sumo_adaptation",
         work="shares of matches won before and after, standard errors over "
-        f"{len(seeds)} seeds of {2 * DEALS} matches: " + "; ".join(lines),
+        f"{len(seeds)} seeds of {2 * DEALS} matches: " + "; ".join(lines) + "; gain estimated by "
+        "importance sampling, summed over the updates, in points a match: "
+        f"{own} on the matches of an update, {fresh} on fresh matches",
         ours=float(after),
         peer=float(before),
         peer_name="before adaptation",
@@ -112,14 +124,25 @@ def adaptation_job(opponent: str, seed: int) -> Any:
     return job_file.load(JOB, [*overrides, "exploit.eval_deals=2"], JOBS)
 
 
-def measured(opponent: str, seed: int) -> list[float] | None:
-    """Return the stored shares won before and after, or None if the same job has none."""
+def inputs(job: Any) -> dict[str, Any]:
+    """Return the job of an adaptation and the digest of the champion from which it starts."""
+    weights = champion_folder(job.exploit.initial_model) / model_files.WEIGHTS
+    digest = hashlib.sha256(weights.read_bytes()).hexdigest()
+    return {"job": job.model_dump(mode="json"), "champion": digest}
+
+
+def measured(opponent: str, seed: int) -> dict[str, Any] | None:
+    """Return the stored figures of an adaptation; None if there are none of this job and champion.
+
+    Key `won`: shares of matches won before and after. Key `gains`: estimated on the matches of the
+    updates and on fresh ones, see `adapt_and_evaluate`.
+    """
     path = result_file(opponent, seed)
     if not path.exists():
         return None
     stored = json.loads(path.read_text())
-    job = adaptation_job(opponent, seed).model_dump(mode="json")
-    return stored["won"] if stored["job"] == job else None
+    same = stored["inputs"] == inputs(adaptation_job(opponent, seed))
+    return stored["figures"] if same else None
 
 
 def report(shard: int, result: str) -> None:
@@ -129,25 +152,31 @@ def report(shard: int, result: str) -> None:
 def adapt_and_evaluate(rng: Generator, common: None, opponent: str, seed: int) -> str:
     """Adapt the champion to one opponent, and store the shares of matches won before and after.
 
-    Both evaluations start from the same positions. They use RK4, training uses Euler.
+    Both evaluations start from the same positions. They use RK4, training uses Euler. Also store
+    the estimated gains, summed over the policy updates: on the matches of the update, and on fresh
+    matches played by the policy before it.
     """
     job = adaptation_job(opponent, seed)
     trainer = ExploitTrainer(job, LocalPool())
-    policies = [trainer.learner.theta]
-    for _ in range(job.stop.iterations):
-        trainer.step()
-    policies.append(trainer.learner.theta)
-    game = registry.evaluation_game(trainer.game)
     rival = cached_opponent(job.game, opponent)
+    gains = np.zeros(2)  # on the matches of the updates, on fresh ones; points a match
+    games, fresh_rng = job.exploit.games, np.random.default_rng([seed, 501])
+    for _ in range(job.stop.iterations):
+        old = copy.deepcopy(trainer.learner)
+        metrics = trainer.step()
+        if "gain" in metrics:  # not while only the critic learns
+            both, seating = (old.policy(), rival), random_seating(games, fresh_rng)
+            fresh = play(trainer.game, both, games, fresh_rng, seating, [0]).batch
+            gains += metrics["gain"], old.estimated_gain(fresh, trainer.learner.theta)
+    game = registry.evaluation_game(trainer.game)
+    before = cached_opponent(job.game, job.exploit.initial_model)
+    after = network_policy(game.features, trainer.learner.theta)
     won = [
-        payoff_against(
-            game, None, network_policy(game.features, theta), rival, DEALS,
-            np.random.default_rng([seed, 500]),
-        )[0]
-        for theta in policies
-    ]  # fmt: skip
+        payoff_against(game, None, policy, rival, DEALS, np.random.default_rng([seed, 500]))[0]
+        for policy in (before, after)
+    ]
     RESULTS.mkdir(parents=True, exist_ok=True)
-    content = {"job": job.model_dump(mode="json"), "won": won}
+    content = {"inputs": inputs(job), "figures": {"won": won, "gains": gains.tolist()}}
     write_text(result_file(opponent, seed), json.dumps(content))
     return f"{Path(opponent).name}, seed {seed}: {won[0]:.3f}, then {won[1]:.3f}"
 

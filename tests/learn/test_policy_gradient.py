@@ -3,6 +3,7 @@ differences."""
 
 from __future__ import annotations
 
+import copy
 from types import SimpleNamespace
 
 import numpy as np
@@ -34,7 +35,7 @@ from overtrick.learners.weights import repeat
 from overtrick.policies.forward_pass import forward, tensors
 from overtrick.policies.network import NetworkPolicy
 from overtrick.policies.network_sizes import input_size, privileged_input_size
-from overtrick.policies.rollout import play
+from overtrick.policies.rollout import play, random_seating
 from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive.tree import build
 from overtrick.storage import model_files
@@ -244,6 +245,46 @@ def test_the_metric_of_gain_leaves_the_entropy_bonus_out(game_and_tree, rng, mak
     assert metrics["gain"] == pytest.approx(gained, abs=1e-6)
     bonus = float(surrogate.entropy(after) - surrogate.entropy(before))
     assert abs(bonus) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("game", "more"),
+    [
+        ("kuhn", {"gradient_estimator": "privileged_critic", "normalise": True}),
+        (
+            {"name": "sumo", "integrator": "euler"},
+            {"clipped_action_gradient": True, "action_std": 0.3, "minibatches": 3},
+        ),
+    ],
+)
+def test_the_estimated_gain_on_the_games_of_an_update_is_the_metric_gain(rng, game, more):
+    one = trainer(game, "random", "ppo", **more)
+    learner, privileged = one.learner, "gradient_estimator" in more
+    policies = (learner.policy(), learner.policy())
+    batch = play(one.game, policies, 5, rng, recorded=[0], privileged=privileged).batch
+    before = copy.deepcopy(learner)
+    metrics = learner.learn(batch, rng)
+    assert metrics["gain"] > 0.01
+    assert before.estimated_gain(batch, learner.theta) == pytest.approx(metrics["gain"], rel=1e-3)
+
+
+def test_the_estimated_gain_on_fresh_games_is_nearly_the_difference_of_exact_payoffs(rng):
+    one = trainer("kuhn", "random", "ppo", gae_lambda=1.0)
+    game, tree, before = one.game, one.tree, copy.deepcopy(one.learner)
+
+    def games(count):
+        policies, seating = (before.policy(), UniformPolicy()), random_seating(count, rng)
+        return play(game, policies, count, rng, seating, recorded=[0]).batch
+
+    one.learner.optimizer.step = 0.001
+    one.learner.learn(games(20_000), rng)
+    payoffs = [
+        exact_payoff(tree, strategies(game, tree, repeat(each.theta, 1))[0], tree.uniform())
+        for each in (before, one.learner)
+    ]
+    gain = before.estimated_gain(games(200_000), one.learner.theta)
+    assert payoffs[1] - payoffs[0] > 0.01
+    assert gain == pytest.approx(payoffs[1] - payoffs[0], rel=0.1)
 
 
 def test_trpo_stays_at_an_optimum(game_and_tree, rng):

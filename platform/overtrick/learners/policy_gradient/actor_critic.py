@@ -102,20 +102,14 @@ class ActorCritic(Checkpointed):
         if not len(batch):
             return {}
         features = self.features(batch.observations())
-        critic_inputs = features if self.critic_note is None else batch.extras[self.critic_note]
-        advantage = generalised_advantages(
-            batch, predict(self.critic.weights, critic_inputs), self.gamma, self.lam
-        )
+        critic_inputs = self._critic_inputs(batch, features)
+        advantage = self._advantages(batch, critic_inputs)
         if self.inputs is not None:
             self.inputs.add(features)
             features = self.inputs.normalised(features)
             self.theta = normalisation.for_normalised_inputs(self.theta, self.inputs)
         minibatches = min(self.minibatches, batch.games)
-        rollouts = samples.rollout_sample(
-            repeat(self.theta, minibatches), batch, features, advantage, batch.games / minibatches,
-            batch.game % minibatches,
-        )  # fmt: skip
-        sample = samples.sample_tensors(rollouts, self.clipped_action_gradient)
+        sample = self._sample(batch, features, advantage, minibatches)
         groups = range(minibatches) if minibatches > 1 else ()
         fixed = self._fixed_weights()
         minibatch_surrogates = tuple(
@@ -128,6 +122,21 @@ class ActorCritic(Checkpointed):
             self.theta = normalisation.for_raw_inputs(self.theta, self.inputs)
         return metrics
 
+    def estimated_gain(self, batch: Trajectories, theta: Weights) -> float:
+        """Estimate by importance sampling how many points per game another policy gains over this.
+
+        `batch`: decisions of this policy. `theta`: weights of the other policy. It is a first-order
+        estimate, gain(new) - gain(old) of docs/algorithms/policy_gradient.md, which keeps this
+        policy's distribution of states. On the games of an update by `learn` it is the metric
+        `gain`, which is too high because the update fits the noise of these games; an estimate on
+        fresh games has no such bias.
+        """
+        features = self.features(batch.observations())
+        advantage = self._advantages(batch, self._critic_inputs(batch, features))
+        surrogate = _surrogate(self._sample(batch, features, advantage, 1), {})
+        new, old = (surrogate.gain(surrogate.policy(tensors(w))) for w in (theta, self.theta))
+        return float(new - old)
+
     def learn_values(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
         """Fit the critic to the decisions of whole games, and leave the policy; return metrics.
 
@@ -138,7 +147,7 @@ class ActorCritic(Checkpointed):
         features = self.features(batch.observations())
         if self.inputs is not None:
             self.inputs.add(features)
-        critic_inputs = features if self.critic_note is None else batch.extras[self.critic_note]
+        critic_inputs = self._critic_inputs(batch, features)
         loss = self.critic.fit(critic_inputs, discounted_returns(batch, self.gamma), rng)
         return {"critic_loss": loss}
 
@@ -154,6 +163,31 @@ class ActorCritic(Checkpointed):
         self.theta = {**self.theta, **to_arrays(theta)}
         metrics["critic_loss"] = self.critic.fit(features, returns, rng)
         return metrics
+
+    def _critic_inputs(self, batch: Trajectories, features: Array) -> Array:
+        """Return the critic's inputs (D, F) at the decisions of a batch.
+
+        `features` (D, F): the policy's network inputs.
+        """
+        return features if self.critic_note is None else batch.extras[self.critic_note]
+
+    def _advantages(self, batch: Trajectories, critic_inputs: Array) -> Array:
+        """Return the advantages (D,) of the actions of a batch."""
+        values = predict(self.critic.weights, critic_inputs)
+        return generalised_advantages(batch, values, self.gamma, self.lam)
+
+    def _sample(
+        self, batch: Trajectories, features: Array, advantage: Array, minibatches: int
+    ) -> samples.PolicyGradientSample:
+        """Build the policy-gradient sample of a batch, with its games in minibatches.
+
+        `features` (D, F): network inputs. `advantage` (D,): of the actions taken.
+        """
+        rollouts = samples.rollout_sample(
+            repeat(self.theta, minibatches), batch, features, advantage, batch.games / minibatches,
+            batch.game % minibatches,
+        )  # fmt: skip
+        return samples.sample_tensors(rollouts, self.clipped_action_gradient)
 
     def _fixed_weights(self) -> Params:
         """Return the policy weights that are not trained, by name."""
