@@ -141,7 +141,7 @@ def measured(opponent: str, seed: int) -> dict[str, Any] | None:
     if not path.exists():
         return None
     stored = json.loads(path.read_text())
-    same = stored["inputs"] == inputs(adaptation_job(opponent, seed))
+    same = stored.get("inputs") == inputs(adaptation_job(opponent, seed))
     return stored["figures"] if same else None
 
 
