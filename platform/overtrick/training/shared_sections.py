@@ -27,7 +27,7 @@ from overtrick.learners.policy_gradient.actor_critic import ActorCritic
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.value_based import dqn
 from overtrick.policies import network_sizes
-from overtrick.policies.forward_pass import Weights
+from overtrick.policies.forward_pass import LOG_STD, Weights
 from overtrick.population.genetic import EvolutionConfig
 
 HEAD_SCALE = 0.1  # of the random weights of the last layer, so that first play is near uniform
@@ -167,16 +167,20 @@ class ActionStdSchedule(PolicyGradient):
     def action_std_is_fixed(self) -> bool:
         return self.action_std is not None
 
-    def scheduled_log_std(self, game: Game, progress: float) -> Array | None:
-        """Return the log standard deviations (A,) after a share `progress` of training.
+    def with_scheduled_std(
+        self, weights: Weights, game: Game, progress: float, prefix: str = ""
+    ) -> Weights:
+        """Return a policy's weights with the standard deviations of actions set by the schedule.
 
-        A `progress` above 1, that of a run whose number of iterations was lowered, counts as 1. The
-        result is None if the standard deviations are trained.
+        Weights whose standard deviations are trained are returned as they are. `progress`: share of
+        training done; above 1, in a run whose number of iterations was lowered, it counts as 1.
+        `prefix`: of the names of the policy's weights.
         """
         if self.action_std is None:
-            return None
+            return weights
         change = self.action_std_end - self.action_std
-        return equal_log_std(game, self.action_std + min(progress, 1) * change)
+        std = self.action_std + min(progress, 1) * change
+        return {**weights, f"{prefix}{LOG_STD}": equal_log_std(game, std)}
 
     def check_action_std(self, game: Game, key: str) -> None:
         """Raise UserError if `action_std` is set for a game with discrete actions.

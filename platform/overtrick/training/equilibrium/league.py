@@ -22,7 +22,7 @@ from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.weights import stack
 from overtrick.policies.batched_networks import AssignedNetworks
-from overtrick.policies.forward_pass import LOG_STD, Weights
+from overtrick.policies.forward_pass import Weights
 from overtrick.policies.model_kinds import MEMBERS
 from overtrick.policies.network import network_policy
 from overtrick.policies.rollout import play, random_seating
@@ -124,10 +124,11 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
 
     def _set_action_std(self) -> None:
         """Set the standard deviations of the learners' actions for the next iteration."""
-        log_std = self.job.league.scheduled_log_std(self.game, self.progress)
-        if log_std is not None:
-            key = f"policy.{LOG_STD}"
-            self.learners = [{**learner, key: log_std} for learner in self.learners]
+        section = self.job.league
+        self.learners = [
+            section.with_scheduled_std(learner, self.game, self.progress, "policy.")
+            for learner in self.learners
+        ]
 
     def _play_in_shards(
         self,
