@@ -409,7 +409,7 @@ def test_another_version_of_ray_on_the_head_is_refused(
         (("track.uri=http://me:secret@mlflow",), "leave the password out"),
         (("track.uri=http://me:sec/secret@mlflow",), "leave the password out"),
         (("track.uri=postgresql://me:secret@db",), "'track.uri' in job.yaml: must be sqlite:///"),
-        (("--resume", "job-1"), "submit needs a job file, or --resume RUN"),
+        (("--resume", "job-1"), "submit --resume job-1: leave out job.yaml: a resumed run keeps"),
         (("--name", "a/b"), "--name 'a/b': must be a folder name: not empty, without '/'"),
     ],
 )

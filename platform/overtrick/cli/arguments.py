@@ -97,6 +97,19 @@ def search_budget(worlds: int | None, seconds: float | None, *players: str) -> B
     )
 
 
+def check_job_or_run(command: str, job: Path | None, resume: str | None) -> None:
+    """Raise UserError unless exactly one of a job file and --resume is given.
+
+    `command`: the name of the command that takes them.
+    """
+    if job is None and resume is None:
+        raise UserError(f"{command} needs a job file, or --resume RUN")
+    if job is not None and resume is not None:
+        raise UserError(
+            f"{command} --resume {resume}: leave out {job}: a resumed run keeps its settings"
+        )
+
+
 def check_new_name(resume: str | None, name: str | None) -> None:
     """Raise UserError if --name is given with --resume, or cannot name a run's folder."""
     if name is None:

@@ -326,8 +326,7 @@ def _job_or_run(
     from overtrick.storage import locate
     from overtrick.training.registry import JOBS
 
-    if (job is None) == (resume is None):
-        raise UserError(f"{command} needs a job file, or --resume RUN")
+    arguments.check_job_or_run(command, job, resume)
     arguments.check_new_name(resume, name)
     if job is not None:
         asked = load(job, overrides or [], {**JOBS, **TABLE_JOBS})
