@@ -376,6 +376,7 @@ def test_a_file_without_a_job_is_refused(refused, tmp_path, text, message) -> No
         (("train", "absent.yaml"), "cannot read job file absent.yaml: No such file"),
         (("train",), "train needs a job file, or --resume RUN"),
         (("train", "stop.iterations=9", "--resume", "a"), "train --resume a: leave out stop.iter"),
+        (("evaluate", "b", "--resume", "a"), "evaluate --resume a: leave out b: a resumed run"),
         (("train", "--resume", "absent"), "no run 'absent' in "),
         (("evaluate", "absent"), "no run 'absent' in "),
         (("solve", "kunh"), "unknown game 'kunh': did you mean 'kuhn'?"),

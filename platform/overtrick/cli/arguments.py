@@ -97,16 +97,22 @@ def search_budget(worlds: int | None, seconds: float | None, *players: str) -> B
     )
 
 
-def check_job_or_run(command: str, job: Path | None, resume: str | None) -> None:
-    """Raise UserError unless exactly one of a job file and --resume is given.
+def check_new_or_resumed(
+    command: str,
+    new: str | Path | None,
+    resume: str | None,
+    needed: str = "a job file, or --resume RUN",
+) -> None:
+    """Raise UserError unless a command is given exactly one of new work and --resume.
 
-    `command`: the name of the command that takes them.
+    `command`: name of the command. `new`: a job file, or something else to start from. `needed`:
+    names both, for the message if neither is given.
     """
-    if job is None and resume is None:
-        raise UserError(f"{command} needs a job file, or --resume RUN")
-    if job is not None and resume is not None:
+    if new is None and resume is None:
+        raise UserError(f"{command} needs {needed}")
+    if new is not None and resume is not None:
         raise UserError(
-            f"{command} --resume {resume}: leave out {job}: a resumed run keeps its settings"
+            f"{command} --resume {resume}: leave out {new}: a resumed run keeps its settings"
         )
 
 

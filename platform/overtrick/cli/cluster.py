@@ -66,7 +66,7 @@ def submit(
     from overtrick.runs import provenance
     from overtrick.storage.object_store import check_url, is_url, without_file_scheme
 
-    arguments.check_job_or_run("submit", job, resume)
+    arguments.check_new_or_resumed("submit", job, resume)
     runs = without_file_scheme(runs)
     if is_url(runs):
         runs = check_url(runs, "--runs")

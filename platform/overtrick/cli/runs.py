@@ -144,8 +144,8 @@ def evaluate(
     from overtrick.runs import lifecycle
     from overtrick.storage import locate
 
-    if (what is None) == (resume is None):
-        raise UserError("evaluate needs a run, a model, a comparison's job file, or --resume TABLE")
+    needed = "a run, a model, a comparison's job file, or --resume TABLE"
+    arguments.check_new_or_resumed("evaluate", what, resume, needed)
     arguments.check_new_name(resume, name)
     if resume is not None:
         compare_methods(locate.existing_run(resume), None, [], None, as_json)
@@ -326,7 +326,7 @@ def _job_or_run(
     from overtrick.storage import locate
     from overtrick.training.registry import JOBS
 
-    arguments.check_job_or_run(command, job, resume)
+    arguments.check_new_or_resumed(command, job, resume)
     arguments.check_new_name(resume, name)
     if job is not None:
         asked = load(job, overrides or [], {**JOBS, **TABLE_JOBS})
