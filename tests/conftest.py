@@ -5,6 +5,7 @@ from __future__ import annotations
 from overtrick import startup
 
 startup.prepare()  # before numpy and torch are imported
+startup.GENERATED.clear()  # no test unsets the Ray token that the tests of a process share
 
 import functools  # noqa: E402
 import os  # noqa: E402

@@ -27,7 +27,7 @@ import ray_head
 import yaml
 from mlflow import MlflowClient
 
-from overtrick import cli, startup
+from overtrick import cli
 from overtrick.config import job_file
 from overtrick.core import RunError, UserError
 from overtrick.distributed import job_client, job_package
@@ -57,7 +57,6 @@ def overtrick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     JSON answer and all output."""
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(JOB))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(startup, "GENERATED", set())  # the head has the token of these tests
     monkeypatch.setenv("OVERTRICK_RUNS", str(tmp_path / "shared"))
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", SECRET)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
