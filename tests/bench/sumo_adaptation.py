@@ -6,8 +6,9 @@ noise that the update has fitted.
 
 The opponents and seeds are those of the grid in the job. Environment variables add opponents:
 OVERTRICK_ZOO, the folder of AgentZoo's policies, and OVERTRICK_LEAGUE, a run of
-jobs/sumo_league.yaml with another seed than the champion's, which gives ten of its past players. An
-adaptation takes three minutes of one core. Finished ones are kept in build/sumo_adaptation, so that
+jobs/sumo_league.yaml with another seed than the champion's, or a run of
+jobs/sumo_league_continued.yaml from such a run, which gives ten of its past players. An adaptation
+takes three minutes of one core. Finished ones are kept in build/sumo_adaptation, so that
 a stopped bench goes on; delete that folder after a change of the code or of an opponent.
 """
 
@@ -38,8 +39,8 @@ from overtrick.games import registry
 from overtrick.policies.model_kinds import MEMBERS
 from overtrick.policies.network import network_policy
 from overtrick.policies.rollout import play, random_seating
-from overtrick.storage import model_files
-from overtrick.storage.champions import champion_folder, read_champion
+from overtrick.storage import locate, model_files
+from overtrick.storage.champions import champion_folder, is_champion, read_champion
 from overtrick.training.exploit import ExploitTrainer
 from overtrick.training.registry import JOBS
 
@@ -92,16 +93,9 @@ def league_opponents(run: Path) -> list[str]:
     They are spread evenly over the league's training, without the random networks of its start.
     Raises UserError if the run is no league, is related to the champion, or has too few players.
     """
-    league = model_files.load(run / "model", "sumo")
+    check_unrelated(str(run))
+    league = model_files.load(locate.model_folder(str(run)), "sumo")
     members = unprefixed(MEMBERS, league.weights)
-    if league.job.get("trainer") != "league":
-        raise UserError(f"OVERTRICK_LEAGUE: {run} is no run of jobs/sumo_league.yaml")
-    same_seed = league.job["seed"] == read_champion("sumo").card["seed"]
-    if same_seed or league.job["league"]["initial_model"] is not None:
-        raise UserError(
-            f"OVERTRICK_LEAGUE: {run} has the champion's seed or starts from a model: name a run "
-            "from nothing with another seed"
-        )
     first, count = league.job["league"]["random_players"], len(members["w0"])
     if count - first < LEAGUE_OPPONENTS:
         raise UserError(f"OVERTRICK_LEAGUE: {run} has fewer than {LEAGUE_OPPONENTS} past players")
@@ -112,6 +106,24 @@ def league_opponents(run: Path) -> list[str]:
         model_files.save(model_files.Model(weights, "sumo", league.job), folder)
         folders.append(str(folder))
     return folders
+
+
+def check_unrelated(run: str) -> None:
+    """Raise UserError unless a run and those that it continues are leagues of other seeds.
+
+    The first of these runs must start from nothing; none may have the seed of the champion's first.
+    """
+    job = model_files.load(locate.model_folder(run), "sumo").job
+    if job.get("trainer") != "league":
+        raise UserError(f"OVERTRICK_LEAGUE: {run} is no run of jobs/sumo_league.yaml")
+    start = job["league"]["initial_model"]
+    if job["seed"] == read_champion("sumo").card["seed"] or (start and is_champion(start)):
+        raise UserError(
+            f"OVERTRICK_LEAGUE: {run} has the champion's seed or starts from a champion: name a "
+            "run with another seed that starts from nothing or from such a run"
+        )
+    if start:
+        check_unrelated(start)
 
 
 def result_file(opponent: str, seed: int) -> Path:
