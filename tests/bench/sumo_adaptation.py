@@ -1,4 +1,4 @@
-"""Measure the gain of the champion of sumo from three steps of adaptation to held-out opponents.
+"""Measure the champion of sumo before and after three steps of adaptation to new opponents.
 
 For each policy update the bench also estimates the gain in points by importance sampling: once on
 the matches of the update, once on as many fresh matches. The excess of the first over the second is
@@ -111,16 +111,21 @@ def league_opponents(run: Path) -> list[str]:
 def check_unrelated(run: str) -> None:
     """Raise UserError unless a run and those that it continues are leagues of other seeds.
 
-    The first of these runs must start from nothing; none may have the seed of the champion's first.
+    The first of these runs must start from nothing. None may have the seed of the run from nothing
+    with which the champion's training began.
     """
     job = model_files.load(locate.model_folder(run), "sumo").job
     if job.get("trainer") != "league":
-        raise UserError(f"OVERTRICK_LEAGUE: {run} is no run of jobs/sumo_league.yaml")
-    start = job["league"]["initial_model"]
-    if job["seed"] == read_champion("sumo").card["seed"] or (start and is_champion(start)):
         raise UserError(
-            f"OVERTRICK_LEAGUE: {run} has the champion's seed or starts from a champion: name a "
-            "run with another seed that starts from nothing or from such a run"
+            f"OVERTRICK_LEAGUE: {run} is no league: name a run of jobs/sumo_league.yaml or "
+            "jobs/sumo_league_continued.yaml"
+        )
+    start = job["league"]["initial_model"]
+    seed = read_champion("sumo").card["seed"]
+    if job["seed"] == seed or (start and is_champion(start)):
+        raise UserError(
+            f"OVERTRICK_LEAGUE: {run} has the seed of the champion's first run, {seed}, or starts "
+            "from a champion: name a run with another seed, from nothing or from such a run"
         )
     if start:
         check_unrelated(start)
