@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -454,6 +455,24 @@ def test_foreign_and_damaged_models_are_refused_and_not_cached(
     with pytest.raises(UserError, match=why):
         locate.existing_model(f"models:/{change}/1")
     assert not [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
+
+
+def test_two_runs_deliver_their_models_at_the_same_time(store, stored, tmp_path, monkeypatch):
+    """While MLflow runs a model's code, an imitation of Databricks' dbutils is in sys.modules."""
+    slow = tmp_path / event_delivery.LOADER.name
+    slow.write_text(f"import time\n{event_delivery.LOADER.read_text()}\ntime.sleep(0.5)\n")
+    monkeypatch.setattr(event_delivery, "LOADER", slow)
+    folder = stored("leduc solved")
+    with ThreadPoolExecutor(2) as threads:
+        started = [
+            threads.submit(log_model, store, tmp_path / name, folder, name)
+            for name in ("one", "other")
+        ]
+    client = MlflowClient(store, store)
+    for run in started:
+        (model,) = model_versions.model_ids(client, run.result()).values()
+        assert client.get_logged_model(model).status == "READY"
+    assert "dbutils" not in sys.modules
 
 
 def test_a_model_that_is_delivered_twice_is_one_model_and_one_version(

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ BEST_MODEL = "best_model"  # MLflow's name for the model with the best score in 
 STORED = f"artifacts/{MODEL}"  # the folder of the model's data within MLflow's model
 TABLES_TAG = "mlflow.loggedArtifacts"  # of a run: its tables, which MLflow shows and compares
 PARAM_BATCH = 100  # MLflow's limit
+SAVING = threading.Lock()  # while MLflow saves a model, it changes sys.modules for all threads
 
 
 class LostFileError(Exception):
@@ -125,15 +127,16 @@ def _log_model(client: Any, run_id: str, event: Mapping[str, Any]) -> None:
     )
     logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)
     with tempfile.TemporaryDirectory() as beside:
-        pyfunc.save_model(
-            f"{beside}/{MODEL}",
-            python_model=LOADER,
-            artifacts={MODEL: event["model"]},
-            mlflow_model=Model(where, run_id, model_id=known),
-            signature=ModelSignature(*schemas),
-            input_example=answers["example"],
-            pip_requirements=[f"overtrick=={answers['about']['version']}"],
-            metadata={"overtrick": answers["about"]},
-        )
+        with SAVING:
+            pyfunc.save_model(
+                f"{beside}/{MODEL}",
+                python_model=LOADER,
+                artifacts={MODEL: event["model"]},
+                mlflow_model=Model(where, run_id, model_id=known),
+                signature=ModelSignature(*schemas),
+                input_example=answers["example"],
+                pip_requirements=[f"overtrick=={answers['about']['version']}"],
+                metadata={"overtrick": answers["about"]},
+            )
         client.log_model_artifacts(known, f"{beside}/{MODEL}")
     client.finalize_logged_model(known, "READY")
