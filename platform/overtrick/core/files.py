@@ -101,11 +101,12 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Context manager that fills a new folder and then puts it at `path`, replacing an old folder.
+    """Context manager: its block fills a new folder, which then replaces what was at `path`.
 
     Yields an empty temporary folder, and renames it to `path` at the end of the block. After an
     error in the block `path` is unchanged. The parent folder of `path` is created if it is missing.
-    On Linux a reader always finds either the old folder or the complete new one.
+    On a local file system of Linux a reader always finds either the old folder or the complete new
+    one; on a network file system there is a moment in which it finds none.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as beside:
@@ -121,13 +122,14 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Exchange two folders in one atomic step on Linux; elsewhere replace `other` by two renames.
+    """Exchange two folders in one atomic step, or replace `other` by two renames.
 
+    The first needs Linux and a file system that can do it, which network file systems cannot.
     After two renames, the earlier folder `other` is called "old", in the folder that held `one`.
     """
     exchange = getattr(ctypes.CDLL(None), "renameat2", None)
     places = AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other)
-    if exchange is None or exchange(*places, RENAME_EXCHANGE) != 0:  # network file systems refuse
+    if exchange is None or exchange(*places, RENAME_EXCHANGE) != 0:
         other.rename(one.with_name("old"))
         one.rename(other)
 

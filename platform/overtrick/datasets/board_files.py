@@ -65,8 +65,10 @@ def load(path: Path) -> BoardFile:
 def iterate_parts(path: Path) -> Iterator[BoardFile]:
     """Yield the boards of a file in parts of at most `parquet.ROWS` boards.
 
-    A Parquet file is read part by part, so the file may be larger than memory. Raises UserError for
-    an unknown file extension, and for a file that cannot be read.
+    A Parquet file is read part by part, so the file may be larger than memory; each part has its
+    own problems. Of other files the first part has all problems. Raises UserError for an unknown
+    file extension, a file that cannot be read, and a file of another format than Parquet without
+    valid boards.
     """
     ending = path.suffix.lower()
     if ending not in ENDINGS:

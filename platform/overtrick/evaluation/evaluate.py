@@ -26,7 +26,7 @@ from overtrick.solvers.walks.make_walk import is_evaluated_by_walks
 
 
 class EvaluationBudget(Section):
-    """Settings: numbers of games for adaptation to an opponent and for the evaluation after it."""
+    """Settings: steps and games of adaptation to an opponent, and deals that measure its effect."""
 
     steps: Count = 3
     """Steps of adaptation; each step uses newly sampled games."""

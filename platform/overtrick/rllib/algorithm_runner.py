@@ -191,9 +191,9 @@ class AlgorithmRunner:
             )
 
     def _temperatures(self, new: Mapping[str, Array] | None) -> dict[str, Array]:
-        """Return the logarithm of SAC's temperature for each module; RLlib's own state lacks it.
+        """Return the logarithm of SAC's temperature for each learning module.
 
-        If `new` is given, set it first.
+        RLlib's own state lacks it. Returns {} for other algorithms. `new`: logarithms to set first.
         """
         if self.setup.algorithm != "SAC":
             return {}

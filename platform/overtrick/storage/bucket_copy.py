@@ -79,14 +79,15 @@ class BucketCopy:
     objects: ObjectFolder
 
     def pull(self, below: str = "", working: bool = False) -> None:
-        """Download all objects that differ from the local files; delete files of deleted objects.
+        """Download changed objects; delete the local files of deleted objects.
 
-        A local change since the last `push` stays, unless the object has changed too. Nothing is
-        done while another process of this machine works on the run, because its files are newer.
+        A file that was changed here stays until its object is changed or deleted. Nothing is done
+        while another process of this machine works on the run, because its files are newer. The
+        lease is not downloaded.
 
         - `below`: download only this folder of Ray Tune, even while a process works on the run.
           Other calls leave out the folders of Tune.
-        - `working`: the process that works on the run is this one.
+        - `working`: whether this process is the one that works on the run.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with _waiting_for_lock(self.folder / PULLING):

@@ -177,7 +177,10 @@ def absolute_path(name: str) -> str:
 
 
 def absolute_if_path(name: str) -> str:
-    """Return the absolute path if `name` is a path or a run's name; else return it unchanged."""
+    """Return `absolute_path(name)` if `name` has a slash, or is a file or a run; else `name`.
+
+    A folder of the working directory that is no run needs a slash, as in ./NAME.
+    """
     is_path = "/" in name or os.path.isfile(name) or find_run(name) is not None
     return absolute_path(name) if is_path else name
 

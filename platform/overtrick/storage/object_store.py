@@ -162,7 +162,10 @@ class ObjectFolder:
                 _repeated(partial(self._delete, group))
 
     def objects(self) -> dict[str, StoredObject]:
-        """Return all objects in this folder and below, by name."""
+        """Return all objects in this folder and below, by their names relative to it.
+
+        Raises RunError for a name with `..`, and if the store fails.
+        """
         above = self._path("").rstrip("/")
         with self._one_line_errors(""):
             pages = _repeated(lambda: list(self._store.list(above or None)))

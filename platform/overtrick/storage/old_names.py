@@ -341,7 +341,7 @@ def _translate_method(method: Any) -> Any:
 
 
 def _any_new_key(key: str, job: Mapping[str, Any]) -> str:
-    """Migrate a dotted job key to its present name if the trainer is unknown.
+    """Return the present name of a dotted job key whose trainer is unknown.
 
     Tries the renamed keys of each trainer in turn, and returns the first match. Returns a key that
     was never renamed unchanged. `job`: plain data, because some present names depend on the key

@@ -117,7 +117,10 @@ class BatchedStudy:
         self._write()
 
     def _report(self) -> None:
-        """Tell Optuna the scores of the batch that was asked for last."""
+        """Tell Optuna the scores of the batch that was asked for last, and count it as ended.
+
+        A score of None is that of a failed trial.
+        """
         for trial, found in zip(self._asked, self._batches[self.ended]["scores"], strict=True):
             if found is None:
                 self._study.tell(trial, state=TrialState.FAIL)

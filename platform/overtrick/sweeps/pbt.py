@@ -115,7 +115,7 @@ def read_rounds(file: Path, first: Sequence[TrialValues], most: int) -> list[Rou
 
 
 def _numeric(values: TrialValues) -> dict[str, bool]:
-    """Return, by job key, whether a hyperparameter is a number."""
+    """Return, by job key, whether a hyperparameter is a number or a boolean."""
     return {key: isinstance(value, int | float) for key, value in values.items()}
 
 

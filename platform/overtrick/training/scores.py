@@ -92,7 +92,7 @@ def bidding_accuracy(metrics: Mapping[str, float]) -> float | None:
 
 
 def board_imps(metrics: Mapping[str, float]) -> float | None:
-    """Return the learner's mean IMPs per board against the pretrained bidder."""
+    """Return the mean IMPs per board against the pretrained bidder; None if not measured."""
     return metrics.get(IMPS_AGAINST_PRETRAINED)
 
 

@@ -88,7 +88,7 @@ class PolicyGradient(Section):
 
     @property
     def clips_action_gradient(self) -> bool:
-        """Whether the policy gradient is that of clipped actions."""
+        """Whether likelihoods are those of actions as the game clips them."""
         return False
 
     @property

@@ -75,7 +75,7 @@ class BoardRow(NamedTuple):
 
     method: str
     told: str
-    budget: int  # games of each match
+    budget: int  # games played so far in each match
     share: float | None  # of the strategy then; opponents that change do not count
     standard_error: float | None  # of `share`, over the opponents
     opponents: int  # that count in `share`
@@ -95,7 +95,7 @@ class FamilyRow(NamedTuple):
     in_training: bool  # populations for training are drawn from this family, too
     method: str
     told: str
-    budget: int  # games of each match
+    budget: int  # games played so far in each match
     opponents: int  # of the family, without those that change
     payoff: float  # in points per game; exact, if the game has a tree
     best_response_payoff: float
@@ -174,7 +174,11 @@ def play_matches(
 
 
 def opponent_facts(choice: GameChoice, opponent: BoardOpponent) -> dict[str, Any]:
-    """Return the entries of an `OpponentResult` that do not depend on the player."""
+    """Compute what an `OpponentResult` says of an opponent's payoffs and of its use in training.
+
+    Returns its entries `in_training`, `best_response_payoffs` and `equilibrium_payoff`, in points
+    per game.
+    """
     tree = setting(choice, "own_cards").tree
     return {
         "in_training": opponent.family in families(choice).training(),
@@ -227,7 +231,11 @@ def summarise(results: Sequence[dict[str, Any]]) -> list[BoardRow]:
 
 
 def _row(method: str, told: str, group: Sequence[dict[str, Any]], index: int) -> BoardRow:
-    """Summarise the results of one method in one setting at checkpoint number `index`."""
+    """Summarise a method's results against several opponents at checkpoint `index`, from 0.
+
+    `told`: the information that the method was given. `group`: an `OpponentResult` for each
+    opponent.
+    """
     games = group[0]["matches"][0]["checkpoints"][index]["games"]
     shares, beyond, other = list[float](), list[float](), list[float]()
     online, gaps = list[float](), list[float]()

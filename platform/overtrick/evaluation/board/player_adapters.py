@@ -114,7 +114,7 @@ class EnvironmentPolicyPlayer:
 def environment_player(
     policy: EnvironmentPolicy,
 ) -> Callable[[BoardSetting | BucketSetting, Generator], ActingPlayer | FixedPolicyPlayer]:
-    """Return a function that makes a board's player from a policy of an environment.
+    """Return a function that makes a board's player from a policy for our environments.
 
     `policy`: is called with the observation (F,) and the action mask (A,) of the environments of
     the board's game. It returns an action, or the probabilities (A,) of all actions. In a game that

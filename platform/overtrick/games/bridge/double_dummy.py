@@ -5,7 +5,7 @@ The functions import endplay at their first call, because importing it is slow.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,9 +50,9 @@ def declarer_tricks(deals: Deals, threads: int = 0) -> Array:
     the number of tricks needed, which is not used. threads: number of CPU threads of DDS; 0 uses
     every core.
     """
-    from endplay import _dds, dds
+    from endplay import dds
 
-    _dds.SetMaxThreads(threads)
+    _set_threads(threads)
     found = []
     for first in range(0, len(deals), BOARDS_PER_CALL):
         boards = [_board(deal) for deal in deals[first : first + BOARDS_PER_CALL]]
@@ -148,9 +148,9 @@ def _read_scores(cards, suit, rank, equals, score, found):  # type: ignore[no-un
                     found[row, first + lower] = score[row, k]
 
 
-@cache
+@lru_cache(maxsize=1)  # no effect if the last call had the same number
 def _set_threads(threads: int) -> None:
-    """Let DDS use this number of CPU threads in `card_tricks`, on the first call of a process."""
+    """Set the number of CPU threads of DDS; 0: one for each core."""
     from endplay import _dds
 
     _dds.SetMaxThreads(threads)
@@ -167,7 +167,7 @@ def trick_tables(holder: Array, threads: int = 1) -> Array:
     """
     from endplay import _dds
 
-    _dds.SetMaxThreads(threads)
+    _set_threads(threads)
     # in each hand, DDS wants spades first, and rank two as bit 2
     by_suit = holder.reshape(len(holder), len(SUITS), TRICKS)[:, ::-1]
     bits = np.uint32(4) << np.arange(TRICKS, dtype=np.uint32)

@@ -94,7 +94,7 @@ class Classifier:
         return scores.masked_fill(~torch.as_tensor(possible), -torch.inf)
 
     def check_weights(self, where: str) -> None:
-        """Raise RunError if a weight is not finite.
+        """Raise RunError if the sum of a weight array is not finite; the message names the loss.
 
         `where`: time of the step, for the error message, such as "in iteration 3".
         """

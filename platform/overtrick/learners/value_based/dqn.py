@@ -196,11 +196,12 @@ class Dqn:
 
 @dataclass(frozen=True, eq=False)
 class GreedyPolicy(MemorylessPolicy):
-    """Epsilon-greedy policy of a Q-network.
+    """Policy of a Q-network: greedy by default, epsilon-greedy with `epsilon` above 0.
 
+    - `features`: function from observations to network inputs (R, F).
     - `epsilon`: probability of a uniformly random legal action instead of the legal action of the
       highest value.
-    - `values`: function that computes the action values.
+    - `values`: function from weights, inputs and notes to the action values (R, A).
     - `notes`: auxiliary network inputs by name, such as the opponent's action frequencies. They are
       constant: every decision has the same auxiliary inputs.
     """

@@ -104,10 +104,11 @@ def _hands(board: Board) -> list[tuple[str, list[str]]]:
 
 
 def _auction(board: Board, default_system: str | None) -> dict[str, Any]:
-    """Return the parts of an auction: a table with a column for each seat, and explained calls.
+    """Return a table of an auction, its explained calls, and the bidding systems of both pairs.
 
-    `default_system`: as in `board_article`. There are no explained calls if the bidding system of a
-    pair is unknown.
+    Keys: `table`, with a column for each seat; `calls`, the seat, call and meaning of each; and
+    `systems`. `default_system`: as in `board_article`. `calls` is empty if the system of a pair is
+    not one of ours and there is no default.
     """
     calls = [auction_rules.CALLS.index(each) for each in board.auction]
     dealer = SEATS.index(board.dealer)

@@ -235,7 +235,10 @@ def _all_results(cards: int) -> Array:
 
 
 def _find_rows(table: Array, rows: Array) -> Array:
-    """Return (R,) the index of each row (R, k) in the sorted rows of a table (P, k) of cards."""
+    """Return (R,) the index of each row (R, k) in a table (P, k) of cards.
+
+    The rows of the table are in lexicographic order, and every row is one of them.
+    """
     weights = (MAX_CARDS + 1) ** np.arange(table.shape[1])[::-1]
     return np.searchsorted(table @ weights, rows @ weights)
 

@@ -153,7 +153,7 @@ class PsroTrainer(HeldOutTrainer[PsroJob]):
         }
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the population, and mix it again."""
+        """Restore the population and its estimated payoffs, and mix the population again."""
         super().load(state)
         self.population.load(unprefixed("population", state))
         members = self.population.state()

@@ -78,7 +78,7 @@ GROUPS: dict[FeatureGroup, int] = {
 
 
 def group_columns(groups: Iterable[FeatureGroup]) -> Array:
-    """Return the indices of all four players' features in some groups, named as in GROUPS."""
+    """Return the columns, of the 1284, that belong to these GROUPS, player by player."""
     ends = dict(zip(GROUPS, [*GROUPS.values(), PLAYER_WIDTH][1:], strict=True))
     own = [np.arange(GROUPS[name], ends[name]) for name in groups]
     players = FIRST_PLAYER + PLAYER_WIDTH * np.arange(4)[:, None]

@@ -36,8 +36,8 @@ NO_SIGNALS = Signals()
 def parse_signals(text: str) -> Signals:
     """Parse signals such as "count standard, attitude upside-down", or "none".
 
-    A signal that is missing is not given. Raises UserError for an unknown signal or method, and for
-    a signal that is named twice.
+    Defenders do not signal what the text leaves out. Raises UserError for an unknown signal or
+    method, a signal that is named twice, and an empty text.
     """
     if text.strip() == "none":
         return NO_SIGNALS

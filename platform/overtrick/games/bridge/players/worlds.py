@@ -55,14 +55,15 @@ class Beliefs:
     signals: whether the signals of the systems are given and read.
     call_error: likelihood of a call that the caller's system would not make with the hand, relative
         to the call that it would make.
-    rule_share: probability that a player plays the card of `careful_player`, or with equal
-        probability another card of its unbroken sequence.
+    rule_share: probability that a player follows the rules of `careful_player` and its signals:
+        of the card that they name and all other cards of its unbroken sequence, each is equally
+        likely.
     best_share: probability that a player plays one of the cards that are best double dummy in the
         deal, each with equal probability; for cards played from at most SOLVED_CARDS cards.
     proposals: deals drawn uniformly for one decision, before they are weighted.
 
-    With the rest of the probability each legal card is equally likely. If both shares are 0, cards
-    are ignored, except that a hand is void in a suit that it did not follow.
+    The sum of both shares is below 1; with the rest each legal card is equally likely. If both are
+    0, cards are ignored, except that a hand is void in a suit that it did not follow.
     """
 
     systems: tuple[System, System] | None = None
