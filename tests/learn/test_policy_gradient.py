@@ -47,7 +47,7 @@ from overtrick.training.adaptation.gradient_samples import (
 )
 from overtrick.training.exploit import Exploit, ExploitJob, ExploitTrainer
 
-STEPS = {"ppo": 0.01, "trpo": 0.01}
+STEPS = {"ppo": {"learning_rate": 0.01}, "trpo": {}}
 """For each optimiser a step size with which it learns these small games in 60 iterations."""
 
 
@@ -55,9 +55,9 @@ def trainer(game, opponent, solver, seed=0, games=500, **more):
     plan = Exploit(
         opponent=opponent,
         solver=solver,
-        learning_rate=STEPS[solver],
         hidden=(32,),
         games=games,
+        **STEPS[solver],
         **more,
     )
     job = ExploitJob(trainer="exploit", game=game, seed=seed, exploit=plan)
