@@ -73,6 +73,8 @@ def test_a_champion_is_found_by_its_game_and_options():
     assert default_champion("holdem", {"view": "strength"}) is None  # strong only after adaptation
     training = {"integrator": "euler", "reward": {"near": 1.5}}
     assert champion_of("sumo", {"view": "ahead_left", **training}) == "champion:sumo"
+    made = ot.make("sumo", view="ahead_left", threads=2, zoo="/zoo", **training)
+    assert champion_of("sumo", made.portable_options()) == "champion:sumo"
     assert champion_of("sumo", {"view": "ahead"}) is None
     assert champion_of("minibridge", {}) == "champion:minibridge"
     assert champion_of("minibridge", {}, "champion:minibridge") == "champion:minibridge_declarer"

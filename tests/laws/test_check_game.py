@@ -191,6 +191,18 @@ class EvaluatedOnOtherDice(Broken):
         return LiarsDice(faces=6)
 
 
+class SeenOnOtherDice(Broken):
+    view = default_view = "dice"
+
+    def policy_of_view(self, view, make):
+        return make(LiarsDice(faces=6))
+
+
+class SeenOnNoDice(SeenOnOtherDice):
+    def policy_of_view(self, view, make):
+        return None
+
+
 class ShapedOnOtherDice(Broken):
     def with_shaping(self, share):
         return LiarsDice(faces=6)
@@ -199,6 +211,8 @@ class ShapedOnOtherDice(Broken):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
+        (SeenOnOtherDice, "policy_of_view: the game must start as this game does"),
+        (SeenOnNoDice, "policy_of_view: must call make once"),
         (ShapedOnOtherDice, "with_shaping: the game must start as this game does"),
         (LosesAnAction, "canonical_observations: must return a permutation"),
         (AcceptsAnyAbstraction, "state_keys: must raise UserError"),

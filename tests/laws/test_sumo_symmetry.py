@@ -7,6 +7,7 @@ import pytest
 from data import DATA, needed
 
 import overtrick
+from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.games.sumo import agent_zoo
 from overtrick.games.sumo.observation import (
     FIELDS,
@@ -16,6 +17,7 @@ from overtrick.games.sumo.observation import (
     reflected,
     rotated,
 )
+from overtrick.policies.rollout import play
 
 STEPS = 12
 
@@ -106,6 +108,18 @@ def test_a_view_is_the_same_match_with_the_other_ant_ahead(rng, controls, view):
     assert ahead.features(ahead.observe(ahead.start(deals))).shape[1] == 120
     words = [ahead.describe(row) for row in from_ahead[0]]
     assert words == [world.describe(row) for row in observed[0]]
+
+
+@pytest.mark.parametrize("view", ["world", "ahead"])
+def test_a_stored_network_plays_the_same_match_in_a_game_with_another_view(view):
+    def points(view):
+        game = overtrick.make("sumo", integrator="euler", view=view)
+        champion = make_opponent("champion:sumo", game, None)  # trained in the view ahead_left
+        standing = make_opponent("motionless", game, None)
+        deals = game.deal(3, np.random.default_rng(4))
+        return play(game, [champion, standing], deals, np.random.default_rng(5)).payoff
+
+    assert np.array_equal(points(view), points("ahead_left"))
 
 
 def test_agentzoo_plays_in_world_coordinates_in_every_view(rng):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from overtrick import make
 from overtrick.config import job_file
+from overtrick.config.job_file import GameChoice
 from overtrick.core import UserError
 from overtrick.core.checkpoints import unprefixed
 from overtrick.distributed.workers import LocalPool
@@ -19,6 +21,7 @@ from overtrick.population import matchmaking
 from overtrick.population.matchmaking import MatchmakingConfig, Players, Results
 from overtrick.serving.predictor import Predictor
 from overtrick.storage import model_files
+from overtrick.training.adaptation.opponent_population import stored_population
 from overtrick.training.registry import JOBS, TRAINERS
 
 CONFIG = MatchmakingConfig(0.35, 0.15, 0.6, 2.0)
@@ -252,8 +255,31 @@ def test_a_stored_policy_that_does_not_fit_is_refused(stored, tmp_path):
     with pytest.raises(UserError, match="plays kuhn, not leduc"):
         league("leduc", 1, initial_model=folder)
     folder = saved(league({"name": "sumo", "view": "ahead"}, 1), tmp_path / "ant")
-    with pytest.raises(UserError, match=r"view.*which has other observations"):
+    with pytest.raises(UserError, match=r"other network inputs: set game\.view to ahead"):
         league("sumo", 1, initial_model=folder)
+    folder = saved(league({"name": "leduc", "view": "history"}, 1), tmp_path / "history")
+    with pytest.raises(UserError, match=r"other network inputs: set game\.view to history"):
+        league("leduc", 1, initial_model=folder)
+
+
+def test_past_players_fit_jobs_with_other_options_of_the_machine_but_not_other_views(tmp_path):
+    folder = saved(league("sumo", 1, random_players=2), tmp_path / "league")
+    here = {"zoo": "/zoo", "threads": 2, "reward": "result"}
+    find = partial(stored_population, kind="league", model=folder, key="model", remedy="")
+    found = find(GameChoice(name="sumo", options=here))
+    assert len(found["w0"]) == 2
+    with pytest.raises(UserError, match=r"plays sumo with options {}, not {'view': 'ahead'}"):
+        find(GameChoice(name="sumo", options={**here, "view": "ahead"}))
+
+
+def test_a_stored_network_sees_a_game_with_another_view_as_in_its_training(tmp_path):
+    one = league({"name": "leduc", "view": "history"}, 1)
+    folder = Path(saved(one, tmp_path / "history"))
+    rows = one.game.observe(one.game.start(one.game.deal(9, np.random.default_rng(0))))
+    found = [model_files.policy(folder, game).probs(rows) for game in (one.game, make("leduc"))]
+    assert np.array_equal(*found)
+    with pytest.raises(UserError, match="has other inputs or actions than leduc"):
+        model_files.policy(folder, make("leduc", ranks=5))
 
 
 def test_a_memory_changes_nothing_at_first_is_trained_and_survives_a_resume(tmp_path):

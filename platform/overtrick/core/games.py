@@ -306,6 +306,20 @@ class ShapesRewards(Protocol):
 
 
 @runtime_checkable
+class SeveralViews(Protocol):
+    """A game whose option `view` chooses the inputs of networks, but changes no rule."""
+
+    view: str
+    default_view: str  # of a game that is made without the option
+
+    def policy_of_view(self, view: str, make: Callable[[Any], Any]) -> Any:
+        """Return a policy for this game whose network has the inputs and actions of a view.
+
+        `make`: builds the policy for a game; it is called once, with the game of that view.
+        """
+
+
+@runtime_checkable
 class ClipsActions(Protocol):
     """A game that clips each component of a continuous action to -1 .. 1 before it takes effect."""
 

@@ -101,9 +101,9 @@ def check_redeal(game: Any, rows: Observations, rng: Generator) -> None:
 def check_related_games(game: Any, deals: Deals, turns: Turns) -> None:
     """Check that games derived from this one give the same observations at the start.
 
-    The derived games come from `portable_options`, `evaluation_game` and `with_shaping`; a game
-    may lack each of these methods. `deals`: the deals (G, C) of some games. `turns`: all turns of
-    these games.
+    The derived games come from `portable_options`, `evaluation_game`, `with_shaping` and
+    `policy_of_view`; a game may lack each of these methods. `deals`: the deals (G, C) of some
+    games. `turns`: all turns of these games.
     """
     related: dict[str, Any] = {}
     if isinstance(game, core.PortableOptions):
@@ -112,6 +112,11 @@ def check_related_games(game: Any, deals: Deals, turns: Turns) -> None:
         related["evaluation_game"] = game.evaluation_game()
     if isinstance(game, core.ShapesRewards):
         related["with_shaping"] = game.with_shaping(0.5)
+    if isinstance(game, core.SeveralViews):
+        same: list[Any] = []
+        game.policy_of_view(game.view, same.append)
+        check(len(same) == 1, "policy_of_view", "must call make once")
+        related["policy_of_view"] = same[0]
     for method, other in related.items():
         ok = equal_rows(other.observe(other.start(deals.copy())), turns[0][1])
         check(ok, method, "the game must start as this game does")

@@ -6,9 +6,9 @@ entry point in the group `overtrick.games` that names its `GameSpec`.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,7 @@ def make(name: str, /, **options: Any) -> Any:
     if spec is None:
         hint = suggestion(name, _specs())
         raise UserError(f"unknown game '{name}': {hint} OpenSpiel's games are openspiel/NAME")
-    known = inspect.signature(spec.load_class()).parameters.values() if options else ()
+    known = signature(spec.load_class()).parameters.values() if options else ()
     known_names = [each.name for each in known if each.default is not each.empty]
     for option in options:
         if option not in known_names:
@@ -150,6 +150,17 @@ def evaluation_game(game: Any) -> Any:
     return game.evaluation_game() if isinstance(game, contract.EvaluatedOnAnother) else game
 
 
+def policy_in_own_view(game: Any, options: Mapping[str, Any], build: Callable[[Any], Any]) -> Any:
+    """Build a model's policy for a game; its network keeps the view of its training.
+
+    `options`: of the game in the model's training. `build`: builds the policy for a game.
+    """
+    if not isinstance(game, contract.SeveralViews):
+        return build(game)
+    view = options.get("view", game.default_view)
+    return build(game) if view == game.view else game.policy_of_view(view, build)
+
+
 def match_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options with which to make the game `name` for a match between policies.
 
@@ -164,6 +175,23 @@ def without_training_options(name: str, options: Mapping[str, Any]) -> dict[str,
     known = _OWN.get(name) or _specs().get(name)
     unused = known.training_options if known else ()
     return {option: value for option, value in options.items() if option not in unused}
+
+
+def player_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the game `name` that a player must be made for.
+
+    Training options, options of the machine, and options with their default values are left out.
+    """
+    known = _OWN.get(name) or _specs().get(name)
+    if known is None:
+        return dict(options)
+    unused = {*known.training_options, *known.machine_options}
+    defaults = {n: each.default for n, each in signature(known.load_class()).parameters.items()}
+    return {
+        option: value
+        for option, value in options.items()
+        if option not in unused and (option not in defaults or defaults[option] != value)
+    }
 
 
 def lowest_payoff(game: Any) -> float:

@@ -53,6 +53,8 @@ class GameSpec:
     """Names of the options that a match does not take from the job of a stored model, because
     training chose them for speed or for shaping.
     """
+    machine_options: tuple[str, ...] = ()
+    """Names of the options that depend on the machine and change neither rules nor observations."""
     scripted_players: Callable[[Any], Mapping[str, Callable[[Any], Policy]]] = lambda game: {}
     """Return the game's scripted players by name; each is a function from the game to a policy."""
     scripted_families: Callable[[Any], Mapping[str, Callable[[Generator], BehaviouralPolicy]]] = (

@@ -114,13 +114,13 @@ def champions() -> list[Champion]:
 def champion_of(game: str, options: Mapping[str, Any], other_than: str = "") -> str | None:
     """Return the first champion of a game with these options, as champion:NAME; None if none.
 
-    `options`: of the game; its training options make no difference. `other_than`: a player that is
-    not meant.
+    The order is that of `champions()`. Options that make no difference to a player are ignored,
+    see `registry.player_options`. `other_than`: a champion to skip, as champion:NAME.
     """
-    kept = registry.without_training_options(game, options)
+    needed = registry.player_options(game, options)
     for each in champions():
-        fits = (each.card["game"], each.card["options"]) == (game, kept)
-        if fits and each.player != other_than:
+        candidate = each.card["game"] == game and each.player != other_than
+        if candidate and registry.player_options(game, each.card["options"]) == needed:
             return each.player
     return None
 
@@ -128,7 +128,7 @@ def champion_of(game: str, options: Mapping[str, Any], other_than: str = "") -> 
 def default_champion(game: str, options: Mapping[str, Any]) -> str | None:
     """Return the default opponent of a game as champion:NAME; None if no champion is one.
 
-    `options`: of the game; a champion plays only with its own.
+    `options`: of the game, with which a champion must have been trained.
     """
     player = champion_of(game, options)
     return player if player is not None and read_champion(player).card["default"] else None

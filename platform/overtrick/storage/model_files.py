@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -24,6 +25,7 @@ from overtrick.core.files import (
     write_weights,
 )
 from overtrick.core.json_files import OpenRecord, first_problem
+from overtrick.games import registry
 from overtrick.policies import model_kinds
 from overtrick.policies.model_kinds import StoredWeights
 from overtrick.storage import run_file_names
@@ -159,9 +161,13 @@ def policy(folder: Path, game: Any) -> Any:
     """Load the policy of a stored model for a game.
 
     `folder`: of the model. The policy is behavioural, unless the game has continuous actions or the
-    model is a mixture of networks.
+    model is a mixture of networks. A network keeps the view of the game of its training.
     Raises UserError for a model that cannot play without search or opponent model, is damaged, or
     does not fit the game.
     """
     stored = load(folder, game.name)
-    return model_kinds.load_policy(StoredWeights(stored.weights, stored.job, str(folder)), game)
+    weights = StoredWeights(stored.weights, stored.job, str(folder))
+    build = partial(model_kinds.load_policy, weights)
+    if "game" not in stored.job:  # no job has trained the model
+        return build(game)
+    return registry.policy_in_own_view(game, stored.game_options, build)

@@ -10,12 +10,13 @@ from pydantic import Field
 
 from overtrick.config.job_file import GameChoice
 from overtrick.config.sections import ModelPath, UnusedKeys
-from overtrick.core import Game, UserError
+from overtrick.core import Game, SeveralViews, UserError
 from overtrick.core.checkpoints import unprefixed
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.initialisation import initial_policy_weights
 from overtrick.policies import recurrent_layer
 from overtrick.policies.forward_pass import Weights
+from overtrick.policies.model_kinds import check_network
 from overtrick.storage import locate, model_files
 from overtrick.training.shared_sections import HEAD_SCALE, PolicyGradient
 
@@ -89,26 +90,25 @@ def read_policy(choice: GameChoice, model: str, key: str, like: Weights) -> Weig
 
     key: of the model in the job file, for error messages. like: random weights of the learner's
     network; its recurrent layer is added to a stored network that has none. Raises UserError if the
-    model is missing or damaged, plays another game or one with other observation fields, or has no
-    policy network of the same size.
+    model is missing or damaged, plays another game or one with other observation fields or another
+    view, or has no policy network of the same size.
     """
     folder = locate.model_folder(model)
     stored = model_files.load(folder, choice.name)
-    fields = [
-        two_seat_game(each)[0].observation_fields
-        for each in (choice, GameChoice(name=choice.name, options=stored.game_options))
-    ]
-    if fields[0] != fields[1]:
-        raise UserError(
-            f"{key}: {folder} plays {choice.name} with options {stored.game_options}, which has "
-            "other observations"
-        )
+    game = two_seat_game(choice)[0]
+    trained = two_seat_game(GameChoice(name=choice.name, options=stored.game_options))[0]
+    plays = f"{key}: {folder} plays {choice.name} with options {stored.game_options}, which has "
+    if isinstance(trained, SeveralViews) and trained.view != game.view:
+        raise UserError(f"{plays}other network inputs: set game.view to {trained.view}")
+    if game.observation_fields != trained.observation_fields:
+        raise UserError(f"{plays}other observations")
     found = unprefixed("policy", stored.weights)
     if "w0" not in found:
         raise UserError(
             f"{key}: {folder} has no policy network: name a run of a trainer such as league, "
             "dagger or exploit"
         )
+    check_network(found, game, f"{key}: the policy network in {folder}")
     policy = found
     if not recurrent_layer.has_memory(found):
         policy = dict(sorted({**recurrent_layer.memory_arrays(like), **found}.items()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -51,6 +52,7 @@ class Poker:
     """
 
     infosets: int | None = None
+    default_view = "cards"
 
     def __init__(
         self,
@@ -104,6 +106,13 @@ class Poker:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.rules, self.fold, None, self.view)
+
+    def policy_of_view(self, view: str, make: Callable[[Any], Any]) -> Any:
+        """Build a policy for this game with another view.
+
+        Nothing is converted, because observations and actions are the same in every view.
+        """
+        return make(type(self)(self.rules, self.fold, None, view))
 
     def rank(self, cards: Array) -> Array:
         """Return the ranks of cards, from 0; -1 (no card) stays -1."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from overtrick.games.sumo import mujoco_model
 from overtrick.games.sumo import observation as obs
 from overtrick.games.sumo.mujoco_model import ANTS, BODIES, HINGES, POSITIONS, VELOCITIES
 from overtrick.games.sumo.physics import STEP_SECONDS, Bodies, Physics
+from overtrick.games.sumo.policy_of_view import PolicyOfView
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +100,7 @@ class Sumo:
     action_names = obs.MOTORS
     infosets = None
     clips_actions: Literal[True] = True
+    default_view = "world"
 
     def __init__(
         self,
@@ -144,6 +146,10 @@ class Sumo:
         """
         physics = replace(self.physics, integrator="rk4")
         return Sumo("wins", self.zoo, view=self.view, **asdict(physics))
+
+    def policy_of_view(self, view: str, make: Callable[[Any], Any]) -> Any:
+        """Build a policy for this game with another view, and convert what it sees and does."""
+        return PolicyOfView(make(Sumo(**self.portable_options() | {"view": view})), view)
 
     def with_shaping(self, share: float) -> Sumo:
         """Return the same game with its shaping terms multiplied by `share` (0 to 1)."""

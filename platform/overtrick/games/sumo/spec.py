@@ -37,10 +37,8 @@ SPEC = GameSpec(
     module="mujoco",
     extra="sumo",
     match_options={"reward": "result"},
-    training_options=(
-        "reward",
-        "integrator",
-    ),  # a match uses the default integrator, RoboSumo's RK4
+    training_options=("reward", "integrator"),  # a match uses RoboSumo's integrator, RK4
+    machine_options=("zoo", "threads", "engine"),
     scripted_players=_scripted_players,
     video=_video_writer,
 )

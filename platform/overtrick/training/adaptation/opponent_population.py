@@ -21,6 +21,7 @@ from overtrick.core import Array, Game, UserError, concat_columns, select_rows
 from overtrick.core.checkpoints import unprefixed
 from overtrick.distributed.workers import WorkerPool
 from overtrick.evaluation.game_cache import two_seat_game
+from overtrick.games import registry
 from overtrick.learners.weights import repeat
 from overtrick.policies import model_kinds
 from overtrick.policies.forward_pass import LOG_STD, Weights
@@ -273,11 +274,10 @@ def stored_population(
     stored = model_files.load(folder, choice.name)
     if (trainer := stored.job.get("trainer")) != kind:
         raise UserError(f"{key}: {folder} is a model of trainer {trainer}, not of {kind}: {remedy}")
-    if stored.game_options != choice.options:
-        raise UserError(
-            f"{key}: {folder} plays {choice.name} with options {stored.game_options}, not "
-            f"{choice.options}"
-        )
+    found = registry.player_options(choice.name, stored.game_options)
+    needed = registry.player_options(choice.name, choice.options)
+    if found != needed:
+        raise UserError(f"{key}: {folder} plays {choice.name} with options {found}, not {needed}")
     members = unprefixed(model_kinds.MEMBERS, stored.weights)
     counts = {len(value) for value in members.values()}
     if counts == {0}:
