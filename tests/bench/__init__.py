@@ -22,6 +22,7 @@ NAMES = (
     "sumo_threads",
     "sumo_iteration",
     "sumo_adaptation",
+    "sumo_memory",
     "sumo_warp",
     "sumo_zoo",
     "holdem_play",
