@@ -31,7 +31,8 @@ from overtrick.storage import locate
 GAME = GameChoice(name="sumo", options={"reward": "wins", "view": "ahead_left"})
 WHOLE_MATCH = 501  # steps of 0.05 s, the most of a match
 SPANS = [WHOLE_MATCH, 40, 1]  # steps until the memory is cleared
-OPPONENTS = ["motionless", "circler", "pusher", "champion:sumo"]
+OPPONENTS = {"scripted": ["motionless", "circler", "pusher"], "champion": ["champion:sumo"]}
+AGENT_ZOO = {"mlp": MLP, "lstm": LSTM}
 SEEDS = range(5)
 DEALS = 25  # of each opponent and seed; a deal is played from both seats
 
@@ -76,7 +77,9 @@ def run() -> Result:
     runs = [locate.absolute_path(name) for name in os.environ["OVERTRICK_MEMORY"].split(",")]
     for name in runs:
         recurrent_policy(name)  # raises UserError
-    opponents = OPPONENTS + ([*MLP, *LSTM] if "OVERTRICK_ZOO" in os.environ else [])
+    groups = OPPONENTS | (AGENT_ZOO if "OVERTRICK_ZOO" in os.environ else {})
+    opponents = [name for names in groups.values() for name in names]
+    groups |= {"all": opponents}
     shards = [(name, o, seed) for name in runs for o in opponents for seed in SEEDS]
 
     def report(shard: int, shares: list[float]) -> None:
@@ -87,14 +90,15 @@ def run() -> Result:
     won = np.reshape(found, (len(runs), len(opponents), len(SEEDS), len(SPANS)))
     lines = []
     for name, of_run in zip(runs, won, strict=True):
-        rows = [*zip(opponents, of_run, strict=True), ("all", of_run.mean(axis=0))]
-        lines += [f"{Path(name).name} against {o}: {describe(shares)}" for o, shares in rows]
+        for group, names in groups.items():
+            shares = of_run[[opponents.index(each) for each in names]].mean(axis=0)
+            lines.append(f"{Path(name).name} against {group}: {describe(shares)}")
     whole, last = won[..., 0].mean(), won[..., -1].mean()
     return Result(
         name="sumo_memory",
         work=f"shares of matches won with the memory cleared after {SPANS} steps, and the gain of "
         f"the whole match over {SPANS[1]} steps and of {SPANS[1]} steps over one, standard errors "
-        f"over {len(SEEDS)} seeds of {2 * DEALS} matches: " + "; ".join(lines),
+        f"over {len(SEEDS)} seeds of {2 * DEALS} matches with each opponent: " + "; ".join(lines),
         ours=float(whole),
         peer=float(last),
         peer_name="memory of one step",
