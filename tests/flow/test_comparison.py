@@ -368,6 +368,10 @@ def test_a_trained_oracle_is_trained_against_each_opponent_and_last_against_trai
          "'evaluate.steps'?"),
         ({"seeds": []}, "'seeds' in table.yaml: tuple should have at least 1"),
         ({"seeds": [0, 0]}, "seeds: a seed is given twice"),
+        ({"ours": None, "variants": ["other"]},
+         "variants has no effect without ours: leave it out, or set ours"),
+        ({"methods": {**METHODS, "ours": {"job": "jobs/tiny.yaml", "key": "exploit.foe"}}},
+         "methods.ours.key has no effect without methods.ours.oracle"),
         ({"methods": {**METHODS, "ours": {"job": "absent.yaml"}}}, "methods.ours of table.yaml: "
          "cannot read job file absent.yaml: No such file"),
         ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "set": {"meta.solvr": "ppo"}}}},

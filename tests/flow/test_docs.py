@@ -32,7 +32,7 @@ from overtrick.config import job_file
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import bidding_accuracy
 from overtrick.games import registry
-from overtrick.learners.policy_gradient.kl_anchored_ppo import KlAnchoredPolicy
+from overtrick.learners.policy_gradient.kl_anchored_ppo import KlAnchoredLearner
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.rllib.algorithm_runner import LEARNER_METRICS, AlgorithmRunner
 from overtrick.storage import locate
@@ -85,7 +85,7 @@ SHORT = {
     "train jobs/leduc_selfplay.yaml": META,
     "train jobs/leduc_meta.yaml seed": META,
     "train jobs/leduc_meta.yaml track.register": META,
-    "train --resume RUN": "",
+    "resume RUN": "",
     "evaluate RUN": "",
     "evaluate models:/leduc-meta": "",
     "safety RUN": "",
@@ -346,7 +346,7 @@ def metrics_of_a_step(trainer: str, monkeypatch: pytest.MonkeyPatch) -> set[str]
     if trainer == "selfplay_bidding":
         own = self_play.SelfplayTrainer
         return metrics_named_in(
-            own.train_iteration, own.evaluate, KlAnchoredPolicy.learn, Ppo.improve
+            own.train_iteration, own.evaluate, KlAnchoredLearner.learn, Ppo.improve
         )
     monkeypatch.setattr(pimc, "EVALUATION_SHARD", 10)
     one = {**SMALL_JOBS[trainer], "stop": {"iterations": 1}}  # the last iteration is evaluated

@@ -174,6 +174,12 @@ def test_the_values_of_a_key_are_told_in_words(key, values, default):
     assert (found.values, found.default) == (values, default)
 
 
+def test_only_keys_that_can_have_an_effect_are_listed():
+    adapts, fixed = ({k.key for k in job_keys.list_keys(JOBS[each])} for each in ("meta", "league"))
+    assert "evaluate.steps" in adapts - fixed
+    assert "evaluate.opponents" in adapts & fixed
+
+
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_every_key_has_values_in_words(trainer):
     for each in job_keys.list_keys(JOBS[trainer]):

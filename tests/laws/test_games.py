@@ -9,6 +9,7 @@ import itertools
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from overtrick.core import (
     Game,
     Observations,
     Redealable,
+    TreeNodes,
     UserError,
     WalkedGame,
     select_rows,
@@ -33,7 +35,7 @@ from overtrick.policies.action_sampling import sample_actions
 from overtrick.policies.rollout import play
 from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive import best_response
-from overtrick.solvers.extensive.tree import build
+from overtrick.solvers.extensive.tree import build, tree_from_nodes
 
 GAMES = [
     *((name, {}) for name in overtrick.names() if overtrick.make(name).actions is not None),
@@ -435,6 +437,17 @@ class UnreachedInfoset(EnumerablePoker):
 def test_a_game_that_breaks_these_laws_has_no_tree(game, reason):
     with pytest.raises(ValueError, match=reason):
         build(game)
+
+
+def test_a_tree_whose_nodes_of_one_information_set_have_different_actions_is_refused(game_and_tree):
+    _, tree = game_and_tree("kuhn")
+    nodes = TreeNodes(**{name: getattr(tree, name) for name in TreeNodes.__dataclass_fields__})
+    last = np.flatnonzero(tree.seat >= 0)[-1]
+    edge = tree.edge.copy()
+    edge[tree.parent == last] = edge[tree.parent == last][::-1]
+    assert tree_from_nodes(nodes, "kuhn").nodes == tree.nodes
+    with pytest.raises(UserError, match="kuhn: the legal actions differ within one information"):
+        tree_from_nodes(replace(nodes, edge=edge), "kuhn")
 
 
 def test_selected_games_are_copies(game, sample_deals, rng):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.rounding import assert_float32_close
@@ -53,6 +55,15 @@ def test_simulated_games_give_the_exact_gradient_against_a_well_observed_opponen
         assert np.abs(now - right[0]).max() < 0.2 * np.abs(right[0] - was).max()
         won = exact_payoff(tree, now, theirs) - exact_payoff(tree, was, theirs)
         assert won == pytest.approx(gained, rel=0.1)
+
+
+def test_a_game_that_is_not_zero_sum_has_no_opponent_model_on_its_tree():
+    game, tree = two_seat_game(KUHN)
+    shared = replace(tree, gain=np.ones_like(tree.gain))
+    for fitting in (tree, None):
+        gradient_adaptation.check_estimator("key", "opponent_model", game, fitting)
+    with pytest.raises(UserError, match=r"^key: opponent_model needs a zero-sum game"):
+        gradient_adaptation.check_estimator("key", "opponent_model", game, shared)
 
 
 def test_a_damaged_critic_is_refused_where_a_learned_opponent_model_is_simulated(monkeypatch):

@@ -121,6 +121,16 @@ def test_an_ant_learns_to_keep_still():
     assert (np.exp(one.learner.weights()[LOG_STD]) < 0.25).all()  # 0.5 at the start
 
 
+def test_a_shard_without_a_decision_of_the_student_is_left_out():
+    """The opponent may fold before the student acts: in these games there is nothing to learn."""
+    section = {"games": 1, "gradient_steps": 1, "batch_size": 4}
+    alone = dagger("leduc", 40, "call", opponent="random", **section)
+    learnt = ["loss_nats" in alone.step() for _ in range(40)]
+    assert 20 < sum(learnt) < 40
+    many = dagger("leduc", 6, "call", opponent="random", **section | {"games": 41})  # 20, 20, 1
+    assert all("loss_nats" in many.step() for _ in range(6))
+
+
 def test_a_loaded_trainer_continues_with_identical_results():
     whole, first, second = (dagger("leduc", 4, "call", games=30) for _ in range(3))
     expected = [whole.step() for _ in range(4)]

@@ -52,6 +52,17 @@ JOBS: dict[str, dict[str, Any]] = {
                      "learning_rate": 1e-5},
     },
     "exploit": {"trainer": "exploit", "exploit": {"games": 100, "hidden": [8]}},
+    "dagger": {
+        "trainer": "dagger",
+        "dagger": {"teacher": "bluff", "hidden": [8], "gradient_steps": 3, "batch_size": 16},
+        "evaluate": {"opponents": ["random"], "every": 1},
+    },
+    "dagger in sumo": {
+        "trainer": "dagger",
+        "game": {"name": "sumo", "options": {"integrator": "euler"}},
+        "dagger": {"teacher": "pusher", "hidden": [8], "games": 2, "gradient_steps": 3},
+        "evaluate": {"opponents": ["random"], "eval_deals": 2, "every": 1},
+    },
     "nfsp": {
         "trainer": "nfsp",
         "nfsp": {"games": 100, "hidden": [8], "gradient_steps": 3, "batch_size": 16},

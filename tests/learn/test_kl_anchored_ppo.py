@@ -10,7 +10,7 @@ from tests.rounding import assert_float32_close
 
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.optimisers import Adam
-from overtrick.learners.policy_gradient.kl_anchored_ppo import KlAnchoredPolicy
+from overtrick.learners.policy_gradient.kl_anchored_ppo import KlAnchoredLearner
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.policy_gradient.sample import padded_sample, sample_tensors
 from overtrick.learners.policy_gradient.surrogate import Surrogate
@@ -42,7 +42,7 @@ def train(rows, rng, kl_coef, iterations=20, every=False):
     """Train where one action has return 1 and the others 0; return the metrics and the final
     policy. every: give credits of all actions, not only of sampled ones."""
     features, legal = rows
-    learner = KlAnchoredPolicy(initial_weights((5, 16, ACTIONS), rng), PLAN, solver(kl_coef), 4)
+    learner = KlAnchoredLearner(initial_weights((5, 16, ACTIONS), rng), PLAN, solver(kl_coef), 4)
     metrics = []
     for _ in range(iterations):
         chance = probs(learner.theta, features, legal)
@@ -107,7 +107,7 @@ def test_the_kl_gradient_is_zero_at_the_teacher_and_grows_with_distance(rows, rn
 def test_a_learner_resumes_from_its_state(rows, rng):
     _, first = train(rows, rng, kl_coef=1.0, iterations=2)
     teacher_probs = {name: value.numpy() for name, value in first.teacher.items()}
-    second = KlAnchoredPolicy(teacher_probs, PLAN, solver(1.0), 4)
+    second = KlAnchoredLearner(teacher_probs, PLAN, solver(1.0), 4)
     second.load({name: value.copy() for name, value in first.state().items()})
     credit = np.eye(ACTIONS)[rng.integers(ACTIONS - 1, size=GAMES)]
     metrics = [

@@ -292,6 +292,9 @@ def test_a_memory_changes_nothing_at_first_is_trained_and_survives_a_resume(tmp_
         assert same(network, old._network(MAIN))
         assert (network["memory_output_w"] == np.zeros((6, 8))).all()
     assert new.past.state().keys() == new._network(MAIN).keys()
+    drawn = new._network(MAIN)["memory_value_w"]  # apart from the random past players
+    for member in new.past.state()["w0"]:
+        assert abs(np.corrcoef(drawn.ravel(), member.ravel()[: drawn.size])[0, 1]) < 0.5
     new.step()
     assert all((new._network(k)["memory_output_w"] != 0).any() for k in range(new.count))
     again.load(new.state())

@@ -117,6 +117,17 @@ def test_held_out_decisions_are_not_trained_on(two, rng):
     assert all(np.array_equal(all_held_out[n][0], first[n]) for n in first)
 
 
+def test_a_fit_without_held_out_decisions_trains_all_epochs(two, rng):
+    game, tree, sigmas, first = two
+    drawn = np.stack([rng.multinomial(50, p) for p in sigmas[0]])
+    rows = rows_with_probabilities(game, tree, [drawn])
+    found = fit_opponent_models(first, rows, 0.01, CloningConfig(10), 0.0, np.random.default_rng(5))
+    learn_rng = np.random.default_rng(5).spawn(2)[1]
+    by_hand, _ = clone_behaviour(Adam(repeat(first, 1), 0.01), rows, CloningConfig(10), learn_rng)
+    assert all(np.array_equal(found[n], by_hand[n]) for n in first)
+    assert any(not np.array_equal(found[n][0], first[n]) for n in first)
+
+
 def test_the_prior_gives_way_to_observed_actions():
     guess, taken = np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([[0, 0], [0, 8]])
     found = correct_by_counts(guess, taken, 2.0)

@@ -36,6 +36,7 @@ from overtrick.policies.forward_pass import forward, tensors
 from overtrick.policies.network import NetworkPolicy
 from overtrick.policies.network_sizes import input_size, privileged_input_size
 from overtrick.policies.rollout import play, random_seating
+from overtrick.policies.tabular import TabularPolicy
 from overtrick.policies.uniform import UniformPolicy
 from overtrick.solvers.extensive.tree import build
 from overtrick.storage import model_files
@@ -204,7 +205,7 @@ def test_a_loaded_trainer_continues_with_identical_results(solver):
 @pytest.mark.parametrize("bound", [0.003, 0.03])
 def test_trpo_keeps_its_bound_on_the_divergence(bound):
     one = trainer("leduc", "random", "trpo", games=100)
-    one.learner.optimizer.step = bound
+    one.learner.optimizer.step_size = bound
     for _ in range(8):
         before = one.learner.policy()
         metrics = one.step()
@@ -276,7 +277,7 @@ def test_the_estimated_gain_on_fresh_games_is_nearly_the_difference_of_exact_pay
         policies, seating = (before.policy(), UniformPolicy()), random_seating(count, rng)
         return play(game, policies, count, rng, seating, recorded=[0]).batch
 
-    one.learner.optimizer.step = 0.001
+    one.learner.optimizer.step_size = 0.001
     one.learner.learn(games(20_000), rng)
     payoffs = [
         exact_payoff(tree, strategies(game, tree, repeat(each.theta, 1))[0], tree.uniform())
@@ -514,6 +515,28 @@ def test_a_privileged_critic_reduces_the_variance(rng):
             ).mean()
             critic.fit(results.features, results.returns, rng_of_batch)
     assert left[True] < 0.75 * left[False]
+
+
+@pytest.mark.parametrize("with_privilege", [False, True])
+def test_a_game_in_which_the_learner_does_not_act_gives_an_empty_sample(
+    game_and_tree, rng, with_privilege
+):
+    """The opponent folds at once."""
+    game, tree = game_and_tree("leduc")
+    fold = game.action_names.index("fold")
+    chosen = np.where(tree.legal[:, fold], fold, tree.legal.argmax(axis=1))
+    folds = TabularPolicy(np.eye(game.actions)[chosen])
+    theta = repeat(network(game, tree, rng), 1)
+    size = privileged_input_size(game) if with_privilege else input_size(game)
+    critic = initial_weights((size, 4, 1), rng)
+    decisions = set()
+    for each in rng.spawn(20):
+        ours = (game, theta, critic, folds, 1, 1.0, 1.0, each, True)
+        results = play_opponents(*ours, privileged=with_privilege)
+        decisions.add(len(results.returns))
+        assert results.features.shape == (len(results.returns), size)
+        assert results.sample.weight.sum() == len(results.returns)
+    assert decisions >= {0, 1}
 
 
 @pytest.mark.parametrize("name", ["leduc", "brps"])

@@ -157,7 +157,7 @@ def test_entropy_falls_geometrically_and_only_mmd_penalises_the_last_policy(
     for learner in trainer.learners:
         assert learner.optimizer.entropy_coef == pytest.approx(entropy)
         assert learner.optimizer.behaviour_kl_coef == behaviour
-        assert learner.optimizer.step == pytest.approx(0.0015)
+        assert learner.optimizer.step_size == pytest.approx(0.0015)
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "rnad"])

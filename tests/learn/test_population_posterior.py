@@ -222,14 +222,14 @@ def test_a_player_is_evaluated_by_its_best_response_to_all_games(members, rng) -
             updates += 1
             super().update()
 
-    player.opponent.__class__ = CountsUpdates
+    player.estimate.__class__ = CountsUpdates
     strategy = player.strategy(games)
     assert updates == 1  # the estimate had not been updated after the last game
     assert player.strategy(games) is strategy
     assert updates == 1
-    response = best_response.best_responses(here.tree, player.opponent.strategy())
+    response = best_response.best_responses(here.tree, player.estimate.strategy())
     assert np.array_equal(strategy, response)
-    assert player.opponent.log_posterior == pytest.approx(alone.log_posterior)
+    assert player.estimate.log_posterior == pytest.approx(alone.log_posterior)
 
 
 def test_an_opponent_changes_during_a_match(members, rng) -> None:

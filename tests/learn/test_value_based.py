@@ -264,6 +264,7 @@ def test_the_target_network_is_replaced_at_its_interval(rng):
 def test_epsilon_falls_and_every_setting_reaches_the_learner():
     section = QLearning(epsilon=0.5, epsilon_end=0.1, learning_rate=0.01, gradient_steps=2,
                         batch_size=3, replay_capacity=4, target_update_interval=5, discount=0.6,
-                        loss="huber", double_q=False, monte_carlo=True)  # fmt: skip
+                        loss="huber", double_q=False)  # fmt: skip
     assert [section.epsilon_at(p) for p in (0, 0.25, 1)] == pytest.approx([0.5, 0.4, 0.1])
-    assert section.config() == DqnConfig(0.01, 2, 3, 4, 5, 0.6, "huber", False, True)
+    assert section.config() == DqnConfig(0.01, 2, 3, 4, 5, 0.6, "huber", False, False)
+    assert QLearning(monte_carlo=True).config().monte_carlo

@@ -264,7 +264,13 @@ def _mean_ms(seconds: Sequence[float] | None) -> float | None:
 
 
 def _by_family(results: Sequence[dict[str, Any]], games: int) -> Rows:
-    """Return a row for each family of opponents: the share of each method after some games."""
+    """Return a table with a row for each family of opponents, after `games` games of each match.
+
+    A cell is the mean share of the best-response payoff that a method wins, as text. If no opponent
+    of the family is exploitable, it is the mean payoff in points per game. A column is one method
+    in one setting. `results`: `OpponentResult`s. A family without results after exactly `games`
+    games has no row.
+    """
     rows: dict[str, dict[str, Any]] = {}
     for each in board_evaluation.summarise_families(results):
         if each.budget == games:

@@ -60,7 +60,7 @@ def in_context_model(job: BoardJob, method: BoardMethod) -> InContextModel:
             f"model {method.model} is of trainer {trained.trainer}, not in_context: "
             "set the player to model"
         )
-    return InContextTrainer.knowledge(trained, weights)
+    return InContextTrainer.rebuild_model(trained, weights)
 
 
 def model_matches(
@@ -89,7 +89,7 @@ def model_matches(
                     trained, weights, opponent_policy, rng, games=games // section.steps
                 )[-1]
             else:
-                policy = trainer.knowledge(trained, weights)
+                policy = trainer.rebuild_model(trained, weights)
             payoff, gap = measure(policy)
             records.append(
                 {"games": games, "payoff": payoff, "exploitability": gap, "online": None}

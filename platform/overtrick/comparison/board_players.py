@@ -14,7 +14,7 @@ from overtrick.comparison.board_programs import check_program, start_program
 from overtrick.core import BehaviouralPolicy
 from overtrick.evaluation.board import board_evaluation
 from overtrick.evaluation.board.board_match import MatchResult, play_match
-from overtrick.evaluation.board.board_setting import ActingPlayer, BoardPlayer, BoardSetting
+from overtrick.evaluation.board.board_setting import ActingPlayer, BoardSetting, StrategyPlayer
 from overtrick.evaluation.board.bucket_opponents import BucketOpponent
 from overtrick.evaluation.board.end_observations import SETTINGS
 from overtrick.evaluation.board.in_context_player import InContextPlayer
@@ -60,7 +60,7 @@ def evaluate_method(
     equilibrium = cached_equilibrium(job.game)
     network = board_models.in_context_model(job, method) if method.player == "in_context" else None
 
-    def new_player(here: BoardSetting, player_rng: Generator) -> BoardPlayer | ActingPlayer:
+    def new_player(here: BoardSetting, player_rng: Generator) -> StrategyPlayer | ActingPlayer:
         """Return the player of one match."""
         if method.player == "equilibrium":
             return FixedPlayer(equilibrium)

@@ -28,7 +28,12 @@ PLAYERS = ("oracle", "population_posterior", "model", "program")
 
 
 def check(job: BoardJob) -> None:
-    """Raise UserError, naming the key, if a method cannot play a game without a tree."""
+    """Raise UserError, naming the key, if a method of a board needs a game tree.
+
+    Call it only for a game that is too large for a tree. It refuses other players than PLAYERS, a
+    population of more than MOST_MEMBERS strategies, a bound on exploitability, and populations from
+    stored runs of PSRO or a league.
+    """
     for name, method in job.methods.items():
         if method.player not in PLAYERS:
             raise UserError(

@@ -15,7 +15,7 @@ from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice, OneGameJob
 from overtrick.config.overrides import set_value
 from overtrick.config.packaged_jobs import job_path
-from overtrick.config.sections import Count, Opponent, Section
+from overtrick.config.sections import Count, Opponent, Section, UnusedKeys
 from overtrick.core import PortableOptions, UserError, suggestion
 from overtrick.evaluation.evaluate import EvaluationBudget
 from overtrick.games import registry
@@ -53,6 +53,8 @@ class Method(Section):
 
     Exactly one of `job`, `policy` and `oracle` is set.
     """
+
+    unused_keys = (UnusedKeys({"oracle": (None, EXACT)}, ("key",)),)
 
     job: str | dict[str, Any] | None = None
     """Job file, relative to the table's folder, or its content; trained with every seed of the
@@ -105,6 +107,8 @@ class ComparisonEvaluation(EvaluationBudget):
 
 class ComparisonJob(OneGameJob):
     """Job file of a comparison, which evaluates every method against every opponent."""
+
+    unused_keys = (UnusedKeys({"ours": (None,)}, ("variants",)),)
 
     trainer: Literal["table"]
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2), min_length=1)

@@ -116,7 +116,10 @@ def _train(
 
 
 def _save_model(child: ChildRun) -> None:
-    """Store the model of a finished child run, unless it is stored already."""
+    """Store the last and the best model of a finished child run in its folder and in MLflow.
+
+    Also uploads the folder if the run is in a bucket. Does nothing if the model is stored already.
+    """
     if not model_files.is_model(child.folder.model):
         lifecycle.save_models(child.job, child.folder, child.checkpoints, child.tracker)
         bucket_copy.push(child.folder.path)

@@ -37,12 +37,14 @@ class JobKey(NamedTuple):
 
 
 def list_keys(section: type[Section], prefix: str = "") -> Iterator[JobKey]:
-    """Yield each key of a section and of its subsections.
+    """Yield each key of a section and of its subsections, except keys that never have an effect.
 
     `prefix`: dotted path of the section, with a final dot. NAME stands for the user's name of a
     section, as in games.NAME.seeds.
     """
     for name, field in section.model_fields.items():
+        if name in section.never_used_keys():
+            continue
         inner = section_class(field.annotation)
         if typing.get_origin(field.annotation) is dict:
             named = typing.get_args(field.annotation)[1]

@@ -126,8 +126,9 @@ def parse_yaml(text: str) -> Any:
 def check_values(content: Any, source: str, key: str = "") -> None:
     """Raise UserError unless every value of plain data can be stored in a job file.
 
-    These are text, finite numbers, integers of 64 bits, booleans, None, lists and mappings with
-    text as keys. `source`: the file, named in the message. `key`: dotted path of `content`.
+    These are text that UTF-8 can write, finite numbers, signed integers of 64 bits, booleans, None,
+    lists, tuples, and mappings with such text as keys. `source`: the file, named in the message.
+    `key`: dotted path of `content`.
     """
     if isinstance(content, dict):
         for name, value in content.items():

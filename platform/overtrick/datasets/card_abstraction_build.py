@@ -113,8 +113,9 @@ class AbstractionConfig(DatasetConfig):
         """Build the configuration from `key=value` overrides of the defaults.
 
         The defaults are the values of Samothrakis et al. 2011. `scale`: factor on every sample
-        count that is not overridden. A scaled count is at least half the number of buckets. Raises
-        UserError.
+        count that is not overridden, above 0 and at most MAX_SCALE. A scaled count is rounded up,
+        and is at least `buckets // 2`. Raises UserError for a factor out of range, an unknown key,
+        and a value that is not allowed.
         """
         if not 0 < scale <= MAX_SCALE:
             raise UserError(f"--samples-scale must be above 0 and at most {MAX_SCALE}, not {scale}")

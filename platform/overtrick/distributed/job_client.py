@@ -75,7 +75,12 @@ class Cluster:
     """
 
     def __init__(self, address: str) -> None:
-        """Connect to the cluster. `address`: its dashboard, such as http://HEAD:8265."""
+        """Connect to the cluster. `address`: its dashboard, such as http://HEAD:8265.
+
+        Deletes the environment variables RAY_ADDRESS and RAY_API_SERVER_ADDRESS, and disables log
+        messages of level INFO in this process. Raises UserError for an address that does not begin
+        with http:// or https://, and for the reasons in the docstring of the class.
+        """
         if not address.startswith(("http://", "https://")):
             raise UserError(
                 f"--address {address}: must be that of the cluster's dashboard, such as "

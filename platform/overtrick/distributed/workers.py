@@ -168,8 +168,10 @@ class RayPool:
         """Return the results of work(generator, common, *shard) for all shards, in their order.
 
         `common`: an argument that is the same for all shards. `shards`: tuples of further
-        arguments, one for each piece of work. `rng`: spawns one generator for each shard. Raises
-        RunError if MAX_LOSSES workers died on one shard. Errors of `work` are raised unchanged.
+        arguments, one for each piece of work. `rng`: spawns one generator for each shard.
+        `on_result`: called in this process after each shard with the shard's number and result, in
+        any order. A shard whose worker died is run again with the same generator. Raises RunError
+        if MAX_LOSSES workers died on one shard. Errors of `work` are raised unchanged.
         """
         shared, rngs, carrier = ray.put(common), rng.spawn(len(shards)), tracing.carrier()
         waiting, workers = deque(range(len(shards))), range(len(self._workers))

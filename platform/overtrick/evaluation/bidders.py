@@ -54,10 +54,10 @@ class Side(NamedTuple):
 def load_side(name: str) -> Side:
     """Load a partnership that bids by a bidding system or by trained networks.
 
-    `name` is the name or file of a system, or the folder, run or registry name of a model; then
-    perhaps + and a card player, such as natural+search. Raises UserError for an unknown name, for a
-    model without a bidding policy network, or if the rules of the model's system have changed since
-    the model was trained.
+    `name`: the name or file of a bidding system, or a model as `locate.model_folder` takes it, such
+    as champion:NAME. A plus sign and a card player may follow, as in natural+search. Raises
+    UserError for an unknown system, model or card player. Raises UserError also for a model without
+    a bidding policy network, or if the rules of its system have changed since it was trained.
     """
     bidder, cards = split_player(name)
     side = _load_bidder(bidder)

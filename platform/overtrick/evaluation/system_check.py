@@ -15,6 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, UserError
+from overtrick.evaluation.standard_error import standard_error
 from overtrick.games.bridge import contract_results, scoring
 from overtrick.games.bridge.auction_rules import CALLS, PASS, Contracts, final_contracts
 from overtrick.games.bridge.boards import Board, rotating_dealer_and_vulnerability
@@ -182,9 +183,11 @@ def _figures(totals: Counter[str]) -> dict[str, float]:
 def _places(
     system: System, hands: Array, dealer: Array, traced: TracedAuctions
 ) -> Iterator[tuple[str, str, tuple[str, str, str]]]:
-    """Yield kind, auction and example (hand, call, rule) of everything that should not happen.
+    """Yield each call of one of the kinds in `_masks`: a call without a rule, or a wrong pass.
 
-    `hands` (G, 4): card bit masks. `dealer` (G,).
+    Yields the kind, the calls before it from the opening bid on ("opening" if there are none), and
+    an example: the hand, the call, and the source and line of its rule. `system`: made all calls.
+    `hands` (G, 4): card bit masks by seat. `dealer` (G,): seats. `traced`: the G auctions.
     """
     for kind, mask in _masks(traced).items():
         for game, at in zip(*np.nonzero(mask), strict=True):
@@ -226,12 +229,12 @@ def solved_deals(boards: Sequence[Board]) -> SolvedDeals:
     )
 
 
-def par_result(system: System, deals: SolvedDeals) -> dict[str, float]:
+def par_result(system: System, deals: SolvedDeals) -> dict[str, float | None]:
     """Bid solved deals by a system at all four seats, and compare the contracts with par.
 
     The result has `deals`, their number; `imps_to_par`, the mean distance in IMPs of the
-    double-dummy result from par, with its standard error; and `games_bid`: of the sides that can
-    make a game, the share in game or slam.
+    double-dummy result from par, with its standard error, None for one deal; and
+    `games_bid`: of the sides that can make a game, the share in game or slam.
     """
     holder, dealer, vulnerable, tables = deals
     calls = trace_auctions(hand_bits(holder), dealer, vulnerable, system, system).calls
@@ -248,18 +251,18 @@ def par_result(system: System, deals: SolvedDeals) -> dict[str, float]:
     return {
         "deals": len(holder),
         "imps_to_par": float(distance.mean()),
-        "imps_to_par_se": float(distance.std() / np.sqrt(len(holder))),
+        "imps_to_par_se": standard_error(distance),
         "games_bid": bid / max(makable, 1),
     }
 
 
-def one_sided_result(system: System, boards: Sequence[Board]) -> dict[str, float]:
+def one_sided_result(system: System, boards: Sequence[Board]) -> dict[str, float | None]:
     """Rebid recorded boards on which one side alone bid, and compare the contracts.
 
     The side that bid uses the system, and its opponents pass. The result has the number of
     `boards`, the mean `imps` per board against the recorded contract at double-dummy tricks, and
-    its standard error; only `boards`, 0, if there is none. Boards need a double-dummy table and an
-    auction; others are left out.
+    its standard error, None for one board. If there is no board, the result has only `boards`, 0.
+    Boards need a double-dummy table and an auction; others are left out.
     """
     chosen = []
     sides: list[int] = []
@@ -290,7 +293,7 @@ def one_sided_result(system: System, boards: Sequence[Board]) -> dict[str, float
     return {
         "boards": len(chosen),
         "imps": float(gained.mean()),
-        "imps_se": float(gained.std() / np.sqrt(len(chosen))),
+        "imps_se": standard_error(gained),
     }
 
 

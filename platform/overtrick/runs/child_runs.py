@@ -139,8 +139,9 @@ class RunGroup:
     def close(self, status: str) -> None:
         """Send the final status of the parent run and of each child run to MLflow.
 
-        If the disk is full or fails for one run, the status of all other runs is still sent.
-        `status`: MLflow's status of the parent run, which is the sweep or comparison itself.
+        `status`: MLflow's status of the parent run, which is the sweep or comparison itself, and of
+        a child run that neither finished nor failed. Sets `undelivered`. If the disk is full or
+        fails for one run, the status of all other runs is sent before the error is raised.
         """
         with ExitStack() as stack:
             for child in reversed(self.children):

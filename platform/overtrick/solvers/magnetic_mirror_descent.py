@@ -128,15 +128,16 @@ class MirrorDescentSolver(IterativeSolver):
 def _solve_step(rows, start, past, gradient, log_sigma, proximity, temperature):  # type: ignore[no-untyped-def]
     """Maximise <gradient, x> - temperature psi(x) - proximity B(x, x_old) over realisation plans x.
 
-    The maximum has a closed form at each information set, computed from the last decisions to the
-    first: the strategy is the softmax of (gradient + proximity log_old) / (proximity +
-    temperature), and its value is added to the gradient of the parent sequence. Afterwards
-    gradient[0] is the value of the maximum.
+    The module's docstring defines psi and B. The maximum has a closed form at each information set,
+    computed from the last decisions to the first: the strategy is the softmax of (gradient +
+    proximity log_old) / (proximity + temperature), and its value is added to the gradient of the
+    parent sequence. Afterwards gradient[0] is the value of the maximum.
 
     - `rows`: the seat's information sets, earlier decisions before later ones
     - `start` (N + 1,), `past` (N,): first legal action and parent sequence of information sets
     - `gradient` (1 + L,): points by sequence; changed in place
     - `log_sigma` (L,): logarithms of the old strategy; afterwards of the new one
+    - `proximity`, `temperature`: numbers of at least 0, not both 0
     """
     scale = proximity + temperature
     for row in rows[::-1]:

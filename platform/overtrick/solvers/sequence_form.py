@@ -36,7 +36,11 @@ class SequenceFormSolver(IterativeSolver):
         self.sigma = tree.uniform()
 
     def run(self, iterations: int) -> None:
-        """Solve the linear program if it is not solved yet. Raises RunError if that fails."""
+        """Solve the linear program in the first iteration; later iterations change nothing.
+
+        `iterations`: added to the count of iterations; with 0 nothing is solved. Raises RunError if
+        the program cannot be solved.
+        """
         if iterations and not self.iteration:
             self.sigma = equilibrium(self.tree)[1]
         self.iteration += iterations

@@ -277,10 +277,11 @@ def path_or_url(path: Path) -> str:
 
 
 def absolute_or_url(place: str, name: str) -> str:
-    """Return a bucket's URL unchanged, and any other text as an absolute path.
+    """Return a bucket's URL without final slashes, and a local path as an absolute path.
 
-    `name`: the option or key that holds `place`, for errors. Raises UserError for another kind of
-    URL, or a name that is too long for a file.
+    `place`: the URL of a bucket, a URL file:///PATH, or a path. `name`: the option or key that
+    holds `place`, for errors. Raises UserError for another kind of URL, and for a path that no file
+    can have.
     """
     place = without_file_scheme(place)
     return check_url(place, name) if is_url(place) else str(local_path(place, name).absolute())

@@ -119,7 +119,10 @@ class _Handler(fs.FileSystemHandler):
         self.delete_dir(path)
 
     def delete_root_dir_contents(self) -> NoReturn:
-        """Refuse to delete the root: trials may delete their checkpoints, not the whole run."""
+        """Raise io.UnsupportedOperation: the root is a whole run, and is deleted only elsewhere.
+
+        Trials may delete their own checkpoints.
+        """
         raise io.UnsupportedOperation(f"{self.objects.url} is a run: delete it outside of training")
 
     def delete_file(self, path: str) -> None:

@@ -16,10 +16,12 @@ VIDEO_SUFFIX = ".mp4"
 
 
 def html_of_file(path: Path, first: int, system: str | None = None) -> str:
-    """Return the HTML page of a file of recorded games, of bridge boards, or of a video.
+    """Return the HTML page of a file of recorded games, of bridge boards, or of a video (.mp4).
 
-    `first`: the number of games or boards to show. `system`: the bidding system that explains the
-    calls of boards without a named system; None: leave such calls unexplained. Raises UserError.
+    `first`: the largest number of games or boards to show. `system`: the bidding system that
+    explains the calls of boards without a named system; None: leave such calls unexplained. Raises
+    UserError for an unknown system, for games or boards that are missing or damaged, and for a
+    system with recorded games. Raises FileNotFoundError for a missing video.
     """
     if system is not None:
         load(system)  # raises UserError for an unknown system

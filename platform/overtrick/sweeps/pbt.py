@@ -136,9 +136,9 @@ def trial_schedule(rounds: Sequence[Round], trial: int, interval: int) -> list[d
 def _scores(group: RunGroup, measure: Measure, begin: int, end: int) -> list[float]:
     """Return each trial's last score after iteration `begin` and up to iteration `end`.
 
-    `measure`: function from an iteration's metrics to the score. The score is -inf for a trial that
-    failed, or whose score is not finite. Raises UserError if a trial has no score; RunError if
-    every trial failed.
+    `measure`: function from an iteration's metrics to the score, or to None if it has none. The
+    score is -inf for a trial that failed, or whose score is not finite. Raises UserError if a trial
+    that did not fail has no score, and RunError if every trial failed.
     """
     scores = []
     for child, failed in zip(group.children, group.errors, strict=True):

@@ -101,7 +101,11 @@ class DaggerTrainer(UnadaptedTrainer[DaggerJob]):
         played = self.pool.map(_play, common, chunks(section.games, SHARD), play_rng)
         batches, diverged = zip(*played, strict=True)
         self.learner.adam.set_learning_rate(section.learning_rate * (1 - progress))
-        metrics = self.learner.learn(concatenate_trajectories(batches), learn_rng)
+        # in a small shard the student may not have to act at all
+        labelled = [batch for batch in batches if len(batch)]
+        metrics = {}
+        if labelled:
+            metrics = self.learner.learn(concatenate_trajectories(labelled), learn_rng)
         return {
             **metrics,
             "teacher_share": share,
@@ -122,7 +126,7 @@ class DaggerTrainer(UnadaptedTrainer[DaggerJob]):
         HeldOutTrainer.validate(job)
 
     @staticmethod
-    def knowledge(job: DaggerJob, weights: Mapping[str, Array]) -> Any:
+    def rebuild_model(job: DaggerJob, weights: Mapping[str, Array]) -> Any:
         """Return the policy of a stored model."""
         game, _ = two_seat_game(job.game)
         return network_policy(game.features, unprefixed("policy", weights))

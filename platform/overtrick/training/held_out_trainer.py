@@ -1,7 +1,7 @@
 """Base classes of trainers whose model is evaluated against held-out opponents.
 
-A subclass defines two functions: `knowledge` rebuilds the model from stored weights, and `adapt`
-adapts the model to an opponent.
+A subclass defines two functions: `rebuild_model` rebuilds the model from stored weights, and
+`adapt` adapts the model to an opponent.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class HeldOutTrainer(BaseTrainer[JobT]):
 
     @staticmethod
     @abstractmethod
-    def knowledge(job: Any, weights: Mapping[str, Array]) -> Any:
+    def rebuild_model(job: Any, weights: Mapping[str, Array]) -> Any:
         """Rebuild the model from stored weights, in the form that function `adapt` takes.
 
         The type depends on the trainer. It can be a policy, the weights of a network, or several
@@ -121,7 +121,7 @@ class HeldOutTrainer(BaseTrainer[JobT]):
         asked = {"repeats": 2, "steps": steps, "games": games}
         given = {key: value for key, value in asked.items() if value is not None}
         section = validated(type(section), {**section.model_dump(), **given}, "adapt")
-        adapted = cls.adapt(rng, cls.knowledge(job, weights), section, job.game, opponent)
+        adapted = cls.adapt(rng, cls.rebuild_model(job, weights), section, job.game, opponent)
         if section.exploitability_bound is not None:
             adapted = [evaluation.bound_exploitability(job.game, each, section) for each in adapted]
         return [policies[0] for policies in adapted]
@@ -134,8 +134,8 @@ class HeldOutTrainer(BaseTrainer[JobT]):
 
         Returns a row for each opponent.
         """
-        known, section = cls.knowledge(job, weights), cls.evaluation_section(job)
-        return evaluation.evaluate(job.game, cls.adapt, known, section, pool, rng)
+        model, section = cls.rebuild_model(job, weights), cls.evaluation_section(job)
+        return evaluation.evaluate(job.game, cls.adapt, model, section, pool, rng)
 
     @staticmethod
     def with_best_responses(job: Any, rows: Rows, pool: WorkerPool | None) -> Rows:
@@ -147,7 +147,7 @@ class UnadaptedTrainer(HeldOutTrainer[JobT]):
     """Base class of trainers of a policy for all seats that does not adapt in evaluation.
 
     Evaluations during training also measure the policy's exploitability, if it can be computed
-    exactly. In a subclass, `knowledge` rebuilds the policy from stored weights.
+    exactly. In a subclass, `rebuild_model` rebuilds the policy from stored weights.
     """
 
     adapt = staticmethod(without_adaptation)
@@ -164,7 +164,7 @@ class UnadaptedTrainer(HeldOutTrainer[JobT]):
     def _exploitability(self) -> Metrics:
         if not self.has_exact_exploitability:
             return {}
-        policies = [self.knowledge(self.job, self.model())] * self.game.seats
+        policies = [self.rebuild_model(self.job, self.model())] * self.game.seats
         name = metric_names.gap_name(self.policy_name, self.game.unit)
         if self.tree is None:
             found = evaluate_players(self.game, policies, pool=self.walkers)

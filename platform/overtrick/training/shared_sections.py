@@ -147,7 +147,11 @@ class ClippedActionGradient(PolicyGradient):
 
 
 class ActionStdSchedule(PolicyGradient):
-    """Settings of a schedule of the standard deviations of continuous actions."""
+    """Settings of a policy-gradient learner that can schedule the noise of continuous actions.
+
+    The noise is the standard deviation of each component of an action. It changes linearly over
+    training.
+    """
 
     unused_keys: ClassVar[tuple[UnusedKeys, ...]] = (
         UnusedKeys({"action_std": (None,)}, ("action_std_end",)),
@@ -252,10 +256,10 @@ class RandomNetworks(Section):
     def random_networks(
         self, sizes: Sequence[int], count: int, rng: Generator, log_std: Array | None = None
     ) -> Weights:
-        """Return the weights (count, ...) of random networks with layers of the given sizes.
+        """Draw the weights (count, ...) of random networks with this section's scales.
 
-        `log_std`: logarithms of the standard deviations of continuous actions; None for discrete
-        actions.
+        `sizes`: units of each layer, from the inputs to the outputs. `log_std` (A,): logarithms of
+        the standard deviations of continuous actions; None for discrete actions.
         """
         return random_networks(
             sizes, count, self.head_init_scale, self.logit_bias_std, rng, log_std
@@ -317,6 +321,8 @@ class EpsilonGreedy(Section):
 class QLearning(EpsilonGreedy):
     """Settings of deep Q-learning from a replay buffer."""
 
+    unused_keys = (UnusedKeys({"monte_carlo": (True,)}, ("target_update_interval", "double_q")),)
+
     learning_rate: Positive = 0.001
     """Adam's learning rate at the start; it falls linearly to 0."""
 
@@ -339,7 +345,7 @@ class QLearning(EpsilonGreedy):
 
     monte_carlo: bool = False
     """Use the return of the rest of the game as target (Monte Carlo control), without
-    bootstrapping; target_update_interval and double_q then have no effect.
+    bootstrapping; without target_update_interval and double_q.
     """
 
     def config(self) -> dqn.DqnConfig:

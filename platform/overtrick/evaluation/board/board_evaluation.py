@@ -197,7 +197,9 @@ def opponent_result(
 ) -> dict[str, Any]:
     """Return an `OpponentResult` from the `MatchRecord`s of a player against an opponent.
 
-    `facts`: see `opponent_facts`.
+    `method`: name of the player's method. `told`: the setting, mostly the opponent's cards that the
+    player is told after a game. `facts`: the entries that `opponent_facts` returns. `matches`: a
+    `MatchRecord` for each seed. `seconds_per_game`: the player's mean time; None if not measured.
     """
     return {
         "method": method,

@@ -14,12 +14,12 @@ from overtrick.core import Array, UserError
 from overtrick.evaluation.board.acting_player import ActingPlayerAdapter
 from overtrick.evaluation.board.board_setting import (
     ActingPlayer,
-    BoardPlayer,
     BoardSetting,
     ClosablePlayer,
     ExploringPlayer,
     FinishedGame,
     NewPlayer,
+    StrategyPlayer,
 )
 from overtrick.evaluation.board.opponent_files import BoardOpponent
 from overtrick.evaluation.evaluate import exact_payoff
@@ -99,7 +99,7 @@ def play_match(
 
 def _play(
     setting: BoardSetting,
-    player: BoardPlayer | ActingPlayerAdapter,
+    player: StrategyPlayer | ActingPlayerAdapter,
     opponent: BoardOpponent,
     checkpoints: Sequence[int],
     rng: Generator,

@@ -46,7 +46,7 @@ class Decision(NamedTuple):
     playing: bool  # False: at a checkpoint, where no game is played
 
 
-class BoardPlayer(Protocol):
+class StrategyPlayer(Protocol):
     """A player on a board. A new one is made for each match."""
 
     def strategy(self, games: Sequence[FinishedGame]) -> Array:
@@ -59,7 +59,7 @@ class BoardPlayer(Protocol):
 
 
 @runtime_checkable
-class ExploringPlayer(BoardPlayer, Protocol):
+class ExploringPlayer(StrategyPlayer, Protocol):
     """A player that plays some games by another strategy, to learn more about the opponent."""
 
     def next_strategy(self, games: Sequence[FinishedGame]) -> Array:
@@ -134,5 +134,5 @@ class ClosablePlayer(Protocol):
         """Release the resource."""
 
 
-NewPlayer: TypeAlias = Callable[[BoardSetting, Generator], BoardPlayer | ActingPlayer]
+NewPlayer: TypeAlias = Callable[[BoardSetting, Generator], StrategyPlayer | ActingPlayer]
 """Class or function that makes the player of one match; its random draws are by the generator."""

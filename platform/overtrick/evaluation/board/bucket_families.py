@@ -91,9 +91,10 @@ class BucketFamilies:
         return np.where((self.indexed.seat == 0)[:, None], first, second)
 
     def two_stages(self, rng: Generator) -> Array:
-        """Draw a player that follows two scripted players: one in the first rounds, then another.
+        """Draw a strategy (N, A) that follows one scripted player, then another.
 
-        The change is at the start of the second or a later round.
+        Both are drawn at random. The change is at the start of the second or a later betting round,
+        with equal probabilities.
         """
         first, second = self._scripted_strategy(rng), self._scripted_strategy(rng)
         rules = self.indexed.rules

@@ -43,8 +43,8 @@ class BucketPosteriorPlayer(PosteriorPlayer[BehaviouralPolicy]):
     """
 
     def __init__(self, setting: BucketSetting, prior: BucketPrior, rng: Generator) -> None:
-        self.setting, self.opponent = setting, BucketEstimate(prior)
-        super().__init__(self.opponent, UPDATE_DIVISOR, rng)
+        self.setting, self.estimate = setting, BucketEstimate(prior)
+        super().__init__(self.estimate, UPDATE_DIVISOR, rng)
 
     def policy(self, games: Sequence[FinishedGame]) -> BehaviouralPolicy:
         """Return the best response to the estimate from all games so far."""
@@ -56,7 +56,7 @@ class BucketPosteriorPlayer(PosteriorPlayer[BehaviouralPolicy]):
 
     def _observe(self, game: FinishedGame) -> None:
         seen = game.seat, game.cards, game.actions, game.payoff
-        self.opponent.observe(*self.setting.abstraction.opponent_decisions(*seen))
+        self.estimate.observe(*self.setting.abstraction.opponent_decisions(*seen))
 
     def _respond(self, opponent: Array) -> BehaviouralPolicy:
         response = abstraction_response(self.setting.indexed, opponent)

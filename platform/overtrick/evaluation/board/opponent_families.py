@@ -150,12 +150,19 @@ class OpponentFamilies:
         return found
 
     def two_members(self, rng: Generator) -> Array:
-        """Draw a player that follows strategies of two other families, one in each seat."""
+        """Draw a strategy (N, A) that follows another player in each seat.
+
+        Both are of other families; they may be of the same one.
+        """
         first, second = self._draw(self._base(), 2, rng)
         return np.where((self.tree.observations.seat == 0)[:, None], first, second)
 
     def card_blind(self, rng: Generator) -> Array:
-        """Draw a player that ignores its cards: the mean of another strategy over all hands."""
+        """Draw a strategy (N, A) that ignores the cards of its seat.
+
+        Information sets of one seat in one public situation get the same row: the unweighted mean
+        of their rows in a strategy of another family. The game must have public situations.
+        """
         assert isinstance(self.game, PublicSituations)
         other, rows = self._draw(self._base(), 1, rng)[0], self.tree.observations
         public = np.column_stack([rows.seat, self.game.public_situation(rows)])

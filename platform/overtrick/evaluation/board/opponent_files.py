@@ -124,10 +124,11 @@ def draw_development(families: OpponentFamilies, rng: Generator) -> list[BoardOp
 
 
 def draw_test(families: OpponentFamilies, rng: Generator) -> list[BoardOpponent]:
-    """Draw twelve test opponents, each of another family.
+    """Draw twelve test opponents, each of another family; eleven without public situations.
 
     They are a near-equilibrium of exploitability 0.02, seven of random families for training or
-    development, and one of each of the four families for tests alone.
+    development, and one of each of the four families for tests alone, one of which needs public
+    situations.
     """
     draws = {**families.training(), **families.development(), **families.test_only()}
     known = [name for name in draws if name not in {"near_equilibrium", *families.test_only()}]

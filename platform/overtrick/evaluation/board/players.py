@@ -62,9 +62,9 @@ class PopulationPosteriorPlayer(PosteriorPlayer[Array]):
     def __init__(
         self, prior: PopulationPrior, rng: Generator, exploitability_bound: float | None = None
     ) -> None:
-        self.opponent, self.bound = OpponentEstimate(prior), exploitability_bound
+        self.estimate, self.bound = OpponentEstimate(prior), exploitability_bound
         divisor = UPDATE_DIVISOR if self.bound is None else BOUNDED_UPDATE_DIVISOR
-        super().__init__(self.opponent, divisor, rng)
+        super().__init__(self.estimate, divisor, rng)
 
     def strategy(self, games: Sequence[FinishedGame]) -> Array:
         """Return the best response to the estimate from all games so far."""
@@ -75,10 +75,10 @@ class PopulationPosteriorPlayer(PosteriorPlayer[Array]):
         return self._next_response(games)
 
     def _observe(self, game: FinishedGame) -> None:
-        self.opponent.observe(game.seat, game.number)
+        self.estimate.observe(game.seat, game.number)
 
     def _respond(self, opponent: Array) -> Array:
-        return respond(self.opponent.prior.tree, opponent, self.bound)
+        return respond(self.estimate.prior.tree, opponent, self.bound)
 
 
 @dataclass(frozen=True, eq=False)

@@ -234,7 +234,6 @@ class _ServedPlayer:
         self.finished = {(g.seat, g.cards, g.actions, g.payoff): g for g in finished}
         self.games: list[FinishedGame] = []
         self.strategies: dict[bool, Array] = {}  # of the next game, and of a checkpoint
-        self._strategy(playing=True)
 
     def act(self, message: dict[str, Any]) -> dict[str, Any]:
         """Answer a message `act` by the probabilities of all actions, or by an action."""
@@ -248,11 +247,11 @@ class _ServedPlayer:
         """Tell the player the finished game of a message; return the answer, {}."""
         cards, actions = tuple(message["cards"]), tuple(message["actions"])
         game = self.finished[message["seat"], cards, actions, message["payoff"]]
+        self._strategy(playing=True)  # the player may not have had to act in this game
         self.games.append(game)
         self.strategies.clear()
         if isinstance(self.player, ObservingPlayer):
             self.player.observe(game)
-        self._strategy(playing=True)
         return {}
 
     def _strategy(self, playing: bool) -> Array:

@@ -29,7 +29,11 @@ class UpdatingPlayer(ABC):
         """Compute the strategies from all games so far."""
 
     def _update_at_checkpoint(self, games: Sequence[FinishedGame]) -> None:
-        """Observe the new games of a match, and update if there are any."""
+        """Observe the games of a match that are new, and update unless the player is up to date.
+
+        `games`: all games of the match so far. The player is up to date if it has observed no game
+        since its last update.
+        """
         self._observe_new(games)
         if self._updated < self._observed:
             self._update_now()

@@ -202,5 +202,5 @@ def privileged_features(
                 known.append(percentiles(hole, up))
     else:
         shown = np.hstack([np.take_along_axis(ranks, order, axis=1), ranks[:, board:]])
-        known += list(np.eye(rules.ranks)[shown].reshape(len(seat), -1).T)
+        known += list(np.eye(rules.ranks)[shown].reshape(len(seat), shown.shape[1] * rules.ranks).T)
     return np.stack(known, axis=1).astype(np.float32)

@@ -76,9 +76,9 @@ class SumoState:
 class Sumo:
     """RoboSumo as a simultaneous-move game of two seats with continuous actions of 8 dimensions.
 
-    An action is the torque of each of the eight motors. Observation fields: the 120 real numbers of
-    `observation.FIELDS`, in the world frame. A match whose simulation diverges is a draw and logs a
-    warning. Options:
+    An action is the torque of each of the eight motors, as a fraction of its maximum. Observation
+    fields: the 120 real numbers of `observation.FIELDS`, in the world frame. A match whose
+    simulation diverges is a draw and logs a warning. Options:
 
     reward: a name of REWARDS, or a mapping with new values for some of RoboSumo's reward weights.
     zoo: the folder of AgentZoo's parameter files, by default the value of OVERTRICK_ZOO.

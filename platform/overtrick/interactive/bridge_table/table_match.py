@@ -306,7 +306,11 @@ def describe(table: int, result: BoardResult) -> str:
 
 
 def seats_to_fill(match: TableMatch, table: int) -> list[str]:
-    """Return a line for each seat of a table, 0 open, 1 closed, that is taken from outside."""
+    """Return a line for each seat of a table to which an external program must connect.
+
+    A line has the table, the seat, and the host and port on which the program connects. table: 0
+    open, 1 closed.
+    """
     settings, connections = match.settings, match.connections
     names = (settings.a, settings.b) if table == 0 else (settings.b, settings.a)
     return [

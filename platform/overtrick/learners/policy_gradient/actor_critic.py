@@ -40,7 +40,7 @@ class PolicyOptimizer(Protocol):
     The surrogate may contain the adaptation steps of MAML; the optimiser does not see these steps.
     """
 
-    step: float  # KL bound of TRPO, Adam's learning rate of PPO; a schedule may change it
+    step_size: float  # KL bound of TRPO, Adam's learning rate of PPO; a schedule may change it
 
     def improve(
         self, theta: Params, surrogate: Surrogate, rng: Generator
@@ -55,9 +55,10 @@ class PolicyOptimizer(Protocol):
 
 
 POLICY_OPTIMIZERS: dict[str, Callable[[float, float], PolicyOptimizer]] = {"trpo": Trpo, "ppo": Ppo}
-"""Policy optimisers by name, each made from (step, entropy coefficient).
+"""Policy optimisers by name, each made from (step size, entropy coefficient).
 
-The step is TRPO's KL bound in nats or PPO's learning rate. The coefficient is in points per nat.
+The step size is TRPO's KL bound in nats or PPO's learning rate. The coefficient is in points per
+nat.
 """
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class KlAnchoredPolicy:
+class KlAnchoredLearner:
     """Policy network that starts as a copy of a teacher and improves by PPO with a KL penalty.
 
     The penalty on the KL divergence from the teacher keeps the policy near it, so that partners who
@@ -81,7 +81,7 @@ class KlAnchoredPolicy:
 
     def set_learning_rate(self, rate: float) -> None:
         """Set Adam's learning rate of later updates."""
-        self.optimizer.step = rate
+        self.optimizer.step_size = rate
 
     def _surrogate(
         self, sample: DiscreteTensors, teacher_logp: Tensor, minibatches: tuple[Surrogate, ...] = ()

@@ -30,7 +30,7 @@ class MatchLearner(Checkpointed):
 
     def __init__(self, theta: Weights, clip: float, epochs: int, target_kl: float) -> None:
         self.theta = theta
-        self.optimizer = Ppo(step=0.0, clip=clip, epochs=epochs, target_kl=target_kl)
+        self.optimizer = Ppo(step_size=0.0, clip=clip, epochs=epochs, target_kl=target_kl)
 
     def learn(
         self, counts: Array, sample: DiscreteSample, rate: float, entropy_coef: float,
@@ -48,7 +48,7 @@ class MatchLearner(Checkpointed):
         def policy(theta: Params) -> Tensor:
             return match_log_probs(theta, seen, legal)
 
-        self.optimizer.step, self.optimizer.entropy_coef = rate, entropy_coef
+        self.optimizer.step_size, self.optimizer.entropy_coef = rate, entropy_coef
         surrogate = Surrogate(decisions, policy)
         theta, metrics = self.optimizer.improve(tensors(self.theta), surrogate, rng)
         self.theta = to_arrays(theta)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Ppo:
     """PPO update: several epochs of Adam steps on the clipped objective.
 
-    - `step`: Adam's learning rate.
+    - `step_size`: Adam's learning rate.
     - `entropy_coef`: weight of the entropy bonus, in points per nat.
     - `clip`: importance ratios are clipped to 1 - `clip` .. 1 + `clip`.
     - `epochs`: largest number of epochs. An epoch is one step, or one step for each minibatch.
@@ -44,7 +44,7 @@ class Ppo:
       (Sokota et al. 2023, eq. 3): `behaviour_kl_coef` is 1 / eta, and `entropy_coef` is alpha.
     """
 
-    step: float
+    step_size: float
     entropy_coef: float = 0.0
     clip: float = 0.2
     epochs: int = 8
@@ -61,7 +61,7 @@ class Ppo:
         Metric `kl` is the KL divergence from the behaviour policy in nats, and `gain` the increase
         of the estimated payoff in points.
         """
-        adam = Adam(to_arrays(theta), self.step)
+        adam = Adam(to_arrays(theta), self.step_size)
         if self._moments:
             adam.load({**self._moments, **to_arrays(theta)})
         logp = surrogate.policy(adam.params)

@@ -155,7 +155,7 @@ def discrete_sample(
     weight = np.full(len(batch), 1 / games)
     rows: Array = np.arange(len(batch))
     if merge and batch.infoset is not None:
-        key = member * (int(batch.infoset.max()) + 1) + batch.infoset
+        key = member * (int(batch.infoset.max(initial=0)) + 1) + batch.infoset
         _, rows, row = np.unique(key, return_index=True, return_inverse=True)
         by_action = credit
         credit = np.zeros((len(rows), batch.legal.shape[1]))

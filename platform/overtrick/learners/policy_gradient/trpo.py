@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 class Trpo:
     """TRPO update: a natural-gradient step to the KL bound, then a backtracking line search.
 
-    `step` is the KL bound: the largest mean KL divergence per decision from the behaviour policy,
-    in nats. `entropy_coef` is the weight of the entropy bonus, in points per nat. If the surrogate
-    has a `fisher_subsample`, only this part of the sample gives the curvature (Schulman et al.
-    2015, appendix C). The KL bound is checked on the whole sample.
+    `step_size` is the KL bound: the largest mean KL divergence per decision from the behaviour
+    policy, in nats. `entropy_coef` is the weight of the entropy bonus, in points per nat. If the
+    surrogate has a `fisher_subsample`, only this part of the sample gives the curvature (Schulman
+    et al. 2015, appendix C). The KL bound is checked on the whole sample.
     """
 
-    step: float
+    step_size: float
     entropy_coef: float = 0.0
     damping: float = 0.01
     conjugate_steps: int = 10
@@ -68,7 +68,7 @@ class Trpo:
         rejected = theta, {"kl": 0.0, "gain": 0.0, "step_taken": 0.0}
         if curvature <= 0:
             return rejected
-        full_step = direction * (2 * self.step / curvature) ** 0.5
+        full_step = direction * (2 * self.step_size / curvature) ** 0.5
         start = flatten(params).detach()
         for k in range(self.backtracks):
             scale = 0.8**k
@@ -78,7 +78,7 @@ class Trpo:
                 output = surrogate.policy(weights).detach()
             kl = float(surrogate.divergence(output))
             better = float((self._objective(surrogate, output) - objective_before).detach()) > 0
-            if kl <= self.step and better:
+            if kl <= self.step_size and better:
                 accepted = {n: v.detach() for n, v in candidate.items()}
                 gain = float((surrogate.gain(output) - surrogate.gain(logp)).detach())
                 return accepted, {"kl": kl, "gain": gain, "step_taken": scale}

@@ -74,7 +74,9 @@ class Dagger(Checkpointed):
     def learn(self, batch: Trajectories, rng: Generator) -> dict[str, float]:
         """Add labelled decisions to the buffer, and train on random batches from it.
 
-        Returns the mean negative log-likelihood of the teacher's actions, in nats per decision.
+        `batch`: its extras must have the teacher's action of each decision, under TEACHER_ACTION.
+        Returns the metric `loss_nats`: the mean negative log-likelihood of the teacher's actions,
+        in nats per decision.
         """
         columns = observation_columns(batch)
         columns["label"] = batch.extras[TEACHER_ACTION]

@@ -34,12 +34,12 @@ def fit_opponent_models(
     """Fit models of M opponents: copies of one network, each trained on one opponent's decisions.
 
     - `prior`: the network's weights before training. The model of an opponent without decisions
-      keeps these weights.
+      keeps these weights, and so does one of whose decisions none happens to be held out.
     - `decisions`: R distinct network inputs for each opponent, with the number of times that the
       opponent took each action; arrays (M, R, ...).
     - `learning_rate`: Adam's learning rate.
     - `held_out_share`: share of the decisions, chosen at random, that is not trained on and serves
-      for early stopping.
+      for early stopping. 0: train on all decisions for all epochs.
 
     Returns the models' weights (M, ...).
     """
@@ -47,7 +47,8 @@ def fit_opponent_models(
     held_out = split_rng.binomial(decisions.taken.astype(np.int64), held_out_share)
     training = replace(decisions, taken=decisions.taken - held_out)
     adam = Adam(repeat(prior, len(decisions.taken)), learning_rate)
-    return cloning.clone_behaviour(adam, training, config, learn_rng, held_out)[0]
+    validation = held_out if held_out_share else None
+    return cloning.clone_behaviour(adam, training, config, learn_rng, validation)[0]
 
 
 def correct_by_counts(prediction: Array, taken: Array, prior_decisions: float) -> Array:

@@ -178,7 +178,10 @@ class Dqn:
         return to_arrays(self.adam.params)
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays of a checkpoint: both networks, replay buffer and step counter."""
+        """Return the arrays of a checkpoint, by name.
+
+        They are both networks, the moments of Adam, the replay buffer and the step counter.
+        """
         return {
             **prefixed("values", self.adam.state()),
             **prefixed("target", to_arrays(self.target)),
@@ -187,7 +190,7 @@ class Dqn:
         }
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore networks, replay buffer and step counter from a result of `state()`."""
+        """Restore networks, Adam's moments, replay buffer and step counter from `state()`."""
         self.adam.load(unprefixed("values", state))
         self.target = tensors(unprefixed("target", state))
         self.buffer.load(unprefixed("memory", state))

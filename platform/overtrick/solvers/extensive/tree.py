@@ -142,8 +142,8 @@ def estimated_bytes(nodes: float, infosets: int, seats: int, actions: int) -> fl
 def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
     """Build a tree from its nodes; `name` is the game's name in error messages.
 
-    Raises UserError if the legal actions differ within an information set, or if the game has
-    imperfect recall.
+    `nodes`: in breadth-first order, as in TreeNodes. Raises UserError if the legal actions differ
+    within an information set, or if the game has imperfect recall.
     """
     assert nodes.observations.legal is not None
     children = np.bincount(nodes.parent[1:], minlength=len(nodes.parent)).astype(np.int32)
@@ -151,7 +151,10 @@ def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
     legal_actions = nodes.observations.legal.sum(axis=1)
     start = np.append(0, np.cumsum(legal_actions)).astype(np.int32)
     acts = nodes.seat >= 0
-    if (children[acts] != legal_actions[nodes.infoset[acts]]).any():
+    action = np.nonzero(nodes.observations.legal)[1]
+    if (children[acts] != legal_actions[nodes.infoset[acts]]).any() or not _edges_are_legal(
+        nodes.parent, nodes.edge, nodes.seat, nodes.infoset, first, start, action
+    ):
         raise UserError(f"{name}: the legal actions differ within one information set")
     sequence, parent_sequence, stage, consistent = _sequences(
         nodes.seats, nodes.parent, nodes.seat, nodes.infoset, first, start
@@ -167,6 +170,23 @@ def tree_from_nodes(nodes: TreeNodes, name: str) -> Tree:
         parent_sequence=parent_sequence,
         stage=stage,
     )
+
+
+@njit(cache=True)
+def _edges_are_legal(parent, edge, seat, infoset, first, start, action):  # type: ignore[no-untyped-def]
+    """Return whether the edges below each node are the legal actions of its information set.
+
+    - `parent`, `edge`, `seat`, `infoset` (V,): as in TreeNodes
+    - `first` (V,): first child of each node
+    - `start` (N + 1,), `action` (L,): the legal actions of information set n are `action` from
+      start[n] to start[n + 1] - 1, in ascending order
+    """
+    for node in range(1, len(parent)):
+        above = parent[node]
+        legal = start[infoset[above]] + node - first[above]
+        if seat[above] >= 0 and edge[node] != action[legal]:
+            return False
+    return True
 
 
 @njit(cache=True)

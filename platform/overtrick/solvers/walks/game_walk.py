@@ -61,7 +61,11 @@ class GameWalk(ABC):
         """
 
     def part_gradients(self, plans: Pair, part: int) -> Pair:
-        """Return one part's gradients (1 + L,) of both seats; `gradients` adds them in order."""
+        """Return the gradients (1 + L,) of both seats from one part of the walk.
+
+        `plans`: the realisation plans (1 + L,) of both seats. `part`: 0 to `parts` - 1. The sum of
+        all parts, added in ascending order, is exactly the result of `gradients`.
+        """
         points = np.zeros_like(plans[0]), np.zeros_like(plans[1])
         self._add_part(plans, points, part)
         return points

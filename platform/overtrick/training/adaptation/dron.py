@@ -157,7 +157,7 @@ class DronTrainer(HeldOutTrainer[DronJob]):
         HeldOutTrainer.validate(job)
 
     @staticmethod
-    def knowledge(job: DronJob, weights: Mapping[str, Array]) -> Weights:
+    def rebuild_model(job: DronJob, weights: Mapping[str, Array]) -> Weights:
         """Return the Q-network of a stored model: the weights of its experts and of its gate.
 
         Raises UserError if the network's layers differ from those of the job.

@@ -138,7 +138,7 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         HeldOutTrainer.validate(job)
 
     @staticmethod
-    def knowledge(job: EomJob, weights: Mapping[str, Array]) -> modelling.EomKnowledge:
+    def rebuild_model(job: EomJob, weights: Mapping[str, Array]) -> modelling.EomModel:
         """Return the networks of a stored model, with the job's settings of opponent modelling.
 
         The networks are the initial policy, its critic and the pretrained opponent model. Raises
@@ -150,7 +150,7 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         for role, network in networks.items():
             name = f"the {role} network of the model"
             check_layers(network, input_size(game), outputs[role], name, game.name)
-        return modelling.EomKnowledge(**networks, section=job.model)
+        return modelling.EomModel(**networks, section=job.model)
 
 
 def _play(rng: Generator, common: Any, opponents: Weights) -> tuple[Trajectories, Trajectories]:

@@ -130,7 +130,7 @@ class EvolveTrainer(HeldOutTrainer[EvolveJob]):
         HeldOutTrainer.validate(job)
 
     @staticmethod
-    def knowledge(
+    def rebuild_model(
         job: EvolveJob, weights: Mapping[str, Array]
     ) -> gradient_adaptation.AdaptingModel:
         """Return the stored network as an AdaptingModel, with a critic that always predicts 0."""

@@ -23,6 +23,7 @@ from overtrick.policies.tabular import TabularPolicy
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.safe_exploitation import safe_best_response
+from overtrick.solvers.sequence_form import check_two_player_zero_sum
 from overtrick.training.adaptation import gradient_samples as samples
 from overtrick.training.adaptation import opponent_modelling as modelling
 from overtrick.training.adaptation.gradient_samples import ON_TREE, GradientEstimator
@@ -60,6 +61,8 @@ def check_estimator(
         )
     if estimator == "aivat":
         check_tree(key, "aivat", game, tree, "set critic")
+    if estimator == "opponent_model" and tree is not None:
+        check_two_player_zero_sum(tree, f"{key}: opponent_model")
 
 
 def adapt_by_gradients(

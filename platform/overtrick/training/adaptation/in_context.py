@@ -264,7 +264,7 @@ class InContextTrainer(HeldOutTrainer[InContextJob]):
         HeldOutTrainer.validate(job)
 
     @staticmethod
-    def knowledge(job: InContextJob, weights: Mapping[str, Array]) -> InContextModel:
+    def rebuild_model(job: InContextJob, weights: Mapping[str, Array]) -> InContextModel:
         """Return a stored network with its job's settings. Raises UserError if it does not fit."""
         section, network = job.in_context, unprefixed(STORED, weights)
         sampler = training.match_sampler(job.game, section.told)

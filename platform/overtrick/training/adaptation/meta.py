@@ -3,7 +3,7 @@
 | | Wu et al. 2022 | here |
 |---|---|---|
 | outer policy optimiser | TRPO | TRPO, or PPO in minibatches of opponents |
-| meta-gradient | second order (eq. 7) | first order; eq. 7 with `second_order` |
+| meta-gradient | second order (eq. 7) | the same; first order without `second_order` |
 | training opponents | an evolving population | also random networks or past meta-models |
 | stored weights | the newest | their moving average with `weight_ema` |
 | outer objective | sampled games | also exact on the tree (`objective`) |
@@ -80,7 +80,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
             section.discount,
             section.gae_lambda,
         )
-        self.mean = self.learner.weights()  # the moving average
+        self.averaged_weights = self.learner.weights()  # the moving average
         sizes = (input_size(self.game), *section.hidden, output_size(self.game))
         self.population = POPULATIONS[job.population.kind](
             job.game, sizes, job.population, self.learner.theta, pool, rng
@@ -103,11 +103,11 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
             inner, outer, section.inner_lr, section.second_order, section.fisher_subsample,
             section.minibatches,
         )  # fmt: skip
-        self.learner.optimizer.step = self._outer_step()
+        self.learner.optimizer.step_size = self._outer_step()
         metrics |= self.learner.improve(surrogate, features, returns, learn_rng)
         decay = np.float32(section.weight_ema)
-        self.mean = {
-            name: decay * self.mean[name] + (1 - decay) * weights
+        self.averaged_weights = {
+            name: decay * self.averaged_weights[name] + (1 - decay) * weights
             for name, weights in self.learner.weights().items()
         }
         metrics |= samples.payoff_metrics(payoffs, self.game.unit)
@@ -131,21 +131,21 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 
     def state(self) -> dict[str, Array]:
         """Return learner, opponent population and moving average of weights, for a checkpoint."""
-        return {**super().state(), **prefixed("mean", self.mean)}
+        return {**super().state(), **prefixed("mean", self.averaged_weights)}
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Restore learner, opponent population and moving average of weights from a checkpoint."""
         super().load(state)
         mean = unprefixed("mean", state)
-        check_shapes(mean, self.mean)
-        self.mean = mean
+        check_shapes(mean, self.averaged_weights)
+        self.averaged_weights = mean
 
     def model(self) -> dict[str, Array]:
         """Return the moving average of the policy's and the critic's weights."""
-        return self.mean
+        return self.averaged_weights
 
     @staticmethod
-    def knowledge(job: MetaJob, weights: Mapping[str, Array]) -> AdaptingModel:
+    def rebuild_model(job: MetaJob, weights: Mapping[str, Array]) -> AdaptingModel:
         """Return a stored meta-model: initial weights of policy and critic, adaptation settings."""
         return AdaptingModel(
             unprefixed("policy", weights), unprefixed("critic", weights),
@@ -181,7 +181,8 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         """
         # an evolving population begins with its elite
         members = select_rows(self.population.members(), slice(4))
-        (meta,) = samples.strategies(self.game, tree, repeat(unprefixed("policy", self.mean), 1))
+        policy = repeat(unprefixed("policy", self.averaged_weights), 1)
+        (meta,) = samples.strategies(self.game, tree, policy)
         hand = self.game.hand(tree.observations)
         hands = list(dict.fromkeys(hand))
         styles = []

@@ -13,9 +13,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
+from pydantic import Field
 
 from overtrick.config.job_file import GameChoice
-from overtrick.config.sections import Count, Fraction, Positive, Section, UnusedKeys
+from overtrick.config.sections import Count, Positive, Section, UnusedKeys
 from overtrick.core import (
     Array,
     BehaviouralPolicy,
@@ -58,8 +59,10 @@ class OpponentModelling(Section):
     epochs: Count = 200
     """Largest number of epochs of the fit."""
 
-    holdout_share: Fraction = 0.2
-    """Share of decisions kept out of the fit for early stopping."""
+    holdout_share: float = Field(default=0.2, ge=0, lt=1)
+    """Share of decisions kept out of the fit for early stopping; 0: fit all decisions for all
+    epochs.
+    """
 
     prior_count: Positive = 2.0
     """Weight of the network's prediction at each information set, as a pseudo-count of decisions
@@ -84,7 +87,7 @@ class OpponentModelling(Section):
 
 
 @dataclass(frozen=True)
-class EomKnowledge:
+class EomModel:
     """Networks before adaptation, and settings of explicit opponent modelling (EOM)."""
 
     policy: Weights  # initial policy, which plays before adaptation
@@ -95,7 +98,7 @@ class EomKnowledge:
 
 def adapt_by_modelling(
     rng: Generator,
-    known: EomKnowledge,
+    trained: EomModel,
     section: HeldOutEvaluation,
     choice: GameChoice,
     opponent: BehaviouralPolicy,
@@ -106,19 +109,19 @@ def adapt_by_modelling(
     policy for each of `section.repeats` independent repetitions of the adaptation. In each step
     every repetition plays `section.games` games with its latest policy, fits a model to all
     observed decisions of the opponent, and responds to the model. The fit sees the opponent's
-    private cards. `known`: the networks before adaptation, and the settings of fit and response.
+    private cards. `trained`: the networks before adaptation, and the settings of fit and response.
     """
     game, tree = two_seat_game(choice)
-    first = NetworkPolicy(game.features, known.policy)
+    first = NetworkPolicy(game.features, trained.policy)
     policies: list[BehaviouralPolicy] = [first] * section.repeats
-    weights = [known.policy] * section.repeats  # responses trained by PPO
+    weights = [trained.policy] * section.repeats  # responses trained by PPO
     observed: Sequence[Trajectories | None] = [None] * section.repeats
     by_step = [policies]
     for step_rng in rng.spawn(section.steps):
         play_rng, fit_rng, response_rng = step_rng.spawn(3)
         observed = observe_opponent(game, policies, opponent, section.games, play_rng, observed)
-        models = _fit_models(game, tree, observed, known, fit_rng)
-        if known.section.response == "exact":
+        models = _fit_models(game, tree, observed, trained, fit_rng)
+        if trained.section.response == "exact":
             assert tree is not None
             sigmas = [best_response.sigma_of(tree, [model] * 2) for model in models]
             policies = [
@@ -127,7 +130,7 @@ def adapt_by_modelling(
         else:
             rngs = response_rng.spawn(section.repeats)
             weights = [
-                _learn_response(game, start, model, known, each)
+                _learn_response(game, start, model, trained, each)
                 for start, model, each in zip(weights, models, rngs, strict=True)
             ]
             policies = [NetworkPolicy(game.features, each) for each in weights]
@@ -158,23 +161,23 @@ def _fit_models(
     game: Game,
     tree: Tree | None,
     observed: Sequence[Trajectories],
-    known: EomKnowledge,
+    trained: EomModel,
     rng: Generator,
 ) -> list[BehaviouralPolicy]:
     """Fit an opponent model to each batch of opponents' decisions; return the models as policies.
 
-    A model is a copy of the network `known.prior`, trained on the batch. If the game has a tree,
+    A model is a copy of the network `trained.prior`, trained on the batch. If the game has a tree,
     the model's predictions are combined with the action counts at each information set.
     """
-    section = known.section
+    section = trained.section
     if tree is None:
-        return network_policies(game, clone_opponents(game, observed, known.prior, section, rng))
+        return network_policies(game, clone_opponents(game, observed, trained.prior, section, rng))
     counts = np.stack([_action_counts(tree, batch) for batch in observed])
     features, legal = (
         np.repeat(each[None], len(counts), axis=0)
         for each in (game.features(tree.observations), tree.legal)
     )
-    clones = _clone(known.prior, Demonstrations(features, legal, counts), section, rng)
+    clones = _clone(trained.prior, Demonstrations(features, legal, counts), section, rng)
     predicted = strategies(game, tree, clones)
     return [
         TabularPolicy(sigma)
@@ -246,18 +249,18 @@ def _batch_demonstrations(rows: list[Demonstrations]) -> Demonstrations:
 
 
 def _learn_response(
-    game: Game, start: Weights, model: BehaviouralPolicy, known: EomKnowledge, rng: Generator
+    game: Game, start: Weights, model: BehaviouralPolicy, trained: EomModel, rng: Generator
 ) -> Weights:
     """Train a response to an opponent model by PPO in simulated games; return its weights.
 
     `start`: weights of the policy before training. `model`: the opponent model as a policy.
-    `known`: the critic before training, and the settings.
+    `trained`: the critic before training, and the settings.
     """
-    section = known.section
+    section = trained.section
     critic_rng, response_rng = rng.spawn(2)
-    hidden = [len(known.critic[f"b{k}"]) for k in range(len(known.critic) // 2 - 1)]
-    critic = Critic(len(known.critic["w0"]), hidden, critic_rng, section.ppo_learning_rate)
-    critic.adam = Adam(known.critic, section.ppo_learning_rate)
+    hidden = [len(trained.critic[f"b{k}"]) for k in range(len(trained.critic) // 2 - 1)]
+    critic = Critic(len(trained.critic["w0"]), hidden, critic_rng, section.ppo_learning_rate)
+    critic.adam = Adam(trained.critic, section.ppo_learning_rate)
     ppo = Ppo(section.ppo_learning_rate, section.ppo_entropy_coef)
     learner = ActorCritic(game.features, start, critic, ppo, 1.0, 0.95)
 

@@ -242,7 +242,12 @@ class StoredPopulation(OpponentPopulation):
         return {}
 
     def sample(self, tasks: int, rng: Generator) -> Weights:
-        """Draw an iteration's opponents: in each seat a policy, by its share in the mixture."""
+        """Draw an iteration's opponents; return them as a batch of `tasks` policies.
+
+        Each opponent has in each seat a policy of the population, drawn with the seat's shares as
+        probabilities. A network that plays all seats is drawn by the shares of seat 0. Raises
+        UserError unless the game has two seats.
+        """
         _, tree = two_seat_game(self.game)
         owner = None if tree is None else tree.observations.seat
         shares = self.remote.state()[model_kinds.SHARES].T

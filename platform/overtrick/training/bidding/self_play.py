@@ -35,7 +35,7 @@ from overtrick.games.bridge.auction_rules import CALLS
 from overtrick.games.bridge.scoring import imps
 from overtrick.games.bridge.system import loader
 from overtrick.learners.policy_gradient.advantages import generalised_advantages
-from overtrick.learners.policy_gradient.kl_anchored_ppo import KlAnchoredPolicy
+from overtrick.learners.policy_gradient.kl_anchored_ppo import KlAnchoredLearner
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.supervised.classifier import check_loss
 from overtrick.policies.forward_pass import Weights
@@ -156,7 +156,7 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         torch.set_num_threads(max(1, int(job.resources.cpus)))
         section = job.play
         self.values = ValueLearner(first, job.network, job.values, job.stop.iterations)
-        self.calls = KlAnchoredPolicy(
+        self.calls = KlAnchoredLearner(
             self.call_network.weights,
             job.network.classifier_config(),
             Ppo(
@@ -284,9 +284,10 @@ class SelfplayTrainer(BaseTrainer[SelfplayJob]):
         """Play matches of stored bidders against all opponents; return one row for each match.
 
         The bidders are the stored policy network alone, the stored policy and value networks
-        together, and the pretrained policy network. A row has the mean IMPs per board, and the
-        share of the bidder's calls whose meaning in the bidding system fits the hand (see
-        `truthful_share`).
+        together, and the pretrained policy network. A row has the bidder and the opponent, the
+        number of boards, and the mean and standard error of the IMPs per board. It also has the
+        share of the bidder's calls, without passes, whose meaning fits the hand (`truthful_share`).
+        `rng` is not used. Raises UserError if the weights do not fit the job.
         """
         system = loader.load(job.system)
         names = {"calls": "calls", "imps": VALUE_OUTPUT[job.play.final_policy]}

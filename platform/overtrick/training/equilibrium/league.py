@@ -65,8 +65,8 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         self.count = section.main_agents + section.main_exploiters + section.league_exploiters
         rng = generator(job.seed, RngStream.INITIAL)
         self.initial_policy = section.initial_policy(
-            self.game, job.game, "league", generator(job.seed, RngStream.INITIAL)
-        )
+            self.game, job.game, "league", generator(job.seed, RngStream.INITIAL, self.count)
+        )  # the streams before that of number `count` are those of the learners
         self.learners = [self._new_learner(r) for r in rng.spawn(self.count)]
         self._set_action_std()
         members = {n: v[None][:0] for n, v in self._network(0).items()}
@@ -256,7 +256,7 @@ class LeagueTrainer(UnadaptedTrainer[LeagueJob]):
         }
 
     @staticmethod
-    def knowledge(job: LeagueJob, weights: Mapping[str, Array]) -> Any:
+    def rebuild_model(job: LeagueJob, weights: Mapping[str, Array]) -> Any:
         """Return the policy of main agent 0 of a stored model."""
         game, _ = two_seat_game(job.game)
         return network_policy(game.features, unprefixed("policy", weights))
@@ -355,7 +355,7 @@ def _improve(
     game = section.shaped(two_seat_game(choice)[0], progress)
     learner = section.learner(game, learning_rate, new_rng)
     learner.load(state)
-    learner.optimizer.step = learning_rate
+    learner.optimizer.step_size = learning_rate
     metrics = (learner.learn if trains_policy else learner.learn_values)(games.batch, learn_rng)
     return learner.state(), games.results, games.counts, metrics
 

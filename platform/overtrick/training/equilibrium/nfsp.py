@@ -123,7 +123,7 @@ class NfspTrainer(UnadaptedTrainer[NfspJob]):
         HeldOutTrainer.validate(job)
 
     @staticmethod
-    def knowledge(job: NfspJob, weights: Mapping[str, Array]) -> NetworkPolicy:
+    def rebuild_model(job: NfspJob, weights: Mapping[str, Array]) -> NetworkPolicy:
         """Return the average policy of a stored model."""
         game, _ = two_seat_game(job.game)
         return NetworkPolicy(game.features, unprefixed("policy", weights))

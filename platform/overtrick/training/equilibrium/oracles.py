@@ -111,7 +111,7 @@ def _train_ppo(
     learner = section.learner(game, section.learning_rate, start_rng)
     for k, iteration_rng in enumerate(rngs):
         play_rng, learn_rng = iteration_rng.spawn(2)
-        learner.optimizer.step = section.learning_rate * (1 - k / section.iterations)
+        learner.optimizer.step_size = section.learning_rate * (1 - k / section.iterations)
         seats = [learner.policy() if s == seat else each for s, each in enumerate(policies)]
         played = play(game, seats, section.games, play_rng, recorded=[seat])
         learner.learn(played.batch, learn_rng)

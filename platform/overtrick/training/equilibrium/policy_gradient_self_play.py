@@ -163,7 +163,7 @@ class PolicyGradientSelfPlayTrainer(UnadaptedTrainer[PolicyGradientSelfPlayJob])
         """Set the learning rate and the coefficients of an optimiser for this iteration."""
         section = self.job.self_play
         assert isinstance(optimizer, Ppo)
-        optimizer.step = section.learning_rate * (1 - progress)
+        optimizer.step_size = section.learning_rate * (1 - progress)
         fall = section.entropy_coef_end / section.entropy_coef
         optimizer.entropy_coef = section.entropy_coef * fall**progress
         if section.algorithm == "mmd":
@@ -186,7 +186,7 @@ class PolicyGradientSelfPlayTrainer(UnadaptedTrainer[PolicyGradientSelfPlayJob])
         evaluation.check_evaluation(job.game, job.evaluate)
 
     @staticmethod
-    def knowledge(
+    def rebuild_model(
         job: PolicyGradientSelfPlayJob, weights: Mapping[str, Array]
     ) -> BehaviouralPolicy:
         """Return the policy of a stored model, which has a network for each seat."""

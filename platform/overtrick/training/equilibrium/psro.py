@@ -172,7 +172,7 @@ class PsroTrainer(HeldOutTrainer[PsroJob]):
         return {**sigma, **shares, **prefixed(MEMBERS, self.population.state())}
 
     @staticmethod
-    def knowledge(job: PsroJob, weights: Mapping[str, Array]) -> Any:
+    def rebuild_model(job: PsroJob, weights: Mapping[str, Array]) -> Any:
         """Return the policy of a stored mixture."""
         game, _ = playable_game(job.game)
         return load_policy(StoredWeights(dict(weights), {}, "this run"), game)

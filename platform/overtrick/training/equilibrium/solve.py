@@ -115,7 +115,7 @@ class Solve(Section):
 
 ITERATIONS = "iterations"
 CHOICE = "auto_choice"  # array of a model: number of the solver that auto has chosen
-OTHER = "average"  # prefix in a model of the strategies of all solvers but the first
+OTHER_PREFIX = "average"  # prefix in a model of the strategies of all solvers but the first
 
 
 class SolveStop(Stop):
@@ -202,7 +202,7 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         return {
             strategy_name(self.evaluator): self.solvers[first].average(),
             ITERATIONS: np.array([solver.iteration for solver in self.solvers.values()]),
-            **{f"{OTHER}.{name}": self.solvers[name].average() for name in others},
+            **{f"{OTHER_PREFIX}.{name}": self.solvers[name].average() for name in others},
             **({CHOICE: np.array(auto.choice)} if isinstance(auto, AutoSolver) else {}),
         }
 
@@ -235,7 +235,8 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         """
         evaluator, rows = _evaluator(job), []
         for number, name in enumerate(job.solve.variants):
-            sigma = weights.get(strategy_name(evaluator) if number == 0 else f"{OTHER}.{name}")
+            key = strategy_name(evaluator) if number == 0 else f"{OTHER_PREFIX}.{name}"
+            sigma = weights.get(key)
             if sigma is not None:
                 evaluator.check_strategy(sigma)
                 row: Row = {"plan": name}

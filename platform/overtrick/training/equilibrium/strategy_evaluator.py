@@ -65,6 +65,7 @@ class TreeEvaluator:
         """Return the expected points per game (M, S) of S seats under M strategy profiles.
 
         `sigmas` (M, N, A): for each profile the probabilities of A actions at N information sets.
+        Raises UserError for another shape. The probabilities are not validated.
         """
         return best_response.expected_batch(self.tree, sigmas)
 
@@ -72,6 +73,7 @@ class TreeEvaluator:
         """Return the NashConv (M,) of M strategy profiles, in points per game.
 
         `sigmas` (M, N, A): for each profile the probabilities of A actions at N information sets.
+        Raises UserError for another shape. The probabilities are not validated.
         """
         return best_response.nash_conv_batch(self.tree, sigmas)
 
@@ -107,7 +109,8 @@ class TreeEvaluator:
 class BucketedEvaluator:
     """Exact payoffs, NashConv and best responses in limit hold'em with bucketed hands.
 
-    The computation runs on the public tree, with a vector over the buckets at each node.
+    The computation runs on the public tree, with a vector over the buckets at each node. Raises
+    UserError if the file of the card abstraction is missing, damaged, or not the game's.
     """
 
     seats = 2
@@ -252,7 +255,8 @@ def evaluator_of(choice: GameChoice, memory: int | None = None) -> StrategyEvalu
     """Return the evaluator of strategies in a game, from the cache of this process.
 
     `memory`: memory limit of the tree in bytes; None: the free memory of the machine. Raises
-    UserError if the tree exceeds the limit.
+    UserError if the tree exceeds the limit, if the game has no tree or imperfect recall, and if the
+    file of a card abstraction is missing, damaged or another one.
     """
     key = f"{choice.model_dump_json()} {memory}"
     if key not in _evaluators:

@@ -105,7 +105,7 @@ class RllibTrainer(UnadaptedTrainer[RllibJob]):
             self._runner = None
 
     @staticmethod
-    def knowledge(job: RllibJob, weights: Mapping[str, Array]) -> Any:
+    def rebuild_model(job: RllibJob, weights: Mapping[str, Array]) -> Any:
         """Build the policy of a stored model, which has one network or a network for each seat."""
         game, _ = playable_game(job.game)
         return load_policy(StoredWeights(dict(weights), {}, "this run"), game)

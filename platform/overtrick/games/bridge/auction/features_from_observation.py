@@ -70,10 +70,11 @@ def calls_made(observation: Array) -> Array:
 
 
 def _replay_arguments(observation: Array, call: Array, ns: System, ew: System) -> tuple[Any, ...]:
-    """Return the arguments of the compiled functions that replay auctions.
+    """Return the arguments of `_write_features` and `_choose_calls`, all except the output array.
 
-    observation: (R, K). call: (R,) one more call after each observation, made by the seat to call;
-    -1 for none.
+    They are, in this order: an order of the auctions, observations, calls, the rule tables of both
+    sides, public knowledge, and buffers. observation: (R, K). call: (R,) one more call after each
+    observation, made by the seat to call; -1 for none. ns, ew: the bidding system of each side.
     """
     rows = np.ascontiguousarray(observation)
     longest = int(calls_made(rows).max(initial=0)) + 1

@@ -58,9 +58,11 @@ class AuctionPresentation(Presentation):
         )
 
     def describe_deal(self, deal: Array, played: PlayedActions) -> str:
-        """Return all hands, auction, contract with its double-dummy points, and par, as text.
+        """Return all hands, the auction, the contract and par with North-South's points, as text.
 
-        deal: (74,). played: all calls of the auction.
+        The points of the contract are those of double-dummy play. deal: (74,), with the columns in
+        the docstring of Auction. Missing double-dummy tricks are computed. played: all calls of the
+        auction.
         """
         calls = action_array(played)
         deal = self.game.with_double_dummy(deal[None])[0]

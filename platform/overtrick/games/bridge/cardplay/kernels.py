@@ -296,7 +296,8 @@ def _place_seen(observation, deal, hidden, room):  # type: ignore[no-untyped-def
 def _place_forced(voids, deal, hidden, room):  # type: ignore[no-untyped-def]
     """Assign each hidden card that only one hand can hold to that hand, in `deal`.
 
-    Return the number of unassigned cards, which several hands can hold.
+    The cards are visited once, in the order of `hidden`. A hand can hold a card if it has room and
+    is not known to be void in the suit. Return the number of cards left unassigned.
 
     voids: known voids, bit 4 * position + suit.
     deal: (54,) output, the position that holds each card.

@@ -31,9 +31,11 @@ def load(path: Path) -> BoardFile:
 
 
 def _decoded(text: str) -> str:
-    """Return text without the mark of UTF-8; text with bytes that are not UTF-8 in Latin-1.
+    """Return the text of a file that was read as UTF-8, decoded again as Latin-1 if it must be.
 
-    text: read as UTF-8, with surrogates for other bytes.
+    text: read with the error handler "surrogateescape". If it has a surrogate, the file is not
+    UTF-8, and the result is the whole file in Latin-1. Otherwise the result is the text without the
+    byte order mark at its start.
     """
     if re.search("[\udc80-\udcff]", text):
         return text.encode("utf-8", "surrogateescape").decode("latin-1")

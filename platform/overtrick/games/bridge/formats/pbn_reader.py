@@ -182,10 +182,12 @@ def _board(
     parts: dict[str, Tag],
     notes: dict[str, dict[str, str]],
 ) -> Board:
-    """Make a board of its values, and validate it.
+    """Make a board from the values of its tags, and validate it.
 
-    values, unknown: the values of tags with and without a field in Board. parts: the tags Auction
-    and Play. notes: the notes below each of the two, by their number.
+    values, unknown: the values of tags with and without a field in Board. An unreadable value of
+    the tag Board or Room is added to `unknown`. sections: tags that are followed by rows. comments:
+    the comments outside auction and play. parts: the tags Auction and Play. notes: the notes below
+    each of the two, by their number. Raises UserError if the board is invalid.
     """
     said = values.get("Dealer", "").strip().upper() or values.get("Auction", "").strip().upper()
     if said in UNKNOWN:

@@ -85,7 +85,11 @@ class BoardPolicy(MemorylessPolicy):
         self.cards = cards
 
     def probs(self, observations: Observations) -> Array:
-        """Return action probabilities (R, 90): of the calls, or of the cards, by row."""
+        """Return action probabilities (R, 90): columns 0 to 37 are calls, 38 to 89 are cards.
+
+        A row has probabilities of the calls during the auction, else of the cards. The other
+        entries are 0.
+        """
         probs = np.zeros((len(observations), FIRST_PLAY + CARDS))
         play = in_card_play(observations)
         rows = np.flatnonzero(~play)

@@ -67,7 +67,11 @@ def _touching(hand, card):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def playing_positions(cards, strain):  # type: ignore[no-untyped-def]
-    """Return the positions (K,) that play K cards, given in the order played. strain: 0 to 4."""
+    """Return the positions (K,) that play the first K cards of a board.
+
+    Positions are 0 declarer, 1 left-hand defender, 2 dummy, 3 right-hand defender. cards: (K,) in
+    the order played, from the opening lead on. strain: 0 to 4, in the order C, D, H, S, NT.
+    """
     turns = np.empty(len(cards), np.int64)
     hand, played, trick = np.zeros(4, np.int64), np.zeros(4, np.int64), np.full(4, NO_CARD)
     progress = np.zeros(kernels.PROGRESS_WIDTH, np.int64)

@@ -225,7 +225,10 @@ def _normalised(log_weight: Array) -> Array:
 
 
 def _effective_size(log_weight: Array) -> float:
-    """Return the effective number of deals with log weights (W,): 1 / sum of squared weights."""
+    """Return the effective number of deals: 1 / sum of the squared weights, normalised to sum 1.
+
+    log_weight: (W,) logarithms of weights, of any sum. Without deals the result is 0.
+    """
     return float(1 / (np.exp(_normalised(log_weight)) ** 2).sum()) if len(log_weight) else 0.0
 
 

@@ -86,7 +86,10 @@ class AbstractHoldem:
         }
 
     def check_file(self) -> None:
-        """Raise UserError if the digest of the abstraction differs from the option `digest`."""
+        """Raise UserError if the digest of the abstraction's file is not the option `digest`.
+
+        With `digest` None nothing is checked. Otherwise a missing file raises FileNotFoundError.
+        """
         if self.digest is not None and self.digest != file_digest(self.file):
             raise UserError(
                 f"{self.file} is not the abstraction of the earlier run (its digest is not "
