@@ -307,8 +307,8 @@ def match(
     made = _game(game, registry.match_options(game, options) if named else options)
     registry.check_playable(made)
     registry.check_zero_sum(made)
-    if made.seats != 2 or boards < 1:
-        raise UserError("a match needs a game of two seats, and at least one board")
+    if made.seats != 2 or boards < 2:
+        raise UserError("a match needs a game of two seats, and at least two boards")
     first, second = _policy(a, made), _policy(b, made)
     return play_duplicate_boards(made, first, second, boards, generator(seed, RngStream.EVALUATE))
 

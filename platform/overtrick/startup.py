@@ -10,7 +10,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 MALLOC_THRESHOLDS = {"MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TRIM_THRESHOLD_": 256 << 20}
 """Thresholds of glibc's malloc in bytes. Workers allocate arrays of equal sizes again and again;
 with these, freed memory is reused instead of returned to the kernel and zeroed again."""
-GENERATED: set[str] = set()  # variables for a local Ray that `prepare` has set
+GENERATED: dict[str, str] = {}  # variables for a local Ray that `prepare` has set, with values
 
 
 def prepare() -> None:
@@ -30,13 +30,16 @@ def prepare() -> None:
     if "RAY_ADDRESS" not in os.environ and "ray" not in sys.modules:
         for name, value in (("RAY_AUTH_MODE", "token"), ("RAY_AUTH_TOKEN", secrets.token_hex(32))):
             if name not in os.environ:
-                os.environ[name] = value
-                GENERATED.add(name)
+                os.environ[name] = GENERATED[name] = value
 
 
 def drop_generated_token() -> None:
-    """Unset the token that `prepare` generated for a local Ray, before a cluster is contacted."""
-    if "RAY_AUTH_TOKEN" in GENERATED:
+    """Unset the token that `prepare` generated for a local Ray, before a cluster is contacted.
+
+    A token that was set since then stays.
+    """
+    token = GENERATED.pop("RAY_AUTH_TOKEN", None)
+    if token is not None and os.environ.get("RAY_AUTH_TOKEN") == token:
         del os.environ["RAY_AUTH_TOKEN"]
         if "RAY_AUTH_MODE" in GENERATED and "RAY_AUTH_TOKEN_PATH" not in os.environ:
             del os.environ["RAY_AUTH_MODE"]

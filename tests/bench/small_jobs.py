@@ -44,9 +44,7 @@ SMALL_JOBS: dict[str, dict[str, Any]] = {
     "bidder": {
         **_PAIR,
         "trainer": "bidder",
-        "bidder": {
-            "games": 40, "gradient_steps": 3, "replay_capacity": 500, "target_update_interval": 2,
-        },
+        "bidder": {"games": 40, "gradient_steps": 3, "replay_capacity": 500},
     },
     "selfplay_bidding": {
         **_PAIR,

@@ -378,6 +378,7 @@ def test_a_file_without_a_job_is_refused(refused, tmp_path, text, message) -> No
         (("train", "stop.iterations=9", "--resume", "a"), "train --resume a: leave out stop.iter"),
         (("evaluate", "b", "--resume", "a"), "evaluate --resume a: leave out b: a resumed run"),
         (("train", "--resume", "absent"), "no run 'absent' in "),
+        (("evaluate", "--resume", "a", "--workers", "2"), "--workers has no effect with --resume"),
         (("evaluate", "absent"), "no run 'absent' in "),
         (("solve", "kunh"), "unknown game 'kunh': did you mean 'kuhn'?"),
         (("solve", "holdem"), "holdem is too large for a tree, which this needs"),

@@ -15,6 +15,7 @@ from small_meta_job import TINY
 from overtrick.config import job_file
 from overtrick.core import Array, UserError
 from overtrick.distributed.workers import LocalPool
+from overtrick.reports.metric_names import opponent_label
 from overtrick.runs import lifecycle, lineage
 from overtrick.runs.best_model import BestModel
 from overtrick.runs.next_commands import next_commands
@@ -120,6 +121,9 @@ def test_a_run_stores_and_registers_its_best_model(
     assert f"evaluate {run.name}/best" in [command for command, _ in next_commands(run, job)]
     for name in (f"{run.name}/best", f"{run}/best", str(run.best_model)):
         assert locate.existing_model(name) == run.best_model
+        assert locate.absolute_path(name) == str(run.best_model)
+    assert opponent_label(str(run.best_model)) == f"{run.name}/best"
+    assert opponent_label(str(run.model)) == run.name
     client = MlflowClient(uri, uri)
     assert run.run_id is not None
     models = model_versions.model_ids(client, run.run_id)

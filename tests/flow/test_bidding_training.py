@@ -454,11 +454,12 @@ def test_a_diverging_run_stops_at_once_and_resumes_with_a_smaller_learning_rate(
 
 
 def bidder_job(trained: dict[str, Path], boards: Path, **bidder: Any) -> Any:
+    interval = {"target_update_interval": 3} if bidder.get("target") == "next" else {}
     content = {
         "trainer": "bidder", "game": "auction", "call_model": str(trained["calls"]),
         "value_model": str(trained["imps"]), "deals": str(boards), "stop": {"iterations": 2},
         "bidder": {"games": 300, "gradient_steps": 5, "replay_capacity": 2000,
-                   "target_update_interval": 3, **bidder},
+                   **interval, **bidder},
         "network": {"batch_size": 64},
         "evaluate": {"every": 2, "boards": 60, "final_boards": 60, "opponents": ["precision"]},
     }  # fmt: skip

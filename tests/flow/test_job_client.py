@@ -409,6 +409,9 @@ def test_another_version_of_ray_on_the_head_is_refused(
         (("track.uri=http://me:sec/secret@mlflow",), "leave the password out"),
         (("track.uri=postgresql://me:secret@db",), "'track.uri' in job.yaml: must be sqlite:///"),
         (("--resume", "job-1"), "submit --resume job-1: leave out job.yaml: a resumed run keeps"),
+        (("track=x",), "'track' in job.yaml: input should be"),
+        (("track.uri=5",), "'track.uri' in job.yaml: input should be"),
+        (("trainer=[a]",), "unknown trainer"),
         (("--name", "a/b"), "--name 'a/b': must be a folder name: not empty, without '/'"),
     ],
 )

@@ -517,9 +517,7 @@ def test_impossible_registrations_are_refused(at, store, tmp_path, monkeypatch):
         {"trainer": "meta", "game": "kuhn", "track": {"uri": store}}, JOBS, "a test"
     )
     lifecycle.write_job(job, folder)
-    with pytest.raises(
-        UserError, match="does not know searching: `overtrick train --resume searching`"
-    ):
+    with pytest.raises(UserError, match="does not know searching: `overtrick resume searching`"):
         lifecycle.register("searching", "name", None)
     tracker = lifecycle.open_tracker(job, folder)
     tracker.register("name")  # but it has no model

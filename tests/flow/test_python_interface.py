@@ -119,7 +119,7 @@ def test_a_model_is_trained_loaded_and_adapts(tmp_path, monkeypatch):
         ),
         (lambda: ot.exploitability("kuhn", np.ones((12, 2))), "strategy"),
         (lambda: ot.play("kuhn", ["random"]), "kuhn needs 2 players and at least one game"),
-        (lambda: ot.match("kuhn", "call", "random", 0), "at least one board"),
+        (lambda: ot.match("kuhn", "call", "random", 1), "at least two boards"),
         (lambda: ot.match("kuhn_three", "call", "random"), "a game of two seats"),
         (lambda: ot.play("leduc", [ot.solve("kuhn", iterations=1)] * 2), "is for kuhn, not for"),
         (lambda: ot.load("no-run"), "no run 'no-run'"),

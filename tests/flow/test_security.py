@@ -129,6 +129,21 @@ def test_servers_that_we_start_listen_on_loopback() -> None:
     assert message.split() == ["token", "64"]
 
 
+@pytest.mark.parametrize(("own", "left"), [("", "None None"), ("mine", "token mine")])
+def test_a_token_of_the_user_is_kept_for_a_cluster(own: str, left: str) -> None:
+    """The generated token, for a local Ray, is unset before a cluster is contacted."""
+    script = (
+        "import os; from overtrick import startup; startup.prepare()\n"
+        f"if {own!r}: os.environ['RAY_AUTH_TOKEN'] = {own!r}\n"
+        "startup.drop_generated_token()\n"
+        "print(os.environ.get('RAY_AUTH_MODE'), os.environ.get('RAY_AUTH_TOKEN'))"
+    )
+    command = [sys.executable, "-c", script]
+    unset = {k: v for k, v in environment().items() if not k.startswith(("RAY_AUTH", "RAY_ADDR"))}
+    shown = subprocess.run(command, env=unset, capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == left
+
+
 def test_pods_are_reached_from_their_own_network_only() -> None:
     for path in sorted((ROOT / "cluster" / "kuberay").glob("*.yaml")):
         for resource in yaml.safe_load_all(path.read_text()):

@@ -56,6 +56,16 @@ def test_restored_moments_are_on_the_device_of_the_weights_but_a_count_of_steps_
         assert state["step"].device.type == "cpu"
 
 
+def test_moments_of_another_kind_of_optimiser_are_refused():
+    weights = {"w": np.ones(2, np.float32)}
+    adam, other = (Optimizer(weights, OPTIMIZERS[name](0.1)) for name in ("adam", "rmsprop"))
+    fresh = adam.state()
+    adam.minimise(adam.params["w"].sum())
+    other.load(fresh)
+    with pytest.raises(ValueError, match="exp_avg, exp_avg_sq, step are not moments"):
+        other.load(adam.state())
+
+
 def test_dropped_units_depend_only_on_the_seed(examples):
     def learnt(share, seed):
         made = learner(share, seed)

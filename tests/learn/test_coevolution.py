@@ -132,6 +132,34 @@ def test_a_loaded_evolution_strategy_asks_the_same_genomes():
     assert (first.ask() == second.ask()).all()
 
 
+@pytest.mark.parametrize("change", [{"step": 0.6}, {"kind": "csa"}], ids=str)
+def test_a_loaded_evolution_strategy_keeps_the_search_of_other_settings(change):
+    """They hold from the next search on, and then survive another load."""
+
+    def new(**changes):
+        settings = {"step": 0.5, "size": 6, "kind": "cma", "rng": np.random.default_rng(4)}
+        return EvolutionStrategy(lambda rng: rng.normal(size=2), **settings | changes)
+
+    def advance(strategy, starts):
+        while strategy.starts <= starts:
+            genomes = strategy.ask()
+            strategy.tell(genomes, -np.square(genomes).sum(axis=1))
+        return genomes
+
+    first = new()
+    advance(first, 0)
+    other = new(**change)
+    other.load(first.state())
+    assert np.array_equal(other.ask(), first.ask())
+    other = new(**change)
+    other.load(first.state())
+    advance(other, 2)
+    assert other.searches == [(0.5, "cma")] + [(other.step, other.kind)] * 2
+    again = new(**change)
+    again.load(other.state())
+    assert np.array_equal(again.ask(), other.ask())
+
+
 def test_an_evolution_strategy_does_not_use_numpys_global_generator():
     before = np.random.get_state()[1].copy()
     strategy = EvolutionStrategy(
@@ -219,7 +247,8 @@ def test_an_inner_evolution_is_a_close_lower_bound(game_and_tree, rng):
 
 @pytest.mark.parametrize("kind", ["exact", "searched", "evolved"])
 def test_every_inner_evaluation_leads_toward_an_equilibrium(kind):
-    one = trainer("kuhn", strategy="cma", generations=60, inner={"kind": kind, "generations": 10})
+    inner = {"kind": kind} | ({"generations": 10} if kind == "evolved" else {})
+    one = trainer("kuhn", strategy="cma", generations=60, inner=inner)
     start = best_response.exploitability(one.evaluator.tree, one.sigma())
     one.step()
     assert best_response.exploitability(one.evaluator.tree, one.sigma()) < start / 3

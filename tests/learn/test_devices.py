@@ -117,7 +117,7 @@ JOBS: dict[str, dict[str, Any]] = {
         "trainer": "bidder",
         "bidder": {
             "games": 100, "gradient_steps": 5, "replay_capacity": 2000,
-            "target_update_interval": 3,
+            "target": "next", "target_update_interval": 3,
         },
     },
     "selfplay_bidding": {

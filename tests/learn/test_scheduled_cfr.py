@@ -3,6 +3,7 @@ OpenSpiel's states, the published exponents, and exploitability compared with CF
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from math import inf, isnan
 from typing import Any
@@ -152,6 +153,16 @@ def test_a_schedule_ends_with_its_run(kuhn) -> None:
         scheduled.run(1)
     fixed = ScheduledCfrSolver(tree, VARIANTS["pcfr+"], 100)
     fixed.run(101)
+
+
+def test_a_run_of_another_length_is_continued_only_without_a_schedule(kuhn) -> None:
+    _, tree = kuhn
+    for plan, fits in (("hs-pdcfr+", False), ("pdcfr+", True)):
+        stopped = ScheduledCfrSolver(tree, VARIANTS[plan], 50)
+        stopped.run(9)
+        longer = ScheduledCfrSolver(tree, VARIANTS[plan], 60)
+        with nullcontext() if fits else pytest.raises(ValueError, match="of 50 iterations, not 60"):
+            longer.load(stopped.state())
 
 
 def test_without_prediction_and_discount_it_is_cfr_with_uniform_weights(game_and_tree) -> None:

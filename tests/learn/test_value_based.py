@@ -92,6 +92,17 @@ def test_a_loaded_buffer_continues_with_identical_samples(kind, count):
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
 
 
+@pytest.mark.parametrize("kind", [RingBuffer, ReservoirBuffer])
+@pytest.mark.parametrize("capacity", [4, 12])
+def test_the_rows_of_a_buffer_with_another_capacity_are_refused(kind, capacity, rng):
+    full = kind(8)
+    full.add({"x": np.arange(9)}, rng)
+    other = kind(capacity)
+    with pytest.raises(ValueError, match="another capacity"):
+        other.load(full.state())
+    assert full.state()["capacity"].shape != other.state()["capacity"].shape  # seen before training
+
+
 def test_no_illegal_action_is_the_best():
     values = np.array([[3.0, 2.0, 1.0], [0.0, 5.0, 5.0]])
     legal = np.array([[False, True, True], [True, True, True]])

@@ -17,9 +17,10 @@ from __future__ import annotations
 import errno
 import functools
 import json
+import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Annotated, Any, NoReturn, TextIO
@@ -149,10 +150,20 @@ def show(result: Table | str) -> None:
 def print_result(as_json: bool, **values: Any) -> None:
     """Print a command's result as one line of JSON on standard output if `as_json` is true.
 
-    `values`: the keys and values of the JSON object.
+    `values`: the keys and values of the JSON object. Numbers that are not finite become null.
     """
     if as_json:
-        print(json.dumps(values), file=_script_output(), flush=True)
+        line = json.dumps(_finite(values), allow_nan=False)
+        print(line, file=_script_output(), flush=True)
+
+
+def _finite(value: Any) -> Any:
+    """Return plain data with None in place of numbers that are not finite."""
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _script_output() -> TextIO:

@@ -80,6 +80,10 @@ def submit(
     jobs: list[Job] = []
     if job is not None:
         command, config, jobs = _validated(job, overrides or [], sweep, files_there)
+    elif sweep or files_there:
+        option = "--sweep" if sweep else "--files-there"
+        raise UserError(f"{option} has no effect with --resume: leave it out")
+    if job is not None:
         what = job.stem
         run = name or f"{what}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
         arguments.check_new_name(None, run)
@@ -163,6 +167,14 @@ def _follow(cluster: Cluster, submission: str, as_json: bool) -> int:
         return INTERRUPTED
 
 
+RELATIVE = "sqlite:///"  # begins the address of a file relative to a folder of this machine
+
+
+def _is_relative(uri: Any) -> bool:
+    """Return whether an MLflow address is a SQLite file with a path that is not absolute."""
+    return isinstance(uri, str) and re.fullmatch(rf"{RELATIVE}(?!/).*", uri) is not None
+
+
 def _validated(
     file: Path, overrides: list[str], sweep: bool, files_there: bool
 ) -> tuple[str, dict[str, Any], list[Job]]:
@@ -187,12 +199,17 @@ def _validated(
     from overtrick.training.registry import JOBS
 
     asked = apply_overrides(job_file.read(file), overrides)
-    uri = (asked.get("track") or {}).get("uri", "sqlite:///")
-    if re.fullmatch(r"sqlite:///(?!/).*", uri):  # relative to a folder of this machine
+    track = asked.get("track")
+    uri = track.get("uri", RELATIVE) if isinstance(track, dict) else RELATIVE
+    if _is_relative(uri):
         uri = os.environ.get("MLFLOW_TRACKING_URI", "")
+        uri = "" if _is_relative(uri) else uri
     overrides = [*overrides, f"track.uri={uri}"] if uri else overrides
     work: job_file.BaseJob
-    if asked.get("trainer") in table_kinds.TABLE_JOBS:
+    trainer = asked.get("trainer")
+    if isinstance(trainer, str) and trainer in table_kinds.TABLE_JOBS:
+        if sweep:
+            raise UserError(f"{file} is a comparison table, which has no sweep: leave out --sweep")
         command, work = "evaluate", table_kinds.load(file, overrides)
         kind = table_kinds.KINDS[work.trainer]
         jobs = kind.training_jobs(work)

@@ -94,12 +94,11 @@ def sweep(
         runs = os.environ.get("OVERTRICK_RUNS", "")
         submit(job, overrides, address, runs, resume is None, resume, name, True, False, as_json)
     config, folder = _job_or_run("sweep", job, overrides, resume, name)
-    iterations = sweeps.check(config, str(job or resume))
+    iterations = sweeps.check(config, str(job or resume), stored=resume is not None)
     folder = folder or lifecycle.open_folder(config, job.stem, True, name)  # type: ignore[union-attr]
     with IterationBar(console, folder.name, iterations) as bar:
         done = sweeps.run(folder, lambda iteration: bar.show(iteration, {}))
-    rows = [{key: row[key] for key in row if key != "schedule"} for row in done.rows]
-    show(tables.plain(rows, "score: larger is better"))
+    show(tables.trials(done.rows))
     scored = [row["trial"] for row in done.rows if row["score"] is not None]
     best = str(folder.child(scored[0])) if scored else None
     median = "none" if done.median is None else f"{done.median:.4g}"
@@ -148,6 +147,8 @@ def evaluate(
     arguments.check_new_or_resumed("evaluate", what, resume, needed)
     arguments.check_new_name(resume, name)
     if resume is not None:
+        if workers is not None:
+            raise UserError("--workers has no effect with --resume: leave it out")
         compare_methods(locate.existing_run(resume), None, [], None, as_json)
     elif what is not None and _is_job(what):
         asked = [] if workers is None else [f"workers={workers}"]

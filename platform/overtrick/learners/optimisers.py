@@ -23,7 +23,16 @@ class Optimizer:
 
     def __init__(self, weights: Weights, optimizer: OptimizerFactory) -> None:
         self.params: Params = {n: v.requires_grad_() for n, v in tensors(weights).items()}
+        self._make = optimizer
         self._optimizer = optimizer(list(self.params.values()))
+
+    def _moment_names(self) -> set[str]:
+        """Return the names of the moments that the optimiser keeps for each weight."""
+        weight = torch.zeros(1, device="cpu", requires_grad=True)
+        weight.grad = torch.zeros(1, device="cpu")
+        one = self._make([weight])
+        one.step()
+        return {name for name, value in one.state[weight].items() if value is not None}
 
     def minimise(self, loss: Tensor) -> None:
         """Take one gradient step that lowers a loss."""
@@ -46,7 +55,18 @@ class Optimizer:
         return out
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the weights and moments from a result of `state()`."""
+        """Restore the weights and moments from a result of `state()`.
+
+        Raises ValueError if the moments are of another kind of optimiser.
+        """
+        found = {
+            key.removesuffix(f".{name}")
+            for name in self.params
+            for key in state
+            if key.endswith(f".{name}")
+        }
+        if found and found != self._moment_names():
+            raise ValueError(f"{', '.join(sorted(found))} are not moments of this optimiser")
         self._optimizer.state.clear()
         with torch.no_grad():
             for name, param in self.params.items():

@@ -21,6 +21,7 @@ KIND_OPTIONS: dict[StrategyKind, dict[str, Any]] = {
 `csa` adapts the step size only (Ostermeier, Gawelczyk and Hansen 1994); its diagonal option only
 makes it faster. `cma` also adapts the covariance matrix (Hansen and Ostermeier 2001).
 """
+KINDS = tuple(KIND_OPTIONS)
 
 
 @dataclass(eq=False)
@@ -30,7 +31,8 @@ class EvolutionStrategy:
     A genome is a vector of P real numbers; lambda is `size`. `start` draws the initial mean (P,) of
     a search, and `step` is the initial step size. When a search has converged or stagnates, another
     search starts from a new mean. All random draws come from `rng`. A checkpoint holds only the
-    fitnesses of all genomes, because the seed and the fitnesses determine the genomes.
+    fitnesses of all genomes and the settings of each search, because they and the seed determine
+    the genomes.
     """
 
     start: Callable[[Generator], Array]
@@ -39,8 +41,14 @@ class EvolutionStrategy:
     kind: StrategyKind
     rng: Generator
     scores: list[Array] = field(default_factory=list, init=False)  # (lambda,) of each generation
-    starts: int = field(default=0, init=False)
+    searches: list[tuple[float, StrategyKind]] = field(default_factory=list, init=False)
+    """Initial step size and kind of each search so far."""
     _run: Any = field(default=None, init=False)
+
+    @property
+    def starts(self) -> int:
+        """Number of searches so far."""
+        return len(self.searches)
 
     @property
     def step_size(self) -> float:
@@ -50,7 +58,7 @@ class EvolutionStrategy:
     def ask(self) -> Array:
         """Sample the genomes (lambda, P) of the next generation, for evaluation."""
         if self._run is None or self._run.stop():
-            self._restart()
+            self._restart(self.step, self.kind)
         return np.array(self._run.ask())
 
     def tell(self, genomes: Array, score: Array) -> None:
@@ -63,31 +71,46 @@ class EvolutionStrategy:
         self.scores.append(np.array(score, np.float64))
 
     def state(self) -> dict[str, Array]:
-        """Return the history of fitnesses passed to `tell`: array `told` (generations, lambda).
+        """Return the fitnesses passed to `tell`, and the settings of each search.
 
+        The fitnesses are the array `told` (generations, lambda), the initial step sizes of the
+        searches `steps` (starts,), and their kinds, as indices in KIND_OPTIONS, `kinds` (starts,).
         Genomes are not stored, because `load` can sample the same genomes again.
         """
-        return {"told": np.array(self.scores).reshape(-1, self.size)}
+        return {
+            "told": np.array(self.scores).reshape(-1, self.size),
+            "steps": np.array([step for step, _ in self.searches], np.float64),
+            "kinds": np.array([KINDS.index(kind) for _, kind in self.searches], np.int64),
+        }
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Restore a state by repeating `ask` and `tell` for each generation's stored fitnesses.
 
-        Call this method on a new strategy, with the settings and the seed of the strategy that
-        returned the state.
+        Call this method on a new strategy, with the seed of the strategy that returned the state.
+        Its searches are repeated with their own settings; those of this strategy hold for later
+        searches.
         """
+        now = self.step, self.kind
+        searches = [now] * len(state["told"])  # an earlier version stored no settings
+        if "steps" in state:
+            kinds = [KINDS[index] for index in state["kinds"]]
+            searches = list(zip(state["steps"].tolist(), kinds, strict=True))
         for score in state["told"]:
+            self.step, self.kind = searches[min(self.starts, len(searches) - 1)]
             self.tell(self.ask(), score)
+        self.step, self.kind = now
 
-    def _restart(self) -> None:
+    def _restart(self, step: float, kind: StrategyKind) -> None:
+        """Start a search with an initial step size and a kind of evolution strategy."""
         import cma
 
-        self.starts += 1
+        self.searches.append((step, kind))
         options = {
-            **KIND_OPTIONS[self.kind],
+            **KIND_OPTIONS[kind],
             "popsize": self.size,
             "CMA_mu": max(1, self.size // 2),
             "seed": np.nan,  # a number would seed numpy for the whole process
             "randn": lambda *shape: self.rng.standard_normal(shape),
             "verbose": -9,
         }
-        self._run = cma.CMAEvolutionStrategy(self.start(self.rng), self.step, options)
+        self._run = cma.CMAEvolutionStrategy(self.start(self.rng), step, options)

@@ -156,12 +156,13 @@ def opponent_label(opponent: str) -> str:
     """Return the short name of an opponent for metrics and figures.
 
     `opponent`: a name, or the path of a model folder. For the model of a run, the short name is the
-    name of the run.
+    name of the run, and for its best model RUN/best.
     """
     path = Path(opponent)
     if "/" not in opponent:
         return opponent
-    return path.parent.name if path.name == "model" else path.name
+    path = path.parent if path.name == "model" else path
+    return f"{path.parent.name}/best" if path.name == "best" and path.parent.name else path.name
 
 
 def payoff_name(opponent: str, step: int, unit: str) -> str:

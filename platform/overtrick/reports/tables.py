@@ -20,15 +20,23 @@ def foldable(*names: str, title: str = "") -> Table:
 
 
 def evaluation(rows: Rows, unit: str) -> Table:
-    """Return the results table of an evaluation.
+    """Return the results table of an evaluation, or of a sweep.
 
-    `rows`: one for each held-out opponent or policy. `unit`: of the payoffs. If the model adapts,
-    the table has a column for the payoff after each adaptation step. Otherwise its columns are the
-    keys of the rows.
+    `rows`: one for each held-out opponent or policy, or for each trial. `unit`: of the payoffs. If
+    the model adapts, the table has a column for the payoff after each adaptation step. Otherwise
+    its columns are the keys of the rows.
     """
     if rows and "steps" in rows[0]:
         return _adaptation(rows, unit)
+    if rows and "trial" in rows[0]:
+        return trials(rows)
     return plain(rows, f"in {unit}s a game")
+
+
+def trials(rows: Rows) -> Table:
+    """Return the results table of a sweep, a row for each trial, without schedules of values."""
+    shown = [{key: row[key] for key in row if key != "schedule"} for row in rows]
+    return plain(shown, "score: larger is better")
 
 
 def cells(table: Table) -> tuple[list[str], list[list[str]]]:

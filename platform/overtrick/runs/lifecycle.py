@@ -95,6 +95,8 @@ def _named_folder(job: BaseJob, name: str, children: bool) -> RunFolder:
     if run is None:
         run = RunFolder(locate.new_folder(name))
         bucket_copy.delete_stale_copy(run.path)
+    if run.path.exists() and not run.path.is_dir():
+        raise UserError(f"{run.path} is not a run: choose another --name")
     run.path.mkdir(parents=True, exist_ok=True)
     other = f"choose another --name; `overtrick resume {name}` continues {name}"
     if not run.job.exists():
@@ -260,7 +262,8 @@ def register(name: str, model: str, alias: str | None, best: bool = False) -> in
     uri = read_job(run).track.uri
     server_address.check(uri, must_exist=True)
     if run.run_id is None:
-        remedy = f"`overtrick train --resume {run.name}` sends it"
+        sent = run.group.short_name(locate.runs_location())
+        remedy = f"`overtrick resume {sent}` sends it"
         raise UserError(f"MLflow at {uri} does not know {run.name}: {remedy}")
     logged = event_delivery.MODEL
     if best and run.best_model.exists():

@@ -8,7 +8,7 @@ from typing import Any
 
 from overtrick.core import UserError
 from overtrick.runs.provenance import COMMIT
-from overtrick.storage import locate
+from overtrick.storage import bucket_copy, locate
 from overtrick.tracking import mlflow_tracker, model_versions, server_address
 
 
@@ -28,10 +28,12 @@ def lineage(name: str) -> dict[str, Any]:
             return _of_run(client, name, version.run_id, version.tags)
     run = locate.existing_run(name)
     uri = run.read_job().get("track", {}).get("uri") or server_address.default()
+    if bucket_copy.copy_of(run.path):
+        uri = server_address.usable_here(uri)
     if run.run_id is None:
-        raise UserError(
-            f"MLflow at {uri} does not know {run.name}: `overtrick resume {run.name}` sends it"
-        )
+        sent = run.group.short_name(locate.runs_location())
+        remedy = f"`overtrick resume {sent}` sends it"
+        raise UserError(f"MLflow at {uri} does not know {run.name}: {remedy}")
     server_address.check(uri, must_exist=True)
     with mlflow_tracker.command_client(uri) as client:
         return _of_run(client, name, run.run_id)

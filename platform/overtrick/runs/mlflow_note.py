@@ -73,11 +73,7 @@ def _table(job: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
     """
     if not rows:
         return "It is done."
-    if "trial" in rows[0]:
-        shown = [{key: row[key] for key in row if key != "schedule"} for row in rows]
-        table = tables.plain(shown, "score: larger is better")
-    else:
-        table = tables.evaluation(rows, registry.payoff_unit(**job["game"]))
+    table = tables.evaluation(rows, registry.payoff_unit(**job["game"]))
     return f"{_cut(tables.markdown(*tables.cells(table)), REST)}\n\n{table.title}"
 
 

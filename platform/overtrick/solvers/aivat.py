@@ -1,12 +1,13 @@
-"""AIVAT: unbiased advantage estimates from sampled games, with the variance of chance removed.
+"""AIVAT: advantage estimates from sampled games, with the variance of chance removed.
 
 Games are sampled on the game tree, for one learning seat. Estimated strategies of all seats give
 each node an estimated value for the learning seat. This value changes along a game, at chance
 events and at actions. After a decision of the seat, the changes at later chance events and at the
 seat's later actions have mean 0, whatever the opponents' true strategies are. AIVAT subtracts these
-changes from the decision's return as control variates. The advantage stays unbiased and its
-variance falls. Changes of value at the opponents' actions are kept, because their mean depends on
-the opponents' true strategies.
+changes from the decision's return as control variates. The variance falls, and the mean changes
+only by a number that is the same for all actions of a decision, so that policy gradients stay
+unbiased. Changes of value at the opponents' actions are kept, because their mean depends on the
+opponents' true strategies.
 
 Source: Burch et al. 2018, "AIVAT: a new variance reduction technique for agent evaluation in
 imperfect information games".
@@ -52,8 +53,9 @@ def sample_rollouts(
     - the changes of value by all later actions of the opponents
 
     Changes by later chance events and by later actions of `seat` have mean 0. They are left out, as
-    control variates. The advantages are unbiased for every `estimate`. Better opponent models give
-    a smaller variance. The values use all hidden cards of the finished game.
+    control variates. For every `estimate` the advantages are unbiased up to a number that does not
+    depend on the action, so that policy gradients are unbiased. Better opponent models give a
+    smaller variance. The values use all hidden cards of the finished game.
     """
     gain = tree.gains[seat]
     value = _node_values(tree.parent, gain, edge_probability(tree, estimate))

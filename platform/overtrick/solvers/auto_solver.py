@@ -23,11 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from overtrick.core import Array, UserError
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.iterative_solver import IterativeSolver
-from overtrick.solvers.scheduled_cfr import VARIANTS, BestAverageSolver
+from overtrick.solvers.scheduled_cfr import VARIANTS, BestAverageSolver, check_horizon
 from overtrick.solvers.sequence_form import SequenceFormSolver, is_two_player_zero_sum
 
 CHOICES = ("pcfr+", "sapcfr+", "hs-pdcfr+", "lp", "pdcfr+", "sapdcfr+")
@@ -103,6 +105,10 @@ class AutoSolver(IterativeSolver):
         """Exploitability of sapdcfr+ after its trial, at or below which pdcfr+ is chosen."""
         return CONVERGED / self.horizon * self.uniform_gap
 
+    def state(self) -> dict[str, Array]:
+        """Return the arrays of a checkpoint, with the length of the run."""
+        return {**super().state(), "horizon": np.array(self.horizon)}
+
     def run(self, iterations: int) -> None:
         """Run more iterations. Raises UserError beyond the length of the whole run."""
         last = int(self.iteration + iterations)
@@ -136,8 +142,12 @@ class AutoSolver(IterativeSolver):
         return self.solvers
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the state; the solvers are made first."""
+        """Restore the state; the solvers are made first.
+
+        Raises ValueError for that of a run of another length, by which the algorithm is chosen.
+        """
         self.choice = int(state["choice"])
+        check_horizon(state, None if self.chosen == LINEAR_PROGRAM else self.horizon)
         self.solvers = self._solvers()
         super().load(state)
 

@@ -92,6 +92,17 @@ VARIANTS = {
 }
 
 
+def check_horizon(state: Mapping[str, Array], horizon: int | None) -> None:
+    """Raise ValueError if a checkpoint is of a run of another length than `horizon` iterations.
+
+    `horizon`: None if the length of the run does not matter. Checkpoints of earlier versions do not
+    contain it.
+    """
+    begun = int(state.get("horizon", -1 if horizon is None else horizon))
+    if horizon is not None and begun != horizon:
+        raise ValueError(f"it is of a run of {begun:,} iterations, not {horizon:,}")
+
+
 class ScheduledCfrSolver(RegretMinimiser):
     """CFR with a ScheduledVariant on a game tree."""
 
@@ -105,6 +116,21 @@ class ScheduledCfrSolver(RegretMinimiser):
         self.variant = variant
         self.horizon = horizon
 
+    @property
+    def _scheduled(self) -> bool:
+        """Whether exponents change over the run."""
+        gammas, _ = self.weighted_sums()
+        return any(each.slope for each in (self.variant.alpha, self.variant.beta, *gammas))
+
+    def state(self) -> dict[str, Array]:
+        """Return the arrays of a checkpoint, with the length of the run."""
+        return {**super().state(), "horizon": np.array(self.horizon)}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Restore a state. Raises ValueError if exponents change by another length of the run."""
+        check_horizon(state, self.horizon if self._scheduled else None)
+        super().load(state)
+
     def run(self, iterations: int) -> None:
         """Run more iterations; each iteration updates every seat once.
 
@@ -112,8 +138,7 @@ class ScheduledCfrSolver(RegretMinimiser):
         """
         variant = self.variant
         gammas, sums = self.weighted_sums()
-        scheduled = any(each.slope for each in (variant.alpha, variant.beta, *gammas))
-        if scheduled and self.iteration + iterations > self.horizon:
+        if self._scheduled and self.iteration + iterations > self.horizon:
             raise UserError(
                 f"the exponents of this variant are set for a run of {self.horizon:,} iterations: "
                 f"to do {self.iteration + iterations:,}, solve again with that number"

@@ -169,10 +169,14 @@ def existing_run(run: str) -> RunFolder:
 def absolute_path(name: str) -> str:
     """Return the absolute path of the run with this name, or else of the file or folder `name`.
 
-    For what is stored in a bucket, returns the URL. The name of a champion stays as it is.
+    RUN/best is the folder of a run's best model. For what is stored in a bucket, returns the URL.
+    The name of a champion stays as it is.
     """
     if is_champion(name):
         return name
+    of_run, _, last = without_file_scheme(name).rpartition("/")
+    if last == BEST and not is_url(name) and (above := find_run(of_run)):
+        return str(above.best_model)
     return str(find_run(name) or (name if is_url(name) else Path(name).absolute()))
 
 

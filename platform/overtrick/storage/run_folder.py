@@ -88,7 +88,7 @@ class RunFolder:
     def group(self) -> RunFolder:
         """For a child run, the folder of its sweep or comparison; otherwise this folder."""
         above = RunFolder(self.path.parent.parent)
-        return above if above.children.exists() else self
+        return above if self.path.parent == above.children and above.job.exists() else self
 
     @property
     def number(self) -> int | None:

@@ -54,12 +54,13 @@ class FinishedSweep(FinishedGroup):
         return median(scores) if math.isfinite(median(scores)) else None
 
 
-def check(job: Job, source: str) -> int:
+def check(job: Job, source: str, stored: bool = False) -> int:
     """Validate a sweep and return the total number of iterations of its trials.
 
     For tpe and cmaes, validate the first batch, and its first trial with both ends of every range.
-    `source`: names the job file in errors. Raises UserError for a sweep that would otherwise
-    fail later.
+    `source`: names the job file in errors. `stored`: the job is that of a sweep that has begun,
+    maybe by an earlier version with other defaults. Raises UserError for a sweep that would
+    otherwise fail later.
     """
     search = job.search
     for key in search.spaces:
@@ -72,7 +73,7 @@ def check(job: Job, source: str) -> int:
         )
     if search.method in ("asha", "pbt"):
         _check_comparable(job, source)
-    trials = trials_of(job, source)
+    trials = trials_of(job, source, stored)
     for number, (_, trial) in enumerate(trials):
         _trial_name(job, source, number, trial)
         lifecycle.check_job(trial)
@@ -81,7 +82,7 @@ def check(job: Job, source: str) -> int:
     if search.by_optuna:
         first = trials[0][0]
         for key, end in ((k, e) for k in search.drawn_keys for e in search.spaces[k].range or ()):
-            _job_of(job, source, False, first | {key: end})
+            _job_of(job, source, stored, first | {key: end})
         return job.stop.iterations * len(search.with_grid(first)) * (search.trials or 0)
     return sum(trial.stop.iterations for _, trial in trials)
 

@@ -120,7 +120,7 @@ class HeldOutTrainer(BaseTrainer[JobT]):
         # the first of two repetitions is returned; an evaluation needs two for its standard error
         asked = {"repeats": 2, "steps": steps, "games": games}
         given = {key: value for key, value in asked.items() if value is not None}
-        section = validated(type(section), {**section.model_dump(), **given}, "adapt")
+        section = validated(type(section), {**section.model_dump(), **given}, "adapt", stored=True)
         adapted = cls.adapt(rng, cls.rebuild_model(job, weights), section, job.game, opponent)
         if section.exploitability_bound is not None:
             adapted = [evaluation.bound_exploitability(job.game, each, section) for each in adapted]

@@ -19,7 +19,7 @@ from overtrick.games.poker.dealing import deal_missing_cards, write_visible_card
 from overtrick.games.poker.rules import CALL, VERBS, PokerRules
 from overtrick.games.poker.showdown import settle, strength
 
-MOST_RANKS = 100_000  # of a deck; far more than any tree can hold
+MOST_CARDS = 32_767  # of a deck, whose cards are numbered by int16; far more than any tree can hold
 
 
 @dataclass(slots=True)
@@ -70,8 +70,9 @@ class Poker:
         if view not in views:
             raise TypeError(f"view must be {' or '.join(views)}, not {view!r}")
         if ranks is not None:
-            if type(ranks) is not int or not 1 <= ranks <= MOST_RANKS:
-                raise TypeError(f"ranks must be a number from 1 to {MOST_RANKS:,}, not {ranks!r}")
+            most = MOST_CARDS // rules.suits
+            if type(ranks) is not int or not 1 <= ranks <= most:
+                raise TypeError(f"ranks must be a number from 1 to {most:,}, not {ranks!r}")
             if ranks * rules.suits < rules.cards:
                 least = -(-rules.cards // rules.suits)
                 need = f"{rules.cards} cards are dealt"

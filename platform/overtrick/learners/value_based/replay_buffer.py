@@ -59,18 +59,28 @@ class ReplayBuffer(ABC):
         return {name: column[indices] for name, column in self._rows.items()}
 
     def state(self) -> dict[str, Array]:
-        """Return the stored rows as named columns, and the number of rows ever added."""
+        """Return the stored rows as named columns, and the number of rows ever added.
+
+        The empty array `capacity` (capacity, 0) shows the capacity by its shape.
+        """
         stored = {name: column[: len(self)].copy() for name, column in self._rows.items()}
-        return {**stored, "added": np.array(self.added)}
+        capacity = np.zeros((self.capacity, 0), np.int8)
+        return {**stored, "added": np.array(self.added), "capacity": capacity}
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Restore the rows from a result of `state()`."""
-        self.added = int(state["added"])
+        """Restore the rows from a result of `state()`.
+
+        Raises ValueError if they are of a buffer with another capacity.
+        """
+        added = int(state["added"])
+        columns = {name: each for name, each in state.items() if name not in ("added", "capacity")}
+        if any(len(stored) != min(added, self.capacity) for stored in columns.values()):
+            raise ValueError(f"the replay buffer had another capacity than {self.capacity} rows")
+        self.added = added
         self._rows = {}
-        for name, stored in state.items():
-            if name != "added":
-                self._rows[name] = np.zeros((self.capacity, *stored.shape[1:]), stored.dtype)
-                self._rows[name][: len(stored)] = stored
+        for name, stored in columns.items():
+            self._rows[name] = np.zeros((self.capacity, *stored.shape[1:]), stored.dtype)
+            self._rows[name][: len(stored)] = stored
 
 
 class RingBuffer(ReplayBuffer):

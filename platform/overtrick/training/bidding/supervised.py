@@ -92,10 +92,14 @@ class NetworkTraining(Section):
         return BiddingNetwork(weights, self.activation, self.bfloat16)
 
     def learning_rate_at(self, done: int, steps: int) -> float:
-        """Return the learning rate after `done` of the `steps` gradient steps of a run."""
+        """Return the learning rate after `done` of the `steps` gradient steps of a run.
+
+        It is 0 after more than `steps`, as in a run that was continued with fewer steps.
+        """
         if self.schedule == "constant":
             return self.learning_rate
-        return self.learning_rate * min(1.0, (done + 1) / WARMUP_STEPS) * (1 - done / steps)
+        left = max(0.0, 1 - done / steps)
+        return self.learning_rate * min(1.0, (done + 1) / WARMUP_STEPS) * left
 
 
 class BiddingNetworkConfig(NetworkTraining):

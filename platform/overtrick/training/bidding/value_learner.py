@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.config.sections import Count, Section
+from overtrick.config.sections import Count, Section, UnusedKeys
 from overtrick.core import Array, Trajectories
 from overtrick.core.checkpoints import Checkpointed
 from overtrick.core.lazy_modules import torch
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 class ValueReplayConfig(Section):
     """Settings of the replay buffer of calls, and of the value network's training from it."""
+
+    unused_keys = (UnusedKeys({"target": ("outcome",)}, ("target_update_interval",)),)
 
     replay_capacity: Count = 400_000
     """Capacity of the replay buffer, in calls."""

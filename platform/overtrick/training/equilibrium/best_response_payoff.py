@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field
 
-from overtrick.config.sections import Count, Positive, Section
+from overtrick.config.sections import Count, Positive, Section, UnusedKeys
 from overtrick.core import Array
 from overtrick.population.evolution_strategy import EvolutionStrategy
 from overtrick.population.genomes import GenomeEncoding
@@ -29,6 +29,15 @@ from overtrick.training.equilibrium.strategy_evaluator import StrategyEvaluator,
 
 class Inner(Section):
     """Settings of the inner loop of `coevolve`: best responses to the strategies that evolve."""
+
+    unused_keys = (
+        UnusedKeys({"kind": ("exact", "evolved")}, ("depth", "simulations")),
+        UnusedKeys({"kind": ("searched",), "depth": (None,)}, ("simulations",)),
+        UnusedKeys(
+            {"kind": ("exact", "searched")},
+            ("generations", "generations_growth", "population", "step_size"),
+        ),
+    )
 
     kind: Literal["exact", "searched", "evolved"] = "exact"
     """Computation of best responses. exact: on the tree. searched: by look-ahead. evolved: by an

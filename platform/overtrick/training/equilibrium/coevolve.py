@@ -15,7 +15,7 @@ from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from overtrick.config.job_file import GameChoice, Job
-from overtrick.config.sections import Count, Positive, Section
+from overtrick.config.sections import Count, Positive, Section, UnusedKeys
 from overtrick.core import Array, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation.evaluate import Row
@@ -42,6 +42,8 @@ EXACT_SHARD = 32  # the same with exact best responses, which are computed for m
 
 class Coevolve(Section):
     """Settings of the evolution strategy, and of the genomes: vectors that encode strategies."""
+
+    unused_keys = (UnusedKeys({"genome": ("direct",)}, ("hidden",)),)
 
     genome: Literal["direct", "network"] = "direct"
     """Encoding. direct: one gene for each action of each information set. network: weights of a
