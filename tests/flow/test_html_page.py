@@ -20,6 +20,7 @@ from overtrick.core import RunError, UserError
 from overtrick.core.files import check_output
 from overtrick.games.bridge.boards import Board, Comment
 from overtrick.games.bridge.formats import pbn_lin
+from overtrick.reports import tables
 from overtrick.reports.html import elements, replays
 from overtrick.reports.metric_names import metric_meaning
 from overtrick.runs import child_runs, html_page, lifecycle, mlflow_note
@@ -208,6 +209,15 @@ class RecordingTracker:
 
     def artifact(self, path, place=""):
         self.artifacts.append(path.name)
+
+
+def test_a_table_names_a_unit_only_if_a_column_is_in_it() -> None:
+    solved = tables.evaluation([{"plan": "cfr+", "exploitability": 0.1}], "chip")
+    assert solved.title == "in chips a game"
+    assert tables.evaluation([{"defenders": "rules", "made": 0.8}], "contract").title == ""
+    swept = tables.evaluation([{"trial": 0, "score": 1.0, "schedule": []}], "chip")
+    assert swept.title == "score: larger is better"
+    assert tables.cells(swept)[0] == ["trial", "score"]
 
 
 def test_a_run_stores_its_page_and_does_not_fail_without_one(tmp_path, caplog):

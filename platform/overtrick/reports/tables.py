@@ -12,6 +12,7 @@ from rich.table import Column, Table
 from overtrick.reports.metric_names import opponent_label
 
 Rows = Sequence[Mapping[str, Any]]
+IN_THE_UNIT = {"mean", "exploitability", "nash_conv"}  # columns in the unit of payoffs
 
 
 def foldable(*names: str, title: str = "") -> Table:
@@ -24,13 +25,14 @@ def evaluation(rows: Rows, unit: str) -> Table:
 
     `rows`: one for each held-out opponent or policy, or for each trial. `unit`: of the payoffs. If
     the model adapts, the table has a column for the payoff after each adaptation step. Otherwise
-    its columns are the keys of the rows.
+    its columns are the keys of the rows, and the title names the unit if one of them is in it.
     """
     if rows and "steps" in rows[0]:
         return _adaptation(rows, unit)
     if rows and "trial" in rows[0]:
         return trials(rows)
-    return plain(rows, f"in {unit}s a game")
+    in_unit = rows and IN_THE_UNIT & set(rows[0])
+    return plain(rows, f"in {unit}s a game" if in_unit else "")
 
 
 def trials(rows: Rows) -> Table:

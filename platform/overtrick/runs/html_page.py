@@ -65,7 +65,8 @@ def _result(run: RunFolder, job: Job) -> list[Markup]:
     unit = registry.payoff_unit(job.game.name, job.game.options)
     rows = run.read_table()
     table = tables.evaluation(rows, unit)
-    shown = [elements.paragraph(str(table.title)), elements.table(*tables.cells(table))]
+    title = [elements.paragraph(str(table.title))] if table.title else []
+    shown = [*title, elements.table(*tables.cells(table))]
     adapted = [row for row in rows if len(row.get("steps", ())) > 1]
     if not adapted:
         return shown

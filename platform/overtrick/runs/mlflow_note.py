@@ -67,14 +67,15 @@ def _game(game: Mapping[str, Any]) -> str:
 
 
 def _table(job: Mapping[str, Any], rows: list[dict[str, Any]]) -> str:
-    """Return the results table as Markdown, followed by its title with the unit.
+    """Return the results table as Markdown, followed by its title, if it has one.
 
     `job`: plain data of the job. `rows`: the rows of the table; for a sweep, one for each trial.
     """
     if not rows:
         return "It is done."
     table = tables.evaluation(rows, registry.payoff_unit(**job["game"]))
-    return f"{_cut(tables.markdown(*tables.cells(table)), REST)}\n\n{table.title}"
+    shown = _cut(tables.markdown(*tables.cells(table)), REST)
+    return f"{shown}\n\n{table.title}" if table.title else shown
 
 
 def _cut(text: str, rest: str = " ...") -> str:
