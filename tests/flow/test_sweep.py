@@ -117,6 +117,17 @@ def test_only_a_lost_trial_is_trained_again(
     assert stored_table.stat().st_mtime_ns == before
 
 
+def test_results_of_a_trial_without_a_page_are_stored_again(swept: sweep.FinishedSweep) -> None:
+    """The page is written last: a process may have been killed after it wrote the table."""
+    whole, killed = swept.folder.child(1), swept.folder.child(3)
+    before, rows = whole.table.stat().st_mtime_ns, killed.read_table()
+    killed.page.unlink()
+    assert sweep.run(swept.folder, lambda done: None).rows == swept.rows
+    assert killed.page.exists()
+    assert killed.read_table() == rows
+    assert whole.table.stat().st_mtime_ns == before
+
+
 @pytest.mark.slow
 def test_a_killed_and_resumed_sweep_gives_the_same_table_with_each_trial_once(
     local_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

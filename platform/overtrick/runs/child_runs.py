@@ -170,8 +170,13 @@ class RunGroup:
 
 
 def save_results(child: ChildRun) -> None:
-    """Store the results of a finished child run, unless they are stored already."""
-    if not child.folder.table.exists():
+    """Store the results of a finished child run, unless they are stored already.
+
+    Its page is written last. Without the page a process may have been killed while it stored the
+    results, so they are stored again, if there is a checkpoint.
+    """
+    whole = child.folder.page.exists() or child.checkpoints.newest() is None
+    if not (child.folder.table.exists() and whole):
         lifecycle.save_results(child.job, child.folder, child.checkpoints, child.tracker)
 
 
