@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from overtrick.core.file_lock import is_locked
 from overtrick.runs.run_list import format_age, list_runs
-from overtrick.storage import bucket_copy
 from overtrick.storage.run_folder import RunFolder
 
 JOB = {
@@ -19,6 +19,17 @@ JOB = {
     "track": {"uri": "sqlite:///mlflow.db"},
 }
 ROW = {"plan": "cfr+", "exploitability": 0.25, "nash_conv": 0.5, "values": [0, 0]}
+
+
+def test_a_folder_named_trials_beside_the_runs_makes_no_run_a_child(tmp_path) -> None:
+    (tmp_path / "trials").mkdir()
+    run = RunFolder(tmp_path / "runs" / "kuhn-1")
+    assert (run.group, run.number) == (run, None)
+    sweep = RunFolder(tmp_path / "sweep")
+    child = sweep.child(2)
+    child.path.mkdir(parents=True)
+    sweep.job.write_text("{}")
+    assert (child.group, child.number) == (sweep, 2)
 
 
 @pytest.fixture
@@ -56,7 +67,7 @@ def test_a_run_is_finished_stopped_running_or_damaged(a_run):
     assert found["finished"][1:] == ("run", "finished", "kuhn", "solve", -0.25, "2 h")
     assert found["stopped"].score is None
     assert (found["damaged"].age, found["stopped"].age) == ("3 d", "5 min")
-    assert not bucket_copy.is_locked(running.lock)
+    assert not is_locked(running.lock)
 
 
 def test_a_sweep_has_no_score(a_run):

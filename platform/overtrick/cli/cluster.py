@@ -80,13 +80,12 @@ def submit(
     jobs: list[Job] = []
     if job is not None:
         command, config, jobs = _validated(job, overrides or [], sweep, files_there)
-    elif sweep or files_there:
-        option = "--sweep" if sweep else "--files-there"
-        raise UserError(f"{option} has no effect with --resume: leave it out")
-    if job is not None:
         what = job.stem
         run = name or f"{what}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
         arguments.check_new_name(None, run)
+    elif sweep or files_there:
+        option = "--sweep" if sweep else "--files-there"
+        raise UserError(f"{option} has no effect with --resume: leave it out")
     environment = {provenance.SENT: json.dumps(provenance.code_tags())}
     cluster = _cluster(address)
     cluster.check_fits([placement.all_bundles(each.model_dump(mode="json")) for each in jobs])

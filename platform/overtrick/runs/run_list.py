@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from overtrick.core import RunError, UserError
+from overtrick.core.file_lock import is_locked
 from overtrick.core.json_files import parse_json
 from overtrick.runs.folder_kind import kind_of_group
-from overtrick.storage import bucket_copy, locate, stored_results
+from overtrick.storage import locate, stored_results
 from overtrick.storage.object_store import ObjectFolder, is_url
 from overtrick.storage.run_folder import RunFolder
 from overtrick.storage.run_lease import LEASE, is_leased
@@ -64,7 +65,7 @@ def _in_folder(place: str, name: str) -> _StoredRun:
         with suppress(OSError):  # a file that is just being renamed
             changed = max(changed, (run.path / file).stat().st_mtime)
     read_table = run.read_table if run.table.exists() else None
-    is_running = partial(bucket_copy.is_locked, run.lock)
+    is_running = partial(is_locked, run.lock)
     return _StoredRun(name, run.children.exists(), run.read_job, read_table, is_running, changed)
 
 

@@ -7,7 +7,6 @@ bucket is the truth: while no command works on a run, its copy may be deleted wi
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -24,6 +23,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from overtrick.core import RunError, UserError
+from overtrick.core.file_lock import is_locked, waiting_for_lock
 from overtrick.core.files import (
     cache_folder,
     local_path,
@@ -90,7 +90,7 @@ class BucketCopy:
         - `working`: whether this process is the one that works on the run.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        with _waiting_for_lock(self.folder / PULLING):
+        with waiting_for_lock(self.folder / PULLING):
             if below or working or not is_locked(self.folder / LOCK):
                 self._pull(below)
 
@@ -112,7 +112,7 @@ class BucketCopy:
     def pull_object(self, name: str) -> Path:
         """Download one object if it differs from the local file; return the path of the file."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with _waiting_for_lock(self.folder / PULLING):
+        with waiting_for_lock(self.folder / PULLING):
             found, known = self.objects.stat(name), self._versions()
             if found is not None:
                 self._update(name, found.version, known)
@@ -445,26 +445,6 @@ def delete(folder: Path) -> None:
         copy.delete(folder)
     else:
         shutil.rmtree(folder)
-
-
-def is_locked(file: Path) -> bool:
-    """Return whether a process of this machine holds the lock of a file."""
-    try:
-        with file.open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        return False
-    return False
-
-
-@contextmanager
-def _waiting_for_lock(file: Path) -> Iterator[None]:
-    """Context manager that waits for the lock of a file and holds it."""
-    with file.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # freed when it is closed
-        yield
 
 
 def _held_lease(copy: BucketCopy) -> RunLease:

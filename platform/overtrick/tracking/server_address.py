@@ -6,7 +6,6 @@ import base64
 import configparser
 import contextlib
 import errno
-import fcntl
 import functools
 import http
 import http.client
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.core import UserError
+from overtrick.core.file_lock import waiting_for_lock
 
 SQLITE = "sqlite:///"
 DEFAULT = f"{SQLITE}mlflow.db"
@@ -239,8 +239,7 @@ def sqlite_lock(uri: str) -> Iterator[None]:
     if file is None:
         yield
         return
-    with Path(f"{file}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # freed when it is closed
+    with waiting_for_lock(Path(f"{file}.lock")):
         yield
 
 
