@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from small_meta_job import TINY
 
+from overtrick.cli import print_result
 from overtrick.config import job_file
 from overtrick.core import UserError, structured_log
 from overtrick.runs import lifecycle
@@ -79,3 +80,9 @@ def test_another_form_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(structured_log.VARIABLE, "xml")
     with pytest.raises(UserError, match=r"^OVERTRICK_LOG must be plain or json, not 'xml'"):
         structured_log.configure()
+
+
+def test_json_results_have_null_for_numbers_that_are_not_finite(capsys) -> None:
+    print_result(True, scores=[float("nan"), 1.5], best={"gap": float("inf"), "run": "a"})
+    shown = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert shown == {"scores": [None, 1.5], "best": {"gap": None, "run": "a"}}
