@@ -736,6 +736,11 @@ def test_a_full_disk_or_memory_is_one_line_and_exit_code_1(
             "population.action_std_scale: holdem has discrete actions, without a",
         ),
         ("game.view=suits", "view must be cards or strength, not 'suits'"),
+        (
+            "meta.normalise=true",
+            "meta.normalise needs meta.gradient_estimator critic, meta.objective sampled and "
+            "adaptation.gradient_estimator critic or null",
+        ),
     ],
 )
 def test_values_that_need_a_tree_are_refused_for_games_without_one(

@@ -262,6 +262,7 @@ def test_other_trainers_give_the_same_numbers_on_ray_workers(
         {"gradient_estimator": "aivat"},
         {"gradient_estimator": "aivat", "objective": "exact", "second_order": True},
         {"gradient_estimator": "opponent_model"},
+        {"normalise": True},
     ],
 )
 def test_gradient_estimators_do_not_depend_on_the_number_of_workers(
@@ -458,7 +459,7 @@ def test_ants_resume_from_a_state_with_identical_results(kind: str, tmp_path: Pa
 )
 def test_a_trainer_resumes_from_its_state_with_identical_results(kind: str, tmp_path: Path) -> None:
     plain: dict[str, Any] = {
-        "meta": TINY,
+        "meta": {**TINY, "meta": {**TINY["meta"], "normalise": True}},
         "exploit": {"exploit": {"games": 30, "hidden": [8]}},
         "evolve": {
             "evolve": {"games": 9, "hidden": [8]},

@@ -13,6 +13,7 @@ from overtrick.core import UserError
 from overtrick.evaluation.evaluate import AdaptationEvaluation, exact_payoff
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.initialisation import initial_weights
+from overtrick.learners.normalisation import RunningMoments, stored_moments
 from overtrick.learners.weights import repeat
 from overtrick.policies.network_sizes import input_size
 from overtrick.policies.tabular import TabularPolicy
@@ -87,6 +88,26 @@ def test_a_damaged_policy_network_is_refused_before_games_are_played():
         with pytest.raises(UserError, match="the policy network of the model"):
             gradient_adaptation.adapt_by_gradients(
                 rng, model, AdaptationEvaluation(steps=1), KUHN, UniformPolicy()
+            )
+
+
+def test_damaged_moments_of_inputs_are_refused_before_games_are_played():
+    rng = np.random.default_rng(0)
+    game, _ = two_seat_game(KUHN)
+    size = input_size(game)
+    theta = initial_weights((size, 8, game.actions), rng)
+    critic = initial_weights((size, 8, 1), rng)
+    sound = RunningMoments(size, 0.1).state()
+    for arrays in ({}, {**sound, "count": np.zeros(2)}, RunningMoments(size + 1, 0.1).state()):
+        with pytest.raises(UserError, match=r"^the input moments of the model are damaged"):
+            gradient_adaptation.adapt_by_gradients(
+                rng,
+                gradient_adaptation.AdaptingModel(
+                    theta, critic, False, 1.0, "critic", inputs=stored_moments(arrays)
+                ),
+                AdaptationEvaluation(steps=1),
+                KUHN,
+                UniformPolicy(),
             )
 
 

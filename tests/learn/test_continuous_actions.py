@@ -16,6 +16,11 @@ from overtrick.distributed.workers import LocalPool
 from overtrick.games.sumo.physics import Physics
 from overtrick.learners.critic import Critic
 from overtrick.learners.initialisation import initial_policy_weights
+from overtrick.learners.normalisation import (
+    RunningMoments,
+    for_normalised_inputs,
+    for_raw_inputs,
+)
 from overtrick.learners.policy_gradient import maml
 from overtrick.learners.policy_gradient.actor_critic import POLICY_OPTIMIZERS, ActorCritic
 from overtrick.learners.policy_gradient.sample import join_samples, rollout_sample, sample_tensors
@@ -189,6 +194,39 @@ def test_an_inner_step_moves_each_member_by_its_own_games(rng):
             )
         )
         assert np.linalg.norm(throws.action.mean(axis=0) - ALONE) < 0.6  # 0.76 before the step
+
+
+def test_with_normalised_inputs_an_inner_step_does_not_depend_on_their_units():
+    """The same networks as functions of the target, which they observe in two units."""
+    scale, shift = np.array([20.0, 0.5], np.float32), np.array([100.0, -2.0], np.float32)
+
+    class OtherUnits(Target):
+        def features(self, observations):
+            return super().features(observations) * scale + shift
+
+    units, plain = RunningMoments(2, 0.01), RunningMoments(2, 0.01)
+    units.add(shift + scale * np.array([[1.0], [-1.0]]))  # mean `shift`, deviation `scale`
+    weights = random_networks(Target(), 2, np.random.default_rng(0))
+    converted = for_raw_inputs(weights, units)
+    critic = {"w0": np.zeros((2, 1), np.float32), "b0": np.full(1, -0.8, np.float32)}
+
+    def step(game, params, inputs):
+        opponents = BatchedNetworks(game.features, params)
+        rollouts = play_opponents(
+            game, params, critic, opponents, 200, 1.0, 1.0, np.random.default_rng(1), inputs=inputs
+        )
+        return adapt(params, rollouts.sample, 0.05, inputs)
+
+    expected = step(Target(), weights, plain)
+    found, raw = (
+        for_normalised_inputs(step(OtherUnits(), converted, inputs), units)
+        for inputs in (units, None)
+    )
+    size = max(float(np.abs(expected[n] - weights[n]).max()) for n in weights)
+    assert size > 0.01
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, abs=1e-2 * size)
+    assert not all(raw[n] == pytest.approx(v, abs=0.1 * size) for n, v in expected.items())
 
 
 def test_nan_actions_are_refused_with_one_line(rng):

@@ -2,8 +2,9 @@
 
 Normalised inputs make the optimiser's steps better conditioned. Before each update the weights are
 converted so that the network computes the same function; afterwards they are converted back. A
-stored model therefore needs no moments. For targets this is PopArt (van Hasselt et al. 2016,
-"Learning values across many orders of magnitude", section 2).
+stored model therefore needs no moments, unless it takes further gradient steps (trainer `meta`).
+For targets this is PopArt (van Hasselt et al. 2016, "Learning values across many orders of
+magnitude", section 2).
 
 | here | the usual implementation |
 |---|---|
@@ -14,11 +15,12 @@ stored model therefore needs no moments. For targets this is PopArt (van Hasselt
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
-from overtrick.core import Array
+from overtrick.core import Array, UserError
 from overtrick.core.checkpoints import Checkpointed
 from overtrick.policies import recurrent_layer
 from overtrick.policies.forward_pass import Weights, layer_count
@@ -29,6 +31,8 @@ LEAST_STD = 0.1
 Features are of the order of 1. Without a limit, one that is almost constant would be scaled up
 without bound.
 """
+
+DAMAGED_MOMENTS = "the input moments of the model are damaged: train it again"
 
 
 class RunningMoments(Checkpointed):
@@ -65,6 +69,19 @@ class RunningMoments(Checkpointed):
     def normalised(self, rows: Array) -> Array:
         """Return rows (D, F) with the mean subtracted, divided by the standard deviation."""
         return ((rows - self.mean) / self.std).astype(np.float32)
+
+
+def stored_moments(arrays: Mapping[str, Array]) -> RunningMoments:
+    """Rebuild the moments of network inputs from arrays of a model, a result of `state()`.
+
+    Raises UserError if the arrays are damaged.
+    """
+    moments = RunningMoments(len(np.atleast_1d(arrays.get("mean", 0))), LEAST_STD)
+    try:
+        moments.load(arrays)
+    except (KeyError, ValueError) as error:
+        raise UserError(DAMAGED_MOMENTS) from error
+    return moments
 
 
 def for_normalised_inputs(weights: Weights, moments: RunningMoments) -> Weights:

@@ -108,9 +108,8 @@ class ActorCritic(Checkpointed):
         if self.inputs is not None:
             self.inputs.add(features)
             features = self.inputs.normalised(features)
-            self.theta = normalisation.for_normalised_inputs(self.theta, self.inputs)
         minibatches = min(self.minibatches, batch.games)
-        sample = self._sample(batch, features, advantage, minibatches)
+        sample = self._sample(self._trained_theta(), batch, features, advantage, minibatches)
         groups = range(minibatches) if minibatches > 1 else ()
         fixed = self._fixed_weights()
         minibatch_surrogates = tuple(
@@ -118,10 +117,7 @@ class ActorCritic(Checkpointed):
         )
         returns = discounted_returns(batch, self.gamma)
         surrogate = _surrogate(sample, fixed, minibatch_surrogates)
-        metrics = self.improve(surrogate, critic_inputs, returns, rng)
-        if self.inputs is not None:
-            self.theta = normalisation.for_raw_inputs(self.theta, self.inputs)
-        return metrics
+        return self.improve(surrogate, critic_inputs, returns, rng)
 
     def estimated_gain(self, batch: Trajectories, theta: Weights) -> float:
         """Estimate by importance sampling how many points per game another policy gains over this.
@@ -134,7 +130,7 @@ class ActorCritic(Checkpointed):
         """
         features = self.features(batch.observations())
         advantage = self._advantages(batch, self._critic_inputs(batch, features))
-        surrogate = _surrogate(self._sample(batch, features, advantage, 1), {})
+        surrogate = _surrogate(self._sample(self.theta, batch, features, advantage, 1), {})
         new, old = (surrogate.gain(surrogate.policy(tensors(w))) for w in (theta, self.theta))
         return float(new - old)
 
@@ -158,10 +154,13 @@ class ActorCritic(Checkpointed):
         """Improve the policy on a surrogate objective, then fit the critic; return metrics.
 
         `features` (D, F) are the critic's inputs at D decisions, and `returns` (D,) its targets.
+        With `inputs`, the sample of the surrogate has normalised inputs, but `features` are raw.
         """
-        trained = {n: v for n, v in self.theta.items() if n not in self._fixed_weights()}
-        theta, metrics = self.optimizer.improve(tensors(trained), surrogate, rng)
-        self.theta = {**self.theta, **to_arrays(theta)}
+        theta = self._trained_theta()
+        trained = {n: v for n, v in theta.items() if n not in self._fixed_weights()}
+        improved, metrics = self.optimizer.improve(tensors(trained), surrogate, rng)
+        theta = {**theta, **to_arrays(improved)}
+        self.theta = normalisation.for_raw_inputs(theta, self.inputs) if self.inputs else theta
         metrics["critic_loss"] = self.critic.fit(features, returns, rng)
         return metrics
 
@@ -177,15 +176,27 @@ class ActorCritic(Checkpointed):
         values = predict(self.critic.weights, critic_inputs)
         return generalised_advantages(batch, values, self.gamma, self.lam)
 
+    def _trained_theta(self) -> Weights:
+        """Return the policy's weights for the inputs of training: normalised ones, or raw ones."""
+        if self.inputs is None:
+            return self.theta
+        return normalisation.for_normalised_inputs(self.theta, self.inputs)
+
     def _sample(
-        self, batch: Trajectories, features: Array, advantage: Array, minibatches: int
+        self,
+        theta: Weights,
+        batch: Trajectories,
+        features: Array,
+        advantage: Array,
+        minibatches: int,
     ) -> samples.PolicyGradientSample:
         """Build the policy-gradient sample of a batch, with its games in minibatches.
 
-        `features` (D, F): network inputs. `advantage` (D,): of the actions taken.
+        `theta`: the policy's weights for the network inputs `features` (D, F). `advantage` (D,): of
+        the actions taken.
         """
         rollouts = samples.rollout_sample(
-            repeat(self.theta, minibatches), batch, features, advantage, batch.games / minibatches,
+            repeat(theta, minibatches), batch, features, advantage, batch.games / minibatches,
             batch.game % minibatches,
         )  # fmt: skip
         return samples.sample_tensors(rollouts, self.clipped_action_gradient)

@@ -14,6 +14,7 @@ from overtrick.core import BehaviouralPolicy, Game, PrivilegedFeatures, Trajecto
 from overtrick.evaluation.evaluate import AdaptationEvaluation
 from overtrick.evaluation.game_cache import check_tree, two_seat_game
 from overtrick.learners.initialisation import initial_weights
+from overtrick.learners.normalisation import DAMAGED_MOMENTS, RunningMoments
 from overtrick.learners.weights import repeat
 from overtrick.policies.batched_networks import BatchedNetworks
 from overtrick.policies.forward_pass import Weights, layer_count
@@ -43,6 +44,7 @@ class AdaptingModel:
     gradient_estimator: GradientEstimator
     policy: Literal["network", "best_response"] = "network"  # the policy evaluated after a step
     gradient_steps: int = 1  # gradient steps from the games of one adaptation step
+    inputs: RunningMoments | None = None  # normalise the inputs of gradient steps; None: raw inputs
 
 
 def check_estimator(
@@ -88,6 +90,8 @@ def adapt_by_gradients(
     """
     game, tree = two_seat_game(choice)
     check_network(model.theta, game, "the policy network of the model")
+    if model.inputs is not None and len(model.inputs.mean) != input_size(game):
+        raise UserError(DAMAGED_MOMENTS)
     params = repeat(model.theta, section.repeats)
     if tree is None or model.gradient_estimator not in ON_TREE:
         inputs = privileged_input_size(game) if model.privileged else input_size(game)
@@ -101,7 +105,7 @@ def adapt_by_gradients(
         if model.gradient_estimator not in ON_TREE:
             rollouts = samples.play_opponents(
                 game, params, model.critic, opponent, section.games, model.discount, 1.0, step_rng,
-                merge=True, privileged=model.privileged,
+                merge=True, privileged=model.privileged, inputs=model.inputs,
             )  # fmt: skip
         else:
             assert tree is not None
@@ -111,7 +115,7 @@ def adapt_by_gradients(
                 choice, params, opponents, section.games, model.gradient_estimator, step_rng, counts
             )
             counts = rollouts.opponent_counts
-        params = samples.adapt(params, rollouts.sample, section.learning_rate)
+        params = samples.adapt(params, rollouts.sample, section.learning_rate, model.inputs)
         if model.policy == "network" and model.gradient_steps == 1:
             policies.append(samples.network_policies(game, params))
             continue

@@ -21,6 +21,11 @@ from overtrick.core.checkpoints import unprefixed
 from overtrick.core.lazy_modules import torch
 from overtrick.evaluation.game_cache import cached_exact_equilibrium, game_with_tree
 from overtrick.learners.critic import predict
+from overtrick.learners.normalisation import (
+    RunningMoments,
+    for_normalised_inputs,
+    for_raw_inputs,
+)
 from overtrick.learners.policy_gradient import advantages, maml
 from overtrick.learners.policy_gradient import sample as samples
 from overtrick.learners.supervised.opponent_model import (
@@ -93,6 +98,7 @@ def play_opponents(
     rng: Generator,
     merge: bool = False,
     privileged: bool = False,
+    inputs: RunningMoments | None = None,
 ) -> OpponentRollouts:
     """Play games of M networks against opponents in random seats, and estimate advantages with GAE.
 
@@ -108,6 +114,8 @@ def play_opponents(
       policy-gradient sample.
     - `privileged`: the critic sees the whole deal. The deal does not depend on any action, so the
       gradient stays unbiased.
+    - `inputs`: moments with which the policy-gradient sample normalises the network inputs; None:
+      the sample has raw inputs. The critic's inputs are always raw.
     """
     members = len(params["w0"])
     seat_rng, play_rng = rng.spawn(2)
@@ -124,6 +132,9 @@ def play_opponents(
         advantage = advantages.subtract_leave_one_out_mean(
             advantage, batch.infoset, member, PRIOR_WEIGHT["critic"]
         )
+    if inputs is not None:
+        features = inputs.normalised(features)
+        params = for_normalised_inputs(params, inputs)
     return OpponentRollouts(
         samples.rollout_sample(params, batch, features, advantage, games, member, merge),
         critic_inputs,
@@ -240,14 +251,20 @@ def estimate_opponents(choice: GameChoice, counts: Array) -> Array:
     )
 
 
-def adapt(params: Weights, sample: samples.Sample, step: float) -> Weights:
+def adapt(
+    params: Weights, sample: samples.Sample, step: float, inputs: RunningMoments | None = None
+) -> Weights:
     """Take one inner gradient step of MAML with each of M networks; return their new weights.
 
-    Network m follows the policy gradient of task m of `sample`. `params`: weights with leading axis
-    M. `step`: step size.
+    Network m follows the policy gradient of task m of `sample`. `params`: weights for raw inputs,
+    with leading axis M. `step`: step size. `inputs`: moments with which the sample's inputs are
+    normalised; the step is then one of the weights for normalised inputs.
     """
+    if inputs is not None:
+        params = for_normalised_inputs(params, inputs)
     leaves = {n: v.requires_grad_() for n, v in tensors(params).items()}
-    return to_arrays(maml.adapt(leaves, samples.sample_tensors(sample), step))
+    adapted = to_arrays(maml.adapt(leaves, samples.sample_tensors(sample), step))
+    return adapted if inputs is None else for_raw_inputs(adapted, inputs)
 
 
 def strategies(game: Game, tree: Tree, params: Weights) -> Array:

@@ -7,6 +7,7 @@
 | training opponents | an evolving population | also random networks or past meta-models |
 | stored weights | the newest | their moving average with `weight_ema` |
 | outer objective | sampled games | also exact on the tree (`objective`) |
+| network inputs | raw | normalised with `normalise`, also in adaptation |
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from overtrick.core.checkpoints import check_shapes, prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.initialisation import initial_policy_weights
+from overtrick.learners.normalisation import stored_moments
 from overtrick.learners.policy_gradient.actor_critic import POLICY_OPTIMIZERS, ActorCritic
 from overtrick.learners.policy_gradient.maml import meta_surrogate
 from overtrick.learners.policy_gradient.sample import Sample, join_samples, sample_tensors
@@ -43,6 +45,8 @@ from overtrick.training.held_out_trainer import HeldOutTrainer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+INPUTS = "inputs"  # prefix of the moments of network inputs in a model
 
 Adaptations = tuple[list[Sample], Array, Array, list[Array], Array]
 """Rollouts of the meta-model against M opponents while it adapts to each.
@@ -79,6 +83,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
             POLICY_OPTIMIZERS[section.solver](self._outer_step(), section.entropy_coef),
             section.discount,
             section.gae_lambda,
+            inputs=section.input_moments(self.game),
         )
         self.averaged_weights = self.learner.weights()  # the moving average
         sizes = (input_size(self.game), *section.hidden, output_size(self.game))
@@ -105,6 +110,8 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         )  # fmt: skip
         self.learner.optimizer.step_size = self._outer_step()
         metrics |= self.learner.improve(surrogate, features, returns, learn_rng)
+        if self.learner.inputs is not None:  # this iteration's samples have the moments of before
+            self.learner.inputs.add(features)
         decay = np.float32(section.weight_ema)
         self.averaged_weights = {
             name: decay * self.averaged_weights[name] + (1 - decay) * weights
@@ -141,8 +148,12 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         self.averaged_weights = mean
 
     def model(self) -> dict[str, Array]:
-        """Return the moving average of the policy's and the critic's weights."""
-        return self.averaged_weights
+        """Return the moving average of the policy's and the critic's weights.
+
+        If inputs are normalised, their moments belong to the model, too: adaptation needs them.
+        """
+        inputs = self.learner.inputs
+        return self.averaged_weights | (prefixed(INPUTS, inputs.state()) if inputs else {})
 
     @staticmethod
     def rebuild_model(job: MetaJob, weights: Mapping[str, Array]) -> AdaptingModel:
@@ -151,6 +162,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
             unprefixed("policy", weights), unprefixed("critic", weights),
             job.meta.gradient_estimator == "privileged_critic", job.meta.discount,
             job.test_estimator, job.adaptation.policy, job.test_gradient_steps,
+            stored_moments(unprefixed(INPUTS, weights)) if job.meta.normalise else None,
         )  # fmt: skip
 
     @staticmethod
@@ -197,7 +209,10 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 
         `opponents`: weights of the opponents.
         """
-        common = (self.job.game, self.job.meta, self.learner.theta, self.learner.critic.weights)
+        learner = self.learner
+        common = (
+            self.job.game, self.job.meta, learner.theta, learner.critic.weights, learner.inputs,
+        )  # fmt: skip
         shards = self.pool.map(_adapt_to, common, weight_shards(opponents), rng)
         by_step, features, returns, payoffs, counts = zip(*shards, strict=True)
         joined = [join_samples(list(step)) for step in zip(*by_step, strict=True)]
@@ -208,10 +223,10 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
 def _adapt_to(rng: Generator, common: Any, opponents: Weights) -> Adaptations:
     """Adapt the meta-model to a shard of opponents, and play the adapted models against them.
 
-    `common`: the tuple (game, section `meta`, weights of the meta-model, weights of its critic).
-    `opponents`: weights of the shard's opponents.
+    `common`: the tuple (game, section `meta`, weights of the meta-model, weights of its critic,
+    moments of its inputs). `opponents`: weights of the shard's opponents.
     """
-    choice, section, theta, critic = common
+    choice, section, theta, critic, inputs = common
     game, tree = two_seat_game(choice)
     params = repeat(theta, batch_size(opponents))
     crowd = batch_policy(game, opponents)
@@ -232,6 +247,7 @@ def _adapt_to(rng: Generator, common: Any, opponents: Weights) -> Adaptations:
             rollouts = samples.play_opponents(
                 game, params, critic, crowd, games, section.discount, lam, step_rng,
                 merge=not outer, privileged=section.gradient_estimator == "privileged_critic",
+                inputs=inputs,
             )  # fmt: skip
         else:
             assert sigmas is not None
@@ -246,5 +262,5 @@ def _adapt_to(rng: Generator, common: Any, opponents: Weights) -> Adaptations:
         payoffs.append(rollouts.payoff)
         counts += rollouts.diverged_games, rollouts.decision_count
         if not outer:
-            params = samples.adapt(params, rollouts.sample, section.inner_lr)
+            params = samples.adapt(params, rollouts.sample, section.inner_lr, inputs)
     return by_step, np.concatenate(features), np.concatenate(returns), payoffs, counts

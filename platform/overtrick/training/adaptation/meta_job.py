@@ -25,7 +25,7 @@ from overtrick.training.adaptation.opponent_population import (
 )
 
 
-class Meta(shared.PolicyGradient):
+class Meta(shared.NormalisingPolicyGradient):
     """Settings of the meta-learner: MAML with an outer policy optimiser.
 
     The defaults are good values for Leduc. The descriptions name those of Wu et al. 2022, Table 1,
@@ -194,6 +194,18 @@ class MetaJob(GpuJob):
             raise ValueError(
                 f"adaptation.gradient_estimator {test} needs a critic that "
                 f"meta.gradient_estimator {kind} does not train"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _normalised_inputs_need_a_critic(self) -> MetaJob:
+        meta = self.meta
+        if meta.normalise and (meta.gradient_estimator, meta.objective, self.test_estimator) != (
+            "critic", "sampled", "critic",
+        ):  # fmt: skip
+            raise ValueError(
+                "meta.normalise needs meta.gradient_estimator critic, meta.objective sampled and "
+                "adaptation.gradient_estimator critic or null"
             )
         return self
 
