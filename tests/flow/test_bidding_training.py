@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -261,8 +262,33 @@ def test_boards_are_read_from_text_files_and_must_be_of_one_kind(boards: Path, t
     made = chunked_build.generate(half, tmp_path / "half", LocalPool(), silent)
     assert made["left_out"] == [
         f"{unsolved}: {BOARDS} boards are left out: they have no auction, are of another kind, or "
-        "lack the double-dummy tricks that outcomes need"
+        "lack the finished auction or the double-dummy tricks that outcomes need"
     ]
+
+
+def test_a_board_with_an_unfinished_auction_has_no_outcome(boards: Path, tmp_path: Path):
+    first, *rest = board_files.load(boards).boards
+    cut = replace(first, auction=first.auction[:-1], contract=None, declarer=None)
+    file = tmp_path / "cut.pbn"
+    board_files.save(file, [cut, *rest])
+    made = chunked_build.generate(
+        ExamplesConfig.parse(["outcomes=true"], [file]), tmp_path / "made", LocalPool(), silent
+    )
+    assert made["rows"] == sum(len(board.auction) for board in rest)
+    assert made["left_out"][0].startswith(f"{file}: 1 boards are left out")
+
+
+def test_examples_of_other_boards_under_the_same_name_are_not_reused(boards: Path, tmp_path: Path):
+    file, out = tmp_path / "boards.pbn", tmp_path / "made"
+    recorded = board_files.load(boards).boards
+    for part in (recorded[:20], recorded):
+        board_files.save(file, part)
+        plan = ExamplesConfig.parse([], [file])
+        if out.exists():
+            with pytest.raises(UserError, match=r"was made with board_files "):
+                chunked_build.generate(plan, out, LocalPool(), silent)
+        else:
+            chunked_build.generate(plan, out, LocalPool(), silent)
 
 
 def job_of(folder: str, **changes: Any) -> Any:

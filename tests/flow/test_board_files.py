@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -45,6 +47,18 @@ def test_a_parquet_file_has_the_same_boards_as_a_pbn_file(file: Path, tmp_path: 
         again = board_files.load(tmp_path / f"again.{ending}")
         assert [board.auction for board in again.boards] == [b.auction for b in found.boards]
         assert board_files.statistics(again.boards) == counted
+
+
+def test_tab_separated_text_keeps_double_dummy_tables_if_every_board_has_one(
+    file: Path, tmp_path: Path
+) -> None:
+    table = np.arange(20, dtype=np.int8).reshape(4, 5) % 14
+    boards = [replace(board, table=table) for board in board_files.load(file).boards]
+    for some, kept in ((boards, [True] * 3), ([replace(boards[0], table=None), *boards[1:]], [])):
+        board_files.save(tmp_path / "tables.tsv", some)
+        again = board_files.load(tmp_path / "tables.tsv").boards
+        found = [np.array_equal(board.table, table) for board in again if board.table is not None]
+        assert found == kept
 
 
 def test_statistics_count_openers_and_lengths_of_auctions(file: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -489,6 +490,8 @@ def test_a_system_gains_nothing_over_the_contracts_that_it_bid_itself(rng):
     found = system_check.one_sided_result(rules, boards)
     assert found["boards"] > 20
     assert (found["imps"], found["imps_se"]) == (0, 0)
+    cut = [replace(board, auction=board.auction[:-1], contract=None) for board in boards]
+    assert system_check.one_sided_result(rules, cut) == {"boards": 0}
     unsolved = [Board(holder[0], "N", "None")]
     assert system_check.one_sided_result(rules, unsolved) == {"boards": 0}
     with pytest.raises(UserError, match="no board of the file has a double-dummy table"):
@@ -522,6 +525,8 @@ BROKEN = {
     "fits no hand": "at opening\n  1N | S 8+, balanced | Wrong\n  P | anything | Pass",
     "is never reached": "at opening\n  P | anything | Pass\n  P | 0-9 hcp | Late",
     "a gap": "at opening\n  1N | 15-17 hcp | Strong\n  P | 0-14 hcp | Pass",
+    "compares a suit with itself": "at opening\n  1C | S > S | Wrong",
+    "never applies: H above S": "at 1H (P) if H above S\n  P | anything | Pass",
     "is not a term for a hand": "at opening\n  1N | 15-17 hpc | Strong",
     "of two hands add up": "at opening\n  1N | together 8+ losers | Wrong",
     "is not a condition on an auction": "at 1N (P) if sober\n  P | anything | Pass",

@@ -118,6 +118,14 @@ def test_par_belongs_to_the_first_bidder_if_both_sides_make_the_contract():
     assert [int(column[0]) for column in nothing.contracts] == [-1, 0, -1, 0]
 
 
+def test_par_of_a_table_on_which_both_sides_together_win_15_tricks_is_a_sacrifice():
+    """East-West make two spades, 110, but two spades doubled by North-South cost 100."""
+    table = np.zeros((1, 4, 5), np.int64)
+    table[0, [0, 2], 3], table[0, [1, 3], 3] = 7, 8
+    scores = [int(par(table, np.array([dealer]), np.array([0])).score[0]) for dealer in range(4)]
+    assert scores == [-100, -110, -100, -110]
+
+
 def test_north_or_east_declares_a_par_contract_if_both_partners_take_equally_many_tricks():
     tables = np.full((4, 4, 5), 6)
     tables[0, [0, 2], 3], tables[1, [1, 3], 3] = 10, 10  # one side makes four spades

@@ -52,7 +52,7 @@ def minibridge(
     games: Annotated[
         int | None, Option(min=1, max=arguments.MOST, help="Games kept. Default: 100000.")
     ] = None,
-    defenders: Annotated[str | None, Option(help="rules (the default) or random.")] = None,
+    defenders: Annotated[str | None, Option(help="rules (the default), careful or random.")] = None,
     seed: arguments.OptionalSeed = None,
     out: Out = None,
     workers: arguments.Workers = 0,

@@ -6,6 +6,7 @@ system or a trained model.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, islice
@@ -23,7 +24,14 @@ from overtrick.datasets import board_files, chunked_build
 from overtrick.datasets.bidding_examples import KIND, SPLITS, in_test_split
 from overtrick.datasets.chunked_build import DatasetConfig, Progress
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
-from overtrick.evaluation.bidders import Side, bid_auctions, load_side, rotate_deals, solved_deals
+from overtrick.evaluation.bidders import (
+    Side,
+    bid_auctions,
+    load_side,
+    rotate_deals,
+    solved_deals,
+    split_player,
+)
 from overtrick.evaluation.system_agreement import select_auctions
 from overtrick.games.bridge import auction_rules, contract_results, scoring
 from overtrick.games.bridge.auction import features, packed_features
@@ -35,7 +43,7 @@ from overtrick.games.bridge.par import par
 from overtrick.games.bridge.system import loader
 from overtrick.games.bridge.system.auction_simulation import replay_auctions
 from overtrick.games.bridge.system.loader import System
-from overtrick.storage import parquet
+from overtrick.storage import locate, model_files, parquet
 
 TricksSource = Literal["double_dummy", "careful"]
 """Tricks that score contracts: double dummy, or of `careful` players on both sides."""
@@ -116,6 +124,24 @@ class ExamplesConfig(DatasetConfig):
         recorded = RECORDED_SYSTEMS if RECORDED in names else ()
         return [loader.fingerprint(loader.load(n)) for n in (*names, *recorded) if n != RECORDED]
 
+    def inputs(self) -> dict[str, Any]:
+        """Return SHA-256 digests of the board files, and of the files of models that bid.
+
+        Raises UserError for a board file that cannot be read.
+        """
+        boards, models = [], []
+        for name in self.files:
+            try:
+                with Path(name).open("rb") as opened:
+                    boards.append(hashlib.file_digest(opened, "sha256").hexdigest())
+            except OSError as error:
+                raise UserError(f"cannot read {name}: {error.strerror}") from None
+        for name in (self.system_ns, self.system_ew) if self.solved else ():
+            folder = locate.model_folder(split_player(name)[0])
+            if model_files.is_model(folder):
+                models.append(locate.digests(folder))
+        return {"board_files": boards, "models": models}
+
     def default_path(self) -> Path:
         """Return a folder named after the board files."""
         return Path("examples") / "-".join(Path(name).stem for name in self.files)
@@ -130,7 +156,7 @@ class ExamplesConfig(DatasetConfig):
         - `left_out`: a message for each board or file that could not be used.
         """
         problems = list[str]()
-        made_with = self.model_dump(mode="json") | {"rules": self.rules()}
+        made_with = self.model_dump(mode="json") | {"rules": self.rules(), **self.inputs()}
         if not out.exists():
             folder = chunked_build.create_parts_folder(out)
             for file in folder.glob("*/*.parquet"):
@@ -207,13 +233,15 @@ def _parts(
         if left_out:
             problems.append(
                 f"{name}: {left_out} boards are left out: they have no auction, are of another "
-                "kind, or lack the double-dummy tricks that outcomes need"
+                "kind, or lack the finished auction or the double-dummy tricks that outcomes need"
             )
 
 
 def _is_usable(config: ExamplesConfig, board: Board) -> bool:
-    has_tricks = board.table is not None or not config.outcomes or config.tricks == "careful"
-    return bool(board.auction) and config.kind in (None, board.kind) and has_tricks
+    if not board.auction or config.kind not in (None, board.kind):
+        return False
+    has_tricks = board.table is not None or config.tricks == "careful"
+    return not config.outcomes or (has_tricks and board.auction_is_complete)
 
 
 def _bid_deals(

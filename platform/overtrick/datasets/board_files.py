@@ -100,10 +100,13 @@ def count_parts(path: Path) -> int:
 def save(path: Path, boards: Sequence[Board]) -> None:
     """Write boards as PBN, LIN or tab-separated text, depending on the file extension.
 
-    Raises UserError for boards that the format cannot hold, or if the file cannot be written.
+    Tab-separated text has double-dummy tables only if every board has one. Raises UserError for
+    boards that the format cannot hold, or if the file cannot be written.
     """
     if path.suffix.lower() in TABLE_ENDINGS:
-        zhang_tsv.save(path, boards)
+        tables = [board.table for board in boards if board.table is not None]
+        complete = bool(boards) and len(tables) == len(boards)
+        zhang_tsv.save(path, boards, np.stack(tables) if complete else None)
     else:
         pbn_lin.save(path, boards)
 

@@ -262,14 +262,14 @@ def one_sided_result(system: System, boards: Sequence[Board]) -> dict[str, float
     The side that bid uses the system, and its opponents pass. The result has the number of
     `boards`, the mean `imps` per board against the recorded contract at double-dummy tricks, and
     its standard error, None for one board. If there is no board, the result has only `boards`, 0.
-    Boards need a double-dummy table and an auction; others are left out.
+    Boards need a double-dummy table and a finished auction; others are left out.
     """
     chosen = []
     sides: list[int] = []
     for board in boards:
         first = SEATS.index(board.dealer)
         bidders = {(first + k) % 2 for k, call in enumerate(board.auction) if call != "P"}
-        if board.table is not None and len(bidders) == 1:
+        if board.table is not None and len(bidders) == 1 and board.auction_is_complete:
             chosen.append(board)
             sides.append(bidders.pop())
     if not chosen:

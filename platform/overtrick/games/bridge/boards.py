@@ -85,6 +85,12 @@ class Board:
         assert self.contract is not None
         return auction_rules.STRAIN_LETTERS.index(self.contract[1])
 
+    @property
+    def auction_is_complete(self) -> bool:
+        """Return whether the auction is known to its end."""
+        calls = [auction_rules.CALLS.index(call) for call in self.auction]
+        return auction_rules.is_complete(calls)
+
 
 ROUND = 16  # boards in a cycle of dealer and vulnerability (Laws of Duplicate Bridge, Law 2)
 ROTATION = np.array([(board + board // 4) % 4 for board in range(ROUND)])

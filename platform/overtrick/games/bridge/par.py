@@ -92,8 +92,8 @@ def _par(tables, dealer, vulnerable, points, found):  # type: ignore[no-untyped-
         side = dealer[row] % 2
         if best[side, 0] <= -max(0, best[1 - side, 0]):
             side = 1 - side  # the dealer's side gains nothing by a bid
-        if best[side, 0] <= 0:
-            continue
+            if best[side, 0] <= 0:
+                continue  # nor does the other side: all pass
         north = best[side, 0] if side == 0 else -best[side, 0]
         bid = choice[side, 0]
         while True:

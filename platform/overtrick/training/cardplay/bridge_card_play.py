@@ -13,7 +13,7 @@ from numpy.random import Generator
 from pydantic import Field, field_validator, model_validator
 
 from overtrick.config.job_file import Job
-from overtrick.config.sections import Count, Opponent, Section
+from overtrick.config.sections import Count, Opponent, Section, UnusedKeys
 from overtrick.core import Array, Deals, Policy, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation import bridge_boards
@@ -95,6 +95,7 @@ class CardPlayerConfig(Section):
             ("worlds", self.seconds is not None, "seconds is given"),
             ("depth", self.moves == 1, "moves is 1"),
             ("proposals", not self.calls and shares == 0, "deals are not weighted"),
+            ("signals", not self.calls, "calls is false"),
         ):
             if key in changed and useless:
                 raise ValueError(f"{key} has no effect if {why}: leave it out")
@@ -103,6 +104,8 @@ class CardPlayerConfig(Section):
 
 class BridgeCardPlay(Section):
     """Settings: the card players, whom they meet, and the boards."""
+
+    unused_keys = (UnusedKeys({"roles": (("duplicate",),)}, ("opponents",)),)
 
     players: dict[str, CardPlayerConfig] = Field(min_length=1)
     """Card players by name. The others are compared with the first, board by board."""
@@ -121,6 +124,13 @@ class BridgeCardPlay(Section):
 
     boards: Count = 20
     """Boards per iteration, all with a contract."""
+
+    @model_validator(mode="after")
+    def _roles_are_different(self) -> BridgeCardPlay:
+        for role in self.roles:
+            if self.roles.count(role) > 1:
+                raise ValueError(f"roles names {role} twice: leave one out")
+        return self
 
     @field_validator("system")
     @classmethod

@@ -56,7 +56,9 @@ class TabularQConfig(Section):
     """Discount factor gamma, per decision."""
 
     neighbour_share: Fraction = 0.8
-    """Share of the reward that also updates cards one rank away in the same suit."""
+    """Share of the reward that also updates cards one rank away in the same suit; its square
+    updates cards two ranks away.
+    """
 
     learn_lost_games: bool = False
     """Learn also from lost games, whose reward is negative."""

@@ -27,8 +27,8 @@ class AuctionPresentation(Presentation):
         return tuple(SEATS) if self.game.seats == 4 else super().seat_names()
 
     def default_human_seat(self) -> int | None:
-        """Return South, the customary seat of a person."""
-        return SEATS.index("S")
+        """Return South, the customary seat of a person; None in a game with two seats."""
+        return SEATS.index("S") if self.game.seats == 4 else super().default_human_seat()
 
     def action_name_of(self, word: str) -> str:
         """Return the name of a typed call such as 1NT, pass or dbl; other words are unchanged."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from overtrick.core import UserError
 from overtrick.games.bridge.cardplay.defence_signals import NO_SIGNALS, Signals
 from overtrick.games.bridge.system import compiler
 from overtrick.games.bridge.system.compiler import RuleBlock, SystemTables
@@ -28,9 +29,15 @@ def build_system(
 ) -> tuple[System, list[RuleBlock]]:
     """Compile the places of a system; return the system and its rules by auction pattern.
 
-    Raises UserError with the file and line of a term that cannot be parsed.
+    Raises UserError with the file and line of a term that cannot be parsed, or of a place whose
+    comparisons of suits are never true.
     """
     places = tuple(sorted(parsed, key=lambda place: place.priority))
     rules = tuple(rule for place in places for rule in place.rules)
     blocks = compiler.expand_places(places, rules)
+    used = {id(block.place) for block in blocks}
+    for place in places:
+        if id(place) not in used:
+            where = f"{place.source}, line {place.line}"
+            raise UserError(f"{where}: never applies: {', '.join(place.when)}")
     return System(name, title, places, rules, compiler.compile_tables(blocks), signals), blocks

@@ -276,13 +276,15 @@ def _sum_with_partner(words: Sequence[str]) -> RangeTest | None:
 def _suit_comparison(words: Sequence[str]) -> RangeTest | None:
     """Parse a comparison of two suit lengths, "S > H", "S >= H" or "S = H"; None for other terms.
 
-    words: the words of the term.
+    words: the words of the term. Raises UserError if both suits are the same.
     """
     if len(words) != 3 or words[1] not in (">", ">=", "="):
         return None
     one, sign, other = words
     if not {one, other} <= set(SUITS):
         return None
+    if one == other:
+        raise UserError(f"'{' '.join(words)}' compares a suit with itself")
     least = 1 if sign == ">" else 0
     if f"{one}-{other}" in FIELD:
         return RangeTest(FIELD[f"{one}-{other}"], least, 0 if sign == "=" else UNBOUNDED)
