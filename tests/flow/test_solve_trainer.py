@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from overtrick import cli
 from overtrick.config import job_file
+from overtrick.config.job_file import GameChoice
 from overtrick.core import UserError
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation import reference_opponents
@@ -72,6 +73,25 @@ def test_a_temperature_is_refused_before_solving(tmp_path, plan, temperature, me
     with pytest.raises(UserError, match=message):
         exact_solutions.solve_game("kuhn", plan, 10, temperature=temperature, save=tmp_path / "it")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_temperature_without_mmd_qre_is_refused():
+    content = {"trainer": "solve", "game": "kuhn", "solve": {"temperature": 5.0}}
+    with pytest.raises(UserError, match=r"^solve.temperature has no effect without mmd-qre among"):
+        TRAINERS["solve"].trainer.validate(job_file.parse(content, JOBS, "this test"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"iterations": 0}, "iterations must be a whole number of at least 1, not 0"),
+        ({"iterations": 2.5}, "iterations must be a whole number of at least 1, not 2.5"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
+    ],
+)
+def test_impossible_numbers_are_refused_before_solving(changes, message):
+    with pytest.raises(UserError, match=message):
+        exact_solutions.solve(GameChoice(name="kuhn"), "auto", **changes)
 
 
 def test_the_table_of_a_run_says_what_auto_has_chosen():
@@ -191,6 +211,9 @@ def test_both_solvers_of_abstract_holdem_are_jobs(abstraction, monkeypatch):
     )
     monkeypatch.chdir("/")  # as a trial does, which runs in its own folder
     TRAINERS["solve"].validate(job)
+    limited = job.model_copy(update={"solve": job.solve.model_copy(update={"memory_gib": 1.0})})
+    with pytest.raises(UserError, match="abstract_holdem is solved without a tree: leave the lim"):
+        TRAINERS["solve"].validate(limited)
     one = TRAINERS["solve"].trainer(job, LocalPool())
     first = one.step()
     for _ in range(9):

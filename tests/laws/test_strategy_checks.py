@@ -87,6 +87,12 @@ def test_illegal_actions_must_have_probability_0(game_and_tree, illegal):
         best_response.check_strategy(tree, sigma)
 
 
+def test_several_strategies_at_once_are_refused(game_and_tree):
+    _, tree = game_and_tree("kuhn")
+    with pytest.raises(UserError, match="a strategy has 2 axes, not 3"):
+        best_response.nash_conv(tree, tree.uniform()[None])
+
+
 def test_a_seat_without_a_policy_is_refused(game_and_tree):
     with pytest.raises(UserError, match="row"):
         best_response.sigma_of(game_and_tree("kuhn")[1], [UniformPolicy()])

@@ -10,6 +10,7 @@ import torch
 
 from overtrick import make
 from overtrick.config import job_file
+from overtrick.core import RunError
 from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import best_response_payoff, exact_payoff
 from overtrick.evaluation.game_cache import cached_opponent, two_seat_game
@@ -143,6 +144,21 @@ def test_q_learning_finds_the_best_response_on_kuhn(opponent, loss, rng):
         ).batch
         one.learn(batch, rng_of_batch)
     assert abs(won() - best) < 0.03 * best
+
+
+def learn_often(one, batch, rng):
+    for _ in range(10):
+        one.learn(batch, rng)
+
+
+def test_a_diverged_network_ends_training(rng):
+    """Its greedy policy would be valid: the first legal action everywhere."""
+    game = make("kuhn")
+    one = learner(game, rng, learning_rate=1e30)
+    both = (one.policy(epsilon=0.3), UniformPolicy())
+    batch = play(game, both, 100, rng, recorded=[0]).batch
+    with pytest.raises(RunError, match=r"the loss is (nan|inf) in an update of the Q-network"):
+        learn_often(one, batch, rng)
 
 
 def test_features_are_computed_only_for_observed_decisions(rng):

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from overtrick import core
 from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice
@@ -96,6 +98,9 @@ def solve(
         raise UserError(f"unknown plan '{plan}': {suggestion(plan, SOLVERS)}")
     if temperature != TEMPERATURE and plan != QUANTAL_RESPONSE:
         raise UserError(f"plan {plan} has no temperature: leave it out, or name {QUANTAL_RESPONSE}")
+    for name, value, least in (("iterations", iterations, 1), ("seed", seed, 0)):
+        if not isinstance(value, int | np.integer) or value < least:
+            raise UserError(f"{name} must be a whole number of at least {least}, not {value}")
     limit = tree_bytes(memory)
     evaluator: strategy_evaluator.SolvableEvaluator
     if isinstance(game, GameChoice):

@@ -22,6 +22,7 @@ from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.core.lazy_modules import torch
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.advantages import discounted_returns
+from overtrick.learners.supervised.classifier import check_loss
 from overtrick.learners.value_based import replay_buffer
 from overtrick.learners.weights import Params, to_arrays
 from overtrick.policies import model_kinds
@@ -144,7 +145,7 @@ class Dqn:
             self.adam.minimise(error)
             loss += float(error.detach())
             self.gradient_steps += 1
-        return {"value_loss": loss / config.steps}
+        return {"value_loss": check_loss(loss / config.steps, "in an update of the Q-network")}
 
     def _target_values(
         self, current_rows: Mapping[str, Tensor], next_rows: Mapping[str, Tensor]

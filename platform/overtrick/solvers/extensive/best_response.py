@@ -59,6 +59,8 @@ def check_strategy(tree: Tree, sigma: Array) -> None:
 
     Each row must be probabilities of legal actions with sum 1.
     """
+    if sigma.ndim != 2:
+        raise UserError(f"a strategy has 2 axes, not {sigma.ndim}")
     tree.check_shape(sigma)
     check_rows(sigma, tree.legal)
 

@@ -256,6 +256,8 @@ def exact_local_best_response(
     tree's legal actions.
     """
     best_response.check_strategy(tree, sigma)
+    if not fallbacks:
+        raise UserError("a local best response needs at least one fallback strategy")
     own = tree.observations.seat[tree.action_infoset] == seat
     others = best_response.reach(tree, sigma, without=seat)
     action_values = np.full(tree.legal.shape, -np.inf)

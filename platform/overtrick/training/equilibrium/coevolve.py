@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import psutil
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 SHARD = 5  # genomes per shard, independent of the number of workers
 EXACT_SHARD = 32  # the same with exact best responses, which are computed for many genomes at once
+
+CMA_MATRICES = 3  # square matrices that covariance matrix adaptation needs at once
 
 
 class Coevolve(Section):
@@ -185,9 +188,16 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         """Raise UserError if the game does not support a setting of the job.
 
         These settings are checked: the encoding of strategies as genomes (`coevolve.genome`), best
-        responses by look-ahead (`inner.kind`), and the seat that evolves (`coevolve.seat`).
+        responses by look-ahead (`inner.kind`), the seat that evolves (`coevolve.seat`), and the
+        memory for the covariances of genes (`coevolve.strategy`).
         """
-        genome_encoding(job.game, job.coevolve)
+        genes = genome_encoding(job.game, job.coevolve).genes
+        needed = CMA_MATRICES * genes**2 * np.dtype(float).itemsize
+        if job.coevolve.strategy == "cma" and needed > psutil.virtual_memory().available:
+            raise UserError(
+                f"coevolve.strategy: cma needs {needed / 2**30:.0f} GiB of memory for the "
+                f"covariances of {genes} genes: set csa"
+            )
         evaluator = evaluator_of(job.game)
         if job.coevolve.seat is not None:
             evaluator.equilibrium_payoff(job.coevolve.seat)

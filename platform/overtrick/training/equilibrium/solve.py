@@ -213,6 +213,11 @@ class SolveTrainer(BaseTrainer[SolveJob]):
     @staticmethod
     def validate(job: SolveJob) -> None:
         """Raise UserError if the tree is too large or a solver does not support the game."""
+        if job.solve.changed_keys(["temperature"]) and QUANTAL_RESPONSE not in job.solve.variants:
+            raise UserError(
+                f"solve.temperature has no effect without {QUANTAL_RESPONSE} among solve.variants: "
+                "leave it out"
+            )
         evaluator = _evaluator(job)
         for name in job.solve.variants:
             check_solver(name, evaluator)

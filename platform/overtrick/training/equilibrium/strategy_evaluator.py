@@ -261,8 +261,14 @@ def evaluator_of(choice: GameChoice, memory: int | None = None) -> StrategyEvalu
     key = f"{choice.model_dump_json()} {memory}"
     if key not in _evaluators:
         game, tree = cached_game(choice, memory)
+        if tree is None and memory is not None:
+            raise _no_memory_limit(choice)
         _evaluators[key] = BucketedEvaluator(game) if tree is None else TreeEvaluator(game, tree)
     return _evaluators[key]
+
+
+def _no_memory_limit(choice: GameChoice) -> UserError:
+    return UserError(f"{choice.name} is solved without a tree: leave the limit of memory out")
 
 
 def solvable_evaluator(choice: GameChoice, memory: int | None = None) -> SolvableEvaluator:
@@ -274,7 +280,7 @@ def solvable_evaluator(choice: GameChoice, memory: int | None = None) -> Solvabl
     if not isinstance(game, WalkedGame):
         return evaluator_of(choice, memory)
     if memory is not None:
-        raise UserError(f"{choice.name} is solved without a tree: leave the limit of memory out")
+        raise _no_memory_limit(choice)
     key = choice.model_dump_json()
     if key not in _walk_evaluators:
         _walk_evaluators[key] = WalkEvaluator(game)
