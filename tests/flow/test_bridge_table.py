@@ -31,6 +31,7 @@ from overtrick.interactive.bridge_table.line_stream import ConnectionLost, LineS
 from overtrick.interactive.bridge_table.messages import BoardHeader, ProtocolError, TableAction
 from overtrick.interactive.bridge_table.seat_players import HumanPlayer, PolicyPlayer
 from overtrick.interactive.bridge_table.table_client import TableClient
+from overtrick.interactive.bridge_table.table_manager import TableManager
 from overtrick.interactive.bridge_table.table_match import Connections, MatchSettings, TableMatch
 
 CAREFUL = "natural+careful"
@@ -282,6 +283,49 @@ def test_a_late_player_passes_or_plays_low_and_the_board_ends(tmp_path: Path) ->
     result = match.results(0)[0]
     assert result.is_complete
     assert [each.cards for each in others] == [each.cards for each in calm.boards[0][1:]]
+
+
+def test_a_player_whose_answer_comes_during_the_next_board_plays_the_board_after_it() -> None:
+    class Sleeper:
+        """Player that passes; its answer on board 1 comes after board 2 has begun."""
+
+        def __init__(self, pause: float) -> None:
+            self.pause = pause
+
+        def start_board(self, seat, board):
+            self.board = board.board
+
+        async def choose(self, observations):
+            if self.board == 1:
+                await asyncio.sleep(self.pause)
+                self.pause = 0
+            legal = np.flatnonzero(observations.legal[0])
+            return (PASS if PASS in legal else int(legal[0])), None
+
+        def hear(self, *_):
+            pass
+
+    async def match() -> list[tuple[int, bool]]:
+        first = free_port()
+        table = TableManager([first + k for k in range(4)], ("a", "b"), limit=0.5)
+        await table.open()
+        players = []
+        for seat in range(4):
+            link = await open_stream("127.0.0.1", first + seat)
+            one = TableClient(link, Sleeper(1.4 if seat == 0 else 0), "ab"[seat % 2], seat)
+            players.append(asyncio.create_task(one.run()))
+        await table.wait_for_players()
+        settings = MatchSettings("a", "b", 4)
+        played = []
+        for number in range(1, 5):
+            await table.play_board(number, table_match.board_deal(settings, number))
+            played.append((number, 0 in table.late))
+        await table.close()
+        await asyncio.gather(*players)
+        return played
+
+    late = dict(asyncio.run(match()))
+    assert (late[1], late[4]) == (True, False)
 
 
 def test_a_player_that_reads_nothing_counts_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:

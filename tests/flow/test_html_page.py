@@ -321,8 +321,14 @@ def test_options_without_effect_are_refused(tmp_path, monkeypatch, capsys):
     played = play_match("random", "random", "kuhn", {}, 2, 0, record=True)
     game_records.save(tmp_path / "games.parquet", played.games)
     (tmp_path / "match.mp4").write_bytes(b"film")
+    (tmp_path / "long.mp4").write_bytes(bytes(4_000_000))
+    table = run_folder(tmp_path / "t")
+    table.children.mkdir()
+    table.job.write_text(json.dumps({**json.loads(table.job.read_text()), "trainer": "table"}))
     for words, message in (
         ("match.mp4 --first 2", "--first is an option for games and boards, not for match.mp4"),
+        ("long.mp4", "long.mp4 is too large for a page: open the video itself"),
+        ("t", "t is a comparison of methods: name one of its child runs"),
         ("r --first 2", "--first is an option for a file, and r is a run"),
         ("r --system natural", "--system is an option for a file, and r is a run"),
         ("r --seed 2", "--seed is an option for games of a run's model: add --against"),

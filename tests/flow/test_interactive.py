@@ -313,6 +313,19 @@ def test_an_action_keeps_its_number_from_decision_to_decision():
     assert shown == "2 raise  4 check"
 
 
+def test_bids_of_liars_dice_have_no_numbers_because_their_names_begin_with_digits():
+    bids = registry.presentation(overtrick.make("liars_dice"))
+    assert bids.format_actions([0, 1]) == "1x1  1x2"
+    assert not bids.numbered_actions
+
+
+@pytest.mark.parametrize(("seats", "default"), [(2, None), (4, 2)])
+@pytest.mark.parametrize("name", ["auction", "bridge"])
+def test_a_person_is_south_if_bridge_has_four_seats(name, seats, default):
+    game = overtrick.make(name, seats=seats)
+    assert registry.presentation(game).default_human_seat() == default
+
+
 def test_a_declarer_sees_two_hands_and_the_played_cards():
     table = make_human_game("minibridge", "rules", {}, False)
     looks = []

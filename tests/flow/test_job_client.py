@@ -448,6 +448,17 @@ def test_an_unreachable_cluster_is_reported(overtrick: Any) -> None:
     assert f"no Ray cluster answers at {nowhere} (ConnectionError): start one" in output
 
 
+def test_a_cluster_is_asked_although_local_ray_would_get_a_token() -> None:
+    """Ray reads the mode of tokens once, when it is imported."""
+    nowhere = f"http://127.0.0.1:{ray_head.free_ports(1)[0]}"
+    done = subprocess.run(
+        [sys.executable, "-m", "overtrick", "cluster", "jobs", "--address", nowhere],
+        env=command_process.environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: no Ray cluster answers at {nowhere}")
+
+
 PRINTED = {
     f"{path.stem} {k}": command
     for path in [*(ROOT / "cluster").rglob("*.yaml"), *ROOT.glob("docker/*.yaml")]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from overtrick.config import job_file
 from overtrick.reports import figures, learning_curves
@@ -52,6 +55,35 @@ def test_a_curve_shows_the_last_adaptation_step_of_every_seed() -> None:
     (panel,) = figure.axes
     assert panel.get_title() == "call"
     assert [line.get_xdata().tolist() for line in panel.get_lines()] == [[2, 4], [1]]
+
+
+def test_methods_that_never_adapt_and_seeds_that_failed_are_drawn_with_the_others() -> None:
+    adapted = [(1, {"call/after_0_chip": 1.0, "call/after_3_chip": 2.0})]
+    fixed = [(1, {"call/after_0_chip": 0.5})]
+    found = learning_curves.payoff_curves(
+        {"adapts": [adapted, adapted, []], "never adapts": [fixed]}, "chip"
+    )["call"]
+    assert {label: mean.tolist() for label, (_, mean, _) in found.items()} == {
+        "adapts": [2.0], "never adapts": [0.5],
+    }  # fmt: skip
+
+
+def test_a_figure_that_cannot_be_written_leaves_the_file_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "curve.PNG"
+    figures.save_png(Figure(), file)
+    before = file.read_bytes()
+
+    def torn(self: Figure, path: Path, **_: Any) -> None:
+        path.write_bytes(before[:100])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", torn)
+    with pytest.raises(OSError, match="No space left"):
+        figures.save_png(Figure(), file)
+    assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_payoffs_are_drawn_by_the_value_of_a_key() -> None:

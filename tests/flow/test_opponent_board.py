@@ -350,6 +350,25 @@ def test_the_seed_of_test_opponents_depends_on_players_models_and_code(
     assert len(set(seeds)) == 4
 
 
+def test_a_program_is_found_in_its_folder_and_its_file_changes_the_seed_of_test_opponents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board_opponents, "PACKAGE", tmp_path / "no code")
+    program = tmp_path / "players" / "mine.sh"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    methods = {"mine": {"player": "program", "command": "./mine.sh"}}
+    methods["mine"]["folder"] = str(program.parent)
+    job = board_job.load(write(tmp_path, methods=methods), [])
+    with pytest.raises(UserError, match=r"^methods.mine: there is no program `./mine.sh`"):
+        board_opponents.check_methods(job)  # it may not be executed
+    program.chmod(0o755)
+    board_opponents.check_methods(job)
+    before = board_opponents.players_sha256(job)
+    program.write_text("#!/bin/sh\nexit 1\n")
+    assert board_opponents.players_sha256(job) != before
+
+
 class Uniform:
     """A player of one's own, which plays uniformly."""
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import io
 import json
 import math
 import os
@@ -52,6 +53,9 @@ def main() -> None:
     table = any(word == "--resume" or word.endswith((".yaml", ".yml")) for word in sys.argv)
     always = ("train", "sweep", "resume", "board")
     resumable = command in always or (command == "evaluate" and table)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may lack a sign such as ±
     if "--json" in sys.argv:
         _script_output()  # now: Ray's threads print before the result and after it
     exit_code = 1

@@ -326,7 +326,8 @@ def boards(
         mean, deviation = statistics["mean_length"], statistics["length_deviation"]
         show(f"mean length {mean:.2f} ± {deviation:.2f} calls")
     if figure is not None:
-        figures.save({figure.stem: bar_charts.shares(panels)}, figure.absolute().parent)
+        figure.absolute().parent.mkdir(parents=True, exist_ok=True)
+        figures.save_png(bar_charts.shares(panels), figure)
     result = {"path": str(to or file), "rows": len(found.boards), "problems": found.problems}
     print_result(as_json, **result, statistics=statistics, annotations=annotations)
 

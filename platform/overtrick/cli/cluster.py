@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from overtrick import startup
 from overtrick.cli import (
     INTERRUPTED,
     arguments,
@@ -66,6 +67,7 @@ def submit(
     from overtrick.runs import provenance
     from overtrick.storage.object_store import check_url, is_url, without_file_scheme
 
+    startup.drop_generated_token()  # Ray reads the variables when it is imported
     arguments.check_new_or_resumed("submit", job, resume)
     runs = without_file_scheme(runs)
     if is_url(runs):
@@ -141,6 +143,7 @@ def _cluster(address: str) -> Cluster:
 
     Raises UserError for an empty address.
     """
+    startup.drop_generated_token()  # Ray reads the variables when it is imported
     from overtrick.distributed.job_client import Cluster
 
     if not address:

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
     OnGameEnd = Callable[[PlayedGame], None]
 
-HELP = "type an action by its name, its first letters or its number; or ? for a hint, undo, quit"
+
+def _help(numbered: bool) -> str:
+    """Return a line that says how to answer. `numbered`: actions may be typed by number."""
+    ways = "its name, its first letters or its number" if numbered else "its name or first letters"
+    return f"type an action by {ways}; or ? for a hint, undo, quit"
 
 
 @app.command(rich_help_panel=PLAY)
@@ -104,7 +108,8 @@ def _play_line_by_line(
     """
     from overtrick.interactive.session import QuitRequested, play_game
 
-    show(f"{table.game.name} against {table.against}, in {table.game.unit}s; {HELP}")
+    ways = _help(table.numbered_actions)
+    show(f"{table.game.name} against {table.against}, in {table.game.unit}s; {ways}")
     try:
         for number, own in enumerate(seats):
             show(f"\nGame {1 + number} of {len(seats)}: you are {table.seat_name(own)}")
@@ -185,7 +190,7 @@ def parse_action(
     a synonym. `numbered`: also accept the number of an action, its index plus 1.
     """
     if not word:
-        return legal[0] if len(legal) == 1 else HELP
+        return legal[0] if len(legal) == 1 else _help(numbered)
     if numbered and word.isdigit():
         by_number = {str(1 + action): action for action in legal}
         wrong = f"{word} is not a legal action here: type one of {', '.join(by_number)}"
@@ -198,7 +203,7 @@ def parse_action(
     if begun:
         return f"'{word}' may be {', '.join(names[k] for k in begun)}: type more of it"
     allowed = ", ".join(names[action] for action in legal)
-    return f"'{word}' is not possible now; legal actions: {allowed}\n{HELP}"
+    return f"'{word}' is not possible now; legal actions: {allowed}\n{_help(numbered)}"
 
 
 def _read_line(prompt: str) -> str | None:
@@ -252,7 +257,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
         return
     title = f"{summary['game']} against {summary['against']}"
     exact = summary["best"] is not None
-    sheet = Table("game", "seat", "points", *(["given up"] if exact else []), title=title)
+    unit = f"{summary['unit']}s"
+    sheet = Table("game", "seat", unit, *(["given up"] if exact else []), title=title)
     for row in summary["rows"]:
         given_up = [f"{row['given_up']:.3f}"] if exact else []
         sheet.add_row(str(row["game"]), row["seat"], f"{row['points']:+g}", *given_up)
@@ -267,5 +273,5 @@ def _print_summary(summary: dict[str, Any]) -> None:
         show(
             f"in your seats best replies win {summary['best']:+.3f} a game from this opponent, and "
             f"the opponent itself would win {summary['opponent']:+.3f}; your decisions gave up "
-            f"{summary['given_up']:.3f} points in all, compared with best replies"
+            f"{summary['given_up']:.3f} {summary['unit']}s in all, compared with best replies"
         )

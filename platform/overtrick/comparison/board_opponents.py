@@ -103,7 +103,7 @@ def check_methods(job: BoardJob) -> None:
 def players_sha256(job: BoardJob) -> str:
     """Return the SHA-256 of a board's players: their settings, their models, and the code.
 
-    The code consists of this package, and of the files that are arguments of programs' commands;
+    The code consists of this package, and of the files that programs' commands name;
     modules that these import do not count.
     """
     found = hashlib.sha256()
@@ -113,8 +113,10 @@ def players_sha256(job: BoardJob) -> str:
         for model in method.models(job.seeds).values():
             digests = locate.digests(locate.model_folder(model))
             found.update(json.dumps(digests, sort_keys=True).encode())
-        for word in shlex.split(method.command or "")[1:]:  # without the interpreter
-            if (file := Path(method.folder or ".", word)).is_file():
+        for number, word in enumerate(shlex.split(method.command or "")):
+            file = Path(method.folder or ".", word)
+            searched = number == 0 and "/" not in word  # a program that the system finds
+            if not searched and file.is_file():
                 found.update(file.read_bytes())
     for file in sorted(PACKAGE.rglob("*.py")):
         found.update(f"{file.relative_to(PACKAGE)}\n".encode())

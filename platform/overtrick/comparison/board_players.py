@@ -31,7 +31,7 @@ from overtrick.training.adaptation.training_opponents import read_stored
 def check_method(job: BoardJob, method: BoardMethod) -> None:
     """Raise UserError if a method's program is missing, or its model cannot play on the board."""
     if method.command is not None:
-        check_program(job, method.command)
+        check_program(job, method)
     read_stored(job.game, method.psro, method.league)
     if method.player == "in_context":
         board_models.check_in_context(job, method)

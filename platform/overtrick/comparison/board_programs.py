@@ -16,11 +16,13 @@ from overtrick.evaluation.board.bucket_setting import BucketSetting
 from overtrick.evaluation.board.process_player import ProcessPlayer
 
 
-def check_program(job: BoardJob, command: str) -> None:
-    """Raise UserError if a program is missing, or its limits cannot be enforced here."""
-    words = shlex.split(command)
+def check_program(job: BoardJob, method: BoardMethod) -> None:
+    """Raise UserError if a method's program is missing, or its limits cannot be enforced here."""
+    words = shlex.split(method.command or "")
+    if words and "/" in words[0]:  # the program is started in the method's folder
+        words[0] = str(Path(method.folder or ".", words[0]).absolute())
     if not words or shutil.which(words[0]) is None:
-        raise UserError(f"there is no program `{command}`")
+        raise UserError(f"there is no program `{method.command}`")
     if job.limits.memory_gib is not None and sys.platform != "linux":
         raise UserError("limits.memory_gib: only Linux has this limit; set it to null")
 

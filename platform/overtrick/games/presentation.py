@@ -35,6 +35,14 @@ class Presentation:
         """Return the seat of a person by default; None: the seat changes from game to game."""
         return None
 
+    @property
+    def numbered_actions(self) -> bool:
+        """True if a person may type an action's number, its index plus 1.
+
+        False if names of actions begin with digits, such as 1C.
+        """
+        return not any(name[0].isdigit() for name in self.game.action_names)
+
     def action_name_of(self, word: str) -> str:
         """Return the name of the action that a person means by a typed word.
 
@@ -43,11 +51,14 @@ class Presentation:
         return word
 
     def format_actions(self, legal: Sequence[int]) -> str:
-        """Format the legal actions in one line; each keeps its number in all decisions of the game.
+        """Format the legal actions in one line, with the numbers that a person may type.
 
-        `legal`: the indices of the actions. The number is the index plus 1.
+        `legal`: the indices of the actions. The number is the index plus 1, in all decisions of the
+        game.
         """
-        return "  ".join(f"{1 + action} {self.game.action_names[action]}" for action in legal)
+        names = self.game.action_names
+        numbered = self.numbered_actions
+        return "  ".join(f"{1 + k} {names[k]}" if numbered else names[k] for k in legal)
 
     def describe_observation(self, observation: Array, played: PlayedActions) -> str:
         """Return one observation (K,) as text or as a diagram.

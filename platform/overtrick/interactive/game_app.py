@@ -157,6 +157,7 @@ class GameApp(App[None]):
         grid.remove_children()
         made = [Button(Content(label), name=name, compact=True) for label, name in buttons]
         grid.mount(*made)
+        self._buttons = made
         made[0].focus()
         self._awaits_answer = True
 
@@ -173,9 +174,10 @@ class GameApp(App[None]):
         self._awaits_answer = True
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Answer with the pressed button."""
+        """Answer with the pressed button; a button of an earlier decision is ignored."""
         name = event.button.name or ""
-        self._answer(int(name) if name.isdigit() else name)
+        if event.button in self._buttons:
+            self._answer(int(name) if name.isdigit() else name)
 
     def action_press(self, key: int) -> None:
         """Choose the action with a number, if it is legal."""

@@ -68,11 +68,8 @@ class HumanGame:
 
     @property
     def numbered_actions(self) -> bool:
-        """True if a person may type an action's number, its index plus 1.
-
-        False if names of actions begin with digits, such as 1C.
-        """
-        return not any(name[0].isdigit() for name in self.game.action_names)
+        """True if a person may type an action's number, its index plus 1."""
+        return self.presentation.numbered_actions
 
     def seat_name(self, seat: int) -> str:
         """Return the name of a seat for a sentence, such as "seat 1 of 2" or "South"."""

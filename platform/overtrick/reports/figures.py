@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from overtrick.core import CHANCE, END, Array, TreeNodes
+from overtrick.core.files import replacing
 from overtrick.reports import metric_names
 from overtrick.reports.metric_names import History, gap_name, opponent_label
 
@@ -350,4 +351,10 @@ def save(figures: Mapping[str, Figure], folder: Path) -> None:
     """Write each figure as NAME.png into a folder, which is created if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
-        figure.savefig(folder / f"{name}.png", dpi=120)
+        save_png(figure, folder / f"{name}.png")
+
+
+def save_png(figure: Figure, path: Path) -> None:
+    """Write a figure as a PNG file. Raises OSError, naming the file, if it cannot be written."""
+    with replacing(path) as new:
+        figure.savefig(new, dpi=120, format="png")

@@ -43,10 +43,11 @@ def confidence_band(values: Array) -> tuple[Array, Array]:
 def seed_curve(seeds: Sequence[Mapping[float, float]]) -> Curve | None:
     """Return the mean of a metric over several seeds at the x values that all seeds share.
 
-    `seeds`: for each seed, a map from x to the metric. Returns None if no x value is common to all
-    seeds.
+    `seeds`: for each seed, a map from x to the metric. Seeds without any value are left out.
+    Returns None if no x value is common to all other seeds.
     """
-    shared = sorted(set.intersection(*(set(each) for each in seeds)))
+    seeds = [each for each in seeds if each]
+    shared = sorted(set.intersection(*map(set, seeds))) if seeds else []
     if not shared:
         return None
     values = np.array([[each[x] for x in shared] for each in seeds])
@@ -59,11 +60,10 @@ def payoff_curves(groups: Mapping[str, Sequence[History]], unit: str) -> Curves:
     The x values are iterations; a curve is the mean over the seeds of a group. `groups`: maps the
     label of a group to the histories of its seeds. Returns the curves by opponent and label.
     """
-    every = [entry for histories in groups.values() for each in histories for entry in each]
     found: Curves = {}
-    for opponent, step in last_steps(every).items():
-        name = payoff_name(opponent, step, unit)
-        for label, histories in groups.items():
+    for label, histories in groups.items():
+        for opponent, step in last_steps(entry for each in histories for entry in each).items():
+            name = payoff_name(opponent, step, unit)
             curve = seed_curve([{i: m[name] for i, m in each if name in m} for each in histories])
             if curve is not None:
                 found.setdefault(opponent, {})[label] = curve

@@ -28,6 +28,12 @@ def kind_of_group(job: Mapping[str, Any]) -> str:
     return "sweep" if job.get("trainer") in TRAINERS else "table"
 
 
+def check_one_job(run: RunFolder) -> None:
+    """Raise UserError for a comparison of methods, whose child runs have different jobs."""
+    if run.children.exists() and kind_of_group(run.read_job()) == "table":
+        raise UserError(f"{run.name} is a comparison of methods: name one of its child runs")
+
+
 def check_kind(run: RunFolder, kind: str) -> None:
     """Raise UserError unless a run is of the given kind and not a child run.
 

@@ -20,6 +20,7 @@ from overtrick.reports.html import elements, replays
 from overtrick.reports.html.elements import PageSection
 from overtrick.reports.metric_names import opponent_label
 from overtrick.runs import adaptation_examples, mlflow_note
+from overtrick.runs.folder_kind import check_one_job
 from overtrick.runs.next_commands import next_commands
 from overtrick.storage import model_files
 from overtrick.storage.game_records import Games
@@ -38,6 +39,7 @@ def run_page(run: RunFolder, games: Games | None = None, policies: Sequence[Poli
     players' policies, in the order of `Games.players`; at each decision of a policy without memory
     the report shows its action probabilities.
     """
+    check_one_job(run)
     job = job_file.load_stored(run, JOBS)
     lead = f"{job.trainer} on {job.game.name}, seed {job.seed}"
     images = sorted(run.figures.glob("*.png"))

@@ -25,7 +25,7 @@ from overtrick.games import registry
 from overtrick.reports import figures, metric_names
 from overtrick.runs import html_page, provenance, videos
 from overtrick.runs.best_model import BestModel
-from overtrick.runs.folder_kind import check_kind
+from overtrick.runs.folder_kind import check_kind, check_one_job
 from overtrick.runs.listener import Listener, combined
 from overtrick.serving import predictor
 from overtrick.storage import bucket_copy, job_inputs, locate, model_files
@@ -123,7 +123,11 @@ def write_job(job: BaseJob, run: RunFolder) -> None:
 
 
 def read_job(run: RunFolder) -> Job:
-    """Read the job of a run. Raises UserError if its file is damaged."""
+    """Read the job of a run.
+
+    Raises UserError if its file is damaged, and for a comparison of methods.
+    """
+    check_one_job(run)
     return job_file.load_stored(run, JOBS)
 
 

@@ -13,6 +13,7 @@ from overtrick.reports.html.elements import PageSection
 from overtrick.storage import game_records
 
 VIDEO_SUFFIX = ".mp4"
+BASE64 = 4 / 3  # characters that a page needs for a byte of a video
 
 
 def html_of_file(path: Path, first: int, system: str | None = None) -> str:
@@ -20,12 +21,15 @@ def html_of_file(path: Path, first: int, system: str | None = None) -> str:
 
     `first`: the largest number of games or boards to show. `system`: the bidding system that
     explains the calls of boards without a named system; None: leave such calls unexplained. Raises
-    UserError for an unknown system, for games or boards that are missing or damaged, and for a
-    system with recorded games. Raises FileNotFoundError for a missing video.
+    UserError for an unknown system, for games or boards that are missing or damaged, for a system
+    with recorded games, and for a video that is too large for a page. Raises FileNotFoundError for
+    a missing video.
     """
     if system is not None:
         load(system)  # raises UserError for an unknown system
     if path.suffix == VIDEO_SUFFIX:
+        if path.stat().st_size * BASE64 > elements.MAX_BYTES:
+            raise UserError(f"{path} is too large for a page: open the video itself")
         video = PageSection("Video", [elements.picture(path, path.stem)])
         return elements.page(path.name, "", [video])
     try:

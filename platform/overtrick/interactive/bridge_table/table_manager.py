@@ -76,6 +76,7 @@ class TableManager:
         self.reconnect = reconnect
         self.untimed = frozenset(untimed)
         self.late = set[int]()  # seats for which the table manager acts until the end of the board
+        self.late_starts = set[int]()  # seats that were not ready in time for some board
         self.returned = set[int]()  # seats whose players have left and come back on this board
         self.links: list[LineStream | None] = [None] * 4
         self.joined = asyncio.Condition()
@@ -258,19 +259,14 @@ class TableManager:
 
         Its earlier messages, about a board that starts again, are dropped.
         """
-
-        def parse(line: str) -> bool:
-            with suppress(ProtocolError):
-                messages.parse_ready(line, seat, "for deal")
-                return True
-            return False
-
         await self._send(seat, messages.START_OF_BOARD)
         try:
-            while not await self._receive(seat, parse):
+            while not await self._receive(seat, lambda line: _is_ready_for_deal(line, seat)):
                 pass
         except TimeoutError:
             self.late.add(seat)
+            self.late_starts.add(seat)
+            await self._send(seat, messages.TOO_LATE)
 
     async def _tell(self, seat: int, line: str, what: str) -> None:
         """Send a line to a player, and wait until it is ready."""
@@ -332,9 +328,13 @@ class TableManager:
         end = loop.time() + (self.limit or 0) if timed else None
         while link is not None and seat not in self.returned:
             left = None if end is None else max(end - loop.time(), 0.0)
+            line = ""
             try:
-                return parse(await link.receive(left))
+                line = await link.receive(left)
+                return parse(line)
             except ProtocolError as error:
+                if seat in self.late_starts and _is_ready_for_deal(line, seat):
+                    continue  # the late answer to an earlier board
                 self.errors[seat] += 1
                 if self.errors[seat] > MAX_ERRORS:
                     break
@@ -352,6 +352,15 @@ class TableManager:
             await link.send(line)
         except ConnectionLost:
             raise SeatLeft(seat) from None
+
+
+def _is_ready_for_deal(line: str, seat: int) -> bool:
+    """Return whether a player says that it is ready for the deal of a board."""
+    try:
+        messages.parse_ready(line, seat, "for deal")
+    except ProtocolError:
+        return False
+    return True
 
 
 async def _together(parts: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -183,7 +183,10 @@ class TableMatch:
         self.boards: list[list[PlayedBoard]] = [[] for _ in range(settings.tables)]
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder} is a file: name a folder for the match")
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot create {folder}: {error.strerror}") from None
         if (folder / RECORD).exists():
             self._load()
 

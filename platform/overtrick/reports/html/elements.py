@@ -56,7 +56,7 @@ def page(title: str, lead: str, sections: Iterable[PageSection]) -> str:
     A piece that would make the page larger than MAX_BYTES is left out; the section then shows how
     many pieces are missing.
     """
-    style, script = (Markup((HERE / name).read_text()) for name in ("page.css", "page.js"))
+    style, script = (Markup((HERE / name).read_text("utf-8")) for name in ("page.css", "page.js"))
     room = MAX_BYTES - len(style) - len(script) - 20_000
     shown = []
     for section in sections:
