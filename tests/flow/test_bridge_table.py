@@ -287,45 +287,47 @@ def test_a_late_player_passes_or_plays_low_and_the_board_ends(tmp_path: Path) ->
 
 def test_a_player_whose_answer_comes_during_the_next_board_plays_the_board_after_it() -> None:
     class Sleeper:
-        """Player that passes; its answer on board 1 comes after board 2 has begun."""
+        """Player that passes; its first answer comes after two boards have begun without it."""
 
-        def __init__(self, pause: float) -> None:
-            self.pause = pause
+        def __init__(self, awake: asyncio.Event) -> None:
+            self.awake = awake
 
         def start_board(self, seat, board):
             self.board = board.board
 
         async def choose(self, observations):
-            if self.board == 1:
-                await asyncio.sleep(self.pause)
-                self.pause = 0
+            await self.awake.wait()
             legal = np.flatnonzero(observations.legal[0])
             return (PASS if PASS in legal else int(legal[0])), None
 
         def hear(self, *_):
             pass
 
-    async def match() -> list[tuple[int, bool]]:
-        first = free_port()
+    async def match() -> dict[int, bool]:
+        first, awake, sleeps = free_port(), asyncio.Event(), asyncio.Event()
+        awake.set()
         table = TableManager([first + k for k in range(4)], ("a", "b"), limit=0.5)
         await table.open()
         players = []
         for seat in range(4):
             link = await open_stream("127.0.0.1", first + seat)
-            one = TableClient(link, Sleeper(1.4 if seat == 0 else 0), "ab"[seat % 2], seat)
+            player = Sleeper(awake if seat else sleeps)
+            one = TableClient(link, player, "ab"[seat % 2], seat)
             players.append(asyncio.create_task(one.run()))
         await table.wait_for_players()
         settings = MatchSettings("a", "b", 4)
-        played = []
+        late = {}
         for number in range(1, 5):
             await table.play_board(number, table_match.board_deal(settings, number))
-            played.append((number, 0 in table.late))
+            late[number] = 0 in table.late
+            if number == 2:
+                table.limit = 60
+                sleeps.set()
         await table.close()
         await asyncio.gather(*players)
-        return played
+        return late
 
-    late = dict(asyncio.run(match()))
-    assert (late[1], late[4]) == (True, False)
+    assert asyncio.run(match()) == {1: True, 2: True, 3: False, 4: False}
 
 
 def test_a_player_that_reads_nothing_counts_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -321,7 +321,7 @@ def test_options_without_effect_are_refused(tmp_path, monkeypatch, capsys):
     played = play_match("random", "random", "kuhn", {}, 2, 0, record=True)
     game_records.save(tmp_path / "games.parquet", played.games)
     (tmp_path / "match.mp4").write_bytes(b"film")
-    (tmp_path / "long.mp4").write_bytes(bytes(4_000_000))
+    (tmp_path / "long.mp4").write_bytes(bytes(3_735_000))
     table = run_folder(tmp_path / "t")
     table.children.mkdir()
     table.job.write_text(json.dumps({**json.loads(table.job.read_text()), "trainer": "table"}))

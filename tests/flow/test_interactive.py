@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from textual.widgets import Button
 
 import overtrick
 from overtrick import cli
@@ -181,6 +182,27 @@ def test_every_call_of_an_auction_has_a_button_in_view_and_any_end_closes_the_se
             assert max(button.region.right for button in app.query("#actions Button")) <= 80
             await pilot.press("1")  # no call, since names of calls begin with digits
             await pilot.press(key)
+            await settle(pilot, lambda: not app.is_running)
+
+    asyncio.run(person())
+    assert app.error is None
+
+
+def test_a_button_of_an_earlier_decision_is_ignored():
+    table = make_human_game("leduc", "random", {}, False)
+    app = GameApp(table, [0], 3, lambda done: None)
+
+    async def person():
+        async with app.run_test() as pilot:
+            await settle(pilot, lambda: app._buttons)
+            old = app._buttons
+            app._answer(app._legal[-1])
+            await settle(pilot, lambda: app._buttons is not old and app._awaits_answer)
+            app.on_button_pressed(Button.Pressed(old[0]))
+            assert app._awaits_answer
+            app.on_button_pressed(Button.Pressed(app._buttons[0]))
+            assert not app._awaits_answer
+            await pilot.press("q")
             await settle(pilot, lambda: not app.is_running)
 
     asyncio.run(person())

@@ -448,11 +448,14 @@ def test_an_unreachable_cluster_is_reported(overtrick: Any) -> None:
     assert f"no Ray cluster answers at {nowhere} (ConnectionError): start one" in output
 
 
-def test_a_cluster_is_asked_although_local_ray_would_get_a_token() -> None:
+@pytest.mark.parametrize(
+    "words", [("jobs",), ("submit", str(ROOT / "jobs" / "coevolve_kuhn.yaml"))]
+)
+def test_a_cluster_is_asked_although_local_ray_would_get_a_token(words: tuple[str, ...]) -> None:
     """Ray reads the mode of tokens once, when it is imported."""
     nowhere = f"http://127.0.0.1:{ray_head.free_ports(1)[0]}"
     done = subprocess.run(
-        [sys.executable, "-m", "overtrick", "cluster", "jobs", "--address", nowhere],
+        [sys.executable, "-m", "overtrick", "cluster", *words, "--address", nowhere],
         env=command_process.environment(), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")

@@ -6,20 +6,32 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.flow.small_meta_job import TINY
 from tests.rounding import assert_float32_close
 
+from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice
 from overtrick.core import UserError
+from overtrick.distributed.workers import LocalPool
 from overtrick.evaluation.evaluate import AdaptationEvaluation, exact_payoff
 from overtrick.evaluation.game_cache import two_seat_game
 from overtrick.learners.initialisation import initial_weights
-from overtrick.learners.normalisation import RunningMoments, stored_moments
+from overtrick.learners.normalisation import (
+    RunningMoments,
+    for_normalised_inputs,
+    stored_moments,
+)
+from overtrick.learners.policy_gradient import maml
+from overtrick.learners.policy_gradient.sample import sample_tensors
 from overtrick.learners.weights import repeat
+from overtrick.policies.forward_pass import tensors
 from overtrick.policies.network_sizes import input_size
 from overtrick.policies.tabular import TabularPolicy
 from overtrick.policies.uniform import UniformPolicy
 from overtrick.training.adaptation import gradient_adaptation
 from overtrick.training.adaptation.gradient_samples import adapt, exact_sample, strategies
+from overtrick.training.adaptation.meta import MetaTrainer
+from overtrick.training.registry import JOBS
 
 KUHN = GameChoice(name="kuhn")
 
@@ -109,6 +121,29 @@ def test_damaged_moments_of_inputs_are_refused_before_games_are_played():
                 KUHN,
                 UniformPolicy(),
             )
+
+
+def test_a_normalising_meta_model_learns_from_the_inner_steps_that_it_played():
+    """The policies of its samples are those that the outer update computes from its weights."""
+    content = {**TINY, "meta": {**TINY["meta"], "normalise": True}}
+    job = job_file.parse(content, JOBS, "this test")
+    trainer = MetaTrainer(job, LocalPool())
+    decisions = sum(trainer.step()["decisions"] for _ in range(2))
+    learner = trainer.learner
+    assert 0.4 * decisions < learner.inputs.count < 0.6 * decisions  # those of one seat
+    stored = trainer.rebuild_model(job, trainer.model())
+    assert np.array_equal(stored.inputs.mean, learner.inputs.mean)
+    assert np.array_equal(stored.inputs.std, learner.inputs.std)
+    rng = np.random.default_rng(0)
+    by_step, *_ = trainer._adapt_to_all(trainer.population.sample(7, rng), rng)
+    inner, outer = map(sample_tensors, by_step)
+    theta = for_normalised_inputs(learner.theta, learner.inputs)
+    params = {n: v.requires_grad_() for n, v in tensors(repeat(theta, 7)).items()}
+    adapted = maml.adapt(params, inner, job.meta.inner_lr)
+    for sample, weights in ((inner, params), (outer, adapted)):
+        ratio = sample.ratio(sample.output(weights))[sample.weight > 0]
+        assert ratio.detach().numpy() == pytest.approx(1, abs=1e-3)
+    assert any(float((adapted[n] - params[n]).detach().abs().max()) > 0.01 for n in params)
 
 
 @pytest.mark.parametrize("tree_fits", [True, False])

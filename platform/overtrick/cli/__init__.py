@@ -54,7 +54,7 @@ def main() -> None:
     always = ("train", "sweep", "resume", "board")
     resumable = command in always or (command == "evaluate" and table)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")  # a terminal may lack a sign such as ±
     if "--json" in sys.argv:
         _script_output()  # now: Ray's threads print before the result and after it

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from overtrick import startup
 from overtrick.cli import (
     INTERRUPTED,
     arguments,
@@ -29,6 +28,7 @@ from overtrick.cli import (
     show,
 )
 from overtrick.core import UserError, tracing
+from overtrick.distributed.cluster_token import forget_local_token
 
 if TYPE_CHECKING:
     from overtrick.config.job_file import Job
@@ -67,7 +67,7 @@ def submit(
     from overtrick.runs import provenance
     from overtrick.storage.object_store import check_url, is_url, without_file_scheme
 
-    startup.drop_generated_token()  # Ray reads the variables when it is imported
+    forget_local_token()
     arguments.check_new_or_resumed("submit", job, resume)
     runs = without_file_scheme(runs)
     if is_url(runs):
@@ -143,7 +143,7 @@ def _cluster(address: str) -> Cluster:
 
     Raises UserError for an empty address.
     """
-    startup.drop_generated_token()  # Ray reads the variables when it is imported
+    forget_local_token()
     from overtrick.distributed.job_client import Cluster
 
     if not address:

@@ -7,6 +7,7 @@ system or a trained model.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, islice
@@ -124,23 +125,24 @@ class ExamplesConfig(DatasetConfig):
         recorded = RECORDED_SYSTEMS if RECORDED in names else ()
         return [loader.fingerprint(loader.load(n)) for n in (*names, *recorded) if n != RECORDED]
 
-    def inputs(self) -> dict[str, Any]:
-        """Return SHA-256 digests of the board files, and of the files of models that bid.
+    def input_digests(self) -> dict[str, str]:
+        """Return a digest of each board file, and of each model that bids, by name.
 
         Raises UserError for a board file that cannot be read.
         """
-        boards, models = [], []
+        found = {}
         for name in self.files:
             try:
                 with Path(name).open("rb") as opened:
-                    boards.append(hashlib.file_digest(opened, "sha256").hexdigest())
+                    found[name] = hashlib.file_digest(opened, "sha256").hexdigest()
             except OSError as error:
                 raise UserError(f"cannot read {name}: {error.strerror}") from None
         for name in (self.system_ns, self.system_ew) if self.solved else ():
             folder = locate.model_folder(split_player(name)[0])
             if model_files.is_model(folder):
-                models.append(locate.digests(folder))
-        return {"board_files": boards, "models": models}
+                files = json.dumps(locate.digests(folder), sort_keys=True)
+                found[name] = hashlib.sha256(files.encode()).hexdigest()
+        return found
 
     def default_path(self) -> Path:
         """Return a folder named after the board files."""
@@ -149,15 +151,18 @@ class ExamplesConfig(DatasetConfig):
     def build(self, out: Path, pool: WorkerPool, progress: Progress) -> dict[str, Any]:
         """Generate the examples in the folder `out`, or check the existing examples.
 
-        If `out` exists, raises UserError unless its examples have these settings. Returns a
-        dictionary with two keys:
+        If `out` exists, raises UserError unless its examples have these settings, and board files
+        and models have not changed since. Returns a dictionary with two keys:
 
         - `rows`: the number of examples.
         - `left_out`: a message for each board or file that could not be used.
         """
         problems = list[str]()
-        made_with = self.model_dump(mode="json") | {"rules": self.rules(), **self.inputs()}
-        if not out.exists():
+        made_with = self.model_dump(mode="json") | {"rules": self.rules()}
+        made_with["digests"] = self.input_digests()
+        if out.exists():
+            _check_unchanged(out, made_with["digests"])
+        else:
             folder = chunked_build.create_parts_folder(out)
             for file in folder.glob("*/*.parquet"):
                 if not chunked_build.is_valid_part(file, KIND, made_with):
@@ -180,6 +185,18 @@ class ExamplesConfig(DatasetConfig):
         if not heads:
             raise UserError(f"{out} exists without examples: name another folder with --out")
         return {"rows": sum(head.rows for head in heads), "left_out": problems}
+
+
+def _check_unchanged(out: Path, digests: Mapping[str, str]) -> None:
+    """Raise UserError if a board file or model has changed since examples were made from it.
+
+    `out`: the folder of the examples. `digests`: of the files and models now, by name.
+    """
+    for file in sorted(out.glob("*/*.parquet"))[:1]:
+        made_from = parquet.head(file, KIND).parameters.get("digests", {})
+        for name, digest in digests.items():
+            if made_from.get(name, digest) != digest:
+                raise UserError(f"{name} has changed since {out} was made: {KIND.remedy}")
 
 
 class AnnotatedAuctions(NamedTuple):

@@ -67,6 +67,7 @@ class GameApp(App[None]):
         self.on_game_end = on_game_end
         self.error: BaseException | None = None  # of the game's thread
         self.title = human_game.game.name
+        self._buttons: Sequence[Button] = ()  # those on the screen
         self._answers: SimpleQueue[int | str] = SimpleQueue()
         self._awaits_answer = False  # the game's thread waits for an answer
         self._legal: Sequence[int] = ()  # the legal actions of the decision on the screen

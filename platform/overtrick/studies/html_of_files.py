@@ -13,7 +13,6 @@ from overtrick.reports.html.elements import PageSection
 from overtrick.storage import game_records
 
 VIDEO_SUFFIX = ".mp4"
-BASE64 = 4 / 3  # characters that a page needs for a byte of a video
 
 
 def html_of_file(path: Path, first: int, system: str | None = None) -> str:
@@ -28,9 +27,9 @@ def html_of_file(path: Path, first: int, system: str | None = None) -> str:
     if system is not None:
         load(system)  # raises UserError for an unknown system
     if path.suffix == VIDEO_SUFFIX:
-        if path.stat().st_size * BASE64 > elements.MAX_BYTES:
-            raise UserError(f"{path} is too large for a page: open the video itself")
         video = PageSection("Video", [elements.picture(path, path.stem)])
+        if len(video.pieces[0].encode()) > elements.room_of_pieces():
+            raise UserError(f"{path} is too large for a page: open the video itself")
         return elements.page(path.name, "", [video])
     try:
         games = game_records.load(path)

@@ -141,6 +141,7 @@ class TableManager:
                 return
             if self.links[seat] is not None:
                 self.returned.add(seat)
+            self.late_starts.discard(seat)
             self.links[seat] = link
             self.joined.notify_all()
 
@@ -320,6 +321,7 @@ class TableManager:
     async def _receive(self, seat: int, parse: Callable[[str], ParsedT]) -> ParsedT:
         """Return a player's next message that can be parsed; answer others with one line each.
 
+        A player that was late for a board may still say that it is ready for it: this is dropped.
         Raises TimeoutError after the time limit, and SeatLeft if the player has gone.
         """
         link = self.links[seat]

@@ -160,7 +160,9 @@ class ActorCritic(Checkpointed):
         trained = {n: v for n, v in theta.items() if n not in self._fixed_weights()}
         improved, metrics = self.optimizer.improve(tensors(trained), surrogate, rng)
         theta = {**theta, **to_arrays(improved)}
-        self.theta = normalisation.for_raw_inputs(theta, self.inputs) if self.inputs else theta
+        if self.inputs is not None:
+            theta = normalisation.for_raw_inputs(theta, self.inputs)
+        self.theta = theta
         metrics["critic_loss"] = self.critic.fit(features, returns, rng)
         return metrics
 

@@ -49,6 +49,15 @@ def render(template: str, **values: Any) -> Markup:
     return Markup(TEMPLATES.get_template(template).render(values))
 
 
+def room_of_pieces() -> int:
+    """Return how many bytes a page has for the pieces of its sections."""
+    return MAX_BYTES - sum(map(len, _style_and_script())) - 20_000
+
+
+def _style_and_script() -> list[str]:
+    return [(HERE / name).read_text("utf-8") for name in ("page.css", "page.js")]
+
+
 def page(title: str, lead: str, sections: Iterable[PageSection]) -> str:
     """Return an HTML page that needs no other file.
 
@@ -56,8 +65,8 @@ def page(title: str, lead: str, sections: Iterable[PageSection]) -> str:
     A piece that would make the page larger than MAX_BYTES is left out; the section then shows how
     many pieces are missing.
     """
-    style, script = (Markup((HERE / name).read_text("utf-8")) for name in ("page.css", "page.js"))
-    room = MAX_BYTES - len(style) - len(script) - 20_000
+    style, script = map(Markup, _style_and_script())
+    room = room_of_pieces()
     shown = []
     for section in sections:
         fitting = []

@@ -86,7 +86,8 @@ def adapt_by_gradients(
     estimate of the opponent's strategy: best responses under the constraint that their
     exploitability is at most `section.exploitability_bound` (see `samples.estimate_opponents`).
 
-    Raises UserError for a damaged policy network, or a damaged critic that the adaptation uses.
+    Raises UserError if the policy network, the moments of its inputs, or a critic that the
+    adaptation uses is damaged.
     """
     game, tree = two_seat_game(choice)
     check_network(model.theta, game, "the policy network of the model")

@@ -110,7 +110,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         )  # fmt: skip
         self.learner.optimizer.step_size = self._outer_step()
         metrics |= self.learner.improve(surrogate, features, returns, learn_rng)
-        if self.learner.inputs is not None:  # this iteration's samples have the moments of before
+        if self.learner.inputs is not None:  # only now: the samples have the earlier moments
             self.learner.inputs.add(features)
         decay = np.float32(section.weight_ema)
         self.averaged_weights = {
@@ -153,7 +153,7 @@ class MetaTrainer(HeldOutTrainer[MetaJob]):
         If inputs are normalised, their moments belong to the model, too: adaptation needs them.
         """
         inputs = self.learner.inputs
-        return self.averaged_weights | (prefixed(INPUTS, inputs.state()) if inputs else {})
+        return self.averaged_weights | ({} if inputs is None else prefixed(INPUTS, inputs.state()))
 
     @staticmethod
     def rebuild_model(job: MetaJob, weights: Mapping[str, Array]) -> AdaptingModel:

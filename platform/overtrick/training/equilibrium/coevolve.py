@@ -193,10 +193,11 @@ class CoevolveTrainer(BaseTrainer[CoevolveJob]):
         """
         genes = genome_encoding(job.game, job.coevolve).genes
         needed = CMA_MATRICES * genes**2 * np.dtype(float).itemsize
-        if job.coevolve.strategy == "cma" and needed > psutil.virtual_memory().available:
+        free = psutil.virtual_memory().available
+        if job.coevolve.strategy == "cma" and needed > free:
             raise UserError(
-                f"coevolve.strategy: cma needs {needed / 2**30:.0f} GiB of memory for the "
-                f"covariances of {genes} genes: set csa"
+                f"coevolve.strategy: cma needs {needed / 2**30:.1f} GiB of memory for the "
+                f"covariances of {genes} genes, and {free / 2**30:.1f} GiB are free: set csa"
             )
         evaluator = evaluator_of(job.game)
         if job.coevolve.seat is not None:

@@ -212,7 +212,10 @@ class SolveTrainer(BaseTrainer[SolveJob]):
 
     @staticmethod
     def validate(job: SolveJob) -> None:
-        """Raise UserError if the tree is too large or a solver does not support the game."""
+        """Raise UserError if the tree is too large or a solver does not support the game.
+
+        Raises it also for a temperature that no solver uses.
+        """
         if job.solve.changed_keys(["temperature"]) and QUANTAL_RESPONSE not in job.solve.variants:
             raise UserError(
                 f"solve.temperature has no effect without {QUANTAL_RESPONSE} among solve.variants: "

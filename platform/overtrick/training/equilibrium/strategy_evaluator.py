@@ -255,8 +255,8 @@ def evaluator_of(choice: GameChoice, memory: int | None = None) -> StrategyEvalu
     """Return the evaluator of strategies in a game, from the cache of this process.
 
     `memory`: memory limit of the tree in bytes; None: the free memory of the machine. Raises
-    UserError if the tree exceeds the limit, if the game has no tree or imperfect recall, and if the
-    file of a card abstraction is missing, damaged or another one.
+    UserError if the tree exceeds the limit, if the game has imperfect recall or no tree to which a
+    limit applies, and if the file of a card abstraction is missing, damaged or another one.
     """
     key = f"{choice.model_dump_json()} {memory}"
     if key not in _evaluators:
