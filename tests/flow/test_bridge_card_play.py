@@ -59,10 +59,25 @@ def test_perfect_opponents_leave_no_trick_above_double_dummy():
         ({"player": "rules", "goal": "made"}, "goal is a key of player: search, not of rules"),
         ({"rule_share": 0.5, "best_share": 0.5}, "they must be below 1"),
         ({"seconds": 0}, "greater than 0"),
+        ({"calls": False, "signals": False}, "signals has no effect if calls is false"),
     ],
 )
 def test_keys_that_a_player_does_not_use_are_refused(config, message):
     section = {"players": {"one": config}}
+    job = {"trainer": "bridge_card_play", "game": "bridge", "bridge_card_play": section}
+    with pytest.raises(UserError, match=message):
+        job_file.parse(job, JOBS, "job")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"roles": ["defenders", "defenders"]}, "roles names defenders twice: leave one out"),
+        ({"roles": ["duplicate"], "opponents": "rules"}, "opponents has no effect if the only"),
+    ],
+)
+def test_roles_without_effect_are_refused(changes, message):
+    section = {"players": {"careful": CAREFUL}, **changes}
     job = {"trainer": "bridge_card_play", "game": "bridge", "bridge_card_play": section}
     with pytest.raises(UserError, match=message):
         job_file.parse(job, JOBS, "job")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 
 from overtrick.config import job_file
@@ -345,7 +347,7 @@ def test_a_model_with_another_genome_or_abstraction_is_refused(abstraction, tmp_
         BucketedEvaluator(registry.make("abstract_holdem", **one.job.game.options))
 
 
-def test_unsupported_uses_of_abstract_holdem_are_refused(abstraction, tmp_path):
+def test_unsupported_uses_of_abstract_holdem_are_refused(abstraction, tmp_path, monkeypatch):
     def check(game, **sections):
         content = {"trainer": "coevolve", "game": {"name": "abstract_holdem", **game}, **sections}
         TRAINERS["coevolve"].validate(job_file.parse(content, JOBS, "this test"))
@@ -361,3 +363,7 @@ def test_unsupported_uses_of_abstract_holdem_are_refused(abstraction, tmp_path):
         check({"abstraction": str(tmp_path / "none.parquet")})
     with pytest.raises(UserError, match="index must be paper or public, not 'mine'"):
         check({**here, "index": "mine"})
+    check(here, coevolve={"strategy": "cma"})
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1000))
+    with pytest.raises(UserError, match=r"cma needs .* GiB of memory for the covariances of"):
+        check(here, coevolve={"strategy": "cma"})

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from pydantic import Field, field_validator, model_validator
 
 from overtrick.config.job_file import Job
-from overtrick.config.sections import Count, Opponent, Section, UnusedKeys
+from overtrick.config.sections import Count, Opponent, Section
 from overtrick.core import Array, Deals, Policy, UserError
 from overtrick.distributed.workers import RngStream, WorkerPool, array_chunks, generator
 from overtrick.evaluation import bridge_boards
@@ -105,8 +105,6 @@ class CardPlayerConfig(Section):
 class BridgeCardPlay(Section):
     """Settings: the card players, whom they meet, and the boards."""
 
-    unused_keys = (UnusedKeys({"roles": (("duplicate",),)}, ("opponents",)),)
-
     players: dict[str, CardPlayerConfig] = Field(min_length=1)
     """Card players by name. The others are compared with the first, board by board."""
 
@@ -126,10 +124,12 @@ class BridgeCardPlay(Section):
     """Boards per iteration, all with a contract."""
 
     @model_validator(mode="after")
-    def _roles_are_different(self) -> BridgeCardPlay:
+    def _roles_are_useful(self) -> BridgeCardPlay:
         for role in self.roles:
             if self.roles.count(role) > 1:
                 raise ValueError(f"roles names {role} twice: leave one out")
+        if self.roles == ("duplicate",) and self.changed_keys(["opponents"]):
+            raise ValueError("opponents has no effect if the only role is duplicate: leave it out")
         return self
 
     @field_validator("system")
