@@ -55,7 +55,8 @@ def nash(payoffs: Array, steps: int) -> Mixtures:
 
 def check_nash(payoffs: Array) -> None:
     """Raise UserError unless the meta-game has two seats and is zero-sum."""
-    if len(payoffs) != 2 or np.abs(payoffs.sum(axis=0)).max(initial=0) > 1e-9:
+    sums = np.abs(payoffs.sum(axis=0)).max(initial=0)
+    if len(payoffs) != 2 or sums > 1e-9 * np.abs(payoffs).max(initial=1):
         raise UserError(NASH_REMEDY)
 
 
@@ -126,6 +127,7 @@ def alpha_rank(payoffs: Array, steps: int) -> Mixtures:
     if profiles == 1:
         return [np.ones(1) for _ in counts]
     numbers = np.arange(profiles).reshape(counts)
+    rounding = 1e-12 * np.abs(payoffs).max(initial=1)
     sources, targets, rates = [], [], []
     for seat, count in enumerate(counts):
         # rows: the other seats' policies; columns: this seat's
@@ -133,7 +135,7 @@ def alpha_rank(payoffs: Array, steps: int) -> Mixtures:
         points = np.moveaxis(payoffs[seat], seat, -1).reshape(-1, count)
         gain = points[:, None, :] - points[:, :, None]  # (others, from, to)
         rate = np.where(gain > 0, 1 - ALPHA_RANK_NOISE, ALPHA_RANK_NOISE)
-        rate = np.where(np.abs(gain) <= 1e-12, 0.5, rate)
+        rate = np.where(np.abs(gain) <= rounding, 0.5, rate)
         moves = ~np.eye(count, dtype=bool)
         sources.append(np.broadcast_to(profile[:, :, None], gain.shape)[:, moves].ravel())
         targets.append(np.broadcast_to(profile[:, None, :], gain.shape)[:, moves].ravel())

@@ -19,6 +19,12 @@ from overtrick.solvers.extensive.tree import Tree
 from overtrick.solvers.iterative_solver import IterativeSolver
 
 TOLERANCE = 1e-10  # feasibility tolerance; the smallest that HiGHS accepts
+PLAIN_POINTS = (1e-4, 1e4)
+"""Sizes of the largest expected points at which a program is solved as it is.
+
+HiGHS neglects coefficients below 1e-9, and its tolerances are absolute. Other programs are solved
+in other units.
+"""
 
 
 class SequenceFormSolver(IterativeSolver):
@@ -81,7 +87,10 @@ def check_two_player_zero_sum(tree: Tree, what: str = "the linear program") -> N
 
 def is_two_player_zero_sum(tree: Tree) -> bool:
     """Return whether the game has two seats whose points sum to 0."""
-    return tree.seats == 2 and float(np.abs(tree.gain.sum(axis=1)).max()) <= 1e-9
+    if tree.seats != 2:
+        return False
+    largest = float(np.abs(tree.gain).max(initial=0))
+    return bool((np.abs(tree.gain.sum(axis=1)) <= 1e-9 * largest).all())
 
 
 class LinearProgram(NamedTuple):
@@ -177,6 +186,10 @@ def solve_program(program: LinearProgram, goal: Array) -> Array:
     """
     from scipy.optimize import linprog
 
+    unit, scale = np.ones(len(goal)), float(np.abs(program.points.data).max(initial=0))
+    if scale and not PLAIN_POINTS[0] <= scale <= PLAIN_POINTS[1]:
+        unit[program.lower < 0] = scale
+        program, goal = _in_units(program, goal, unit)
     tolerances = dict.fromkeys(
         ("primal_feasibility_tolerance", "dual_feasibility_tolerance"), TOLERANCE
     )
@@ -192,7 +205,28 @@ def solve_program(program: LinearProgram, goal: Array) -> Array:
     )
     if not found.success:
         raise RunError(f"the linear program failed: {found.message}")
-    return np.where(program.lower == 0, np.maximum(found.x, 0), found.x)
+    return unit * np.where(program.lower == 0, np.maximum(found.x, 0), found.x)
+
+
+def _in_units(program: LinearProgram, goal: Array, unit: Array) -> tuple[LinearProgram, Array]:
+    """Return an equivalent linear program and its objective (U,) for unknowns in other units.
+
+    `unit` (U,): unit of each unknown. Each row, and the objective, is divided by its largest
+    coefficient.
+    """
+
+    def rows(matrix: sparse.csr_array, side: Array) -> tuple[sparse.csr_array, Array]:
+        changed = sparse.csr_array(matrix @ sparse.diags_array(unit))
+        largest = abs(changed).max(axis=1).toarray().reshape(-1)
+        largest[largest == 0] = 1
+        return sparse.csr_array(sparse.diags_array(1 / largest) @ changed), side / largest
+
+    inequalities, limits = rows(program.inequalities, program.limits)
+    equations, right_side = rows(program.equations, program.right_side)
+    changed = program._replace(
+        inequalities=inequalities, limits=limits, equations=equations, right_side=right_side
+    )
+    return changed, goal * unit / max(float(np.abs(goal * unit).max()), np.finfo(float).tiny)
 
 
 def strategy_from_solutions(tree: Tree, solutions: Sequence[Array]) -> Array:
