@@ -108,7 +108,7 @@ def _play_line_by_line(
     """
     from overtrick.interactive.session import QuitRequested, play_game
 
-    ways = _help(table.numbered_actions)
+    ways = _help(table.presentation.numbered_actions)
     show(f"{table.game.name} against {table.against}, in {table.game.unit}s; {ways}")
     try:
         for number, own in enumerate(seats):
@@ -174,7 +174,7 @@ class _AskAtTerminal:
                     show(f"value: {table.value_source}")
             else:
                 meant = table.presentation.action_name_of(word)
-                found = parse_action(word, names, legal, meant, table.numbered_actions)
+                found = parse_action(word, names, legal, meant, table.presentation.numbered_actions)
                 if isinstance(found, int):
                     return found
                 show(found)

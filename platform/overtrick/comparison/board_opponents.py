@@ -103,8 +103,8 @@ def check_methods(job: BoardJob) -> None:
 def players_sha256(job: BoardJob) -> str:
     """Return the SHA-256 of a board's players: their settings, their models, and the code.
 
-    The code consists of this package, and of the files that programs' commands name;
-    modules that these import do not count.
+    The code consists of this package, and of the files that programs' commands name, without
+    installed programs such as an interpreter; modules that these import do not count.
     """
     found = hashlib.sha256()
     for name, method in job.methods.items():
@@ -115,8 +115,9 @@ def players_sha256(job: BoardJob) -> str:
             found.update(json.dumps(digests, sort_keys=True).encode())
         for number, word in enumerate(shlex.split(method.command or "")):
             file = Path(method.folder or ".", word)
-            searched = number == 0 and "/" not in word  # a program that the system finds
-            if not searched and file.is_file():
+            relative = "/" in word and not Path(word).is_absolute()
+            installed = number == 0 and not relative  # such as an interpreter
+            if not installed and file.is_file():
                 found.update(file.read_bytes())
     for file in sorted(PACKAGE.rglob("*.py")):
         found.update(f"{file.relative_to(PACKAGE)}\n".encode())

@@ -135,7 +135,7 @@ class GameApp(App[None]):
         text = human_game.describe_observation(observations.observation[0], moves)
         self.query_one("#text", Static).update(text)
         names = human_game.game.action_names
-        numbered = human_game.numbered_actions
+        numbered = human_game.presentation.numbered_actions
         self._show_buttons(
             [
                 (f"{1 + k} {names[k]}" if numbered and k < LARGEST_KEY else names[k], str(k))
@@ -182,7 +182,7 @@ class GameApp(App[None]):
 
     def action_press(self, key: int) -> None:
         """Choose the action with a number, if it is legal."""
-        if self.human_game.numbered_actions and key - 1 in self._legal:
+        if self.human_game.presentation.numbered_actions and key - 1 in self._legal:
             self._answer(key - 1)
 
     def action_answer(self, answer: str) -> None:

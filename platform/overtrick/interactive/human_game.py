@@ -66,11 +66,6 @@ class HumanGame:
     seat_values: tuple[SeatValues, ...] | None = None  # by seat, if the game has a tree
     systems: tuple[str, ...] = ()  # auction: bidding systems of the person's side and the opponents
 
-    @property
-    def numbered_actions(self) -> bool:
-        """True if a person may type an action's number, its index plus 1."""
-        return self.presentation.numbered_actions
-
     def seat_name(self, seat: int) -> str:
         """Return the name of a seat for a sentence, such as "seat 1 of 2" or "South"."""
         seats = self.presentation.seat_names()
