@@ -74,6 +74,10 @@ def test_keys_that_a_player_does_not_use_are_refused(config, message):
     [
         ({"roles": ["defenders", "defenders"]}, "roles names defenders twice: leave one out"),
         ({"roles": ["duplicate"], "opponents": "rules"}, "opponents has no effect if the only"),
+        (
+            {"roles": ["defenders"], "players": {"one": {"moves": 1}}},
+            "players.one.moves has no effect if the only role is defenders",
+        ),
     ],
 )
 def test_roles_without_effect_are_refused(changes, message):

@@ -29,6 +29,12 @@ def test_the_equilibrium_of_biased_rock_paper_scissors_is_known(name):
         assert mixture == pytest.approx([1 / 2, 1 / 3, 1 / 6], abs=1e-9 if name == "nash" else 0.01)
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+def test_the_equilibrium_does_not_depend_on_the_unit_of_payoffs(unit):
+    for mixture in meta_solvers.nash(unit * zero_sum(ROCK_PAPER_SCISSORS), 1):
+        assert mixture == pytest.approx([1 / 2, 1 / 3, 1 / 6], abs=1e-9)
+
+
 @pytest.mark.parametrize("name", CONVERGING)
 def test_the_value_of_a_random_game_is_that_of_its_equilibrium(rng, name):
     payoff = rng.normal(size=(7, 5))

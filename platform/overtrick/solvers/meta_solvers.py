@@ -65,6 +65,8 @@ def _maximin(payoff: Array) -> Array:
     from scipy.optimize import linprog
 
     rows, columns = payoff.shape
+    # the solver's tolerance is absolute, so the largest payoff becomes 1
+    payoff = payoff / max(float(np.abs(payoff).max()), np.finfo(float).tiny)
     found = linprog(
         np.append(np.zeros(rows), -1),
         A_ub=np.hstack([-payoff.T, np.ones((columns, 1))]),

@@ -130,6 +130,12 @@ class BridgeCardPlay(Section):
                 raise ValueError(f"roles names {role} twice: leave one out")
         if self.roles == ("duplicate",) and self.changed_keys(["opponents"]):
             raise ValueError("opponents has no effect if the only role is duplicate: leave it out")
+        for name, player in self.players.items() if self.roles == ("defenders",) else ():
+            if changed := player.changed_keys(["moves", "depth"]):
+                raise ValueError(
+                    f"players.{name}.{changed[0]} has no effect if the only role is defenders, "
+                    "because only a declarer uses alpha-mu: leave it out"
+                )
         return self
 
     @field_validator("system")
