@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.random import Generator
 
 from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice, Job
 from overtrick.config.overrides import apply_overrides
 from overtrick.core import Array, Observations, Policy, Rollout, UserError, WalkedGame
+from overtrick.core.files import check_folder_name
 from overtrick.distributed.workers import RngStream, generator
 from overtrick.evaluation import reference_opponents
 from overtrick.evaluation.board import (
@@ -121,8 +123,24 @@ class FunctionPolicy(MemorylessPolicy):
         self.function = function
 
     def probs(self, observations: Observations) -> Array:
-        """Return the action probabilities (R, A) at R observations."""
-        return self.function(observations)
+        """Return the action probabilities (R, A) at R observations.
+
+        Raises UserError if the function returns something else.
+        """
+        legal, probs = observations.legal, np.asarray(self.function(observations), float)
+        if legal is None:
+            raise UserError("a policy from a function of probabilities needs discrete actions")
+        if probs.shape != legal.shape:
+            raise UserError(
+                f"the policy's function must return probabilities {legal.shape}, one row for each "
+                f"observation, not {probs.shape}"
+            )
+        if not (probs >= 0).all() or (probs[~legal] > 0).any():  # the first rejects nan, too
+            raise UserError(
+                "the policy's function must return probabilities of at least 0, and 0 for illegal "
+                "actions: use observations.legal"
+            )
+        return probs
 
 
 @dataclass(frozen=True)
@@ -319,7 +337,9 @@ def train(
     name: str | None = None,
     progress: Listener = lambda iteration, metrics: None,
 ) -> FinishedRun:
-    """Train a run in this process and store it in ./runs, like `overtrick train`.
+    """Train a run in this process and store it in the folder of runs, like `overtrick train`.
+
+    The folder is ./runs, or the environment variable OVERTRICK_RUNS.
 
     `job`: a job file, the name of a job of the package, or the content of a job as a mapping.
     `overrides`: such as "stop.iterations=4". `name`: begins the name of the run; by default the
@@ -370,6 +390,8 @@ def _job(
     job: str | Path | Mapping[str, Any], overrides: Sequence[str], name: str | None
 ) -> tuple[Job, str]:
     """Return a validated job and the beginning of its run's name."""
+    if name is not None:
+        check_folder_name(name, "name")
     if isinstance(job, Mapping):
         config = job_file.parse(apply_overrides(dict(job), overrides), JOBS, "the job")
         return config, name or config.trainer
@@ -395,17 +417,32 @@ def _policy(player: PlayerLike, game: Any, nodes: Tree | None = None) -> Any:
     if isinstance(player, Solution):
         if player.game.name != game.name:
             raise UserError(f"the strategy is for {player.game.name}, not for {game.name}")
+        _check_infosets(player.strategy, game)
         return player.policy()
     if isinstance(player, Array):
         if isinstance(game, WalkedGame):
             return view_policy.of_array(game, player)
+        _check_infosets(player, game)
         return TabularPolicy(player)
     if not isinstance(player, (str, Path)):
+        if not callable(getattr(player, "start", None)):
+            raise UserError(f"not a player: {player!r}: give a name, a strategy (N, A) or a Policy")
         return player
     name = reference_opponents.resolve_opponent(str(player), game)
     if name == "cfr" and nodes is None:
         nodes = build(game)
     return reference_opponents.make_opponent(name, game, nodes)
+
+
+def _check_infosets(strategy: Array, game: Any) -> None:
+    """Raise UserError for a strategy with another number of information sets than the game."""
+    if isinstance(game, WalkedGame) or game.infosets is None:
+        return
+    if len(strategy) != game.infosets:
+        raise UserError(
+            f"the strategy has {len(strategy)} information sets, and {game.name} with these "
+            f"options has {game.infosets}"
+        )
 
 
 def _strategy(player: PlayerLike, game: Any, nodes: Tree) -> Array:

@@ -80,11 +80,12 @@ def job_values(name: str) -> str:
 
 def _values(job: BaseJob) -> dict[str, Any]:
     """Return the values of a job that have an effect, but for the MLflow store."""
-    values = job.model_dump(mode="json", exclude={"track"})
+    values = job.model_dump(mode="json")
     unused = {key for key, _ in job.keys_without_effect()}
     for key in sorted(unused, key=lambda key: -key.count(".")):  # a section after its keys
         *parents, leaf = key.split(".")
         del functools.reduce(operator.getitem, parents, values)[leaf]
+    del values["track"]
     return values
 
 

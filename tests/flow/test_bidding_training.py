@@ -246,6 +246,37 @@ def test_solved_deals_are_bid_the_same_by_any_number_of_workers(
         assert all(np.array_equal(one[name], two[name]) for name in one)
 
 
+def test_solved_deals_whose_examples_exist_are_not_bid_again(
+    boards: Path, tmp_path: Path, monkeypatch
+):
+    monkeypatch.setattr(bidding_examples_build, "BOARDS_AT_ONCE", 10)
+    monkeypatch.setattr(bidding_examples_build, "PIECES_AHEAD", 2)
+    plan = ExamplesConfig.parse(["solved=true", "system_ns=natural", "system_ew=natural"], [boards])
+    steps = list[tuple[int, int]]()
+    chunked_build.generate(
+        plan, tmp_path / "whole", LocalPool(), lambda _, done, of: steps.append((done, of))
+    )
+    assert steps == [(k, BOARDS // 10) for k in range(BOARDS // 10 + 1)]
+    bid = bidding_examples_build._bid
+    count = 0
+
+    def stopped(*arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 6:
+            raise KeyboardInterrupt
+        return bid(*arguments)
+
+    monkeypatch.setattr(bidding_examples_build, "_bid", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        chunked_build.generate(plan, tmp_path / "cut", LocalPool(), silent)
+    chunked_build.generate(plan, tmp_path / "cut", LocalPool(), silent)
+    assert count == 6 + BOARDS // 10 - 4
+    for split in bidding_examples.SPLITS:
+        one, two = (all_examples(str(tmp_path / name), split) for name in ("whole", "cut"))
+        assert all(np.array_equal(one[name], two[name]) for name in one)
+
+
 def test_boards_are_read_from_text_files_and_must_be_of_one_kind(boards: Path, tmp_path: Path):
     texts = tmp_path / "boards.pbn"
     board_files.save(texts, board_files.load(boards).boards)
@@ -256,6 +287,7 @@ def test_boards_are_read_from_text_files_and_must_be_of_one_kind(boards: Path, t
     none = ExamplesConfig.parse(["kind=human"], [texts])
     with pytest.raises(UserError, match=r"no board of .* gives an example with these options"):
         chunked_build.generate(none, tmp_path / "none", LocalPool(), silent)
+    assert not list(tmp_path.glob(".none*"))
     unsolved = tmp_path / "boards.lin"  # LIN has no double-dummy tables
     board_files.save(unsolved, board_files.load(boards).boards)
     half = ExamplesConfig.parse(["outcomes=true"], [unsolved, boards])

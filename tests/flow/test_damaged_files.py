@@ -60,16 +60,21 @@ def test_damaged_lines_are_set_aside_and_all_other_events_delivered_once(
     lines = [metrics_line(1), *DAMAGE, metrics_line(2), metrics_line(3)]
     (folder / mlflow_tracker.SPOOL).write_bytes(b"\n".join(lines) + b'\n{"cut')
     (folder / "track.sent").write_bytes(sent)
+    client = MlflowClient(store)
+    experiment = client.create_experiment(f"damage {sent[:9]!r}")
+    created = client.create_run(experiment).info.run_id
+    (folder / mlflow_tracker.IDENTITY).write_text(created)
     assert RunFolder(folder).history() == [(1, {"payoff": 0.5}), (2, {"payoff": 1.0}),
                                            (3, {"payoff": 1.5})]  # fmt: skip
     assert f"damaged lines left out: {len(DAMAGE)}" in caplog.text
-    tracker = Tracker(store, "damage", f"run {sent[:9]!r}", folder, {})
+    tracker = Tracker(store, f"damage {sent[:9]!r}", "run", folder, {})
     assert tracker.reported == 3
     tracker.metrics(4, {"payoff": 2.0})
     assert tracker.close("FINISHED") == 0
     assert (folder / mlflow_tracker.DAMAGED_EVENTS).read_bytes() == b"\n".join(DAMAGE) + b"\n"
     assert f"had {len(DAMAGE)} damaged lines, now in" in caplog.text
-    delivered = logged_metrics.in_mlflow(MlflowClient(store), tracker.run_id)
+    assert tracker.run_id == created
+    delivered = logged_metrics.in_mlflow(client, created)
     first = 2 if sent == b"3" else 1  # the first three lines, two of them damaged, count as sent
     assert delivered == {"payoff": [(k, k / 2) for k in range(first, 5)]}
 
@@ -82,10 +87,12 @@ def test_a_run_whose_id_is_damaged_is_found_again_in_mlflow(store: str, tmp_path
     assert first.close("FAILED") == 0
     known = first.run_id
     (folder / mlflow_tracker.IDENTITY).write_bytes(b"\xff\n\n?")
-    (folder / "track.sent").unlink()
     again = Tracker(store, "damage", "identity", folder, {})
+    again.metrics(2, {"payoff": 2.0})
     assert again.close("FINISHED") == 0
     assert again.run_id == known
+    delivered = logged_metrics.in_mlflow(MlflowClient(store), known)
+    assert delivered == {"payoff": [(1, 1.0), (2, 2.0)]}
 
 
 @pytest.mark.parametrize(

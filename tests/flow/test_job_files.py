@@ -94,6 +94,15 @@ def test_overrides_change_a_copy():
     assert content == {"game": "kuhn", "stop": {"iterations": 3}}
 
 
+def test_overrides_name_the_keys_of_a_search_by_their_dotted_paths():
+    words = ["search.meta.inner_lr={grid: [0.1]}", "search.seed.grid=[1]", "search.method=random"]
+    changed = apply_overrides({"search": {"seed": {"grid": [0]}}}, words)
+    spaces = {"seed": {"grid": [1]}, "method": "random", "meta.inner_lr": {"grid": [0.1]}}
+    assert changed == {"search": spaces}
+    again = apply_overrides(changed, ["search.meta.inner_lr.grid=[0.2, 0.3]"])
+    assert again["search"]["meta.inner_lr"] == {"grid": [0.2, 0.3]}
+
+
 def test_no_default_or_bound_of_a_setting_changes_unnoticed():
     """Jobs leave most settings out, also those of stored runs: a new default changes what they
     mean. job_settings.py says how to record a wanted change."""

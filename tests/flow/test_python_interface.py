@@ -106,6 +106,11 @@ def test_a_model_is_trained_loaded_and_adapts(tmp_path, monkeypatch):
     assert ot.play("kuhn", [model, model], 5).payoff.shape == (5, 2)
 
 
+def function(probabilities):
+    """Return a policy of a function from legal actions (R, A)."""
+    return ot.FunctionPolicy(lambda rows: probabilities(rows.legal.astype(float)))
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
@@ -122,6 +127,13 @@ def test_a_model_is_trained_loaded_and_adapts(tmp_path, monkeypatch):
         (lambda: ot.match("kuhn", "call", "random", 1), "at least two boards"),
         (lambda: ot.match("kuhn_three", "call", "random"), "a game of two seats"),
         (lambda: ot.play("leduc", [ot.solve("kuhn", iterations=1)] * 2), "is for kuhn, not for"),
+        (lambda: ot.play("one_card", [np.ones((52, 2)) / 2] * 2, ranks=4), "52 information sets"),
+        (lambda: ot.play("kuhn", [3, "random"]), "not a player: 3: give a name"),
+        (lambda: ot.play("leduc", [function(np.ones_like)] * 2), "0 for illegal actions"),
+        (lambda: ot.play("leduc", [function(lambda legal: legal * np.nan)] * 2), "at least 0"),
+        (lambda: ot.play("kuhn", [function(lambda legal: legal[0])] * 2), r"not \(2,\)"),
+        (lambda: ot.train(SMALL, name="../up"), r"name '../up': must be a folder name"),
+        (lambda: ot.sweep(SMALL, name="a/b"), "name 'a/b': must be a folder name"),
         (lambda: ot.load("no-run"), "no run 'no-run'"),
         (lambda: ot.train("leduc_mata"), "no job file 'leduc_mata': did you mean 'leduc_meta'"),
         (lambda: ot.train({**SMALL, "trainer": "mata"}), "unknown trainer 'mata' in the job"),

@@ -31,6 +31,12 @@ def test_every_game_keeps_the_contract(name, options, sample_deals):
     check_game(game, deals)
 
 
+def test_the_payoffs_of_given_deals_may_differ_from_those_of_the_game():
+    game = overtrick.make("kuhn")
+    for deals in (game.deal(1, np.random.default_rng(0)), game.every_deal()[0][:1].repeat(50, 0)):
+        check_game(game, deals)
+
+
 class ForgetfulViews(PhantomBoard):
     """Dark hex in which the attempts are lost."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from overtrick.core import UserError
-from overtrick.core.files import check_names
+from overtrick.core.files import check_folder_name
 
 if TYPE_CHECKING:
     from overtrick.games.bridge.players.card_players import Budget
@@ -122,12 +122,7 @@ def check_new_name(resume: str | None, name: str | None) -> None:
         return
     if resume is not None:
         raise UserError(f"--name {name}: a resumed run keeps its name: leave out --name")
-    check_names(name)
-    if not name or name != Path(name).name or name.startswith("."):
-        raise UserError(
-            f"--name '{name}': must be a folder name: not empty, without '/', and not beginning "
-            "with '.'"
-        )
+    check_folder_name(name, "--name")
     from overtrick.evaluation.reference_opponents import opponent_names
     from overtrick.games import registry
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from overtrick.comparison.comparison_job import Name
+from overtrick.comparison.comparison_job import UNUSED_ON_BOARDS, Name
 from overtrick.config import job_file
 from overtrick.config.job_file import Job, OneGameJob
 from overtrick.config.packaged_jobs import job_path
@@ -153,6 +153,8 @@ class BoardMethod(Section):
 
 class BoardJob(OneGameJob):
     """Job file of a board: methods, opponents, and numbers of games of the checkpoints."""
+
+    unused_keys = (UNUSED_ON_BOARDS,)
 
     trainer: Literal["board"]
     workers: int = Field(default=0, ge=0)

@@ -26,6 +26,10 @@ from overtrick.training.registry import JOBS
 Name = Annotated[str, Field(pattern=r"^\w[\w +-]*$")]
 """Name of a row or a column; without dots, so that overrides by dotted path can name it."""
 
+UNUSED_ON_BOARDS = UnusedKeys(
+    {}, ("checkpoints", "track.register"), "because a board trains no model"
+)
+
 Rows = list[dict[str, Any]]
 
 EXACT = "exact"  # the oracle that computes the best response instead of learning it

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from overtrick.comparison.comparison_job import Name
+from overtrick.comparison.comparison_job import UNUSED_ON_BOARDS, Name
 from overtrick.config import job_file
 from overtrick.config.job_file import GameChoice, Job, JobGame, OneGameJob
 from overtrick.config.packaged_jobs import job_path
@@ -27,6 +27,8 @@ class RpsMethod(Section):
 
 class RpsBoardJob(OneGameJob):
     """Job file of the board of repeated rock, paper, scissors, against OpenSpiel's bots."""
+
+    unused_keys = (UNUSED_ON_BOARDS,)
 
     trainer: Literal["rps_board"]
     game: JobGame = GameChoice(name=GAME)

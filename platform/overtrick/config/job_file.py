@@ -99,7 +99,8 @@ class Resources(Section):
     """CPUs reserved for each game worker."""
 
     single_node: bool = False
-    """Place learner and workers on one machine; wait until a machine has room."""
+    """Place a run's process and its workers on one machine; wait until a machine has room. Several
+    learners and data readers are placed freely."""
 
     learners: Count = 1
     """Data-parallel learners that share the work, by Ray Train."""

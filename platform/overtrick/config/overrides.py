@@ -36,6 +36,10 @@ def set_value(content: dict[str, Any], path: str, value: Any, source: str) -> No
     a key that holds a plain value, not a section.
     """
     *parents, leaf = path.split(".")
+    if parents[:1] == ["search"] and isinstance(value, Mapping):  # its keys are dotted paths
+        parents, leaf = ["search"], path.removeprefix("search.")
+    elif parents[:1] == ["search"] and parents[1:]:  # search.meta.inner_lr.grid
+        parents = ["search", ".".join(parents[1:])]
     section = content
     for parent in parents:
         inner = section.setdefault(parent, {})

@@ -69,6 +69,16 @@ def check_names(path: str | Path) -> None:
             raise UserError(f"{name[:40]}... is too long for the name of a file")
 
 
+def check_folder_name(name: str, source: str) -> None:
+    """Raise UserError for a name that a new folder of a run cannot have. `source`: named first."""
+    check_names(name)
+    if not name or name != Path(name).name or name.startswith("."):
+        raise UserError(
+            f"{source} '{name}': must be a folder name: not empty, without '/', and not beginning "
+            "with '.'"
+        )
+
+
 def check_output(path: Path, *suffixes: str) -> None:
     """Raise UserError unless a file can be written at `path`.
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -83,10 +84,12 @@ class ExamplesConfig(DatasetConfig):
 
     solved: bool = False
     """The files hold deals with double-dummy tricks and no auctions; system_ns and system_ew bid
-    them, and may be folders of models."""
+    them, and may be folders of models. Seats are rotated, and dealer and vulnerability drawn, at
+    random; those in the files are not used."""
 
     seed: int = Field(default=0, ge=0)
-    """Random seed of the order of examples."""
+    """Random seed of the order of examples; for solved deals also of seats, dealers,
+    vulnerabilities and calls."""
 
     @model_validator(mode="after")
     def _solved_deals_need_bidders(self) -> ExamplesConfig:
@@ -169,22 +172,36 @@ class ExamplesConfig(DatasetConfig):
                     file.unlink()
             for split in SPLITS:
                 (folder / split).mkdir(exist_ok=True)
-            parts = sum(board_files.count_parts(Path(name)) for name in self.files)
+            parts = sum(map(self._count_parts, self.files))
             progress("boards", 0, parts)
-            for number, part in enumerate(_parts(self, pool, problems), 1):
+
+            def file_of(split: str, number: int) -> Path:
+                return folder / split / f"{number:05d}.parquet"
+
+            def is_done(number: int) -> bool:
+                return all(file_of(split, number).exists() for split in SPLITS)
+
+            for number, part in enumerate(_parts(self, pool, problems, is_done), 1):
                 for test, split in enumerate(SPLITS):
-                    file = folder / split / f"{number:05d}.parquet"
+                    file = file_of(split, number)
                     if not file.exists() and (examples := _examples(self, part, number, test)):
                         parquet.save(file, KIND, made_with, examples)
                 progress("boards", number, max(parts, number))
             if not any(folder.glob(f"{SPLITS[0]}/*.parquet")):
                 files = ", ".join(self.files)
+                shutil.rmtree(folder)
                 raise UserError(f"no board of {files} gives an example with these options")
             os.replace(folder, out)
         heads = [parquet.head(file, KIND, made_with) for file in sorted(out.glob("*/*.parquet"))]
         if not heads:
             raise UserError(f"{out} exists without examples: name another folder with --out")
         return {"rows": sum(head.rows for head in heads), "left_out": problems}
+
+    def _count_parts(self, name: str) -> int:
+        """Return the number of batches of a file, for a progress display."""
+        if self.solved:
+            return -(-parquet.row_count(Path(name)) // BOARDS_AT_ONCE)
+        return board_files.count_parts(Path(name))
 
 
 def _check_unchanged(out: Path, digests: Mapping[str, str]) -> None:
@@ -230,16 +247,24 @@ def check_system_rules(folder: str, made_with: Mapping[str, Any]) -> None:
 
 
 def _parts(
-    config: ExamplesConfig, pool: WorkerPool, problems: list[str]
+    config: ExamplesConfig,
+    pool: WorkerPool,
+    problems: list[str],
+    is_done: Callable[[int], bool],
 ) -> Iterator[list[AnnotatedAuctions]]:
     """Yield the auctions of all files in batches, grouped by the bidding systems of both sides.
 
     Each batch is a list of such groups. `problems`: a list to which messages are appended: one for
-    each invalid board, and one for each file with boards that cannot be used.
+    each invalid board, and one for each file with boards that cannot be used. `is_done`: returns
+    whether the examples of a batch exist, given its number, from 1; solved deals of such batches
+    are not bid again, and their list is empty.
     """
+    before = 0
     for number, name in enumerate(config.files):
         if config.solved:
-            yield from _bid_deals(config, number, pool)
+            for auctions in _bid_deals(config, number, pool, before, is_done):
+                before += 1
+                yield auctions
             continue
         left_out = 0
         for part in board_files.iterate_parts(Path(name)):
@@ -262,19 +287,28 @@ def _is_usable(config: ExamplesConfig, board: Board) -> bool:
 
 
 def _bid_deals(
-    config: ExamplesConfig, number: int, pool: WorkerPool
+    config: ExamplesConfig,
+    number: int,
+    pool: WorkerPool,
+    before: int,
+    is_done: Callable[[int], bool],
 ) -> Iterator[list[AnnotatedAuctions]]:
     """Rotate the seats of one file's solved deals at random, and let both sides bid the deals.
 
-    Yields the auctions in batches. `number`: the index of the file in `config.files`.
+    Yields the auctions in batches. `number`: the index of the file in `config.files`. `before`: the
+    number of batches of the files before it. `is_done`: as in `_parts`.
     """
     sides = load_side(config.system_ns), load_side(config.system_ew)
     pieces = _in_pieces(solved_deals(config.files[number]))
     for first in count(step=PIECES_AHEAD):
         shards = [(deals,) for deals in islice(pieces, PIECES_AHEAD)]
         rng = generator(config.seed, RngStream.INITIAL, number, first)
-        for columns in pool.map(_bid, sides, shards, rng):
-            yield [AnnotatedAuctions(*columns, *(side.system for side in sides))]
+        numbers = range(before + first + 1, before + first + 1 + len(shards))
+        if all(map(is_done, numbers)):
+            yield from ([] for _ in shards)
+        else:
+            for columns in pool.map(_bid, sides, shards, rng):
+                yield [AnnotatedAuctions(*columns, *(side.system for side in sides))]
         if len(shards) < PIECES_AHEAD:
             return
 

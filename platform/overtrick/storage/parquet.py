@@ -302,8 +302,13 @@ def batch_count(path: Path) -> int:
 
     Raises UserError if the file cannot be read.
     """
+    return -(-row_count(path) // ROWS)
+
+
+def row_count(path: Path) -> int:
+    """Return the number of rows of a file. Raises UserError if the file cannot be read."""
     try:
-        return -(-int(parquet.read_metadata(path).num_rows) // ROWS)
+        return int(parquet.read_metadata(path).num_rows)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path}: {_reason(error)}") from None
 

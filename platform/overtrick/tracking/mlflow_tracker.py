@@ -290,7 +290,8 @@ class Tracker:
             except MlflowException as error:
                 if error.error_code != UNKNOWN:
                     raise
-            self._send_again()  # to another MLflow than before, such as that of another machine
+        # the run's id is lost, or it is of another MLflow, such as that of another machine
+        self._send_again()
         known = partial(client.get_experiment_by_name, self._experiment)
         if known() is None:
             try:
