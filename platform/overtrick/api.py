@@ -54,8 +54,7 @@ from overtrick.storage.champions import CHAMPION_PREFIX, Champion, champions
 from overtrick.studies import exact_solutions
 from overtrick.studies.exact_solutions import Solution
 from overtrick.training.equilibrium.solve import TEMPERATURE
-from overtrick.training.held_out_trainer import HeldOutTrainer
-from overtrick.training.registry import JOBS, TRAINERS
+from overtrick.training.registry import JOBS, TRAINERS, adapts
 from overtrick.training.tournament import PairResult, play_duplicate_boards
 
 if TYPE_CHECKING:
@@ -165,9 +164,9 @@ class LoadedModel:
         opponent. The policies keep the bound on exploitability of the model's job, if it has one.
         Raises UserError for a model of a trainer that does not adapt.
         """
-        trainer: Any = TRAINERS[self.job.trainer].trainer
-        if not issubclass(trainer, HeldOutTrainer) or not trainer.adapts():
+        if not adapts(self.job.trainer):
             raise UserError(f"a model of trainer {self.job.trainer} does not adapt")
+        trainer: Any = TRAINERS[self.job.trainer].trainer
         rng, against = generator(seed, RngStream.EVALUATE), _policy(opponent, self.game)
         return trainer.adapt_model(self.job, self.weights, against, rng, steps, games)
 

@@ -4,6 +4,7 @@ again."""
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import shutil
 import sys
@@ -223,6 +224,26 @@ def test_ours_is_compared_with_the_mean_of_the_baselines_by_a_t_test(
             assert faced["verdict"] == ("better" if faced["difference"] > 0 else "worse")
 
 
+def test_failed_trainings_are_named_in_cells_and_notes(
+    compared: runner.FinishedComparison,
+) -> None:
+    table = runner.read_job(compared.folder)
+    places = itertools.product(table.methods, table.seeds, range(len(table.opponents)))
+    cells: dict[Any, Any] = {place: {"steps": [1.0]} for place in places}
+    first, *later = table.seeds
+    assert later
+    partly = {place: row for place, row in cells.items() if place[:2] != ("ours", first)}
+    found = statistics.summarise(table, partly, [])
+    ours, *others = statistics.wide(found)
+    assert all("1 failed" in text for name, text in ours.items() if name in table.opponents)
+    assert not any("failed" in text for line in others for text in line.values())
+    assert found.against_baselines
+    gone = {place: row for place, row in cells.items() if place[0] != "other"}
+    found = statistics.summarise(table, gone, [])
+    assert not found.against_baselines
+    assert "not compared with the baselines, as other failed" in found.notes
+
+
 def test_an_interrupted_table_gives_the_same_bytes_also_on_ray(
     compared: runner.FinishedComparison,
 ) -> None:
@@ -385,6 +406,10 @@ def test_a_trained_oracle_is_trained_against_each_opponent_and_last_against_trai
          "set and without change a job, and this method has none"),
         ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "without": ["meta.solver"]}}},
          "without 'meta.solver': there is no such key in tiny.yaml, for methods.ours of table"),
+        ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "set": {"evaluate": {"games": 7}}}}},
+         "methods.ours sets 'evaluate.games', which the table sets itself"),
+        ({"methods": {**METHODS, "ours": {"job": "tiny.yaml", "set": {"seed": 7}}}},
+         "methods.ours sets 'seed', which the table sets itself"),
         ({"methods": {**METHODS, "CFR": {"policy": "cfrr"}}}, "methods.CFR.policy: unknown"),
         ({"methods": {**METHODS, "Oracle": {"oracle": "jobs/learn.yaml", "key": "exploit.foe"}}},
          "unknown key 'exploit.foe' in jobs/learn.yaml"),

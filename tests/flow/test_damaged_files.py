@@ -47,6 +47,9 @@ ROW = {"stranger": "random", "steps": [1.0, 2.0], "standard_error": [0.0, 0.0],
        "best_response": 2.0, "share": 1.0}  # fmt: skip
 
 
+LAST = 100  # iterations of a trial
+
+
 def metrics_line(step: int) -> bytes:
     return json.dumps({"time": step, "step": step, "metrics": {"payoff": step / 2}}).encode()
 
@@ -177,12 +180,12 @@ def test_damaged_decisions_of_asha_are_left_out(
     odd = [b"{", b'{"trial": -1, "iteration": 2, "score": 0.0}', b'{"trial": 0, "iteration": 0}',
            b'{"trial": 0, "iteration": 1, "score": 9.0}']  # fmt: skip
     file.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-    expected = Asha(file, 2, 2, lambda _: None).stopped_at()
+    expected = Asha(file, 2, 2, LAST, lambda _: None).stopped_at()
     assert expected
     file.write_bytes(b"\n".join(odd) + b"\n" + file.read_bytes())
-    assert Asha(file, 2, 2, lambda _: None).stopped_at() == expected
+    assert Asha(file, 2, 2, LAST, lambda _: None).stopped_at() == expected
     assert "damaged lines left out: 3" in caplog.text
-    assert "scores before the first rung left out: 1" in caplog.text
+    assert "scores that belong to no rung left out: 1" in caplog.text
 
 
 FIRST = [{"copied": None, "values": {"seed": 1}}, {"copied": None, "values": {"seed": 2}}]

@@ -384,6 +384,14 @@ def test_a_seat_renders_its_own_observation_and_the_whole_game_at_its_end():
     assert "round 1: seat 1" in first
     env.step(0)  # it passes, which ends the game or lets the other seat call
     assert env.render().startswith("seat 1 ")
+    turns = aec_env("kuhn", "ansi")
+    turns.reset(seed=1)
+    for action in (0, 5):  # the second is illegal, which ends the game
+        turns.step(action)
+    assert turns.render() == "seat 1 pass"
+    env.reset(seed=1)
+    env.step(5)
+    assert env.render() == "seat 1 pass"
     with pytest.raises(UserError, match="render_mode must be ansi or None, not 'human'"):
         single_env("kuhn", render_mode="human")
     with pytest.raises(UserError, match="sumo has no text"):
@@ -394,6 +402,8 @@ def test_wrong_arguments_of_a_vector_environment_are_refused():
     with pytest.raises(UserError, match="kuhn has seats 0 to 1, not 2"):
         vector_env("kuhn", 2, seat=2)
     env = vector_env("kuhn", 2)
+    with pytest.raises(ValueError, match="no game in progress: call reset"):
+        env.step(np.zeros(2, int))
     env.reset(seed=0)
     with pytest.raises(ValueError, match="actions must be integers, not float64"):
         env.step(np.zeros(2))

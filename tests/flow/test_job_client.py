@@ -607,6 +607,24 @@ def test_the_files_of_a_job_are_sent_with_it_and_stored(tmp_path: Path) -> None:
     assert (runs / Path(cluster).relative_to("/shared/runs") / "weights").read_bytes() == b"w" * 100
 
 
+def test_equal_copies_and_a_model_for_each_seed_are_sent(tmp_path: Path) -> None:
+    for name in ("one/model", "two/model", "of 0/model", "of 1/model"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "weights").write_text(name if name[0] == "o" else "one/model")
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    names = ["one/model", "two/model", "of {seed}/model", "absent {seed}/model"]
+    named = [str(tmp_path / name) for name in names]
+    job_package.pack(submission_of({"models": named}), packed)
+    *sent, absent = job_file.read(packed / "job.yaml")["models"]
+    assert absent == named[3]
+    stored = [packed / "files" / Path(path).relative_to("/shared/runs/.files") for path in sent]
+    assert [(path / "weights").read_text() for path in stored[:2]] == ["one/model"] * 2
+    for seed in (0, 1):
+        path = Path(str(stored[2]).replace("{seed}", str(seed)))
+        assert (path / "weights").read_text() == f"of {seed}/model"
+
+
 def test_too_large_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deals.parquet").write_bytes(b"x" * 2**20)
     monkeypatch.setattr(job_package, "MAX_SIZE", 2**19)

@@ -50,6 +50,7 @@ def test_the_digest_of_a_data_set_changes_with_its_content(tmp_path: Path) -> No
     assert renamed.digest != by_path["one"].digest
     (file,) = job_inputs.dataset_inputs({"x": str(one / "b.parquet")})
     assert (file.rows, file.path) == (1, str(one / "b.parquet"))
+    assert not job_inputs.dataset_inputs({"program": {"command": str(one), "folder": str(one)}})
     (one / "b.parquet").write_bytes(b"PAR1")
     with pytest.raises(UserError, match=r"b\.parquet is not a table of overtrick"):
         job_inputs.dataset_inputs(job)

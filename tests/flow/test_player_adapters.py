@@ -370,6 +370,20 @@ def test_the_folder_of_a_program_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_line_that_is_no_message_of_a_board_is_refused() -> None:
-    for line in ("hello", "[]", '{"type": "act"}', '{"type": "bye"}'):
+    untold = {"type": "match", "game": {"name": "kuhn"}, "told": "nonsense", "seed": 1}
+    for line in ("hello", "[]", '{"type": "act"}', '{"type": "bye"}', json.dumps(untold)):
         with pytest.raises(UserError, match="a board"):
             process_player.serve(FirstAction, io.StringIO(line), io.StringIO())
+
+
+def test_errors_of_a_served_player_are_not_those_of_a_board() -> None:
+    class Fails(FirstAction):
+        def act(self, decision: Decision) -> int:
+            """Look up what is not there."""
+            return {}["never set"]
+
+    begin = {"type": "match", "game": {"name": "kuhn"}, "told": "own_cards", "seed": 1}
+    act = {"type": "act", "seat": 0, "cards": [1, -1], "actions": [], "playing": True}
+    lines = io.StringIO(f"{json.dumps(begin)}\n{json.dumps(act)}\n")
+    with pytest.raises(KeyError, match="never set"):
+        process_player.serve(Fails, lines, io.StringIO())

@@ -49,6 +49,7 @@ from overtrick.solvers.extensive.tree import build
 from overtrick.storage import model_files
 from overtrick.training.registry import JOBS, TRAINERS
 from overtrick.training.rllib.rllib_job import RllibDqnConfig, RllibPpoConfig
+from overtrick.training.rllib.rllib_trainer import mean_game_length
 
 FEW = {"opponents": ["call"], "every": 2}
 JOB: dict[str, Any] = {
@@ -553,6 +554,10 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
         ({"population": {"snapshot_interval": 3}}, "population.snapshot_interval has no effect"),
         ({"population": {"opponent_share": 0.1}}, "population.opponent_share has no effect"),
         (
+            {"population": {"opponents": ["random"], "opponent_share": 0}},
+            "population.opponents has no effect without population.opponent_share",
+        ),
+        (
             {"algorithm": "rllib/SAC", "ppo": {}},
             "leduc has discrete actions: set algorithm to rllib/PPO, rllib/APPO or rllib/DQN",
         ),
@@ -570,6 +575,11 @@ def test_every_algorithm_learns_and_its_model_plays(algorithm, workers, local_ra
 def test_unsupported_jobs_are_refused_with_the_remedy(change, message):
     with pytest.raises(UserError, match=message):
         TRAINERS["rllib"].validate(job_of(**change))
+
+
+@pytest.mark.parametrize(("name", "steps"), [("goofspiel", 5), ("brps", 1), ("minibridge", 52)])
+def test_seats_that_act_together_share_a_step_of_the_environment(name, steps, rng):
+    assert mean_game_length(registry.make(name), rng) == steps
 
 
 @pytest.mark.slow

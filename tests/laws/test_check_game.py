@@ -210,6 +210,8 @@ class SeenOnNoDice(SeenOnOtherDice):
 
 
 class ShapedOnOtherDice(Broken):
+    has_shaping = True
+
     def with_shaping(self, share):
         return LiarsDice(faces=6)
 

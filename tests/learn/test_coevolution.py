@@ -134,6 +134,24 @@ def test_a_loaded_evolution_strategy_asks_the_same_genomes():
     assert (first.ask() == second.ask()).all()
 
 
+def test_a_state_whose_genomes_cannot_be_sampled_again_is_refused():
+    """As on a processor that rounds differently."""
+
+    def fresh():
+        return EvolutionStrategy(
+            lambda r: r.normal(size=4), 0.3, 8, "cma", np.random.default_rng(5)
+        )
+
+    first = fresh()
+    for _ in range(3):
+        genomes = first.ask()
+        first.tell(genomes, -np.abs(genomes).sum(axis=1))
+    state = first.state()
+    fresh().load(state | {"last": state["last"] + 1e-13})
+    with pytest.raises(ValueError, match="this processor or version of cma rounds differently"):
+        fresh().load(state | {"last": state["last"] + 0.1})
+
+
 @pytest.mark.parametrize("change", [{"step": 0.6}, {"kind": "csa"}], ids=str)
 def test_a_loaded_evolution_strategy_keeps_the_search_of_other_settings(change):
     """They hold from the next search on, and then survive another load."""

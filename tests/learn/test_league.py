@@ -405,6 +405,16 @@ def test_shaping_falls_over_a_share_of_training():
     [
         ("kuhn_three", {}, "two-seat game"),
         ("kuhn", {"shaping_end": 0.5}, "league.shaping_end: kuhn has no shaping rewards"),
+        (
+            {"name": "sumo", "reward": "result"},
+            {"shaping_end": 0.5},
+            "league.shaping_end: sumo has no shaping rewards",
+        ),
+        (
+            "sumo",
+            {"action_std": 0.3, "entropy_coef": 0.1},
+            "league.entropy_coef has no effect with league.action_std",
+        ),
         ("kuhn", {"clipped_action_gradient": True}, "kuhn does not clip continuous actions"),
         ("kuhn", {"game_shards": 201}, "game_shards must be at most games"),
         ("kuhn", {"action_std": 0.3}, "league.action_std: kuhn has discrete actions"),

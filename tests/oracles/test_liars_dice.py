@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pyspiel
 import pytest
 from open_spiel.python.algorithms import expected_game_score
 
+import overtrick
+from overtrick.games import registry
 from overtrick.games.openspiel_tree import matched_information_state_strings, tabular_policy
 from overtrick.solvers import cfr
 from overtrick.solvers.extensive import best_response
@@ -45,6 +48,13 @@ def test_values_and_nash_conv_equal_openspiels(game_and_tree, some_strategies, r
         assert best_response.expected(ours, sigma) == pytest.approx(values, abs=1e-9)
         gap = float(best_response.nash_conv_batch(ours, sigma[None])[0])
         assert gap == pytest.approx(pyspiel.nash_conv(game, policy), abs=1e-9)
+
+
+def test_the_text_of_a_finished_game_has_the_dice_of_all_seats():
+    game = overtrick.make("liars_dice", dice=2)
+    shown, liar = registry.presentation(game), game.actions - 1
+    text = shown.describe_deal(np.array([3, 2, 1, 0]), [(0, 2), (1, liar)])
+    assert text == "seat 1 1x3, seat 2 liar; seat 1 had 3 4; seat 2 had 1 2"
 
 
 def test_cfr_plus_solves_the_default_game(game_and_tree):

@@ -131,6 +131,8 @@ def test_a_privileged_critic_sees_every_card_beginning_with_the_seat_to_act(name
         else:
             cards = deal[: game.seats].tolist()
             hands = [card + 100 * (card in deal[game.seats :]) for card in cards]
+        live = game.betting.live[batch.observation[row, -1]]
+        hands = [hand if live[k] else -1 for k, hand in enumerate(hands)]
         own, rivals = hands[seat], hands[:seat] + hands[seat + 1 :]
         wanted = [own > max(rivals), own < max(rivals)]
         wanted += [seen["own_chips"] / most, seen["other_chips"] / most]

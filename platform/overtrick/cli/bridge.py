@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -275,7 +275,8 @@ def check(
         if places := [each._asdict() for each in found.findings if each.kind == kind]:
             columns = [{k: v for k, v in each.items() if k != "kind"} for each in places]
             show(tables.plain(columns, title))
-    result = {**found.figures, "findings": [each._asdict() for each in found.findings]}
+    findings = [each._asdict() for each in found.findings]
+    result: dict[str, Any] = {**found.figures, "findings": findings}
     if solved is not None:
         scored = system_check.par_result(rules, solved_deals)
         show(tables.plain([scored], f"contracts at double-dummy tricks, {solved}"))

@@ -18,11 +18,9 @@ from overtrick.config.sections import Count, ModelPath, Section, UnusedKeys
 from overtrick.evaluation.board.end_observations import Told
 from overtrick.evaluation.board.opponent_files import DEVELOPMENT
 from overtrick.storage import locate
+from overtrick.storage.locate import SEED
 
 Place = Annotated[str, Field(min_length=1)]
-
-SEED = "{seed}"
-"""Stands for the seed of a match in the name of a model."""
 
 STORED = ("model", "in_context")
 """Players that are stored models."""

@@ -109,6 +109,14 @@ class ComparisonEvaluation(EvaluationBudget):
     curves."""
 
 
+SET_BY_TABLE = ("seed", "workers", "checkpoints", "track", "search")
+"""Sections and keys of a method's job that the comparison replaces."""
+
+EVALUATION_SET_BY_TABLE = [
+    f"evaluate.{key}" for key in (*ComparisonEvaluation.model_fields, "opponents")
+]
+
+
 class ComparisonJob(OneGameJob):
     """Job file of a comparison, which evaluates every method against every opponent."""
 
@@ -146,6 +154,10 @@ class ComparisonJob(OneGameJob):
                 if name not in known:
                     hint = suggestion(name, known)
                     raise ValueError(f"unknown name '{name}' in {key}: {hint}")
+        for name, method in self.methods.items():
+            for key in provenance.dotted(method.set):
+                if key.split(".")[0] in SET_BY_TABLE or key in EVALUATION_SET_BY_TABLE:
+                    raise ValueError(f"methods.{name} sets '{key}', which the table sets itself")
         if sum(method.oracle is not None for method in self.methods.values()) > 1:
             raise ValueError("methods: only one of them can be an oracle")
         return self

@@ -15,7 +15,7 @@ from overtrick.config.packaged_jobs import job_path
 from overtrick.config.sections import Count, Section
 from overtrick.core import UserError, suggestion
 from overtrick.evaluation.game_cache import playable_game
-from overtrick.runs import lifecycle
+from overtrick.runs import lifecycle, provenance
 from overtrick.solvers.walks.make_walk import is_evaluated_by_walks
 from overtrick.training.equilibrium.psro_job import PsroJob
 from overtrick.training.registry import JOBS
@@ -80,7 +80,8 @@ class EquilibriumTableJob(BaseJob):
     @model_validator(mode="after")
     def _games_of_methods_exist(self) -> EquilibriumTableJob:
         for name, method in self.methods.items():
-            for key in (*method.set, *(k for each in method.set_by_game.values() for k in each)):
+            changes = (method.set, *method.set_by_game.values())
+            for key in (key for each in changes for key in provenance.dotted(each)):
                 if key.split(".")[0] in REPLACED or key in EVALUATION_KEYS:
                     raise ValueError(f"methods.{name} sets '{key}', which the table sets itself")
             for game in method.set_by_game:

@@ -171,7 +171,7 @@ def _notes(table: EquilibriumTableJob) -> list[str]:
         over = f"mean and standard error over seeds {seeds}" if several else f"seed {seeds}"
         notes.append(
             f"{name}: exact exploitability in {unit}s a game at the last evaluation within "
-            f"{column.decision_budget:,} decisions of both seats, or else at the first, {over}; in "
+            f"{column.decision_budget:,} decisions of all seats, or else at the first, {over}; in "
             "brackets: decisions until then, in millions"
         )
     return notes

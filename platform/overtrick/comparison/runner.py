@@ -88,7 +88,8 @@ def run(folder: RunFolder, progress: OnProgress) -> FinishedComparison:
         for entry in plan.trials:
             rows = [cells.get((entry.method, entry.seed, k)) for k in entry.columns]
             _save_trial(group.children[entry.trial], rows)
-        found = statistics.summarise(table, cells, _opponent_notes(table, plan))
+        notes = [*_opponent_notes(table, plan), *(f"failed: {line}" for line in group.failed)]
+        found = statistics.summarise(table, cells, notes)
         statistics.save(found, folder)
         if table.evaluate.every is not None:
             _save_figures(plan, group, found.unit)
@@ -112,7 +113,7 @@ def _train(
         if trained and not _is_stored(who):
             raise RunError(f"no model for opponents.{column}: {'; '.join(group.failed)}")
     if plan.early < len(jobs):
-        group.train(jobs, progress, _save_model)
+        group.train(jobs, progress, _save_model, first=plan.early)
 
 
 def _save_model(child: ChildRun) -> None:

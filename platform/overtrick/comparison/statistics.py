@@ -80,7 +80,25 @@ def summarise(
         how = "the exact best response" if table.methods[oracle].oracle == EXACT else learnt
         notes.append(f"in brackets: share of {oracle}, which is {how}")
     against = _against_baselines(table, rows, oracle) if table.ours is not None else []
+    if table.ours is not None and (missing := _missing_baselines(table, rows, oracle)):
+        notes.append(f"not compared with the baselines, as {' and '.join(missing)} failed")
     return Outcome(game.name, game.unit, list(table.seeds), rows, against, [*notes, *more_notes])
+
+
+def _baselines(table: ComparisonJob, oracle: str | None) -> list[str]:
+    """Return the methods with which `ours` is compared. `oracle`: the method that is an oracle."""
+    aside = {table.ours, oracle, *table.variants}
+    return [method for method in table.methods if method not in aside]
+
+
+def _missing_baselines(table: ComparisonJob, rows: Rows, oracle: str | None) -> list[str]:
+    """Return the methods without which no comparison with the baselines is possible.
+
+    They are `ours` and the baselines that have a result for no seed.
+    """
+    needed = [table.ours, *_baselines(table, oracle)]
+    found = {row["method"] for row in rows if row["payoffs"]}
+    return [method for method in needed if method is not None and method not in found]
 
 
 def _against_baselines(table: ComparisonJob, rows: Rows, oracle: str | None) -> Rows:
@@ -90,8 +108,7 @@ def _against_baselines(table: ComparisonJob, rows: Rows, oracle: str | None) -> 
     is an oracle, which is no baseline. The p value is from Welch's two-sided t test over seeds. It
     is None if there are too few seeds or if there is no variance.
     """
-    aside = {table.ours, oracle, *table.variants}
-    baselines = [method for method in table.methods if method not in aside]
+    baselines = _baselines(table, oracle)
     payoffs = {(row["method"], row["stranger"]): row["payoffs"] for row in rows}
     compared = []
     for opponent in table.opponents:
@@ -147,24 +164,27 @@ def wide(found: Outcome) -> Rows:
     lines: dict[str, dict[str, Any]] = {}
     for row in found.rows:
         line = lines.setdefault(row["method"], {"": row["method"]})
-        line[row["stranger"]] = _cell(row)
+        line[row["stranger"]] = _cell(row, len(found.seeds))
         if row["stranger"] in published:
             paper = row["paper"]
             line[f"{row['stranger']}, paper"] = "-" if paper is None else f"{paper:.3f}"
     return list(lines.values())
 
 
-def _cell(row: Mapping[str, Any]) -> str:
+def _cell(row: Mapping[str, Any], seeds: int) -> str:
     """Return the result of a method against an opponent as text.
 
-    The text has the mean payoff over seeds and, as far as they are known, the standard error and
-    the mean as a percentage of the payoff of a best response. It is "failed" without a mean.
+    The text has the mean payoff over seeds and, as far as they are known, the standard error, the
+    mean as a percentage of the payoff of a best response, and how many of the `seeds` trainings
+    failed. It is "failed" without a mean.
     """
     if row["mean"] is None:
         return "failed"
     error, share = row["standard_error"], row["share"]
     mean = f"{row['mean']:.3f}" + (f" ± {error:.3f}" if error is not None else "")
-    return mean if share is None else f"{mean} ({share:.0%})"
+    failed = seeds - len(row["payoffs"])
+    shared = mean if share is None else f"{mean} ({share:.0%})"
+    return f"{shared}, {failed} failed" if failed else shared
 
 
 def titled_tables(found: Outcome) -> list[tuple[Rows, str]]:

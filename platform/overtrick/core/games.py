@@ -299,7 +299,11 @@ class EvaluatedOnAnother(Protocol):
 
 @runtime_checkable
 class ShapesRewards(Protocol):
-    """A game with shaping rewards: they guide learning, but are no part of the result."""
+    """A game that may have shaping rewards: they guide learning, but are no part of the result."""
+
+    @property
+    def has_shaping(self) -> bool:
+        """Return whether the game has any shaping reward."""
 
     def with_shaping(self, share: float) -> Any:
         """Return the same game with its shaping rewards multiplied by `share` (0 to 1)."""

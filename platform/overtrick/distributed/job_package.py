@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from overtrick.core import UserError
+from overtrick.storage.locate import SEED
 from overtrick.storage.object_store import is_url
 
 MAX_SIZE = 100 * 2**20  # bytes of files sent with a job; Ray takes 500 MiB in all
@@ -63,7 +65,8 @@ def pack(task: ClusterTask, folder: Path) -> str:
     """
     if task.job is None:
         return _entry(f"{task.command} {shlex.quote(task.name)}")
-    files = sorted(set(_files(task.job)))
+    named = {text: found for text in _paths(task.job) if (found := _files_of(text))}
+    files = sorted({path for found in named.values() for path in found})
     size = sum(_size(path) for path in files)
     if size > MAX_SIZE:
         largest = max(files, key=_size)
@@ -78,12 +81,16 @@ def pack(task: ClusterTask, folder: Path) -> str:
             "runs on the cluster by --runs"
         )
     there = {}
-    for path in files:
-        stored = f"{_digest(path)}/{path.name}"
-        (folder / "files" / stored).parent.mkdir(parents=True, exist_ok=True)
-        copy = shutil.copytree if path.is_dir() else shutil.copyfile
-        copy(path, folder / "files" / stored)
-        there[str(path)] = f"{task.runs}/.files/{stored}"
+    for text, found in named.items():
+        above = _parent_without_seed(text)
+        digest = hashlib.sha256("".join(map(_digest, found)).encode()).hexdigest()[:16]
+        for path in found:
+            stored = folder / "files" / digest / path.relative_to(above)
+            stored.parent.mkdir(parents=True, exist_ok=True)
+            copy = shutil.copytree if path.is_dir() else shutil.copyfile
+            if not stored.exists():  # two paths may hold the same content
+                copy(path, stored)
+        there[text] = f"{task.runs}/.files/{digest}/{Path(text).relative_to(above)}"
     file = f"{task.name}.yaml"  # JSON is YAML, but for escaped pairs of surrogates
     text = json.dumps(_with_paths(task.job, there), indent=1, ensure_ascii=False) + "\n"
     try:
@@ -109,8 +116,8 @@ def _entry(call: str, before: str = "true") -> str:
     return f"{PREPARE_RUNS}; {before} && {tracking} && {{ {retry}; }}"
 
 
-def _files(plain: Any) -> Iterator[Path]:
-    """Yield the local files and folders that a job names by absolute path.
+def _paths(plain: Any) -> Iterator[str]:
+    """Yield the absolute paths that a job names.
 
     `plain`: plain data of the job, or a part of it.
     """
@@ -118,9 +125,26 @@ def _files(plain: Any) -> Iterator[Path]:
         plain = list(plain.values())
     if isinstance(plain, list):
         for each in plain:
-            yield from _files(each)
-    elif isinstance(plain, str) and plain.startswith("/") and os.path.exists(plain):
-        yield Path(plain)
+            yield from _paths(each)
+    elif isinstance(plain, str) and plain.startswith("/"):
+        yield plain
+
+
+def _files_of(text: str) -> list[Path]:
+    """Return the local files and folders that an absolute path names; "{seed}" stands for any text.
+
+    The list is sorted, and empty if there are none.
+    """
+    if SEED not in text:
+        return [Path(text)] if os.path.exists(text) else []
+    above = _parent_without_seed(text)
+    parts = str(Path(text).relative_to(above)).split(SEED)
+    return sorted(above.glob("*".join(map(glob.escape, parts))))
+
+
+def _parent_without_seed(text: str) -> Path:
+    """Return the lowest folder above an absolute path whose own path has no "{seed}"."""
+    return next(path for path in Path(text).parents if SEED not in str(path))
 
 
 def _with_paths(plain: Any, there: Mapping[str, str]) -> Any:

@@ -205,7 +205,7 @@ class RayPool:
                     self._workers[worker] = _new_worker(self._cpus)
                 waiting.appendleft(shard)
             except ray.exceptions.RayTaskError as error:
-                raise error.as_instanceof_cause() from None
+                raise error.cause from None
             else:
                 results[shard] = result
                 count_games(games)
@@ -271,7 +271,7 @@ class _RayHost:
                 self._thing.load(self._state)
                 self.actor = _new_host(self._thing)
             except ray.exceptions.RayTaskError as error:
-                raise error.as_instanceof_cause() from None
+                raise error.cause from None
         raise RunError(f"{method}: the host died {MAX_LOSSES} times")
 
     def state(self) -> dict[str, Array]:

@@ -39,8 +39,13 @@ class GameText:
         if not self._active:
             return
         if game.seat < 0:
-            names = self._game.action_names
-            self.text = ", ".join(f"seat {1 + seat} {names[k]}" for seat, k in self._played)
+            self.end()
         else:
             (observation,) = game.observations.observation
             self.text = self._presentation.describe_observation(observation, self._played)
+
+    def end(self) -> None:
+        """List all actions of the game, which is over."""
+        if self._active:
+            names = self._game.action_names
+            self.text = ", ".join(f"seat {1 + seat} {names[k]}" for seat, k in self._played)

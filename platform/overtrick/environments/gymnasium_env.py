@@ -111,6 +111,7 @@ class SingleSeatEnv(Env):
             move = int(action)
         else:
             self._must_act = False
+            self._text.end()
             return self._last, registry.lowest_payoff(self.game), True, False, self._info()
         points = self._act(move) + self._advance()
         return self._last, points, not self._must_act, False, self._info()

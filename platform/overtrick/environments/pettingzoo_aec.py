@@ -98,6 +98,7 @@ class TurnBasedEnv(SeatAgents, AECEnv):
         game, actions = self.single_game, len(self._no_action)
         if action is None or not (0 <= action < actions and game.legal[action]):
             self.rewards = dict.fromkeys(self.agents, 0.0) | {agent: self._lowest_payoff}
+            self._text.end()
             self._end()
         else:
             self._text.add(game.seat, action)

@@ -97,8 +97,10 @@ class BatchVectorEnv(VectorEnv):
         """Play an action in each game.
 
         `actions`: (G,), or (G, A) if actions are continuous. Returns observations (G, F), rewards
-        (G,) float64, terminated and truncated (G,) bool, and info.
+        (G,) float64, terminated and truncated (G,) bool, and info. Raises ValueError before reset.
         """
+        if not self._rngs:
+            raise ValueError("no game in progress: call reset")
         actions, seats = np.asarray(actions), self._own.copy()
         rewards, finished = np.zeros(self.num_envs), np.zeros(self.num_envs, bool)
         illegal = self._illegal(actions)

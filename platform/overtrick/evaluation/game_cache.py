@@ -54,16 +54,17 @@ def two_seat_game(choice: GameChoice) -> tuple[Any, Tree | None]:
     Raises UserError for a game with another number of seats.
     """
     game = _game(choice)
-    if not isinstance(game, Game) or game.seats != 2:
+    registry.check_playable(game)
+    if game.seats != 2:
         raise UserError(f"{game.name} is not a two-seat game: this trainer needs one")
     return playable_game(choice)
 
 
 def playable_game(choice: GameChoice) -> tuple[Any, Tree | None]:
-    """Return the chosen game and its tree; the tree is None if the game is too large for one.
+    """Return the chosen game and its tree; the tree is None if the game never has one.
 
     The number of seats is not checked. Raises UserError if the game exists only as a tree, so that
-    it can be solved but not played.
+    it can be solved but not played, and if its tree does not fit in memory.
     """
     game = _game(choice)
     registry.check_playable(game)

@@ -65,7 +65,7 @@ FINDINGS = {
 class SystemCheck(NamedTuple):
     """Result of `check_system`."""
 
-    figures: dict[str, float]  # shares and counts by name, as in FIGURES
+    figures: dict[str, float | None]  # shares and counts by name, as in FIGURES
     findings: list[Finding]  # by kind, the most frequent auctions first
 
 
@@ -163,13 +163,17 @@ def is_game(contracts: Contracts) -> Array:
     return np.asarray((contracts.level > 0) & (contracts.level >= needed))
 
 
-def _figures(totals: Counter[str]) -> dict[str, float]:
-    """Turn counts into the figures of FIGURES."""
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _figures(totals: Counter[str]) -> dict[str, float | None]:
+    """Turn counts into the figures of FIGURES; a share of nothing is None."""
     deals = totals["deals"]
     return {
         "deals": deals,
-        "below_game": totals["missed_game_sides"] / max(totals["game_sides"], 1),
-        "below_slam": totals["missed_slam_sides"] / max(totals["slam_sides"], 1),
+        "below_game": _share(totals["missed_game_sides"], totals["game_sides"]),
+        "below_slam": _share(totals["missed_slam_sides"], totals["slam_sides"]),
         "games": totals["game"] / deals,
         "slams": totals["slam"] / deals,
         "doubled": totals["doubled"] / deals,
@@ -252,7 +256,7 @@ def par_result(system: System, deals: SolvedDeals) -> dict[str, float | None]:
         "deals": len(holder),
         "imps_to_par": float(distance.mean()),
         "imps_to_par_se": standard_error(distance),
-        "games_bid": bid / max(makable, 1),
+        "games_bid": _share(bid, makable),
     }
 
 

@@ -15,6 +15,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Observations, UserError, suggestion
 from overtrick.games.observation_validation import check_limits, check_rows
+from overtrick.games.presentation import PlayedActions, Presentation
 from overtrick.games.spec import GameSpec
 
 MIN_CARDS, MAX_CARDS = 2, 13
@@ -250,4 +251,21 @@ def _distinct(cards: Array) -> Array:
     return ((order[:, 1:] != order[:, :-1]) | (order[:, 1:] == 0)).all(axis=1)
 
 
-SPEC = GameSpec(Goofspiel.name, Goofspiel)
+class GoofspielPresentation(Presentation):
+    """Text presentation of Goofspiel."""
+
+    def describe_deal(self, deal: Array, played: PlayedActions) -> str:
+        """Return the prizes in their order and the bids of both seats, as text.
+
+        The bids include the last card of each seat, which is bid without a decision.
+        """
+        lines = [f"prizes {' '.join(map(str, deal.tolist()))}"]
+        for seat in range(self.game.seats):
+            bids = [1 + action for player, action in played if player == seat]
+            left = sorted({*deal.tolist()} - {*bids})
+            bids += left if len(left) == 1 else []
+            lines.append(f"seat {1 + seat} bid {' '.join(map(str, bids))}")
+        return "; ".join(lines)
+
+
+SPEC = GameSpec(Goofspiel.name, Goofspiel, presentation=GoofspielPresentation)

@@ -13,6 +13,7 @@ from numpy.random import Generator
 
 from overtrick.core import Array, Deals, Observations, UserError
 from overtrick.games.observation_validation import check_limits, check_rows
+from overtrick.games.presentation import PlayedActions, Presentation
 from overtrick.games.spec import GameSpec
 
 NO_SEAT = -1
@@ -204,4 +205,16 @@ class LiarsDice:
         return f"{dice} after {', '.join(bids) or 'nothing'}"
 
 
-SPEC = GameSpec(LiarsDice.name, LiarsDice)
+class LiarsDicePresentation(Presentation):
+    """Text presentation of Liar's Dice."""
+
+    def describe_deal(self, deal: Array, played: PlayedActions) -> str:
+        """Return all bids and the dice of every seat, as text."""
+        held = [
+            f"seat {seat} had {' '.join(map(str, dice))}"
+            for seat, dice in enumerate(np.sort(1 + deal.reshape(self.game.seats, -1)).tolist(), 1)
+        ]
+        return "; ".join([super().describe_deal(deal, played), *held])
+
+
+SPEC = GameSpec(LiarsDice.name, LiarsDice, presentation=LiarsDicePresentation)

@@ -238,7 +238,7 @@ def phantom_tic_tac_toe(abrupt: bool) -> PhantomBoard:
     return PhantomBoard(name, tic_tac_toe_wins(), abrupt)
 
 
-def dark_hex(abrupt: bool, side: int = MAX_SIDE) -> PhantomBoard:
+def dark_hex(abrupt: bool, side: int) -> PhantomBoard:
     """Make dark hex on a board of side x side cells; `abrupt`: a failed attempt ends the turn.
 
     Raises UserError unless side is 2 or 3.

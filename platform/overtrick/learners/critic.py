@@ -11,6 +11,7 @@ from overtrick.core import Array
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.core.lazy_modules import torch
 from overtrick.learners import normalisation
+from overtrick.learners.divergence import check_loss
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.normalisation import RunningMoments
 from overtrick.learners.optimisers import Adam
@@ -51,7 +52,7 @@ class Critic:
     def fit(self, features: Array, returns: Array, rng: Generator, epochs: int = 2) -> float:
         """Train the network to predict the returns (D,) of D decisions from their features (D, F).
 
-        Returns the mean squared error of the last epoch.
+        Returns the mean squared error of the last epoch. Raises RunError if it is not finite.
         """
         if self.inputs is not None and self.returns is not None:
             return self._fit_normalised(self.inputs, self.returns, features, returns, rng, epochs)
@@ -88,7 +89,7 @@ class Critic:
                 error = (forward(self.adam.params, x[rows])[:, 0] - y[rows]).square()
                 self.adam.minimise(error.mean())
                 total += float(error.detach().sum())
-            loss = total / max(len(y), 1)
+            loss = check_loss(total / max(len(y), 1), "of the critic")
         return loss
 
     def state(self) -> dict[str, Array]:

@@ -5,7 +5,7 @@ both. Each predictor predicts the opponent's next action, and the player's own. 
 turns a prediction into another one: an opponent that foresees the player's best response to its
 action plays the best response to that. Weights by recent predictions mix all combinations.
 
-| here | Iocaine Powder (Egnor 1999) |
+| here | Iocaine Powder (Egnor 2000) |
 |---|---|
 | counts in contexts of length 0 to 6 | the longest match of the history, and frequencies |
 | weights by log-likelihoods, which are forgotten at five rates | points in windows of the history |

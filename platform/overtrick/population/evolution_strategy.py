@@ -44,6 +44,7 @@ class EvolutionStrategy:
     searches: list[tuple[float, StrategyKind]] = field(default_factory=list, init=False)
     """Initial step size and kind of each search so far."""
     _run: Any = field(default=None, init=False)
+    _last: Array | None = field(default=None, init=False)  # the last genomes passed to `tell`
 
     @property
     def starts(self) -> int:
@@ -69,18 +70,21 @@ class EvolutionStrategy:
         """
         self._run.tell(list(genomes), (-score).tolist())
         self.scores.append(np.array(score, np.float64))
+        self._last = np.array(genomes)
 
     def state(self) -> dict[str, Array]:
         """Return the fitnesses passed to `tell`, and the settings of each search.
 
         The fitnesses are the array `told` (generations, lambda), the initial step sizes of the
         searches `steps` (starts,), and their kinds, as indices in KIND_OPTIONS, `kinds` (starts,).
-        Genomes are not stored, because `load` can sample the same genomes again.
+        Of the genomes only the last generation is stored, `last` (lambda, P), because `load` can
+        sample the same genomes again.
         """
         return {
             "told": np.array(self.scores).reshape(-1, self.size),
             "steps": np.array([step for step, _ in self.searches], np.float64),
             "kinds": np.array([KINDS.index(kind) for _, kind in self.searches], np.int64),
+            "last": np.zeros((0, 0)) if self._last is None else self._last,
         }
 
     def load(self, state: Mapping[str, Array]) -> None:
@@ -99,6 +103,14 @@ class EvolutionStrategy:
             self.step, self.kind = searches[min(self.starts, len(searches) - 1)]
             self.tell(self.ask(), score)
         self.step, self.kind = now
+        last = state.get("last", np.zeros(0))  # an earlier version stored none
+        if self._last is not None and last.size:
+            spread, size = last.std(axis=0).max(), np.abs(last).max()
+            if not np.allclose(self._last, last, rtol=0, atol=0.01 * spread + 1e-12 * size):
+                raise ValueError(
+                    "repeating the generations gives other genomes, because this processor or "
+                    "version of cma rounds differently: resume where the run began"
+                )
 
     def _restart(self, step: float, kind: StrategyKind) -> None:
         """Start a search with an initial step size and a kind of evolution strategy."""

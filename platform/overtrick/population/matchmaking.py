@@ -8,6 +8,7 @@ learning", methods, section "Multi-agent learning".
 | share of points, so that a large win counts more than a small one | share of games won |
 | a share is moved towards 1/2, as if PRIOR_GAMES more games had ended in a draw | not stated |
 | a main agent meets all main agents equally often, whatever the results | it avoids some of them |
+| a main exploiter below WEAK meets past main agents in every game | in half of its games |
 | league exploiters use the priorities of main agents | other priorities |
 """
 

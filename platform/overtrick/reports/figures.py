@@ -46,10 +46,11 @@ def panels(
     return figure, list(axes[:count])
 
 
-def learning_curve(history: History, unit: str) -> Figure:
-    """Plot the payoff after adaptation over the iterations, a line for each held-out opponent.
+def learning_curve(history: History, unit: str, adapts: bool) -> Figure:
+    """Plot the payoff over the iterations, a line for each held-out opponent.
 
-    `history`: each iteration and its metrics. `unit`: of the payoff.
+    `history`: each iteration and its metrics. `unit`: of the payoff. `adapts`: whether the model
+    adapts to its opponents; the payoff is then that after adaptation.
     """
     figure, (axis,) = panels(1, 6.4, 4)
     steps = metric_names.last_steps(history)
@@ -58,7 +59,9 @@ def learning_curve(history: History, unit: str) -> Figure:
         points = [(i, m[name]) for i, m in history if name in m]
         if points:  # training may have another unit than evaluation
             axis.plot(*zip(*points, strict=True), color=colour, marker="o", ms=3, label=opponent)
-    axis.set(xlabel="iteration", ylabel=f"payoff after adaptation, {unit} a game")
+    axis.set(
+        xlabel="iteration", ylabel=f"payoff{' after adaptation' if adapts else ''}, {unit} a game"
+    )
     axis.legend()
     return figure
 
@@ -242,7 +245,8 @@ def adaptation_figures(
     `history`: each iteration and its metrics. `rows`: the results table, a row for each held-out
     opponent.
     """
-    return {"learning_curve": learning_curve(history, unit), "adaptation": adaptation(rows, unit)}
+    curve = learning_curve(history, unit, adapts=True)
+    return {"learning_curve": curve, "adaptation": adaptation(rows, unit)}
 
 
 def learning_figures(
@@ -253,7 +257,7 @@ def learning_figures(
     The first figure is the learning curve. If `exact`, the second figure shows the exploitability
     of the policy named `policy` over the iterations, in `gap_unit`.
     """
-    drawn = {"learning_curve": learning_curve(history, unit)}
+    drawn = {"learning_curve": learning_curve(history, unit, adapts=False)}
     if exact:
         name = gap_name(policy, gap_unit)
         measured = [(i, {**m, metric_names.ITERATIONS: float(i)}) for i, m in history if name in m]

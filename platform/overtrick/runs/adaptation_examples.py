@@ -22,8 +22,7 @@ from overtrick.reports.metric_names import opponent_label
 from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.storage.game_records import Recorder
-from overtrick.training.held_out_trainer import HeldOutTrainer
-from overtrick.training.registry import TRAINERS
+from overtrick.training.registry import TRAINERS, adapts
 
 OPPONENTS = 3  # with one example game each
 GAMES = 500  # from which the example is chosen
@@ -61,9 +60,9 @@ def examples_section(job: Job, weights: Mapping[str, Array]) -> PageSection | No
     one with the largest gain among those in which the model always took its most probable action.
     None if the model does not adapt, or the game has no tree.
     """
-    trainer: Any = TRAINERS[job.trainer].trainer
-    if not issubclass(trainer, HeldOutTrainer) or not trainer.adapts():
+    if not adapts(job.trainer):
         return None
+    trainer: Any = TRAINERS[job.trainer].trainer
     game, tree = playable_game(job.game)
     if tree is None:
         return None

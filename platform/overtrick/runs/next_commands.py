@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from overtrick.config.job_file import Job
 from overtrick.core import Enumerable, ExplicitTreeGame, is_zero_sum
 from overtrick.games import registry
 from overtrick.storage import locate, model_files
 from overtrick.storage.champions import champion_of
 from overtrick.storage.run_folder import RunFolder
-from overtrick.training.held_out_trainer import HeldOutTrainer
-from overtrick.training.registry import TRAINERS
+from overtrick.training.registry import adapts
 
 
 def next_commands(run: RunFolder, job: Job) -> list[tuple[str, str]]:
@@ -21,8 +18,6 @@ def next_commands(run: RunFolder, job: Job) -> list[tuple[str, str]]:
     """
     game = registry.make(job.game.name, **job.game.options)
     name = run.short_name(locate.runs_location())
-    trainer: Any = TRAINERS[job.trainer].trainer
-    adapts = issubclass(trainer, HeldOutTrainer) and trainer.adapts()
     commands = []
     if model_files.plays(model_files.load(run.model).weights) and game.name in registry.names():
         if game.actions is not None:
@@ -33,7 +28,7 @@ def next_commands(run: RunFolder, job: Job) -> list[tuple[str, str]]:
     commands.append((f"evaluate {name}", "measure it again, from the stored model"))
     if model_files.is_model(run.best_model):
         commands.append((f"evaluate {name}/best", "measure the model that scored best in training"))
-    if adapts and isinstance(game, (Enumerable, ExplicitTreeGame)):
+    if adapts(job.trainer) and isinstance(game, (Enumerable, ExplicitTreeGame)):
         commands.append((f"safety {name}", "payoff and exploitability under several bounds"))
     commands.append((f"dashboard --run {name}", "see its curves and files in MLflow"))
     return commands

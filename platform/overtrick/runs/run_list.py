@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -61,9 +60,9 @@ def _in_folder(place: str, name: str) -> _StoredRun:
     """Return the run `name` in a folder."""
     run = RunFolder(Path(place) / name)
     changed = 0.0
-    for file in os.listdir(run.path):
+    for file in (f for pattern in ("*", "*/*", "*/*/*") for f in run.path.glob(pattern)):
         with suppress(OSError):  # a file that is just being renamed
-            changed = max(changed, (run.path / file).stat().st_mtime)
+            changed = max(changed, file.stat().st_mtime)
     read_table = run.read_table if run.table.exists() else None
     is_running = partial(is_locked, run.lock)
     return _StoredRun(name, run.children.exists(), run.read_job, read_table, is_running, changed)

@@ -18,6 +18,7 @@ from overtrick.storage.object_store import BUCKET_URL
 from overtrick.storage.run_folder import RunFolder
 
 FILES = ("*.parquet", "*/*.parquet", "*/*/*.parquet")
+NO_INPUTS = ("track", "command", "folder")  # keys whose values name no input of a job
 DIGEST_LENGTH = 32  # hexadecimal digits; MLflow stores up to 36
 
 
@@ -105,9 +106,12 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield all texts in a job's plain data, except in the section `track`."""
+    """Yield all texts in a job's plain data that may name an input.
+
+    Left out are the section `track`, and the commands of programs with their working folders.
+    """
     if isinstance(value, Mapping):
-        value = [each for key, each in value.items() if key != "track"]
+        value = [each for key, each in value.items() if key not in NO_INPUTS]
     if isinstance(value, list):
         for each in value:
             yield from _texts(each)

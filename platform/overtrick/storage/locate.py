@@ -40,6 +40,9 @@ from overtrick.tracking.model_versions import SCHEME
 FILES = (WEIGHTS, CARD)
 ORIGIN = "origin.json"  # in the folder of a downloaded model: its registered name and digests
 
+SEED = "{seed}"
+"""Stands for the seed of a match in the name of a model on a board."""
+
 
 class About(TypedDict):
     """Schema of the metadata that a registered model has in MLflow's file; text is converted."""

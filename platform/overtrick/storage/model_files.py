@@ -97,7 +97,8 @@ def check_place(folder: Path) -> None:
     """
     if os.path.lexists(folder):
         names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-        if names != {WEIGHTS, CARD} or (folder.parent / "job.json").exists():
+        runs = folder.absolute().parents[:2]  # also the run's best model, in best/
+        if names != {WEIGHTS, CARD} or any((run / "job.json").exists() for run in runs):
             problem = "exists and is not just a model"
             raise UserError(f"{folder} {problem}: name another folder, or remove it")
     above = next(path for path in folder.absolute().parents if os.path.exists(path))

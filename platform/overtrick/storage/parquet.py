@@ -108,7 +108,7 @@ def save(
 
     `columns`: arrays of R rows by name, numbers or booleans (R, ...) or objects (R,). `parameters`:
     describe the origin of the data, and must be JSON-serialisable. Raises ValueError if columns
-    differ in length or the parameters cannot be serialised.
+    differ in length, TypeError if the parameters cannot be serialised.
     """
     arrays = {name: np.ascontiguousarray(column) for name, column in columns.items()}
     about = {

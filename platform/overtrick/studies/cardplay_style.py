@@ -22,7 +22,9 @@ class CardplayStudy(NamedTuple):
     """A declarer's card play in some deals, and how often the declarer followed rules of thumb."""
 
     hands: list[str]  # one text for each deal, with the card play
-    style: list[dict[str, Any]]  # rule, asked (decisions to which it applies), followed (share)
+    style: list[
+        dict[str, Any]
+    ]  # rule, asked (decisions to which it applies), followed (share, or None)
 
 
 def study_style(
@@ -66,7 +68,11 @@ def study_style(
     own = np.flatnonzero((batch.seat == 0) & (batch.game < deals))
     rules = rule_defenders.rule_agreement(select_rows(batch.observations(), own), batch.action[own])
     style = [
-        {"rule": name.replace("_", " "), "asked": asked, "followed": followed / max(asked, 1)}
+        {
+            "rule": name.replace("_", " "),
+            "asked": asked,
+            "followed": followed / asked if asked else None,
+        }
         for name, (asked, followed) in rules.items()
     ]
     return CardplayStudy(hands, style)

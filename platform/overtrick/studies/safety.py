@@ -24,7 +24,7 @@ from overtrick.solvers.extensive import best_response
 from overtrick.solvers.extensive.tree import Tree
 from overtrick.storage import bucket_copy, locate, model_files
 from overtrick.storage.run_folder import RunFolder
-from overtrick.training.registry import JOBS, TRAINERS
+from overtrick.training.registry import JOBS, TRAINERS, adapts
 
 BOUNDS = (0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # exploitability, in points a game
 TRUSTS = (0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)
@@ -90,7 +90,7 @@ def _jobs_by_bound(
     plain = apply_overrides(card, overrides)
     changed = {each.partition("=")[0] for each in overrides}
     job = job_file.parse_stored(plain, JOBS, source, changed)
-    if job.evaluation is None:
+    if not adapts(job.trainer):
         raise UserError(f"{source}: a model of {job.trainer} does not adapt: name a model of meta")
     game, tree = game_with_tree(job.game)
     sequence_form.check_two_player_zero_sum(tree, "a bound on exploitability")

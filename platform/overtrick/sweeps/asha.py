@@ -50,29 +50,32 @@ def finite_or_worst(score: float) -> float:
 class Asha:
     """ASHA scheduler: decides which trials stop early, and logs their scores to a file.
 
-    The rungs are at `grace`, `grace` * `factor`, `grace` * `factor`^2, ... iterations. A trial
-    that reaches a rung continues if its score is finite and in the best 1 / `factor` of the scores
-    that trials had at this rung before. A score is logged before it takes effect.
+    The rungs are at `grace`, `grace` * `factor`, `grace` * `factor`^2, ... iterations, below the
+    last iteration of the trials. A trial that reaches a rung continues if its score is finite and
+    in the best 1 / `factor` of the scores that trials had at this rung before. A score is logged
+    before it takes effect.
     """
 
-    def __init__(self, file: Path, grace: int, factor: int, measure: Measure) -> None:
+    def __init__(self, file: Path, grace: int, factor: int, last: int, measure: Measure) -> None:
         """Create the scheduler, and restore its earlier decisions by replaying the log `file`.
 
         - `file`: log of the trials' scores. It may not exist yet.
         - `grace`: the iteration of the first rung.
         - `factor`: the reduction factor between rungs.
+        - `last`: the last iteration of each trial.
         - `measure`: function from an iteration's metrics to the score.
         """
-        self._file, self._grace, self._factor, self._measure = file, grace, factor, measure
+        self._file, self._grace, self._factor, self._last = file, grace, factor, last
+        self._measure = measure
         self._rungs: dict[int, dict[int, float]] = {}  # by rung: scores by trial
         self._stopped: dict[int, int] = {}  # by trial: its last iteration
         self._error = ""
         logged = read_intact_lines(file, RUNG_SCORE)
-        possible = [entry for entry in logged if entry["iteration"] >= grace]
+        possible = [entry for entry in logged if self._rung(entry["iteration"]) is not None]
         for entry in possible:
             self._decide(entry["trial"], entry["iteration"], entry["score"])
         if early := len(logged) - len(possible):
-            log.warning("%s: scores before the first rung left out: %d", file, early)
+            log.warning("%s: scores that belong to no rung left out: %d", file, early)
 
     def stops(self, trial: int, iteration: int, metrics: Mapping[str, float]) -> bool:
         """Return True if the trial should end after this iteration, given its metrics.
@@ -117,8 +120,11 @@ class Asha:
         earlier[trial] = score
 
     def _rung(self, iteration: int) -> int | None:
-        """Return the highest rung at or below an iteration; None below the first rung."""
-        if iteration < self._grace:
+        """Return the highest rung at or below an iteration.
+
+        Returns None below the first rung and at the last iteration, when the trial ends anyway.
+        """
+        if not self._grace <= iteration < self._last:
             return None
         rung = self._grace
         while rung * self._factor <= iteration:

@@ -25,7 +25,7 @@ from overtrick.runs import folder_kind, lifecycle
 from overtrick.runs.child_runs import ChildRun, FinishedGroup, RunGroup, open_group, save_results
 from overtrick.storage.run_folder import RunFolder
 from overtrick.sweeps import pbt
-from overtrick.sweeps.asha import Asha, finite_or_worst
+from overtrick.sweeps.asha import Asha
 from overtrick.training import scores
 from overtrick.training.registry import JOBS, TRAINERS
 
@@ -233,7 +233,8 @@ def _train(
         more = [{"schedule": pbt.trial_schedule(rounds, n, interval)} for n in range(len(tried))]
     elif search.method == "asha":
         file = group.folder.path / DECISIONS
-        asha = Asha(file, _grace_period(job), search.reduction_factor, measure)
+        grace = _grace_period(job)
+        asha = Asha(file, grace, search.reduction_factor, job.stop.iterations, measure)
         group.train(jobs, progress, save_results, asha)
         more = [
             {"iterations": child.tracker.reported, "stopped": child.number in asha.stopped_at()}
@@ -277,12 +278,7 @@ def _train_by_optuna(
         named = dict(zip(search.metrics, scored, strict=False))
         pareto = {"pareto": child.number // each in front} if search.objectives > 1 else {}
         columns.append(named | pareto)
-    rows = _rows(job, tried, group, columns)
-    if search.metrics:
-        for row in rows:
-            row["score"] = row[search.metrics[0]]
-        rows.sort(key=lambda r: (not r.get("pareto", True), r["score"] is None, -(r["score"] or 0)))
-    return rows
+    return _rows(job, tried, group, columns)
 
 
 def _objectives(job: Job, child: ChildRun) -> Scores:
@@ -336,19 +332,26 @@ def _rows(
 ) -> list[dict[str, Any]]:
     """Return the results table of a sweep: one row for each trial, the best score first.
 
-    A row has the trial's number, its name if the sweep names its trials, its values and its score.
-    The score is None if the trial failed, was stopped, or ended with a score that is not finite.
+    A row has the trial's number, its name if the sweep names its trials, its values and its score:
+    the last value of the first metric that the search names, or else the trainer's score. The score
+    is None if the trial failed, was stopped, or ended with a score that is not finite. Trials that
+    no other trial dominates, if marked, come first.
     `tried`: values of each trial by job key. `more`: additional columns of each trial.
     """
     rows = []
     for chosen, child, columns in zip(tried, group.children, more, strict=True):
-        score = None
-        if child.folder.table.exists():
-            final = finite_or_worst(_final_score(job.trainer, child.folder))
-            score = final if final > -math.inf else None
+        scored = _objectives(job, child)
+        score = None if scored is None else scored[0]
         name = {"name": child.tracker.name} if job.search.trial_name else {}
         rows.append({"trial": child.number, **name, **chosen, **columns, "score": score})
-    rows.sort(key=lambda r: (r["score"] is None, -(r["score"] or 0.0), -r.get("iterations", 0)))
+    rows.sort(
+        key=lambda r: (
+            not r.get("pareto", True),
+            r["score"] is None,
+            -(r["score"] or 0.0),
+            -r.get("iterations", 0),
+        )
+    )
     return rows
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from pkgutil import walk_packages
+from typing import Any
 
 from overtrick import training
 from overtrick.config.job_file import Job
@@ -17,6 +18,7 @@ from overtrick.core.checkpoints import load_state
 from overtrick.core.plugins import load_plugins
 from overtrick.distributed.workers import LocalPool
 from overtrick.training.base_trainer import REGISTERED, TrainerSpec
+from overtrick.training.held_out_trainer import HeldOutTrainer
 
 for _module in walk_packages(training.__path__, f"{training.__name__}."):
     import_module(_module.name)
@@ -24,6 +26,12 @@ load_plugins("overtrick.trainers")
 
 TRAINERS: dict[str, TrainerSpec] = dict(sorted(REGISTERED.items()))
 JOBS: dict[str, type[Job]] = {name: spec.job for name, spec in TRAINERS.items()}
+
+
+def adapts(name: str) -> bool:
+    """Return whether the models of a trainer, given by its name, adapt to an opponent."""
+    trainer: Any = TRAINERS[name].trainer
+    return issubclass(trainer, HeldOutTrainer) and trainer.adapts()
 
 
 def restored_trainer(job: Job, state: Mapping[str, Array]) -> Trainer:

@@ -193,6 +193,9 @@ class ActionStdSchedule(PolicyGradient):
         """
         if self.action_std is not None and game.actions is not None:
             raise UserError(f"{key}: {game.name} has discrete actions: remove the key")
+        if self.action_std is not None and self.changed_keys(["entropy_coef"]):
+            coefficient = key.removesuffix("action_std") + "entropy_coef"
+            raise UserError(f"{coefficient} has no effect with {key}: leave it out")
 
 
 class ShapingSchedule(Section):
@@ -216,7 +219,8 @@ class ShapingSchedule(Section):
 
         key: path of `shaping_end` in the job file.
         """
-        if self.shaping_end is not None and not isinstance(game, ShapesRewards):
+        has_shaping = isinstance(game, ShapesRewards) and game.has_shaping
+        if self.shaping_end is not None and not has_shaping:
             raise UserError(f"{key}: {game.name} has no shaping rewards: remove the key")
 
 

@@ -56,7 +56,7 @@ def read_state(folder: Path) -> None:
         first = [entry["values"] for entry in ROUNDS[0]]
         rounds = pbt.read_rounds(folder / pbt.SCHEDULE, first, len(ROUNDS))
         json.dumps([pbt.trial_schedule(rounds, trial, 2) for trial in range(len(ROUNDS[0]))])
-    asha.Asha(folder / "decisions.jsonl", 1, 2, lambda _: None).stopped_at()
+    asha.Asha(folder / "decisions.jsonl", 1, 2, 100, lambda _: None).stopped_at()
     cells = sorted((folder / runner.CELLS).glob("*.json"))
     rows = runner.read_cells([(("ours", 0), file) for file in cells], "delete it")
     np.mean([row["steps"] for row in rows] or [0], axis=0)

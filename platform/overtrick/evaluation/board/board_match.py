@@ -83,12 +83,13 @@ def play_match(
     """Play a match; return the results at each checkpoint.
 
     The player sits in seats 0 and 1 in turn. `checkpoints`: numbers of games, in rising order.
-    `seconds_per_game`: limit of the player's time, as a mean over the match; None: no limit. Raises
-    UserError if the player returns an array that is no strategy of the tree, or spends more time.
+    `seconds_per_game`: limit of the player's time, as a mean over the match, without the time to
+    create it; None: no limit. Raises UserError if the player spends more time, or returns an array
+    that is no strategy of the tree.
     """
     play_rng, player_rng = rng.spawn(2)
     clock = PlayerClock(seconds_per_game, checkpoints[-1])
-    player = clock.ask(new_player, setting, player_rng)
+    player = new_player(setting, player_rng)
     try:
         made = ActingPlayerAdapter(setting, player) if isinstance(player, ActingPlayer) else player
         return _play(setting, made, opponent, checkpoints, play_rng, clock)

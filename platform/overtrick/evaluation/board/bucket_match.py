@@ -45,7 +45,7 @@ def play_match(
     """
     deal_rng, action_rng, player_rng = rng.spawn(3)
     clock = PlayerClock(seconds_per_game, checkpoints[-1])
-    made = clock.ask(new_player, setting, player_rng)
+    made = new_player(setting, player_rng)
     try:
         player = (
             ActingPolicyPlayer(setting, made, clock) if isinstance(made, ActingPlayer) else made

@@ -22,8 +22,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -45,6 +46,7 @@ from overtrick.evaluation.board.board_setting import (
 )
 from overtrick.evaluation.board.bucket_match import NewPolicyPlayer
 from overtrick.evaluation.board.bucket_setting import BucketSetting
+from overtrick.evaluation.board.end_observations import Told
 
 START_SECONDS = 120.0  # in which a program must answer the message `match`
 END_SECONDS = 5.0  # in which it must end after its input has ended; then it is killed
@@ -97,7 +99,7 @@ class ProcessPlayer:
                 "action_names": list(setting.game.action_names),
                 "seed": int(rng.integers(2**31)),
             }
-            self._ask(message, START_SECONDS)
+            self._ask(message, START_SECONDS, "it needs too long to start")
         except BaseException:
             self.close()
             raise
@@ -139,12 +141,15 @@ class ProcessPlayer:
     def _timed(self, message: dict[str, Any]) -> dict[str, Any]:
         """Send a message, return the answer, and take its time from the limit."""
         began = time.monotonic()
-        answer = self._ask(message, self.seconds_left)
+        answer = self._ask(message, self.seconds_left, "see limits.seconds_per_game")
         self.seconds_left -= time.monotonic() - began
         return answer
 
-    def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """Send a message; return the answer. Raises UserError if no JSON object comes in time."""
+    def _ask(self, message: dict[str, Any], seconds: float, advice: str) -> dict[str, Any]:
+        """Send a message; return the answer.
+
+        Raises UserError if no JSON object comes in time; `advice` ends its message.
+        """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         end = time.monotonic() + seconds
@@ -163,7 +168,7 @@ class ProcessPlayer:
                     self._kill()
                     raise self._error(
                         f"has not answered {message} in the {max(0, seconds):.1f} s that were "
-                        "left; see limits.seconds_per_game"
+                        f"left; {advice}"
                     )
                 chunk = os.read(self.process.stdout.fileno(), 1 << 16)
                 if not chunk:
@@ -200,34 +205,48 @@ def serve(new_player: NewPlayer | NewPolicyPlayer, source: IO[str], sink: IO[str
     served: _ServedPlayer | _ServedActingPlayer | None = None
     for line in source:
         answer: dict[str, Any] = {}
-        try:
+        with _reading(line):
             message = json.loads(line)
-            if message["type"] == "match":
+            kind = message["type"]
+        if kind == "match":
+            with _reading(line):
                 choice = GameChoice.model_validate(expand_game(message["game"]))
-                kind = (
-                    _ServedActingPlayer if bucket_board.uses_abstraction(choice) else _ServedPlayer
-                )
-                served = kind(new_player, choice, message)
-            elif served is not None and message["type"] in ("act", "finished"):
-                respond = served.act if message["type"] == "act" else served.observe
-                answer = respond(message)
-            else:
-                raise UserError(f"a board does not send {line!r} here")
-        except UserError:
-            raise
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{line!r} is no message of a board: {error!r}") from error
+                told, seed = message["told"], np.random.default_rng(message["seed"])
+                if told not in typing.get_args(Told):
+                    raise ValueError(f"told is {told!r}")
+            acting = bucket_board.uses_abstraction(choice)
+            serving = _ServedActingPlayer if acting else _ServedPlayer
+            served = serving(new_player, choice, told, seed)
+        elif served is not None and kind == "act":
+            with _reading(line):
+                decision = served.decision(message)
+            answer = served.act(decision)
+        elif served is not None and kind == "finished":
+            with _reading(line):
+                game = served.finished_game(message)
+            served.observe(game)
+        else:
+            raise UserError(f"a board does not send {line!r} here")
         print(json.dumps(answer), file=sink, flush=True)
+
+
+@contextmanager
+def _reading(line: str) -> Iterator[None]:
+    """Context manager that reads a message, the text `line`. Raises UserError if it is none."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{line!r} is no message of a board: {error!r}") from error
 
 
 class _ServedPlayer:
     """A player of this project in one match, with the messages of a board."""
 
     def __init__(
-        self, new_player: Callable[..., Any], choice: GameChoice, message: dict[str, Any]
+        self, new_player: Callable[..., Any], choice: GameChoice, told: Told, rng: Generator
     ) -> None:
-        here = board_evaluation.setting(choice, message["told"])
-        self.player = new_player(here, np.random.default_rng(message["seed"]))
+        here = board_evaluation.setting(choice, told)
+        self.player = new_player(here, rng)
         self.decisions = {(d.seat, d.cards, d.actions): d for d in here.decisions}
         ends = np.flatnonzero(here.tree.seat == END).tolist()
         finished = [here.finished_game(seat, node) for seat in range(2) for node in ends]
@@ -235,24 +254,29 @@ class _ServedPlayer:
         self.games: list[FinishedGame] = []
         self.strategies: dict[bool, Array] = {}  # of the next game, and of a checkpoint
 
-    def act(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Answer a message `act` by the probabilities of all actions, or by an action."""
+    def decision(self, message: dict[str, Any]) -> Decision:
+        """Return the decision of a message `act`."""
         key = message["seat"], tuple(message["cards"]), tuple(message["actions"])
-        decision = self.decisions[key]._replace(playing=message["playing"])
+        return self.decisions[key]._replace(playing=message["playing"])
+
+    def act(self, decision: Decision) -> dict[str, Any]:
+        """Return the probabilities of all actions, or an action."""
         if isinstance(self.player, ActingPlayer):
             return _action_or_probabilities(self.player.act(decision))
         return {"probabilities": self._strategy(decision.playing)[decision.infoset].tolist()}
 
-    def observe(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Tell the player the finished game of a message; return the answer, {}."""
+    def finished_game(self, message: dict[str, Any]) -> FinishedGame:
+        """Return the game of a message `finished`."""
         cards, actions = tuple(message["cards"]), tuple(message["actions"])
-        game = self.finished[message["seat"], cards, actions, message["payoff"]]
+        return self.finished[message["seat"], cards, actions, message["payoff"]]
+
+    def observe(self, game: FinishedGame) -> None:
+        """Tell the player a finished game."""
         self._strategy(playing=True)  # the player may not have had to act in this game
         self.games.append(game)
         self.strategies.clear()
         if isinstance(self.player, ObservingPlayer):
             self.player.observe(game)
-        return {}
 
     def _strategy(self, playing: bool) -> Array:
         """Return the strategy of the next game or of a checkpoint, if the player gives one.
@@ -275,29 +299,34 @@ class _ServedActingPlayer:
     """An acting player of this project in one match of a game that is too large for a tree."""
 
     def __init__(
-        self, new_player: Callable[..., Any], choice: GameChoice, message: dict[str, Any]
+        self, new_player: Callable[..., Any], choice: GameChoice, told: Told, rng: Generator
     ) -> None:
-        here = bucket_board.setting(choice, message["told"])
-        self.player = new_player(here, np.random.default_rng(message["seed"]))
+        here = bucket_board.setting(choice, told)
+        self.player = new_player(here, rng)
         if not isinstance(self.player, ActingPlayer):
             raise UserError(f"in {choice.name} a program's player needs the method act")
 
-    def act(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Answer a message `act` by the probabilities of all actions, or by an action."""
+    def decision(self, message: dict[str, Any]) -> Decision:
+        """Return the decision of a message `act`."""
         cards, actions, legal = (tuple(message[key]) for key in ("cards", "actions", "legal"))
-        decision = Decision(UNNUMBERED, message["seat"], cards, actions, legal, message["playing"])
+        return Decision(UNNUMBERED, message["seat"], cards, actions, legal, message["playing"])
+
+    def act(self, decision: Decision) -> dict[str, Any]:
+        """Return the probabilities of all actions, or an action."""
         return _action_or_probabilities(self.player.act(decision))
 
-    def observe(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Tell the player the finished game of a message; return the answer, {}."""
+    def finished_game(self, message: dict[str, Any]) -> FinishedGame:
+        """Return the game of a message `finished`."""
         cards, actions = tuple(message["cards"]), tuple(message["actions"])
+        return FinishedGame(message["seat"], cards, actions, message["payoff"], UNNUMBERED)
+
+    def observe(self, game: FinishedGame) -> None:
+        """Tell the player a finished game."""
         if isinstance(self.player, ObservingPlayer):
-            game = FinishedGame(message["seat"], cards, actions, message["payoff"], UNNUMBERED)
             self.player.observe(game)
-        return {}
 
 
 def _action_or_probabilities(given: int | Sequence[float]) -> dict[str, Any]:
-    """Return the answer to a message `act`."""
+    """Return the answer to a message `act`, from a player's action or probabilities."""
     answer = np.asarray(given)
     return {"probabilities" if answer.ndim else "action": answer.tolist()}

@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overtrick.core import Array
+from overtrick.core import Array, UserError
 from overtrick.games.poker.rules import CALL, CHECK, CLOSER_LEFT, FOLD, RAISE, VERBS, PokerRules
+
+MOST_NODES = 32_767  # observations hold a node's number as int16
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,11 @@ def build_betting_tree(rules: PokerRules) -> BettingTree:
         return index
 
     visit(first)
+    if len(nodes) > MOST_NODES:
+        raise UserError(
+            f"{rules.name}: {len(nodes):,} betting nodes, and observations number at most "
+            f"{MOST_NODES:,}: lower caps"
+        )
     table = np.array(after, np.int32)
     return BettingTree(
         after=table,

@@ -62,9 +62,8 @@ import numpy as np
 from overtrick.core import Array, Observations
 from overtrick.games.poker.betting_tree import BettingTree
 from overtrick.games.poker.deck import RANKS, SUITS
-from overtrick.games.poker.rules import PokerRules
+from overtrick.games.poker.rules import CHIP_COLUMNS, PokerRules
 
-CHIPS = 15  # columns of one-hot chips in the pot
 TENTHS = 10  # columns of the thermometer-coded percentile
 CARDS = np.arange(RANKS * SUITS)
 PLACE = (SUITS - 1 - CARDS % SUITS) * RANKS + (CARDS // SUITS + 1) % RANKS
@@ -95,11 +94,11 @@ def rank_features(rules: PokerRules, nodes: int, ranked: Array) -> Array:
         out = np.zeros((len(ranked), ranks + nodes), np.float32)
         out[rows, ranks + node] = 1
     else:
-        out = np.zeros((len(ranked), 2 * ranks + 2 * CHIPS), np.float32)
+        out = np.zeros((len(ranked), 2 * ranks + 2 * CHIP_COLUMNS), np.float32)
         turned = board >= 0
         out[rows[turned], ranks + board[turned]] = 1
         out[rows, 2 * ranks + own] = 1
-        out[rows, 2 * ranks + CHIPS + other] = 1
+        out[rows, 2 * ranks + CHIP_COLUMNS + other] = 1
     out[rows, hole] = 1
     return out
 
@@ -178,7 +177,7 @@ def privileged_features(
     """Return the features (R, F) float32 that a privileged critic has in addition to a policy.
 
     deals: (R, C) all cards of each row's game. ranks: (R, C) the ranks of these cards.
-    hands: (R, S) strength of each seat's hand at a showdown.
+    hands: (R, S) strength of each seat's hand at a showdown, below 0 if the seat has folded.
     """
     seat, seen = observations.seat, observations.observation
     rows, seats = np.arange(len(seat)), len(rules.posts)

@@ -272,7 +272,8 @@ class Poker:
         The result is (R, F) float32. `deals`: (R, C) all cards of each row's game.
         """
         ranks = self.rank(deals)
-        hands = strength(self.rules, deals, ranks)
+        live = self.betting.live[observations.observation[:, -1]]
+        hands = np.where(live, strength(self.rules, deals, ranks), -1)
         own = features.privileged_features(self.rules, observations, deals, ranks, hands)
         return np.hstack([self.features(observations), own])
 

@@ -9,6 +9,7 @@ from overtrick.core import UserError
 from overtrick.games.poker.deck import MAX_CARDS, RANKS, SUITS
 
 VERBS = FOLD, CHECK, CALL, RAISE = "fold", "check", "call", "raise"
+CHIP_COLUMNS = 15  # of networks' one-hot inputs for chips in the pot, from 0 chips
 CLOSER_LEFT = -1  # the seat after the last seat that acted in the previous round
 
 
@@ -50,6 +51,13 @@ class PokerRules:
             raise UserError(f"{self.name}: hands of 5 cards need a deck of 13 ranks in 4 suits")
         if self.ranks * self.suits < self.cards:
             raise UserError(f"{self.name}: {self.ranks} ranks are too few for {self.cards} cards")
+        most = max(self.posts) + sum(r * cap for r, cap in zip(self.raises, self.caps, strict=True))
+        theirs = most * (len(self.posts) - 1)
+        if not self.best_five and any(self.board) and theirs >= CHIP_COLUMNS:
+            raise UserError(
+                f"{self.name}: the opponents can have {theirs} chips in the pot, and networks for "
+                f"games with a board card see at most {CHIP_COLUMNS - 1}: lower raises or caps"
+            )
 
     @property
     def cards(self) -> int:

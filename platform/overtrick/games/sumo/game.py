@@ -151,6 +151,11 @@ class Sumo:
         """Build a policy for this game with another view, and convert what it sees and does."""
         return PolicyOfView(make(Sumo(**self.portable_options() | {"view": view})), view)
 
+    @property
+    def has_shaping(self) -> bool:
+        """Return whether a term of the reward depends on more than the result of the match."""
+        return any(w for term, w in asdict(self.reward).items() if term not in RESULT_TERMS)
+
     def with_shaping(self, share: float) -> Sumo:
         """Return the same game with its shaping terms multiplied by `share` (0 to 1)."""
         reward = {

@@ -10,6 +10,7 @@ from numpy.random import Generator
 from overtrick.core import Array
 from overtrick.core.checkpoints import Checkpointed, check_shapes, prefixed, unprefixed
 from overtrick.core.lazy_modules import torch
+from overtrick.learners.divergence import check_loss
 from overtrick.learners.policy_gradient.match_network import match_log_probs
 from overtrick.learners.policy_gradient.ppo import Ppo
 from overtrick.learners.policy_gradient.sample import DiscreteSample, sample_tensors
@@ -51,6 +52,7 @@ class MatchLearner(Checkpointed):
         self.optimizer.step_size, self.optimizer.entropy_coef = rate, entropy_coef
         surrogate = Surrogate(decisions, policy)
         theta, metrics = self.optimizer.improve(tensors(self.theta), surrogate, rng)
+        check_loss(metrics["gain"], "in an update of the match network")
         self.theta = to_arrays(theta)
         entropy = surrogate.entropy(torch.as_tensor(sample.logp))
         return metrics | {"entropy_nats": float(entropy)}

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.random import Generator
 
-from overtrick.core import Array, RunError
+from overtrick.core import Array
 from overtrick.core.lazy_modules import torch
+from overtrick.learners.divergence import check_loss
 from overtrick.learners.optimisers import Optimizer, OptimizerFactory
 from overtrick.learners.weights import to_arrays
 from overtrick.policies.forward_pass import Weights, forward
@@ -126,16 +127,3 @@ def logits(
     """
     with torch.autocast(features.device.type, torch.bfloat16, enabled=config.bfloat16):
         return forward(params, features, config.activation, transform).float()
-
-
-def check_loss(loss: float, where: str) -> float:
-    """Return `loss` unchanged; raise RunError if it is not finite.
-
-    `where`: time of the loss, for the error message, such as "in iteration 3".
-    """
-    if not np.isfinite(loss):
-        raise RunError(
-            f"the loss is {loss} {where}: the last checkpoint is still valid; "
-            "try a smaller learning rate"
-        )
-    return loss

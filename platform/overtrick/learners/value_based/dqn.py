@@ -20,9 +20,9 @@ from numpy.random import Generator
 from overtrick.core import Array, BehaviouralPolicy, Game, Observations, SuitSymmetric, Trajectories
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.core.lazy_modules import torch
+from overtrick.learners.divergence import check_loss
 from overtrick.learners.optimisers import Adam
 from overtrick.learners.policy_gradient.advantages import discounted_returns
-from overtrick.learners.supervised.classifier import check_loss
 from overtrick.learners.value_based import replay_buffer
 from overtrick.learners.weights import Params, to_arrays
 from overtrick.policies import model_kinds

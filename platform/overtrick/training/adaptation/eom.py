@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from overtrick.config.job_file import GpuJob
 from overtrick.config.sections import Count, Positive
-from overtrick.core import Array, Trajectories, concatenate_trajectories
+from overtrick.core import Array, Trajectories, UserError, concatenate_trajectories
 from overtrick.core.checkpoints import prefixed, unprefixed
 from overtrick.distributed.workers import RngStream, WorkerPool, generator
 from overtrick.evaluation.evaluate import HeldOutEvaluation
@@ -135,6 +135,11 @@ class EomTrainer(HeldOutTrainer[EomJob]):
         check_discrete_actions(game)
         if job.model.response == "exact":
             check_tree("model.response", "exact", game, tree, "set ppo")
+        if tree is None and job.model.changed_keys(["prior_count"]):
+            raise UserError(
+                f"model.prior_count has no effect, as {game.name} is too large for a tree: "
+                "leave it out"
+            )
         HeldOutTrainer.validate(job)
 
     @staticmethod

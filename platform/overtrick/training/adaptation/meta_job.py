@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from overtrick.config.job_file import GameChoice, GpuJob, expand_game
 from overtrick.config.sections import Count, Positive, Section, UnusedKeys
-from overtrick.core import Enumerable, Game, UserError
+from overtrick.core import Enumerable, Game, PrivilegedFeatures, UserError
 from overtrick.evaluation import evaluate as evaluation
 from overtrick.evaluation.evaluate import AdaptationEvaluation
 from overtrick.evaluation.game_cache import check_tree, two_seat_game
@@ -143,7 +143,7 @@ class MetaJob(GpuJob):
     unused_keys = (
         UnusedKeys(
             {"meta.gradient_estimator": ON_TREE, "adaptation.gradient_estimator": (None, *ON_TREE)},
-            ("meta.discount",),
+            ("meta.discount", "meta.critic_learning_rate"),
         ),
     )
 
@@ -242,7 +242,8 @@ def _defaults_of_the_game(
     if isinstance(game, Enumerable):
         return {}
     discrete = not isinstance(game, Game) or game.actions is not None
-    own_view = not discrete or adaptation.get("gradient_estimator") == "critic"
+    privileged = isinstance(game, PrivilegedFeatures)
+    own_view = not discrete or not privileged or adaptation.get("gradient_estimator") == "critic"
     estimator = "critic" if own_view else "privileged_critic"
     sampled = {"objective": "sampled", "gradient_estimator": estimator}
     return {"meta": sampled, "adaptation": {} if discrete else {"gradient_estimator": None}}

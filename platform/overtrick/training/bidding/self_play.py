@@ -34,10 +34,10 @@ from overtrick.games.bridge.auction.packed_features import pack
 from overtrick.games.bridge.auction_rules import CALLS
 from overtrick.games.bridge.scoring import imps
 from overtrick.games.bridge.system import loader
+from overtrick.learners.divergence import check_loss
 from overtrick.learners.policy_gradient.advantages import generalised_advantages
 from overtrick.learners.policy_gradient.kl_anchored_ppo import KlAnchoredLearner
 from overtrick.learners.policy_gradient.ppo import Ppo
-from overtrick.learners.supervised.classifier import check_loss
 from overtrick.policies.forward_pass import Weights
 from overtrick.policies.rollout import play
 from overtrick.training import scores

@@ -33,6 +33,7 @@ from overtrick.games.bridge.auction.network_bidder import BiddingNetwork
 from overtrick.games.bridge.auction.network_inputs import Inputs
 from overtrick.games.bridge.auction_rules import legal_after_last_bids
 from overtrick.games.bridge.system import loader
+from overtrick.learners.divergence import check_loss
 from overtrick.learners.initialisation import initial_weights
 from overtrick.learners.supervised import classifier
 from overtrick.learners.supervised.classifier import Classifier
@@ -229,7 +230,7 @@ class BiddingTrainer(BaseTrainer[BiddingJob]):
             done += 1
             if len(losses) == LOSS_INTERVAL or done == each * self.iteration:
                 found = float(self.share.total(torch.stack(losses).sum()))
-                total += classifier.check_loss(found, f"in iteration {self.iteration}")
+                total += check_loss(found, f"in iteration {self.iteration}")
                 losses.clear()
         self.learner.check_weights(f"in iteration {self.iteration}")
         return {"loss_nats": total / each}

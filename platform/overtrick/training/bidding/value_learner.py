@@ -24,7 +24,8 @@ from overtrick.games.bridge.auction.network_inputs import (
 )
 from overtrick.games.bridge.auction.packed_features import pack
 from overtrick.games.bridge.system.loader import System
-from overtrick.learners.supervised.classifier import Classifier, check_loss
+from overtrick.learners.divergence import check_loss
+from overtrick.learners.supervised.classifier import Classifier
 from overtrick.learners.value_based.replay_buffer import RingBuffer
 from overtrick.training.bidding.supervised import NetworkTraining
 

@@ -102,7 +102,7 @@ class PolicyGradientSelfPlayJob(Job):
 @register(
     "policy_gradient_self_play",
     PolicyGradientSelfPlayJob,
-    scores.table_payoff,
+    scores.final_negative_exploitability,
     scores.negative_exploitability_or_payoff,
 )
 class PolicyGradientSelfPlayTrainer(UnadaptedTrainer[PolicyGradientSelfPlayJob]):

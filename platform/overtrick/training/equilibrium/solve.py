@@ -242,16 +242,21 @@ class SolveTrainer(BaseTrainer[SolveJob]):
         solver's strategy.
         """
         evaluator, rows = _evaluator(job), []
+        counts, choice = weights.get(ITERATIONS), weights.get(CHOICE)
+        if counts is not None and counts.shape != (len(job.solve.variants),):
+            raise UserError(f"the model is damaged: {ITERATIONS} must have a number a variant")
+        if choice is not None and (choice.shape or not -1 <= int(choice) < len(CHOICES)):
+            raise UserError(f"the model is damaged: {CHOICE} must be -1 to {len(CHOICES) - 1}")
         for number, name in enumerate(job.solve.variants):
             key = strategy_name(evaluator) if number == 0 else f"{OTHER_PREFIX}.{name}"
             sigma = weights.get(key)
             if sigma is not None:
                 evaluator.check_strategy(sigma)
                 row: Row = {"plan": name}
-                if ITERATIONS in weights:
-                    row["iterations"] = int(weights[ITERATIONS][number])
-                if CHOICE in weights:
-                    index = int(weights[CHOICE])
+                if counts is not None:
+                    row["iterations"] = int(counts[number])
+                if choice is not None:
+                    index = int(choice)
                     chosen = CHOICES[index] if index >= 0 else "not yet"
                     row["chosen"] = chosen if name == AUTO else name
                 rows.append({**row, **equilibrium_distance(evaluator, sigma)})

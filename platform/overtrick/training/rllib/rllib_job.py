@@ -105,6 +105,7 @@ class RllibOpponents(Section):
     unused_keys = (
         UnusedKeys({"past_selves": (0,)}, ("snapshot_interval",)),
         UnusedKeys({"past_selves": (0,), "opponents": ((),)}, ("opponent_share",)),
+        UnusedKeys({"opponent_share": (0,)}, ("past_selves", "snapshot_interval", "opponents")),
     )
 
     past_selves: int = Field(default=0, ge=0)

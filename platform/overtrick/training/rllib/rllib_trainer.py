@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.random import Generator
 
 from overtrick.core import Array, SuitSymmetric, devices
@@ -15,7 +16,7 @@ from overtrick.evaluation.game_cache import cached_opponent, playable_game
 from overtrick.evaluation.reference_opponents import make_opponent
 from overtrick.learners.value_based.dqn import GREEDY
 from overtrick.policies.model_kinds import StoredWeights, load_policy
-from overtrick.policies.rollout import play
+from overtrick.policies.rollout import STEP, play
 from overtrick.training import scores
 from overtrick.training.base_trainer import Metrics, register
 from overtrick.training.held_out_trainer import UnadaptedTrainer
@@ -145,5 +146,6 @@ def _setup(job: RllibJob, game: Any, gpus: float) -> MultiAgentSetup:
 def mean_game_length(game: Any, rng: Generator) -> float:
     """Estimate the mean number of environment steps per game, by random play."""
     uniform = make_opponent("random", game, None)
-    batch = play(game, (uniform,) * game.seats, GAMES_FOR_LENGTH, rng).batch
-    return len(batch) / GAMES_FOR_LENGTH / (1 if game.actions is not None else game.seats)
+    batch = play(game, (uniform,) * game.seats, GAMES_FOR_LENGTH, rng, with_steps=True).batch
+    steps = np.stack([batch.game, batch.extras[STEP]])  # seats that act together share a step
+    return np.unique(steps, axis=1).shape[1] / GAMES_FOR_LENGTH

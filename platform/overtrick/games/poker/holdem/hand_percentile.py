@@ -9,6 +9,7 @@ once (some seconds) and cached in a file of 48 MB, which all processes share by 
 from __future__ import annotations
 
 import contextlib
+import threading
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -65,6 +66,7 @@ class _RiverCache:
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
+        self.lock = threading.Lock()  # a model server computes in several threads
         self.cards = np.zeros((1 << bits, 2), np.int64)  # bit masks of board and hole cards
         self.value = np.zeros(1 << bits)
 
@@ -78,11 +80,13 @@ class _RiverCache:
             raise ValueError("a board needs five different cards")  # kernels do not check bounds
         mixed = (cards.view(np.uint64) * MIX).sum(axis=1)
         slot = mixed >> np.uint64(64 - self.bits)
-        found = self.value[slot]
-        new = np.flatnonzero((self.cards[slot] != cards).any(axis=1))
+        with self.lock:
+            found = self.value[slot]
+            new = np.flatnonzero((self.cards[slot] != cards).any(axis=1))
         new = new[np.argsort(cards[new, 0], kind="stable")]  # each board is computed once
         found[new] = _on_rivers(hole[new], board[new], cards[new, 0])
-        self.cards[slot[new]], self.value[slot[new]] = cards[new], found[new]
+        with self.lock:
+            self.cards[slot[new]], self.value[slot[new]] = cards[new], found[new]
         return found
 
 
