@@ -124,23 +124,27 @@ def test_a_stored_job_may_have_old_defaults_of_keys_without_effect():
     with pytest.raises(UserError, match=r"meta.outer_lr has no effect with meta.solver trpo"):
         job_file.parse(stored, JOBS, "this test")
     assert job_file.parse_stored(stored, JOBS, "this test").meta.outer_lr == 0.01
-    with pytest.raises(UserError, match=r"this test: meta.discount has no effect with"):
-        job_file.parse_stored(stored, JOBS, "this test", {"meta.discount"})
+    for key in ("meta.discount", "meta.critic_learning_rate"):
+        stored["meta"] |= {"critic_learning_rate": 0.5}
+        with pytest.raises(UserError, match=rf"this test: {key} has no effect with"):
+            job_file.parse_stored(stored, JOBS, "this test", {key})
 
 
 def test_defaults_of_the_meta_learner_depend_on_the_game_and_on_other_keys():
     def parsed(game, **sections):
         return job_file.parse({"trainer": "meta", "game": game, **sections}, JOBS, "this test")
 
-    kuhn, holdem, sumo = (parsed(name) for name in ("kuhn", "holdem", "sumo"))
+    names = "kuhn", "holdem", "goofspiel", "sumo"
+    kuhn, holdem, goofspiel, sumo = map(parsed, names)
     found = [
         (job.meta.gradient_estimator, job.meta.objective, job.test_estimator,
          job.test_gradient_steps)
-        for job in (kuhn, holdem, sumo)
+        for job in (kuhn, holdem, goofspiel, sumo)
     ]  # fmt: skip
     assert found == [
         ("aivat", "exact", "opponent_model", 20),
         ("privileged_critic", "sampled", "opponent_model", 20),
+        ("critic", "sampled", "opponent_model", 20),  # it has no privileged features
         ("critic", "sampled", "critic", 1),
     ]
     assert parsed("kuhn", adaptation={"gradient_estimator": "aivat"}).test_gradient_steps == 1

@@ -21,7 +21,7 @@ from safetensors.numpy import save_file
 from small_meta_job import TINY
 
 from overtrick.config import job_file
-from overtrick.core import RunError
+from overtrick.core import RunError, UserError
 from overtrick.distributed import workers
 from overtrick.distributed.workers import LocalPool, RayPool, WorkerPool, generator
 from overtrick.storage import run_folder
@@ -407,13 +407,18 @@ def test_workers_of_the_same_speed_get_the_same_share(two_workers: WorkerPool, s
     assert sorted(counts.values()) == [shards // 2, shards // 2]
 
 
-def _fail(rng: np.random.Generator, common: None, shard: int) -> None:
-    raise ArithmeticError(f"shard {shard} cannot be")
+def _fail(rng: np.random.Generator, kind: type[Exception], shard: int) -> None:
+    raise kind(f"shard {shard} cannot be")
 
 
 def test_an_exception_in_a_shard_is_raised_as_itself(two_workers: WorkerPool) -> None:
-    with pytest.raises(ArithmeticError, match="shard 0 cannot be"):
-        two_workers.map(_fail, None, [(0,)], generator(1))
+    """An error that is none of ours also keeps the worker's traceback in its text."""
+    with pytest.raises(ArithmeticError, match=r"(?s)in _fail.*shard 0 cannot be"):
+        two_workers.map(_fail, ArithmeticError, [(0,)], generator(1))
+    for kind in (UserError, RunError):
+        with pytest.raises(kind) as raised:
+            two_workers.map(_fail, kind, [(0,)], generator(1))
+        assert str(raised.value) == "shard 0 cannot be"
 
 
 ANTS: dict[str, Any] = {

@@ -70,6 +70,18 @@ def test_a_run_is_finished_stopped_running_or_damaged(a_run):
     assert not is_locked(running.lock)
 
 
+def test_the_age_of_a_sweep_is_that_of_its_newest_child(a_run):
+    sweep = a_run("sweep", age=7200)
+    child = sweep.child(0)
+    child.path.mkdir(parents=True)
+    (child.path / "track.jsonl").write_text("")
+    times = (time.time() - 300,) * 2
+    for path in (child.path / "track.jsonl", child.path, sweep.children):
+        os.utime(path, times)
+    (found,) = list_runs()
+    assert found.age == "5 min"
+
+
 def test_a_sweep_has_no_score(a_run):
     sweep = a_run("sweep", "[]")
     sweep.children.mkdir()

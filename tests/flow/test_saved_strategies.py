@@ -65,6 +65,16 @@ def test_only_an_earlier_model_is_overwritten(command, no_solver, tmp_path, plac
     assert {path: path.is_file() and path.read_text() for path in tmp_path.rglob("*")} == before
 
 
+def test_neither_model_of_a_run_is_overwritten(tmp_path):
+    (tmp_path / "job.json").write_text("{}")
+    for folder in (tmp_path / "model", tmp_path / "best" / "model"):
+        folder.mkdir(parents=True)
+        for name in (model_files.CARD, model_files.WEIGHTS):
+            (folder / name).write_text("its")
+        with pytest.raises(UserError, match="name another folder"):
+            model_files.check_place(folder)
+
+
 def test_a_folder_that_cannot_be_written_is_refused_before_solving(
     no_solver, tmp_path, monkeypatch
 ):

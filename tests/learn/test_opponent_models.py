@@ -228,9 +228,11 @@ def test_an_exact_response_is_refused_without_a_tree():
     content = job("holdem", evaluate={"opponents": ["random"]})
     with pytest.raises(UserError, match=r"model.response: exact needs a tree.*set ppo"):
         TRAINERS["eom"].validate(content)
-    TRAINERS["eom"].validate(
-        job("holdem", evaluate={"opponents": ["la"]}, model={"response": "ppo"})
-    )
+    ppo = {"response": "ppo"}
+    TRAINERS["eom"].validate(job("holdem", evaluate={"opponents": ["la"]}, model=ppo))
+    unused = job("holdem", evaluate={"opponents": ["la"]}, model={**ppo, "prior_count": 7})
+    with pytest.raises(UserError, match=r"model\.prior_count has no effect, as holdem is"):
+        TRAINERS["eom"].validate(unused)
 
 
 def test_a_fit_ends_once_no_network_has_improved_for_as_many_epochs_as_its_patience(

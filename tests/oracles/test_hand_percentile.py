@@ -4,6 +4,8 @@ file."""
 from __future__ import annotations
 
 import itertools
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -182,6 +184,29 @@ def test_cached_rivers_equal_computed_ones(rng):
     for order in (np.arange(300), rng.permutation(300), rng.integers(300, size=900)):
         for memory in (crowded, roomy):
             assert np.array_equal(memory.percentiles(hole[order], board[order]), first[order])
+
+
+def test_threads_that_share_the_cache_of_rivers_get_their_own_percentiles(rng, monkeypatch):
+    deals = make("holdem").deal(200, rng)
+    hole, board = deals[:, :2].astype(np.int64), deals[:, 4:9].astype(np.int64)
+    wanted = _RiverCache(bits=16).percentiles(hole, board)
+    shared = _RiverCache(bits=3)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+
+    def work(seed: int) -> bool:
+        own = np.random.default_rng(seed)
+        for _ in range(300):
+            rows = own.integers(200, size=4)
+            if not np.array_equal(shared.percentiles(hole[rows], board[rows]), wanted[rows]):
+                return False
+        return True
+
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert all(threads.map(work, range(4)))
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_a_board_with_a_card_twice_is_an_error():

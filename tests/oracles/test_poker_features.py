@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import overtrick
+from overtrick.core import UserError
+from overtrick.games.poker.betting_tree import build_betting_tree
 from overtrick.games.poker.features import card_feature_count
 from overtrick.games.poker.hand_ranking import seat_strengths
 from overtrick.games.poker.holdem.hand_percentile import percentiles
+from overtrick.games.poker.rules import LEDUC_TEXTBOOK, LIMIT_HOLDEM
 from overtrick.policies.rollout import PRIVILEGED, play
 from overtrick.policies.uniform import UniformPolicy
 
@@ -117,6 +122,13 @@ def test_the_view_history_tells_all_information_sets_apart(name, cards, game_and
     for view, looks in (("history", 288), ("cards", cards)):
         game, tree = game_and_tree(name, view=view)
         assert len(np.unique(game.features(tree.observations), axis=0)) == looks
+
+
+def test_rules_that_observations_or_features_cannot_hold_are_refused():
+    with pytest.raises(UserError, match=r"can have 15 chips in the pot, .* see at most 14: lower"):
+        replace(LEDUC_TEXTBOOK, raises=(2, 5))
+    with pytest.raises(UserError, match=r"95,201 betting nodes, and .* at most 32,767: lower caps"):
+        build_betting_tree(replace(LIMIT_HOLDEM, caps=(6, 6, 6, 6)))
 
 
 @pytest.mark.parametrize("name", MOST_CHIPS)

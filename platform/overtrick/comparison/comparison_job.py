@@ -109,12 +109,11 @@ class ComparisonEvaluation(EvaluationBudget):
     curves."""
 
 
-SET_BY_TABLE = ("seed", "workers", "checkpoints", "track", "search")
-"""Sections and keys of a method's job that the comparison replaces."""
-
-EVALUATION_SET_BY_TABLE = [
-    f"evaluate.{key}" for key in (*ComparisonEvaluation.model_fields, "opponents")
-]
+REPLACED = (
+    "seed", "workers", "checkpoints", "track", "search", "evaluate.opponents",
+    *(f"evaluate.{key}" for key in ComparisonEvaluation.model_fields),
+)  # fmt: skip
+"""Keys and sections of a method's job that the comparison replaces."""
 
 
 class ComparisonJob(OneGameJob):
@@ -155,9 +154,7 @@ class ComparisonJob(OneGameJob):
                     hint = suggestion(name, known)
                     raise ValueError(f"unknown name '{name}' in {key}: {hint}")
         for name, method in self.methods.items():
-            for key in provenance.dotted(method.set):
-                if key.split(".")[0] in SET_BY_TABLE or key in EVALUATION_SET_BY_TABLE:
-                    raise ValueError(f"methods.{name} sets '{key}', which the table sets itself")
+            check_not_replaced(name, method.set, REPLACED)
         if sum(method.oracle is not None for method in self.methods.values()) > 1:
             raise ValueError("methods: only one of them can be an oracle")
         return self
@@ -247,6 +244,17 @@ def changed_job(
     for key, value in provenance.dotted(changes).items():
         set_value(content, key, value, where)
     return content, where
+
+
+def check_not_replaced(name: str, changes: Mapping[str, Any], replaced: Iterable[str]) -> None:
+    """Raise ValueError if a method changes a key of its job that the table replaces.
+
+    `name`: the method. `changes`: new values for dotted keys of its job. `replaced`: the keys and
+    sections that the table replaces.
+    """
+    for key in provenance.dotted(changes):
+        if any(f"{key}.".startswith(f"{each}.") for each in replaced):
+            raise ValueError(f"methods.{name} sets '{key}', which the table sets itself")
 
 
 def _leave_out(content: dict[str, Any], key: str, source: str) -> None:

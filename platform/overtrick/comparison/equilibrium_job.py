@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from overtrick.comparison.comparison_job import Name, changed_job
+from overtrick.comparison.comparison_job import Name, changed_job, check_not_replaced
 from overtrick.config import job_file
 from overtrick.config.job_file import BaseJob, Job, JobGame
 from overtrick.config.packaged_jobs import job_path
 from overtrick.config.sections import Count, Section
 from overtrick.core import UserError, suggestion
 from overtrick.evaluation.game_cache import playable_game
-from overtrick.runs import lifecycle, provenance
+from overtrick.runs import lifecycle
 from overtrick.solvers.walks.make_walk import is_evaluated_by_walks
 from overtrick.training.equilibrium.psro_job import PsroJob
 from overtrick.training.registry import JOBS
@@ -24,9 +24,11 @@ EQUILIBRIUM_TRAINERS = ("nfsp", "policy_gradient_self_play", "psro")
 """Trainers that measure exact exploitability and report the number of decisions."""
 
 
-REPLACED = ("game", "seed", "workers", "checkpoints", "track", "search")
-"""Keys of a method's job with values of the table."""
-EVALUATION_KEYS = ("evaluate.every", "evaluate.opponents")
+REPLACED = (
+    "game", "seed", "workers", "checkpoints", "track", "search", "evaluate.every",
+    "evaluate.opponents",
+)  # fmt: skip
+"""Keys and sections of a method's job that the table replaces."""
 
 
 class TableGame(Section):
@@ -80,10 +82,8 @@ class EquilibriumTableJob(BaseJob):
     @model_validator(mode="after")
     def _games_of_methods_exist(self) -> EquilibriumTableJob:
         for name, method in self.methods.items():
-            changes = (method.set, *method.set_by_game.values())
-            for key in (key for each in changes for key in provenance.dotted(each)):
-                if key.split(".")[0] in REPLACED or key in EVALUATION_KEYS:
-                    raise ValueError(f"methods.{name} sets '{key}', which the table sets itself")
+            for changes in (method.set, *method.set_by_game.values()):
+                check_not_replaced(name, changes, REPLACED)
             for game in method.set_by_game:
                 if game not in self.games:
                     hint = suggestion(game, self.games)

@@ -205,7 +205,7 @@ class RayPool:
                     self._workers[worker] = _new_worker(self._cpus)
                 waiting.appendleft(shard)
             except ray.exceptions.RayTaskError as error:
-                raise error.cause from None
+                raise _error_of(error) from None
             else:
                 results[shard] = result
                 count_games(games)
@@ -271,7 +271,7 @@ class _RayHost:
                 self._thing.load(self._state)
                 self.actor = _new_host(self._thing)
             except ray.exceptions.RayTaskError as error:
-                raise error.cause from None
+                raise _error_of(error) from None
         raise RunError(f"{method}: the host died {MAX_LOSSES} times")
 
     def state(self) -> dict[str, Array]:
@@ -281,6 +281,18 @@ class _RayHost:
     def load(self, state: Mapping[str, Array]) -> None:
         """Replace the state of the hosted object on the Ray actor."""
         self.call("load", state)
+
+
+def _error_of(error: Any) -> Exception:
+    """Return the exception of a worker for a RayTaskError.
+
+    UserError and RunError are returned as they were raised, with their one line. The text of any
+    other exception has the worker's traceback.
+    """
+    if isinstance(error.cause, (UserError, RunError)):
+        return error.cause
+    found: Exception = error.as_instanceof_cause()
+    return found
 
 
 def _lost() -> tuple[type[BaseException], ...]:

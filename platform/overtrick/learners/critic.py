@@ -89,7 +89,7 @@ class Critic:
                 error = (forward(self.adam.params, x[rows])[:, 0] - y[rows]).square()
                 self.adam.minimise(error.mean())
                 total += float(error.detach().sum())
-            loss = check_loss(total / max(len(y), 1), "of the critic")
+            loss = check_loss(total / max(len(y), 1), "in a fit of the critic")
         return loss
 
     def state(self) -> dict[str, Array]:

@@ -10,7 +10,7 @@ from overtrick.core import RunError
 def check_loss(loss: float, where: str) -> float:
     """Return `loss` unchanged; raise RunError if it is not finite.
 
-    `where`: time of the loss, for the error message, such as "in iteration 3".
+    `where`: time or network of the loss, for the error message, such as "in iteration 3".
     """
     if not np.isfinite(loss):
         raise RunError(

@@ -159,16 +159,11 @@ def strength_features(rules: PokerRules, betting: BettingTree, seen: Array) -> A
     own, other = seen[:, -4], seen[:, -3]
     columns = [
         (TENTHS * strength[:, None] - np.arange(TENTHS)).clip(0, 1),
-        np.stack([own / most_chips(rules), other / most_chips(rules), other > own], axis=1),
+        np.stack([own / rules.most_chips, other / rules.most_chips, other > own], axis=1),
         np.eye(len(rules.board))[seen[:, -2]],
         card_features(rules, betting, seen)[:, len(PLACE) :],
     ]
     return np.hstack(columns).astype(np.float32)
-
-
-def most_chips(rules: PokerRules) -> int:
-    """Return the most chips that one seat can have in the pot."""
-    return max(rules.posts) + sum(r * cap for r, cap in zip(rules.raises, rules.caps, strict=True))
 
 
 def privileged_features(
@@ -184,7 +179,7 @@ def privileged_features(
     best = hands.max(axis=1, keepdims=True)
     own = hands[rows, seat] == best[:, 0]
     alone = (hands == best).sum(axis=1) == 1
-    most = most_chips(rules)
+    most = rules.most_chips
     known = [own & alone, ~own, seen[:, -4] / most, seen[:, -3] / most]
     order = (seat[:, None] + np.arange(seats)) % seats
     board = seats * rules.hole

@@ -51,8 +51,7 @@ class PokerRules:
             raise UserError(f"{self.name}: hands of 5 cards need a deck of 13 ranks in 4 suits")
         if self.ranks * self.suits < self.cards:
             raise UserError(f"{self.name}: {self.ranks} ranks are too few for {self.cards} cards")
-        most = max(self.posts) + sum(r * cap for r, cap in zip(self.raises, self.caps, strict=True))
-        theirs = most * (len(self.posts) - 1)
+        theirs = self.most_chips * (len(self.posts) - 1)
         if not self.best_five and any(self.board) and theirs >= CHIP_COLUMNS:
             raise UserError(
                 f"{self.name}: the opponents can have {theirs} chips in the pot, and networks for "
@@ -63,6 +62,12 @@ class PokerRules:
     def cards(self) -> int:
         """Return C, the number of cards dealt in a game: all hole cards and the board."""
         return len(self.posts) * self.hole + sum(self.board)
+
+    @property
+    def most_chips(self) -> int:
+        """Return the most chips that one seat can have in the pot."""
+        raised = sum(r * cap for r, cap in zip(self.raises, self.caps, strict=True))
+        return max(self.posts) + raised
 
     @property
     def best_five(self) -> bool:

@@ -6,7 +6,7 @@ imperfect-information games".
 | here | the paper |
 |---|---|
 | the average policy learns the greedy action of the best response | the action that was played |
-| gradient steps follow each batch of whole games | two steps every 128 decisions |
+| gradient steps follow each batch of whole games | every 128 decisions |
 """
 
 from __future__ import annotations
